@@ -224,7 +224,7 @@ def test_a_secret_that_the_broker_sends_back_is_hidden() -> None:
     fails(login_broker({"PLAIN": echo}))
     for echoed in (f"{TOKEN}", f'{{"status":"{TOKEN}"}}'):
         message = fails(login_broker({"OAUTHBEARER": saying(echoed.encode(), b"")}), "OAUTHBEARER")
-        assert message.endswith(f"the broker refuses the token, in an answer of {len(echoed)} bytes")
+        assert f"the broker refuses the token, in an answer of {len(echoed)} bytes; check that" in message
 
 
 def java(text: str) -> str:

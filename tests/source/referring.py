@@ -21,13 +21,7 @@ from tests.support.local_spark import plain_spark
 
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 #: Pages of Spark's REST interface, below that of the application.
-PAGES: Final = (
-    "sql?details=true&planDescription=true&length=1000",
-    "jobs",
-    "stages",
-    "environment",
-    "executors",
-)
+PAGES: Final = ("sql?details=true&planDescription=true&length=1000", "jobs", "stages", "environment")
 
 
 def secured(servers: str, properties: Path) -> dict[str, str]:

@@ -124,6 +124,11 @@ def spelled() -> list[bytes]:
     return [*plain, *(base64.b64encode(each).rstrip(b"=") for each in plain)]
 
 
+def pickled(value: object) -> bytes:
+    data: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return data
+
+
 def test_nothing_that_spark_shows_has_the_value_of_a_reference(noida: NoidaBroker, tmp_path: Path) -> None:
     """Plans, the event log, pages and the REST interface, the checkpoint, progress, errors, and all that the
     driver and the workers log at DEBUG."""
@@ -172,13 +177,13 @@ def test_the_reader_has_what_its_tasks_need_and_partitions_have_no_secret(
     options = referring(noida.bootstrap_servers, properties)
     source = KafkaWireDataSource({**options, "subscribe": topic})
     assert source.schema()
-    pickles = [cloudpickle.dumps(source)]
+    pickles = [pickled(source)]
     reader = source.reader(VALUE)
-    pickles += [cloudpickle.dumps(each) for each in (source, *reader.partitions())]
+    pickles += [pickled(each) for each in (source, *reader.partitions())]
     of_stream = {**options, "subscribe": topic, "startingOffsets": "earliest"}
     stream = KafkaWireDataSource(of_stream).streamReader(VALUE)
     start, end = stream.initialOffset(), {topic: {str(partition): 1 for partition in range(3)}}
-    pickles += [cloudpickle.dumps(each) for each in stream.partitions(start, end)]
+    pickles += [pickled(each) for each in stream.partitions(start, end)]
     writer = KafkaWireDataSource({**options, "topic": topic}).writer(VALUE, False)
     assert len(pickles) == 8
     for secret in spelled():
@@ -186,6 +191,6 @@ def test_the_reader_has_what_its_tasks_need_and_partitions_have_no_secret(
     monkeypatch.delenv("KAFKA_PASSWORD")  # executors have neither the variable nor the file
     properties.unlink()
     for travelled in (reader, stream, writer):
-        task = pickle.loads(cloudpickle.dumps(travelled))
+        task = pickle.loads(pickled(travelled))
         given = task._options if travelled is writer else task._of_tasks.value
         assert given.net.connection.security.sasl.credentials.secrets == (PASSWORD,)

@@ -35,7 +35,8 @@ def _tokens(credentials: AwsLogin, host: str, deadline: Deadline) -> Tokens:
     if "version" not in object_in(answer):
         raise AuthenticationError(
             f"SASL {_NAME}: the broker does not accept the signature, in an answer of "
-            f"{counted(len(answer), 'byte')}"
+            f"{counted(len(answer), 'byte')}; check that its port takes IAM, and that the identity may do "
+            f"{ACTION['Action']}"
         )
 
 

@@ -40,7 +40,10 @@ def _tokens(credentials: Bearer, host: str, deadline: Deadline) -> Tokens:
         # The broker sends its reason, waits for this byte, and then closes the exchange (RFC 7628, 3.2.3).
         yield b"\x01"
         size = counted(len(refusal), "byte")
-        raise AuthenticationError(f"SASL OAUTHBEARER: the broker refuses the token, in an answer of {size}")
+        raise AuthenticationError(
+            f"SASL OAUTHBEARER: the broker refuses the token, in an answer of {size}; check that the token "
+            "is meant for this broker, and that it has not expired"
+        )
 
 
 OAUTHBEARER: Final = Mechanism("OAUTHBEARER", "OAuthBearerLoginModule", _tokens)

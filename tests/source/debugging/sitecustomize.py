@@ -1,4 +1,4 @@
-"""Imported by each Python that Spark starts with this folder in PYTHONPATH: all loggers print all they get."""
+"""Loaded by each Python that Spark starts with this folder in PYTHONPATH: loggers print all that they get."""
 
 import logging
 import sys

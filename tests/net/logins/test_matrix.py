@@ -1,0 +1,304 @@
+"""Each mechanism with and without TLS, with right, wrong, expired and absent credentials; and hostile brokers.
+
+A connection is made as the options of a query say, over real sockets, to the broker of ``login_broker``. It
+ends in rows, or in one line that says what to do and shows no secret.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spark_kafkawire.errors import AuthenticationError, KafkaWireError, OptionError
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.logins.table import MECHANISMS
+from spark_kafkawire.net.logins.tokens.aws.login import forget_keys
+from spark_kafkawire.net.logins.tokens.token import forget_tokens
+from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest
+from spark_kafkawire.protocol.modern.sasl import SaslHandshakeResponse
+from tests.net.login_broker import KEY_ID, LOGINS, REGION, SECRET, TOKEN, USER, Login, Refused, login_broker
+from tests.net.modern_peers import METADATA_RESPONSE, answer, api_versions, asked
+from tests.net.peers import Peer, Script, read_frame, stalling
+from tests.net.tls_peers import server_of, serving
+from tests.support.certificates import SERVER_NAME, Certificates
+from tests.support.polling import GRACE_S
+
+WRONG: Final = "wr0ng-one"
+PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
+#: Time for a login that does not come to its end, milliseconds.
+SHORT: Final = "400"
+#: Mechanisms whose matrix is in another file, because they need a server of their own.
+ELSEWHERE: Final = {"GSSAPI": Path(__file__).with_name("test_gssapi.py")}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The options of one mechanism. ``secret`` becomes the right or the wrong one.
+
+    ``token_count`` is the number of tokens of the client, after the last of which it is let in. ``absent`` are
+    options without credentials, and the error of each.
+    """
+
+    options: Callable[[str], dict[str, str]]
+    token_count: int
+    absent: tuple[tuple[dict[str, str], str], ...]
+    secret: str = SECRET
+    environment: Callable[[str], dict[str, str]] = field(default=lambda _: {})
+
+
+def jaas(module: str, **options: str) -> dict[str, str]:
+    def quoted(text: str) -> str:
+        return text.replace("\\", "\\\\").replace('"', '\\"')
+
+    pairs = "".join(f' {name}="{quoted(value)}"' for name, value in options.items())
+    return {"kafka.sasl.jaas.config": f"{module} required{pairs};"}
+
+
+def of_password(module: str) -> Rows:
+    return Rows(
+        lambda secret: jaas(module, username=USER, password=secret),
+        1 if module == "PlainLoginModule" else 2,
+        (
+            ({}, "option kafka.sasl.jaas.config: set it, for kafka.sasl.mechanism="),
+            (jaas(module, username=USER), 'option kafka.sasl.jaas.config: give it password="…"'),
+            (jaas(module, username=USER, password=""), 'option kafka.sasl.jaas.config: give it password="…"'),
+            (jaas(module, password="${env:NOT_SET}"), "${env:NOT_SET}: the variable is not set in the"),
+        ),
+    )
+
+
+BEARER: Final = "OAuthBearerLoginModule"
+IAM: Final = jaas("software.amazon.msk.auth.iam.IAMLoginModule")
+ROWS: Final[dict[str, Rows]] = {
+    "PLAIN": of_password("PlainLoginModule"),
+    "SCRAM-SHA-256": of_password("ScramLoginModule"),
+    "SCRAM-SHA-512": of_password("ScramLoginModule"),
+    "OAUTHBEARER": Rows(
+        lambda token: jaas(BEARER, token=token, extension_logicalCluster="lkc"),
+        1,
+        (
+            ({}, 'option kafka.sasl.jaas.config: give it token="…", or set kafka.sasl.oauthbearer.token.'),
+            (jaas(BEARER, token=""), 'option kafka.sasl.jaas.config: give it token="…", or set '),
+            (
+                {"kafka.sasl.oauthbearer.token.endpoint.url": "file:///no/such/token"},
+                "'/no/such/token' cannot be read where the client connects: No such file",
+            ),
+        ),
+        secret=TOKEN,
+    ),
+    "AWS_MSK_IAM": Rows(
+        lambda _: IAM,
+        1,
+        (({}, "credentials"), (IAM, "credentials")),
+        environment=lambda secret: {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": secret},
+    ),
+}
+MATRIX: Final = [(mechanism, protocol) for mechanism in ROWS for protocol in PROTOCOLS]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No credentials of this machine, and a home without files."""
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_REGION", REGION)
+    yield
+    forget_keys()
+    forget_tokens()
+
+
+@dataclass(frozen=True)
+class Door:
+    """A listener with a login, and how a query gets there."""
+
+    mechanism: str
+    protocol: str
+    certificates: Certificates
+    monkeypatch: pytest.MonkeyPatch
+
+    @property
+    def rows(self) -> Rows:
+        return ROWS[self.mechanism]
+
+    def listener(self, script: Script) -> Peer:
+        with_tls = self.protocol == "SASL_SSL"
+        return Peer(serving(server_of(self.certificates.server), script) if with_tls else script)
+
+    def connect(self, peer: Peer, options: dict[str, str], secret: str = "") -> object:
+        """The cluster that a logged-in client sees."""
+        for name, value in (self.rows.environment(secret) if secret else {}).items():
+            self.monkeypatch.setenv(name, value)
+        trust = {"kafka.ssl.truststore.location": str(self.certificates.authority)}
+        parsed = ReadOptions.parse(
+            {
+                "subscribe": "t",
+                "kafka.bootstrap.servers": f"{SERVER_NAME}:{peer.broker.port}",
+                "kafka.security.protocol": self.protocol,
+                "kafka.sasl.mechanism": self.mechanism,
+                **(trust if self.protocol == "SASL_SSL" else {}),
+                **options,
+            }
+        )
+        [server] = parsed.discovery.bootstrap_servers
+        with Client.connect(server, parsed.net.connection) as client:
+            return client.request(MetadataRequest(topics=None))
+
+    def refused(self, peer: Peer, options: dict[str, str], secret: str = "") -> str:
+        """The one line of a login that fails, without a secret in it or in its causes."""
+        with pytest.raises(KafkaWireError) as caught:
+            self.connect(peer, options, secret)
+        whole = "".join(traceback.format_exception(caught.value))
+        assert not [each for each in (SECRET, TOKEN, WRONG) if each in whole]
+        assert "\n" not in str(caught.value)
+        assert isinstance(caught.value, AuthenticationError | OptionError) or secret
+        return f"{type(caught.value).__name__}: {caught.value}"
+
+
+@pytest.fixture(params=MATRIX, ids=" by ".join)
+def door(request: pytest.FixtureRequest, certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> Door:
+    mechanism, protocol = request.param
+    return Door(mechanism, protocol, certificates, monkeypatch)
+
+
+def test_each_mechanism_has_rows() -> None:
+    assert {*ROWS} <= {*MECHANISMS} <= {*LOGINS, *ELSEWHERE}
+    for mechanism in {*MECHANISMS} - {*ROWS}:
+        assert ELSEWHERE[mechanism].exists(), f"{mechanism} has neither rows nor a file of tests"
+
+
+def test_right_credentials_are_let_in(door: Door) -> None:
+    with door.listener(login_broker()) as peer:
+        found = door.connect(peer, door.rows.options(door.rows.secret), door.rows.secret)
+    assert found == METADATA_RESPONSE
+
+
+def test_wrong_credentials_are_refused(door: Door) -> None:
+    with door.listener(login_broker()) as peer:
+        message = door.refused(peer, door.rows.options(WRONG), WRONG)
+    assert message.startswith("AuthenticationError: bootstrap server (localhost:")
+    assert f"SASL {door.mechanism}: the broker refuses the credentials (error 58" in message
+    assert "; check " in message
+
+
+def expired(login: Login, token_count: int) -> Login:
+    """A broker to which the credentials are right, and not valid any more."""
+
+    def side() -> Generator[bytes, bytes, None]:
+        judge = login()
+        said = next(judge)
+        for _ in range(token_count):
+            said = judge.send((yield said))
+        raise Refused("Authentication failed: the credentials have expired")
+
+    return side
+
+
+def test_expired_credentials_are_refused(door: Door) -> None:
+    login = expired(LOGINS[door.mechanism], door.rows.token_count)
+    with door.listener(login_broker({door.mechanism: login})) as peer:
+        message = door.refused(peer, door.rows.options(door.rows.secret), door.rows.secret)
+    assert f"SASL {door.mechanism}: the broker refuses the credentials (error 58" in message
+    assert "; check " in message
+
+
+def test_absent_credentials_are_missed_without_a_word_to_the_broker(door: Door) -> None:
+    said: list[object] = []
+
+    def listening(connection: socket.socket) -> None:
+        while (question := asked(connection)) is not None and question.api is modern.API_VERSIONS:
+            answer(connection, question, api_versions())
+        said.append(question)
+
+    with door.listener(listening) as peer:
+        for options, problem in door.rows.absent:
+            assert problem in door.refused(peer, options)
+    assert set(said) <= {None}
+
+
+def handshaken(hostile: Script) -> Script:
+    """A broker that takes the mechanism, and does with the client's first token what it likes."""
+
+    def script(connection: socket.socket) -> None:
+        while (question := asked(connection)) is not None:
+            if question.api is modern.API_VERSIONS:
+                answer(connection, question, api_versions())
+            elif question.api is modern.SASL_HANDSHAKE:
+                answer(connection, question, SaslHandshakeResponse(error_code=0, mechanisms=tuple(LOGINS)))
+                hostile(connection)
+                return
+
+    return script
+
+
+def dripping(data: bytes, rest: bytes = b"\0") -> Script:
+    """Send the data, and then the rest again and again, byte by byte, until the client closes."""
+
+    def script(connection: socket.socket) -> None:
+        read_frame(connection)
+        connection.sendall(data)
+        connection.settimeout(0.02)
+        while True:
+            try:
+                if not connection.recv(1 << 16):
+                    return
+            except TimeoutError:
+                connection.sendall(rest)
+
+    return script
+
+
+#: Answers to a token: silence, a frame that does not end, a frame that is too long, no frame.
+HOSTILE: Final[dict[str, Script]] = {
+    "silent": stalling(),
+    "dripping": dripping(b"\0\0\x10\0"),
+    "dripping one frame's length": dripping(b"", b"\0"),
+    "long": dripping(b"\x7f\xff\xff\xff", bytes(1 << 16)),
+    "garbage": dripping(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_login_ends_within_the_request_timeout(door: Door, hostile: str) -> None:
+    began_s = time.monotonic()
+    with door.listener(handshaken(HOSTILE[hostile])) as peer:
+        options = {**door.rows.options(door.rows.secret), "requestTimeout": SHORT}
+        message = door.refused(peer, options, door.rows.secret)
+        assert time.monotonic() - began_s < GRACE_S
+        assert peer.connection_count == 1
+    assert "bootstrap server (localhost:" in message
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"\xff" * 100, b'{"status":"invalid_token"}', b"v=AAAA", bytes(1 << 19)]
+)
+def test_garbage_and_endless_rounds_get_no_more_than_the_tokens_of_a_login(door: Door, said: bytes) -> None:
+    tokens: list[bytes] = []
+
+    def login() -> Generator[bytes, bytes, None]:
+        token = yield b""
+        while True:
+            tokens.append(token)
+            token = yield said
+
+    with door.listener(login_broker({door.mechanism: login})) as peer:
+        try:
+            door.connect(peer, door.rows.options(door.rows.secret), door.rows.secret)
+        except KafkaWireError as error:
+            assert "\n" not in str(error)
+            assert not [each for each in (SECRET, TOKEN) if each in str(error)]
+    assert 1 <= len(tokens) <= 2
+    if door.mechanism not in ("PLAIN", "OAUTHBEARER"):  # whose secret is the token itself
+        assert not any(door.rows.secret.encode() in token for token in tokens)

@@ -92,7 +92,7 @@ def freeze_imports() -> None:
 
 
 def find_sent_files() -> None:
-    """Let a process that plans a stream import the modules that ``--py-files`` sent, such as a source of tokens.
+    """Let a process that plans a stream import what ``--py-files`` sent, such as a source of tokens.
 
     Spark names that process a folder in the folder of the files, ``userFiles-…/streaming_job``, where none of
     them is.

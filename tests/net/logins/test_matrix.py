@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator
@@ -183,6 +184,12 @@ def test_right_credentials_are_let_in(door: Door) -> None:
     with door.listener(login_broker()) as peer:
         found = door.connect(peer, door.rows.options(door.rows.secret), door.rows.secret)
     assert found == METADATA_RESPONSE
+
+
+def test_right_credentials_need_no_extra(door: Door) -> None:
+    for module in ("botocore", "botocore.session", "cryptography"):
+        door.monkeypatch.setitem(sys.modules, module, None)
+    test_right_credentials_are_let_in(door)
 
 
 def test_wrong_credentials_are_refused(door: Door) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from .edge import edge
-from .worker import freeze_imports
+from .worker import find_sent_files, freeze_imports
 
 if TYPE_CHECKING:
     from .typed import Schemas
@@ -97,6 +97,7 @@ class KafkaWireDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream of the selected columns, or a reader that reports the wrong options."""
         freeze_imports()
+        find_sent_files()
         from .spark_versions import HAS_READ_LIMITS, struct_type
         from .stream_reader import UnlimitedStreamReader, create_stream_reader
 
@@ -111,6 +112,7 @@ class KafkaWireDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A writer of one batch. Raises ``OptionError`` for wrong options or columns."""
         freeze_imports()
+        find_sent_files()
         from .spark_versions import check_stream_sinks, struct_type
 
         check_stream_sinks()

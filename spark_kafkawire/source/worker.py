@@ -9,6 +9,7 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 import zlib
 from collections.abc import Callable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: The folder of files in which Spark has a streaming query look, and which does not have them.
+_OF_STREAMS: Final = f"{os.sep}streaming_job"
 #: The longest delay of SIGTERM, seconds.
 _LEAVE_TIMEOUT_S: Final = 5.0
 
@@ -86,6 +89,20 @@ def freeze_imports() -> None:
     sixth of the time that a process imports, while a first query waits for it.
     """
     gc.freeze()
+
+
+def find_sent_files() -> None:
+    """Let a process that plans a stream import what ``--py-files`` sent, such as a source of tokens.
+
+    Spark names that process a folder in the folder of the files, ``userFiles-…/streaming_job``, where none of
+    them is.
+    """
+    for path in list(sys.path):
+        files, is_of_stream, name = path.rpartition(_OF_STREAMS)
+        if not is_of_stream or name[:1] not in ("", os.sep) or os.path.exists(path):
+            continue
+        if files + name not in sys.path:
+            sys.path.insert(sys.path.index(path), files + name)
 
 
 @cache

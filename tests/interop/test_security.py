@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,9 +17,7 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     TransportError,
 )
-from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support import librdkafka
@@ -32,32 +28,7 @@ from tests.support.polling import GRACE_S, poll
 from . import keytool
 from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
 from .judging import newest_version
-
-SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-MODULES: Final = {"PLAIN": "plain.Plain", **dict.fromkeys(SCRAM, "scram.Scram")}
-
-
-def option_name(name: str) -> str:
-    """The name of an option, of an argument: our own ones have no prefix."""
-    return name if name.startswith("saslToken") else f"kafka.{name.replace('__', '.')}"
-
-
-def connect(kafka: ApacheKafka, listener: str, **more: str) -> Client:
-    """A connection by a listener, made as a query's options say."""
-    options = {
-        "kafka.bootstrap.servers": kafka.bootstrap_servers(listener),
-        "kafka.security.protocol": LISTENERS[listener],
-        "subscribe": "t",
-        "requestTimeout": "5s",
-        **{option_name(name): value for name, value in more.items()},
-    }
-    parsed = ReadOptions.parse(options)
-    return Client.connect(parsed.discovery.bootstrap_servers[0], parsed.net.connection)
-
-
-def is_served(client: Client) -> bool:
-    with client:
-        return bool(client.request(MetadataRequest(topics=())).brokers)
+from .secured import MODULES, connect, is_served, login, option_name, trust, unsecured_token
 
 
 def refused(
@@ -75,17 +46,6 @@ def refused(
     assert "\n" not in message
     assert not any(password in message for password in USERS.values())
     return message
-
-
-def login(mechanism: str, user: str, password: str) -> dict[str, Any]:
-    escaped = password.replace("\\", "\\\\").replace('"', '\\"')
-    module = f"org.apache.kafka.common.security.{MODULES[mechanism]}LoginModule"
-    jaas = f'{module} required username="{user}" password="{escaped}";'
-    return {"sasl__mechanism": mechanism, "sasl__jaas__config": jaas}
-
-
-def trust(certificates: Certificates) -> dict[str, Any]:
-    return {"ssl__truststore__type": "PEM", "ssl__truststore__location": str(certificates.authority)}
 
 
 def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
@@ -181,14 +141,6 @@ def test_a_login_that_ends_is_neither_kept_nor_served_any_longer(kafka: ApacheKa
 
         with pytest.raises(ConnectionLost, match="instead of answering Metadata"):
             poll(lambda: not served(), "the broker closes once the login has ended")
-
-
-def unsecured_token(**claims: Any) -> str:
-    """A token without a signature, which the broker's own validator for development takes."""
-    now_s = int(time.time())
-    parts = ({"alg": "none"}, {"sub": "alice", "iat": now_s, "exp": now_s + 300, **claims})
-    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
-    return ".".join((*encoded, ""))
 
 
 def test_a_bearer_of_a_good_token_is_let_in(kafka: ApacheKafka, certificates: Certificates) -> None:

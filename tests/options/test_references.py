@@ -64,7 +64,8 @@ def test_a_file_is_read_again_for_each_query(properties: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "$", "${", "${}", "${x}", "$env:X", "{env:X}", "${env:X", "${ env:X}", "${:X}"]
+    "text",
+    ["", "$", "${", "${}", "${x}", "$env:X", "$ConnectionString", "{env:X}", "${env:X", "${ env:X}", "${:X}"],
 )
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert value(text) == text

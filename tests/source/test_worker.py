@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -19,7 +20,7 @@ from spark_kafkawire.records import compiler
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.schema import V07_SCHEMA
-from spark_kafkawire.source.worker import KafkaWirePartition, freeze_imports, freeze_objects
+from spark_kafkawire.source.worker import KafkaWirePartition, find_sent_files, freeze_imports, freeze_objects
 from tests.support.sparks import STREAM_SINKS
 
 
@@ -98,3 +99,18 @@ def test_what_plans_the_batches_of_a_sink_is_frozen_once_however_many_there_are(
     for _ in range(3):
         KafkaWireDataSource(options).streamWriter(schema, False)
     assert len(freezes) == 1
+
+
+def test_a_stream_finds_the_files_that_are_sent_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files, others = tmp_path / "userFiles-1", tmp_path / "streaming_jobs"
+    there = tmp_path / "userFiles-2" / "streaming_job"
+    there.mkdir(parents=True)
+    of_stream = files / "streaming_job"
+    before = ["", "first", str(of_stream), str(of_stream / "a.zip"), str(there), str(others), "last"]
+    monkeypatch.setattr(sys, "path", list(before))
+    found = ["", "first", str(files), str(of_stream), str(files / "a.zip"), str(of_stream / "a.zip")]
+    for _ in range(2):
+        find_sent_files()
+        assert sys.path == [*found, str(there), str(others), "last"]

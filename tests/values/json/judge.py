@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import decimal
 import json
+import math
 import re
 from typing import Any, Final
 
@@ -224,6 +225,19 @@ def plain(scalar: pa.Scalar) -> Any:
     if pa.types.is_list(of):
         return [plain(each) for each in scalar.values]
     return scalar.value if pa.types.is_temporal(of) else scalar.as_py()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, NaN to NaN and 0 to -0 not."""
+    if isinstance(one, float) and isinstance(other, float):
+        return (math.isnan(one) and math.isnan(other)) or (
+            one == other and math.copysign(1, one) == math.copysign(1, other)
+        )
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
 
 
 TYPES: Final = st.recursive(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from spark_kafkawire.values.json.schema import parse
 from spark_kafkawire.values.payloads import payloads_of
 from tests.support.kernels import interpreted_kernels
 from tests.support.short_and_long import short_and_long
-from tests.values.json.judge import TYPES, BadValue, judged, plain, texts_of
+from tests.values.json.judge import TYPES, BadValue, judged, plain, same, texts_of
 
 
 def decoded(of: pa.DataType, messages: Sequence[bytes | None]) -> Decoded:
@@ -30,19 +29,6 @@ def decoded(of: pa.DataType, messages: Sequence[bytes | None]) -> Decoded:
     assert result.column.type == of
     assert len(result.column) == len(messages)
     return result
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equal, NaN to NaN and 0 to -0 not."""
-    if isinstance(one, float) and isinstance(other, float):
-        return (math.isnan(one) and math.isnan(other)) or (
-            one == other and math.copysign(1, one) == math.copysign(1, other)
-        )
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
 
 
 def compare(of: pa.DataType, messages: Sequence[bytes]) -> None:

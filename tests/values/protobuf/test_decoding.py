@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,12 +18,10 @@ from tests.support.kernels import interpreted_kernels
 from tests.support.short_and_long import short_and_long
 
 from .decoded_rows import decoded, drawn_messages, rows
-from .drawn_messages import expected, plain_of
+from .drawn_messages import expected
 from .drawn_schemas import DrawnSchema
+from .judged_messages import assert_judged
 from .protoc import compiled, message_class
-
-#: Faults of messages that the official runtime takes: it looks neither at texts of proto2 nor at times.
-OURS_ALONE = {Fault.BAD_UTF8, Fault.NOT_REPRESENTABLE, Fault.TOO_LARGE}
 
 
 def assert_decoded(seed: int) -> None:
@@ -56,99 +53,6 @@ def test_kernels_give_the_same_interpreted_and_compiled() -> None:
                 compiler.load()
             for seed in range(1_000, 1_006):
                 assert_decoded(seed)
-
-
-def mutated(message: bytes, chance: random.Random) -> bytes:
-    """A message with flipped bits, without its end, or with a part twice."""
-    changed = bytearray(message)
-    for _ in range(chance.choice((1, 1, 1, 2, 5))):
-        place = chance.randrange(len(changed) + 1)
-        kind = chance.random()
-        if kind < 0.5 and place < len(changed):
-            changed[place] ^= 1 << chance.randrange(8)
-        elif kind < 0.65:
-            del changed[place:]
-        elif kind < 0.75 and place < len(changed):
-            changed[place] = chance.choice((0, 0x7F, 0x80, 0xFF, 0x0B, 0x0C))
-        elif kind < 0.85:
-            changed[place:place] = changed[chance.randrange(len(changed) + 1) :][: chance.randrange(20)]
-        elif kind < 0.95:
-            del changed[place : place + chance.randrange(1, 4)]
-        else:
-            changed[place:place] = bytes(chance.randrange(256) for _ in range(chance.randrange(12)))
-    return bytes(changed)
-
-
-def assert_judged(judge: Any, message: bytes, fault: Fault, value: pa.Scalar) -> Fault:
-    """The value is the official one, or both refuse the message. Returns the fault."""
-    try:
-        official = judge.FromString(message)
-    except DecodeError:
-        assert fault != Fault.NONE, message
-        return fault
-    if not official.IsInitialized():
-        assert fault == Fault.MISSING_FIELD or fault in OURS_ALONE, (fault, message)
-    elif fault == Fault.NONE:
-        assert plain_of(value) == expected(official, value.type)
-    elif fault == Fault.BAD_WIRE_TYPE:  # the runtime takes a field of the number 0 in an unknown group
-        assert _has_zero_field(message), message
-    elif (
-        fault == Fault.MISSING_FIELD
-    ):  # the runtime forgets a message that another member of its oneof replaces
-        assert _has_message_in_oneof(judge.DESCRIPTOR), message
-    else:
-        assert fault in OURS_ALONE, (fault, message)
-    return fault
-
-
-def _has_message_in_oneof(descriptor: Any, seen: frozenset[str] = frozenset()) -> bool:
-    """True if a member of a oneof is a message, in this message or in one of its fields."""
-    if descriptor.full_name in seen:
-        return False
-    inside = seen | {descriptor.full_name}
-    return any(
-        field.containing_oneof is not None or _has_message_in_oneof(field.message_type, inside)
-        for field in descriptor.fields
-        if field.message_type is not None
-    )
-
-
-def _has_zero_field(message: bytes) -> bool:
-    """True if a group may begin in the message, and a field of the number 0 behind it."""
-    groups = [place for place, byte in enumerate(message) if byte & 7 == 3]
-    return bool(groups) and any(byte < 8 for byte in message[groups[0] + 1 :])
-
-
-@short_and_long("count", short=30, long=1_500)
-def test_mutated_messages_end_in_the_official_value_or_in_a_fault(count: int) -> None:
-    compiler.load()
-    seen: set[Fault] = set()
-    for seed in range(count):
-        drawn, chance = DrawnSchema(seed, plain=True), random.Random(seed)
-        judge = message_class(compiled(drawn.text), drawn.name)
-        honest = drawn_messages(judge, chance, 20)
-        messages = [mutated(chance.choice(honest), chance) for _ in range(200)]
-        result = decoded(parse(drawn.text), messages)
-        for message, fault, value in zip(messages, result.faults, result.column, strict=True):
-            seen.add(assert_judged(judge, message, Fault(fault), value))
-    assert seen >= {Fault.NONE, Fault.TRUNCATED, Fault.BAD_WIRE_TYPE, Fault.MISSING_FIELD, Fault.BAD_UTF8}
-
-
-@short_and_long("count", short=30, long=500)
-def test_mutated_messages_do_not_influence_others(count: int) -> None:
-    compiler.load()
-    for seed in range(count):
-        drawn, chance = DrawnSchema(seed), random.Random(seed)
-        schema = parse(drawn.text)
-        honest = drawn_messages(message_class(compiled(drawn.text), drawn.name), chance, 20)
-        bad = [mutated(chance.choice(honest), chance) for _ in range(200)]
-        alone = [plain_of(each) for each in decoded(schema, honest).column]
-        mixed = decoded(
-            schema, [each for k, one in enumerate(bad) for each in (one, honest[k % len(honest)])]
-        )
-        assert [plain_of(each) for each in mixed.column][1::2] == [
-            alone[k % len(honest)] for k in range(len(bad))
-        ]
 
 
 WIDE = """

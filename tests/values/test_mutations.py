@@ -1,0 +1,238 @@
+"""Damaged messages of every format: each is a value or a fault, spoils no other, and has the judge's value.
+
+    KAFKAWIRE_MUTATIONS=5000000 python -m pytest -n 0 -s -o faulthandler_timeout=0 -m endurance \\
+      tests/values/test_mutations.py -k json
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_kafkawire.records import compiler
+from spark_kafkawire.values.avro.kernels import SPARE_STEPS
+from spark_kafkawire.values.faults import Decoded, Fault
+from spark_kafkawire.values.formats import Decoder
+from spark_kafkawire.values.json.decoding import Decoder as JsonDecoder
+from spark_kafkawire.values.payloads import Payloads, payloads_of
+from spark_kafkawire.values.protobuf.decoding import Decoder as ProtobufDecoder
+from spark_kafkawire.values.protobuf.schema import parse as parse_protobuf
+from tests.support.kernels import interpreted_kernels
+from tests.support.short_and_long import short_and_long
+
+from .avro import drawn as avro
+from .avro.judge import Judge as AvroJudge
+from .avro.judge import ordered
+from .json import judge as json_judge
+from .mutations import message, mutated, with_rows
+from .protobuf.decoded_rows import drawn_messages
+from .protobuf.drawn_schemas import DrawnSchema
+from .protobuf.judged_messages import assert_judged
+from .protobuf.protoc import compiled, message_class
+
+#: Damaged messages of each format in a run of an hour.
+LONG: Final = int(os.environ.get("KAFKAWIRE_MUTATIONS", "200000"))
+#: Memory that a run may take beyond what it took after its first columns, bytes.
+MEMORY_MAX: Final = 1 << 30
+#: Undamaged messages between the damaged ones.
+HONEST: Final = 20
+_KINDS: Final = {each.value for each in Fault}
+
+
+@dataclass
+class Subject:
+    """A decoder, messages that it decodes, and their judge.
+
+    ``judge`` compares the value and the fault of a message with what another implementation makes of it.
+    ``slots_max`` bounds the memory of a column by the count and the bytes of its messages.
+    """
+
+    decoder: Decoder
+    messages: list[bytes]
+    judge: Callable[[bytes, Fault, pa.Scalar], bool]
+    slots_max: Callable[[int, int], int] | None = None
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def decoded(self, payloads: Payloads) -> Decoded:
+        """The messages; whatever they are, the result is sound."""
+        result = self.decoder.decode(payloads)
+        result.column.validate(full=True)
+        assert len(result.column) == len(result.faults) == len(result.fields) == len(payloads)
+        assert set(np.unique(result.faults).tolist()) <= _KINDS
+        assert not (result.is_bad & np.asarray(result.column.is_valid())).any()
+        assert ((result.fields >= -1) & (result.fields < len(result.paths))).all()
+        if self.slots_max is not None:
+            assert result.column.nbytes <= 16 * self.slots_max(len(payloads), len(payloads.data))
+        return result
+
+    def check(self, rows: int, judged: int, seed: int) -> None:
+        """Decode damaged messages, and judge some of them."""
+        random = np.random.default_rng(seed)
+        honest = [self.messages[k] for k in random.integers(0, len(self.messages), HONEST)]
+        between = random.choice(rows, HONEST, replace=False)
+        payloads = with_rows(mutated(self.messages, rows, random), honest, between)
+        result = self.decoded(payloads)
+        alone = self.decoded(payloads_of(pa.array(honest, pa.binary())))
+        assert result.faults[between].tolist() == alone.faults.tolist()
+        for row, other in zip(between.tolist(), alone.column, strict=True):
+            assert ordered(_plain(result.column[row])) == ordered(_plain(other))
+        for row in random.choice(rows, judged, replace=False).tolist():
+            fault = Fault(int(result.faults[row]))
+            self.seen["judged"] += self.judge(message(payloads, row), fault, result.column[row])
+        for number, count in zip(*np.unique(result.faults, return_counts=True), strict=True):
+            self.seen[Fault(number).name] += int(count)
+        self.seen["messages"] += rows
+
+
+def _avro(data: st.DataObject, seed: int) -> Subject:
+    writer = data.draw(avro.schemas(), "writer")
+    judge = AvroJudge(writer, data.draw(avro.readers(writer), "reader"))
+    values = avro.Values(writer, Random(seed))
+    # The judge takes times modulo a day, and writes a UUID in its own way.
+    is_judged = not any(each in str(judge.writer) for each in ("'time-", "'uuid'"))
+
+    def agrees(content: bytes, fault: Fault, value: pa.Scalar) -> bool:
+        if fault or not is_judged:
+            return False
+        try:
+            expected, ours = judge.read(content), value.as_py()
+        except (ValueError, OverflowError, ArithmeticError, LookupError, EOFError, TypeError):
+            return False  # a date beyond Python's, and the like
+        assert ordered(ours) == ordered(expected)
+        return True
+
+    def slots_max(rows: int, size: int) -> int:
+        return int(judge.decoder.program.cost * (rows + size) + 512 * rows + SPARE_STEPS)
+
+    messages = [judge.written(values.next()) for _ in range(20)]
+    return Subject(judge.decoder, messages, agrees, slots_max)
+
+
+def _json(data: st.DataObject, seed: int) -> Subject:
+    of = data.draw(json_judge.TYPES, "type")
+    is_judged = data.draw(st.sampled_from([True, True, False]), "all fields may be null")
+    texts = data.draw(st.lists(json_judge.texts_of(of), min_size=5, max_size=12), "texts")
+
+    def agrees(content: bytes, fault: Fault, value: pa.Scalar) -> bool:
+        if not is_judged:
+            return False
+        try:
+            expected, may_be_bad = json_judge.judged(content, of)
+        except json_judge.BadValue:
+            assert fault != Fault.NONE, content
+            return True
+        if fault != Fault.NONE:
+            assert may_be_bad or fault in (Fault.TOO_DEEP, Fault.TOO_LARGE), (content, fault)
+            return False
+        assert json_judge.same(expected, json_judge.plain(value)), content
+        return True
+
+    decoder = JsonDecoder(None, None, of if is_judged else _with_required(of, Random(seed)))
+    return Subject(decoder, [text.encode("utf-8", "surrogatepass") for text in texts], agrees)
+
+
+def _with_required(of: pa.DataType, random: Random) -> pa.DataType:
+    """The type with some fields that may not be null."""
+    if pa.types.is_struct(of):
+        fields = [(each, _with_required(each.type, random)) for each in of]
+        return pa.struct([pa.field(each.name, kind, random.random() < 0.5) for each, kind in fields])
+    if pa.types.is_map(of):
+        return pa.map_(of.key_type, pa.field("value", _with_required(of.item_type, random), False))
+    if pa.types.is_list(of):
+        return pa.list_(pa.field("item", _with_required(of.value_type, random), random.random() < 0.5))
+    return of
+
+
+def _protobuf(data: st.DataObject, seed: int) -> Subject:
+    is_judged = data.draw(st.booleans(), "without maps and recursion")
+    drawn = DrawnSchema(seed, plain=is_judged)
+    schema = parse_protobuf(drawn.text)
+    judge = message_class(compiled(drawn.text), drawn.name)
+
+    def agrees(content: bytes, fault: Fault, value: pa.Scalar) -> bool:
+        if is_judged:
+            assert_judged(judge, content, fault, value)
+        return is_judged
+
+    return Subject(ProtobufDecoder(schema), drawn_messages(judge, Random(seed), 20), agrees)
+
+
+FORMATS: Final[dict[str, Callable[[st.DataObject, int], Subject]]] = {
+    "avro": _avro,
+    "json": _json,
+    "protobuf": _protobuf,
+}
+#: Faults that damage has in any format.
+COMMON: Final = {
+    "avro": {"NONE", "TRUNCATED", "TRAILING_BYTES", "BAD_LENGTH"},
+    "json": {"NONE", "TRAILING_BYTES", "BAD_JSON", "BAD_UTF8", "WRONG_TYPE", "NOT_REPRESENTABLE"},
+    "protobuf": {"NONE", "TRUNCATED", "BAD_WIRE_TYPE", "BAD_LENGTH", "MISSING_FIELD", "BAD_UTF8"},
+}
+
+
+@pytest.mark.timeout(24 * 3600)
+@pytest.mark.parametrize("name", FORMATS)
+@short_and_long("count, rows", short=(20_000, 400), long=(LONG, 10_000))
+def test_a_damaged_message_is_a_value_or_a_fault(name: str, count: int, rows: int) -> None:
+    compiler.load()
+    seen: Counter[str] = Counter()
+    memory: list[int] = []
+
+    @settings(max_examples=count // rows, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.data(), st.integers(0, 2**32))
+    def each_is(data: st.DataObject, seed: int) -> None:
+        subject = FORMATS[name](data, seed)
+        subject.check(rows, min(rows // 2, 100), seed)
+        seen.update(subject.seen)
+        memory.append(_memory())
+
+    each_is()
+    print(f"\n{name}: {dict(sorted(seen.items()))}, {memory[0] >> 20} to {memory[-1] >> 20} MiB")
+    assert seen["messages"] >= count * 9 // 10
+    assert set(seen) >= COMMON[name]
+    assert seen["judged"] > seen["messages"] // rows
+    assert memory[-1] - memory[0] < MEMORY_MAX
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_compiled_and_interpreted_kernels_find_the_same(name: str) -> None:
+    if not compiler.load():
+        pytest.skip("numba is switched off")
+
+    # Interpreted, kernels check each place of their arrays.
+    @settings(max_examples=40, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.data(), st.integers(0, 2**32))
+    def they_do(data: st.DataObject, seed: int) -> None:
+        subject = FORMATS[name](data, seed)
+        payloads = mutated(subject.messages, 60, np.random.default_rng(seed))
+        result = subject.decoded(payloads)
+        with interpreted_kernels():
+            interpreted = subject.decoded(payloads)
+        assert interpreted.faults.tolist() == result.faults.tolist()
+        assert interpreted.fields.tolist() == result.fields.tolist()
+        # Places of nulls have any bytes.
+        assert all(map(json_judge.same, map(_plain, interpreted.column), map(_plain, result.column)))
+
+    they_do()
+
+
+def _plain(value: pa.Scalar) -> Any:
+    return json_judge.plain(value)
+
+
+def _memory() -> int:
+    """The most memory that this process has taken, bytes."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024

@@ -204,7 +204,8 @@ class TypedOptions:
     """Typed keys and values of a read or a write. ``registry`` is None without a schema registry.
 
     ``schema_id_from`` is a value of ``values.registry_frame.SchemaIdSource``. ``auto_register`` is of writes,
-    ``bad_records`` and ``ends_on_new_fields`` (``avroSchemaEvolutionMode``) are of reads.
+    ``bad_records`` and ``ends_on_new_fields`` (``avroSchemaEvolutionMode``) are of reads. ``query`` tells the
+    streaming writes of a process apart; it is empty for a batch.
     """
 
     key: ColumnFormat
@@ -215,6 +216,7 @@ class TypedOptions:
     bad_records: BadRecords = BAD_RECORDS.value
     auto_register: bool = AUTO_REGISTER_SCHEMAS.value
     ends_on_new_fields: bool = False
+    query: str = ""
 
     @property
     def columns(self) -> tuple[ColumnFormat, ColumnFormat]:

@@ -19,7 +19,13 @@ from ..records import compiler
 from .edge import edge
 from .exactly_once import create_exactly_once_writer
 from .worker import batch_of_task, freeze_objects
-from .writer import KafkaWireBatchWriter, KafkaWireCommitMessage, create_writer, summary_of
+from .writer import (
+    KafkaWireBatchWriter,
+    KafkaWireCommitMessage,
+    create_writer,
+    forget_encodings,
+    summary_of,
+)
 
 #: Options of the query itself, which Spark hands on to its sink.
 _OF_SPARK: Final = frozenset(("checkpointlocation", "queryname"))
@@ -39,6 +45,7 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
                 'output mode "complete": a Kafka log can only be appended to; use .outputMode("append")'
             )
         options = _options_of(raw)
+        self._query = "" if options.typed is None else options.typed.query
         self._is_exactly_once = options.transactions is not None
         self._writer: KafkaWireBatchWriter | None = None
         self._failure: KafkaWireError | None = None
@@ -79,6 +86,7 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
     @edge
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Abort what was written, or log what stays: Kafka takes nothing back."""
+        forget_encodings(self._query)
         if self._is_exactly_once:
             self._give_up(messages, batchId)
             return
@@ -114,10 +122,17 @@ def _options_of(raw: Mapping[str, str]) -> WriteOptions:
     options = WriteOptions.parse({name: raw[name] for name in raw if name.lower() not in _OF_SPARK})
     if options.transactions is not None:
         _check_names(options.transactions)
+    if options.typed is not None:
+        options = replace(options, typed=replace(options.typed, query=_query_of(raw)))
     if "bootstraptimeout" in {name.lower() for name in raw}:
         return options
     # Each batch is planned in a process that may know nothing of those before it.
     return replace(options, net=options.net.patient)
+
+
+def _query_of(raw: Mapping[str, str]) -> str:
+    """A name of the query, for its schemas: its options of Spark, which differ from those of others."""
+    return "query " + " ".join(f"{name}={raw[name]}" for name in sorted(raw) if name.lower() in _OF_SPARK)
 
 
 def _check_names(transactions: TransactionOptions) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..clients.writing.partitioner import Partitioner, QueueCapacity
     from ..clients.writing.typed_values import ColumnEncoding
     from ..clients.writing.write_partitions import WritePartitions
-    from ..options import WriteOptions
+    from ..options import TypedOptions, WriteOptions
 
 #: The advice in the error of a failed delivery, unless the caller has another.
 _REPEATED: Final = (
@@ -223,13 +223,35 @@ def create_writer(
     return make(options, targets, columns.stored, encodings, advice)
 
 
+#: Encodings of the streaming queries that this process plans, by their options and columns, the newest ones.
+#: Spark asks for two writers of each batch, and the latest version of a subject may change between them.
+_ENCODINGS: Final[dict[tuple[TypedOptions, str | None, str], tuple[ColumnEncoding, ...]]] = {}
+_ENCODINGS_MAX: Final = 100
+
+
 def _encodings(options: WriteOptions, schema: StructType) -> tuple[ColumnEncoding, ...]:
-    """The encodings of typed columns. Raises as ``create_writer`` does."""
+    """The encodings of typed columns; those of a streaming query are the same in each batch. Raises as
+    ``create_writer`` does."""
+    assert options.typed is not None
+    key = options.typed, options.topic, schema.json()
+    if (encodings := _ENCODINGS.get(key)) is not None:
+        return encodings
     from ..planner.write_schemas import column_encodings
     from .spark_versions import arrow_schema
 
     types = {field.name: field.type for field in arrow_schema(schema)}
-    return column_encodings(options.typed, options.topic, types)
+    encodings = column_encodings(options.typed, options.topic, types)
+    if options.typed.query:
+        _ENCODINGS[key] = encodings
+        if len(_ENCODINGS) > _ENCODINGS_MAX:
+            del _ENCODINGS[next(iter(_ENCODINGS))]
+    return encodings
+
+
+def forget_encodings(query: str) -> None:
+    """Forget the encodings of a streaming query: when it starts again, its schemas are looked up again."""
+    for key in [each for each in _ENCODINGS if each[0].query == query]:
+        del _ENCODINGS[key]
 
 
 def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:

@@ -10,8 +10,11 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from spark_kafkawire.errors import ConnectFailed, OptionError
 from spark_kafkawire.net.first_contact import Bootstrap
 from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.registry.client import forget_registries
+from spark_kafkawire.values.registry_frame import id_prefix
 from tests.net.peers import closed_port
 from tests.support import librdkafka
+from tests.support.fake_registry import FakeRegistry, status
 from tests.support.noida import NoidaBroker
 from tests.support.sparks import STREAM_SINKS
 from tests.support.stream_writing import VALUE, task, writer
@@ -37,6 +40,43 @@ def test_a_batch_is_written_by_its_tasks_and_told_by_another_writer(
     assert reported[1].endswith("it writes the batch again, and duplicates what is there")
     found = librdkafka.consume(noida.bootstrap_servers, options["topic"])
     assert sorted(record.value or b"" for record in found) == [b"a", b"b", b"c"]
+
+
+def test_the_schema_of_a_query_is_requested_once_and_stays_until_the_query_fails(noida: NoidaBroker) -> None:
+    columns = StructType([StructField("value", StructType([StructField("n", IntegerType())]))])
+    texts = [
+        '{"type":"record","name":"R","fields":[{"name":"n","type":["null","%s"]}]}' % kind
+        for kind in ("int", "long")
+    ]
+    options = {"kafka__bootstrap__servers": noida.bootstrap_servers, "topic": noida.create_topic()}
+    with FakeRegistry() as registry:
+        options |= {"valueFormat": "avro", "schema__registry__url": registry.url}
+        subject = f"{options['topic']}-value"
+        first = registry.add(subject, texts[0])
+
+        def frame(checkpoint: str) -> bytes:
+            made = writer(columns, checkpointLocation=checkpoint, **options)
+            [encoding] = made._made()._encodings
+            return encoding.frame
+
+        assert [frame("/data/a") for _ in range(6)] == [id_prefix(first)] * 6
+        assert registry.requests == [f"GET /subjects/{subject}/versions/latest"]
+        second = registry.add(subject, texts[1])
+        assert [frame("/data/a"), frame("/data/b"), frame("/data/a")] == [
+            id_prefix(number) for number in (first, second, first)
+        ]
+        assert len(registry.requests) == 2
+        # Schemas do not change, so that a query goes on without the registry.
+        registry.faults.append(status(500))
+        assert frame("/data/b") == id_prefix(second)
+        registry.faults.clear()
+        writer(columns, checkpointLocation="/data/a", **options).abort([], 6)
+        assert frame("/data/a") == id_prefix(second)
+        # Rows with other columns may need another version.
+        more = StructType([*columns, StructField("key", BinaryType())])
+        writer(more, checkpointLocation="/data/a", **options)
+        assert len(registry.requests) == 4
+    forget_registries()
 
 
 def test_who_hears_of_a_batch_that_is_done_needs_no_broker_and_a_task_does() -> None:

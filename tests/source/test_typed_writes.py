@@ -32,6 +32,8 @@ ORDERS: Final = """
            concat('key ', id) AS key
     FROM range(4)"""
 
+WORD: Final = {"name": "word", "type": ["null", "string"]}
+
 
 @pytest.fixture
 def registry() -> Iterator[FakeRegistry]:
@@ -159,3 +161,25 @@ def test_a_stream_writes_structs(
         {"word": "bb", "length": 2},
     ]
     assert registry.subjects == {f"{topic}-value": [1]}
+
+
+@STREAM_SINKS
+def test_the_processes_of_a_query_ask_the_registry_once_and_not_for_each_batch(
+    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry, tmp_path: Path
+) -> None:
+    topic = noida.create_topic()
+    (tmp_path / "in").mkdir()
+    for number in range(6):
+        put(tmp_path, str(number), f"word {number}")
+    registry.add(f"{topic}-value", json.dumps({"type": "record", "name": "R", "fields": [WORD]}))
+    rows = spark.readStream.option("maxFilesPerTrigger", "1").text(str(tmp_path / "in"))
+    options = {"valueFormat": "avro", "schema.registry.url": registry.url}
+    assert (
+        write(rows.selectExpr("struct(value AS word) AS value"), noida, tmp_path, topic=topic, **options) == 6
+    )
+    assert sorted(decoded(registry, record.value)["word"] for record in records(noida, topic)) == [
+        f"word {number}" for number in range(6)
+    ]
+    # Spark plans the batches in one process, and commits them in another; it may replace one that waits long.
+    asked = registry.requests.count(f"GET /subjects/{topic}-value/versions/latest")
+    assert 1 <= asked <= 4

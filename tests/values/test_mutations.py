@@ -100,8 +100,9 @@ def _avro(data: st.DataObject, seed: int) -> Subject:
     writer = data.draw(avro.schemas(), "writer")
     judge = AvroJudge(writer, data.draw(avro.readers(writer), "reader"))
     values = avro.Values(writer, Random(seed))
-    # The judge takes times modulo a day, and writes a UUID in its own way.
-    is_judged = not any(each in str(judge.writer) for each in ("'time-", "'uuid'"))
+    # The judge takes times modulo a day, writes a UUID in its own way, and rounds a long to a double first.
+    is_rounded = "long" in str(judge.writer) and "float" in str(judge.reader)
+    is_judged = not is_rounded and not any(each in str(judge.writer) for each in ("'time-", "'uuid'"))
 
     def agrees(content: bytes, fault: Fault, value: pa.Scalar) -> bool:
         if fault or not is_judged:
@@ -110,7 +111,12 @@ def _avro(data: st.DataObject, seed: int) -> Subject:
             expected, ours = judge.read(content), value.as_py()
         except (ValueError, OverflowError, ArithmeticError, LookupError, EOFError, TypeError):
             return False  # a date beyond Python's, and the like
-        assert ordered(ours) == ordered(expected)
+        if ordered(ours) != ordered(expected):
+            # Who skips a block may believe its size, and fastavro loses its way among nested ones.
+            honest = judge.written_again(content)
+            assert honest != content
+            assert ordered(judge.decoded([honest]).column[0].as_py()) == ordered(judge.read(honest)), content
+            return False
         return True
 
     def slots_max(rows: int, size: int) -> int:
@@ -145,14 +151,15 @@ def _json(data: st.DataObject, seed: int) -> Subject:
 
 def _with_required(of: pa.DataType, random: Random) -> pa.DataType:
     """The type with some fields that may not be null."""
+
+    def of_field(name: str, kind: pa.DataType) -> pa.Field:
+        return pa.field(name, _with_required(kind, random), pa.types.is_null(kind) or random.random() < 0.5)
+
     if pa.types.is_struct(of):
-        fields = [(each, _with_required(each.type, random)) for each in of]
-        return pa.struct([pa.field(each.name, kind, random.random() < 0.5) for each, kind in fields])
+        return pa.struct([of_field(each.name, each.type) for each in of])
     if pa.types.is_map(of):
-        return pa.map_(of.key_type, pa.field("value", _with_required(of.item_type, random), False))
-    if pa.types.is_list(of):
-        return pa.list_(pa.field("item", _with_required(of.value_type, random), random.random() < 0.5))
-    return of
+        return pa.map_(of.key_type, of_field("value", of.item_type))
+    return pa.list_(of_field("item", of.value_type)) if pa.types.is_list(of) else of
 
 
 def _protobuf(data: st.DataObject, seed: int) -> Subject:

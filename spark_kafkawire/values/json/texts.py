@@ -69,6 +69,7 @@ def timestamp(data: Any, pos: int, stop: int, days: int, zoned: int) -> tuple[in
     if data[pos & PLACE] != 84 and data[pos & PLACE] != 32:
         return 0, WRONG_TYPE
     factor = 3600
+    has_seconds = 1
     while factor > 0:
         pos += 1
         value, end = digits_at(data, pos, stop, 2)
@@ -83,8 +84,9 @@ def timestamp(data: Any, pos: int, stop: int, days: int, zoned: int) -> tuple[in
             if factor == 60:
                 return 0, WRONG_TYPE
             factor = 0
+            has_seconds = 0
     micros = 0
-    if pos < stop and data[pos & PLACE] == 46:
+    if has_seconds and pos < stop and data[pos & PLACE] == 46:
         micros, end = digits_at(data, pos + 1, stop, 6)
         if end == pos + 1:
             return 0, WRONG_TYPE

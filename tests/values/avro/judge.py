@@ -37,6 +37,10 @@ class Judge:
         """The value of a message, as Arrow has it. Raises errors of many types for one that has none."""
         return self.form.of(fastavro.schemaless_reader(io.BytesIO(message), self.writer, self.reader))
 
+    def written_again(self, message: bytes) -> bytes:
+        """The message of the value that a message has, without sizes of blocks."""
+        return self.written(fastavro.schemaless_reader(io.BytesIO(message), self.writer, None))
+
     def decoded(self, messages: list[bytes]) -> Decoded:
         """The messages as we decode them."""
         result = self.decoder.decode(payloads_of(pa.array(messages, pa.binary())))

@@ -105,6 +105,7 @@ def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
         (pa.struct({"a": pa.list_(pa.bool_())}), b'{"a":[true,0]}', Fault.WRONG_TYPE, "a"),
         (pa.struct({"a": pa.float64()}), b'{"a":1e400}', Fault.NOT_REPRESENTABLE, "a"),
         (pa.struct({"a": pa.date32()}), b'{"a":"2023-02-29"}', Fault.NOT_REPRESENTABLE, "a"),
+        (pa.struct({"a": pa.timestamp("us")}), b'{"a":"2000-01-01T00:00.5"}', Fault.WRONG_TYPE, "a"),
         (pa.struct({"a": pa.int64()}), b"[1]", Fault.WRONG_TYPE, None),
         (pa.list_(pa.int64()), b'["x"]', Fault.WRONG_TYPE, None),
         (pa.struct([pa.field("a", pa.int64(), False)]), b"{}", Fault.MISSING_FIELD, "a"),

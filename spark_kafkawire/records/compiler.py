@@ -192,7 +192,6 @@ def _compile(kernels: list[Kernel[Any, Any]], kept_in: str | None = None) -> Non
     with import_module("numba.core.compiler_lock").global_compiler_lock:
         default_cache = config.CACHE_DIR
         folder = kept_in or default_cache or _filled_folder()
-        config.CACHE_DIR = folder or default_cache
         try:
             compile_native()
             for function in _inlined:
@@ -200,11 +199,21 @@ def _compile(kernels: list[Kernel[Any, Any]], kept_in: str | None = None) -> Non
             # Kernels own no arrays. Numba's counts of references, at each call of an inlined function with
             # several ways out, would take ten times as long as what it does.
             options = {"cache": bool(folder), "nogil": True, "_nrt": False}
-            compiled = [numba.njit(each.signature, **options)(each.function) for each in kernels]
+            compiled = []
+            for each in kernels:
+                config.CACHE_DIR = str(Path(folder, _folder_of(each))) if folder else default_cache
+                compiled.append(numba.njit(each.signature, **options)(each.function))
         finally:
             config.CACHE_DIR = default_cache
     for each, function in zip(kernels, compiled, strict=True):
         each.compiled = function
+
+
+def _folder_of(kernel: Kernel[Any, Any]) -> str:
+    """The name of the folder of a kernel's compiled code."""
+    from .kernel_digests import digest_of  # not needed where kernels stay interpreted
+
+    return f"{kernel.function.__name__}-{digest_of(kernel.function)}"
 
 
 def _filled_folder() -> str | None:
@@ -247,10 +256,10 @@ def _places() -> Iterator[Path]:
 def fill_folder(folder: Path) -> None:
     """Copy missing compiled code to the user's folder from the folder for all users."""
     # Files of code sort before the indexes that name them.
-    for source in sorted(INSTALLED.glob("*/*.nb[ci]")):
+    for source in sorted(INSTALLED.glob("*/*/*.nb[ci]")):
         target = folder / source.relative_to(INSTALLED)
         if not target.exists() and _is_the_installers(source):
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as part:
                 part.write(source.read_bytes())
             os.replace(part.name, target)
@@ -259,5 +268,5 @@ def fill_folder(folder: Path) -> None:
 def _is_the_installers(source: Path) -> bool:
     """Return true if only the owner of the package can have written a file."""
     owner = Path(__file__).stat().st_uid
-    statuses = [path.stat() for path in (source, source.parent, INSTALLED)]
+    statuses = [path.stat() for path in (source, *source.parents[:2], INSTALLED)]
     return all(status.st_uid == owner and not status.st_mode & _OF_OTHERS for status in statuses)

@@ -1,7 +1,6 @@
 """Machine code that kernels call: ``memcpy``, and a library's CRC-32.
 
-Interpreted, these are plain Python functions; ``compile_native`` gives them their compiled forms. Kernels
-in the cache keep the form that they were compiled with: numba checks only their own file.
+Interpreted, these are plain Python functions; ``compile_native`` gives them their compiled forms.
 """
 
 from __future__ import annotations

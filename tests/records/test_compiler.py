@@ -12,7 +12,7 @@ from pkgutil import walk_packages
 import pytest
 
 from spark_kafkawire import records
-from spark_kafkawire.records import compiler
+from spark_kafkawire.records import compiler, kernel_digests
 
 # Each imports and compiles in a process of its own.
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).parents[2]
 DECODE = """
 import sys
 from spark_kafkawire import decode_message_set, encode_message_set
-from spark_kafkawire.records import compiler
+from spark_kafkawire.records import compiler, kernel_digests
 """
 
 
@@ -131,17 +131,70 @@ def test_what_others_can_have_written_is_not_taken_for_the_installers(
 ) -> None:
     installed, own = tmp_path / "installed", tmp_path / "own"
     monkeypatch.setattr(compiler, "INSTALLED", installed)
-    (installed / "of_a_module").mkdir(parents=True)
-    file = installed / "of_a_module" / "kernel.nbc"
+    file = installed / "of_a_kernel" / "of_a_module" / "kernel.nbc"
+    file.parent.mkdir(parents=True)
     file.write_bytes(b"code")
     own.mkdir()
-    for path in (file, file.parent, installed):
+    for path in (file, file.parent, file.parents[1], installed):
         path.chmod(0o777)
         compiler.fill_folder(own)
         assert not list(own.iterdir())
         path.chmod(0o755)
     compiler.fill_folder(own)
-    assert (own / "of_a_module" / "kernel.nbc").read_bytes() == b"code"
+    assert (own / file.relative_to(installed)).read_bytes() == b"code"
+
+
+UPGRADED = """
+import importlib.util, os
+from numba.core import config
+path = os.environ["KERNEL"]
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(name, os.path.join(path, name + ".py"))
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+loaded("kernel_parts")
+kernel = loaded("kernel_of_a_test").double
+assert kernel.compile()
+print(kernel(21), sum(kernel.compiled.stats.cache_hits.values()))
+"""
+
+
+def test_a_kernel_is_compiled_again_after_a_change_in_another_file(tmp_path: Path) -> None:
+    """An upgrade may leave the kernel's own file as it was, or give all files one time."""
+    environment = {"KERNEL": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    (tmp_path / "kernel_of_a_test.py").write_text(
+        "from spark_kafkawire.records.compiler import kernel\n"
+        "from kernel_parts import OFFSET, doubled\n"
+        "@kernel('int64(int64)')\n"
+        "def double(number):\n"
+        "    return doubled(number) + OFFSET\n"
+    )
+    parts = "from spark_kafkawire.records.compiler import inlined\nOFFSET = {}\nFACTOR = {}\n"
+    parts += "@inlined\ndef doubled(number):\n    return FACTOR * number\n"
+    results = []
+    for offset, factor in ((0, 2), (0, 2), (1, 2), (0, 3), (0, 2)):
+        (tmp_path / "kernel_parts.py").write_text(parts.format(offset, factor))
+        os.utime(tmp_path / "kernel_parts.py", (0, 0))
+        results.append(run(UPGRADED, **environment))
+    assert results == ["42 0", "42 1", "43 0", "63 0", "42 1"]
+
+
+def test_a_digest_is_the_same_in_each_process_and_that_of_each_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernels = "from spark_kafkawire.records.kernel_digests import digest_of\n"
+    kernels += "from spark_kafkawire import compile_kernels\n"
+    kernels += "print(*sorted(digest_of(each.function) for each in compiler._kernels))"
+    found = {run(kernels, PYTHONHASHSEED=seed) for seed in ("1", "2")}
+    assert len(found) == 1
+    assert len(set(found.pop().split())) > 20
+    before = kernel_digests.digest_of(_twice)
+    kernel_digests.digest_of.cache_clear()
+    monkeypatch.setattr(kernel_digests, "VERSION", "0.0.1")
+    assert kernel_digests.digest_of(_twice) != before
+    kernel_digests.digest_of.cache_clear()
 
 
 def test_compiled_code_is_kept_for_the_user_and_numbas_settings_are_left_alone(tmp_path: Path) -> None:

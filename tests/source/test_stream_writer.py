@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_batch_is_written_by_its_tasks_and_told_by_another_writer(
 def test_the_schema_of_a_query_is_requested_once_and_stays_until_the_query_fails(noida: NoidaBroker) -> None:
     columns = StructType([StructField("value", StructType([StructField("n", IntegerType())]))])
     texts = [
-        '{"type":"record","name":"R","fields":[{"name":"n","type":["null","%s"]}]}' % kind
+        json.dumps({"type": "record", "name": "R", "fields": [{"name": "n", "type": ["null", kind]}]})
         for kind in ("int", "long")
     ]
     options = {"kafka__bootstrap__servers": noida.bootstrap_servers, "topic": noida.create_topic()}

@@ -1,8 +1,4 @@
-"""The loops that decode JSON; the rules are those of ``compiler.Kernel``.
-
-numba's cache sees changes of this file only: touch it after a change of ``lexing``, ``nodes``,
-``texts`` or ``span_kernels``.
-"""
+"""The loops that decode JSON; the rules are those of ``compiler.Kernel``."""
 
 from __future__ import annotations
 

@@ -12,10 +12,14 @@ _FILES = {
     "Timestamp": "timestamp",
     "Duration": "duration",
     "Any": "any",
-    "StringValue": "wrappers",
-    "Int64Value": "wrappers",
+    **dict.fromkeys(("StringValue", "BytesValue", "BoolValue", "DoubleValue", "FloatValue"), "wrappers"),
+    **dict.fromkeys(("Int64Value", "UInt64Value", "Int32Value", "UInt32Value"), "wrappers"),
     "Struct": "struct",
+    "ListValue": "struct",
+    "FieldMask": "field_mask",
+    "Empty": "empty",
 }
+_RECURSIVE = ("google.protobuf.Struct", "google.protobuf.ListValue")
 _OWN = tuple(f"google.protobuf.{name}" for name in _FILES)
 _DEFAULTS = {
     "bool": "true",
@@ -36,7 +40,7 @@ class DrawnSchema:
     def __init__(self, seed: int, *, plain: bool = False, own: tuple[str, ...] = _OWN) -> None:
         self._chance = random.Random(seed)
         self._plain = plain
-        self._own = [name for name in own if not plain or name != "google.protobuf.Struct"]
+        self._own = [name for name in own if not plain or name not in _RECURSIVE]
         self.is_proto3 = self._chance.random() < 0.6
         self.name = "drawn.M0"
         self._count = 0

@@ -19,7 +19,8 @@ _FILES = {
     "FieldMask": "field_mask",
     "Empty": "empty",
 }
-_RECURSIVE = ("google.protobuf.Struct", "google.protobuf.ListValue")
+#: Messages that contain themselves, and one without a column, whose bytes are not looked at.
+_NOT_PLAIN = tuple(f"google.protobuf.{name}" for name in ("Struct", "ListValue", "Empty"))
 _OWN = tuple(f"google.protobuf.{name}" for name in _FILES)
 _DEFAULTS = {
     "bool": "true",
@@ -34,13 +35,14 @@ class DrawnSchema:
     """A schema; ``text`` is that of the whole, ``name`` the full name of its first message.
 
     A ``plain`` one has no maps, of which runtimes keep different entries where one has unknown fields, and no
-    message that contains itself, of which columns end at some depth. ``own`` are those of Protobuf itself.
+    message that contains itself, of which columns end at some depth, or that has none. ``own`` are those of
+    Protobuf itself.
     """
 
     def __init__(self, seed: int, *, plain: bool = False, own: tuple[str, ...] = _OWN) -> None:
         self._chance = random.Random(seed)
         self._plain = plain
-        self._own = [name for name in own if not plain or name not in _RECURSIVE]
+        self._own = [name for name in own if not plain or name not in _NOT_PLAIN]
         self.is_proto3 = self._chance.random() < 0.6
         self.name = "drawn.M0"
         self._count = 0

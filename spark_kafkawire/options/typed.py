@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import LOG, OptionError, quoted
@@ -25,8 +25,12 @@ _INLINE: Final = re.compile(r"""[{}\[\]"\n]""")
 _PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _NUMBER: Final = re.compile("[0-9]{1,10}")
 _NUMBER_MAX: Final = (1 << 31) - 1
+_DEPTH: Final = re.compile("-?[0-9]{1,3}")
+#: Depth of recursive fields, as in Spark's ``from_avro``.
+_DEPTH_MAX: Final = 15
 _ID: Final = "id:"
 _WITH_SCHEMAS: Final = f"a format with schemas, {' or '.join(FORMATS)}"
+_WITH_DEPTH: Final = f"a format of {' or '.join(name for name, each in FORMATS.items() if each.has_depth)}"
 _VERSIONS: Final = "a version of the subject (1 to 2147483647), latest, or id:N, the id of a schema"
 
 
@@ -143,6 +147,31 @@ AUTO_REGISTER_SCHEMAS: Final = option(
 )
 
 
+def _depth(name: str, given: str) -> int:
+    text = word(given)
+    number = int(text) if _DEPTH.fullmatch(text) else -2
+    if not -1 <= number <= _DEPTH_MAX:
+        raise bad_value(name, given, f"a whole number from 1 to {_DEPTH_MAX}, or -1")
+    return number
+
+
+RECURSIVE_FIELD_MAX_DEPTH: Final = option(
+    "recursiveFieldMaxDepth",
+    _depth,
+    sides=READ,
+    aliases=(
+        option(
+            "recursive.fields.max.depth",
+            _depth,
+            sides=READ,
+            meaning="the name that Spark's `from_protobuf` has for `recursiveFieldMaxDepth`",
+        ),
+    ),
+    meaning="how often an Avro record or a Protobuf message has columns inside of itself, the outer one "
+    "included (by default 3): deeper ones are left out; `-1`: such a schema is an error",
+)
+
+
 class _Column(NamedTuple):
     """The options of keys or of values."""
 
@@ -169,7 +198,7 @@ _VALUE: Final = _Column(
 class ColumnFormat:
     """The format of keys or of values, and the schema that the options name: its ``schema_text``, or a
     ``version`` of ``subject``. Without a subject it is that of ``subjectNameStrategy``. ``message`` is the
-    name of a message type in it."""
+    name of a message type in it, ``recursion_depth`` that of columns in types that contain themselves."""
 
     column: str
     format: str = BINARY
@@ -177,6 +206,7 @@ class ColumnFormat:
     subject: str | None = None
     version: SchemaVersion | None = None
     message: str | None = None
+    recursion_depth: int | None = None
 
     @property
     def is_key(self) -> bool:
@@ -192,6 +222,11 @@ class ColumnFormat:
     def needs_writer(self) -> bool:
         """True if messages of the format cannot be decoded without the schema that they were written with."""
         return self.has_schemas and FORMATS[self.format].needs_writer
+
+    @property
+    def has_depth(self) -> bool:
+        """True if types of the format may contain themselves, and have columns to a depth."""
+        return self.has_schemas and FORMATS[self.format].has_depth
 
     @property
     def option(self) -> str:
@@ -226,7 +261,10 @@ class TypedOptions:
 
 def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOptions | None:
     """The formats of keys and values; None if both are binary. Raises ``OptionError`` (fatal)."""
-    key, value = _column(options, _KEY), _column(options, _VALUE)
+    depth = options[RECURSIVE_FIELD_MAX_DEPTH]
+    key, value = (_with_depth(_column(options, each), depth) for each in (_KEY, _VALUE))
+    if not key.has_depth and not value.has_depth:
+        _refuse(options, RECURSIVE_FIELD_MAX_DEPTH, needed=_WITH_DEPTH)
     strategy, source = options[SUBJECT_NAME_STRATEGY], options[SCHEMA_ID_FROM]
     bad_records, auto_register = options[BAD_RECORDS], options[AUTO_REGISTER_SCHEMAS]
     if not key.has_schemas and not value.has_schemas:
@@ -268,6 +306,10 @@ def _column(options: RawOptions, of: _Column) -> ColumnFormat:
         raise OptionError(f"options {' and '.join(given)} both name a schema; set one of them")
     text = _schema_text(options, of.schema)
     return ColumnFormat(of.name, found, text, options[of.subject], options[of.version], options[of.message])
+
+
+def _with_depth(column: ColumnFormat, depth: int | None) -> ColumnFormat:
+    return replace(column, recursion_depth=depth) if column.has_depth else column
 
 
 def _refuse(options: RawOptions, *useless: Option[Any], needed: str) -> None:

@@ -55,7 +55,7 @@ def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:
 
 def _fixed(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> FixedSchema:
     if column.schema_text is not None:
-        return FixedSchema(column.schema_text, message=column.message)
+        return FixedSchema(column.schema_text, message=column.message, recursion_depth=column.recursion_depth)
     from ..registry.client import registry_of  # few reads have one
 
     if typed.registry is None:
@@ -86,7 +86,9 @@ def registered_schema(column: ColumnFormat, found: RegisteredSchema) -> FixedSch
             f"option {column.column}Format: {column.format} is set, and {origin} in the schema registry is "
             f"{found.format}"
         )
-    return FixedSchema(found.text, found.dependencies, found.id, origin, column.message)
+    return FixedSchema(
+        found.text, found.dependencies, found.id, origin, column.message, column.recursion_depth
+    )
 
 
 def _registered(

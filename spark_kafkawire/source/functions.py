@@ -21,6 +21,7 @@ from ..options.schema_registry import OPTIONS as REGISTRY_OPTIONS
 from ..options.typed import (
     AUTO_REGISTER_SCHEMAS,
     BAD_RECORDS,
+    RECURSIVE_FIELD_MAX_DEPTH,
     SCHEMA_ID_FROM,
     SUBJECT_NAME_STRATEGY,
     VALUE_MESSAGE,
@@ -49,7 +50,7 @@ _OF_BOTH: Final = (
     RETRIES,
     RETRY_BACKOFF,
 )
-_OF_READS: Final = (*_OF_BOTH, BAD_RECORDS)
+_OF_READS: Final = (*_OF_BOTH, BAD_RECORDS, RECURSIVE_FIELD_MAX_DEPTH, *RECURSIVE_FIELD_MAX_DEPTH.aliases)
 _OF_WRITES: Final = (*_OF_BOTH, AUTO_REGISTER_SCHEMAS, SUBJECT_NAME_STRATEGY)
 #: A broker that no function connects to, because the options of reads and writes need one.
 _NO_BROKER: Final = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -61,8 +62,8 @@ def from_avro(column: Column | str, options: Mapping[str, str]) -> Column:
     """Values of a column of Avro messages.
 
     ``options`` are those of a read with ``valueFormat=avro``: ``valueSchema``, ``valueSubject``,
-    ``valueSchemaVersion``, ``schemaIdFrom`` (``prefix`` or ``none``), ``badRecords`` (``fail`` or ``null``)
-    and those of the schema registry. Null stays null.
+    ``valueSchemaVersion``, ``schemaIdFrom`` (``prefix`` or ``none``), ``badRecords`` (``fail`` or ``null``),
+    ``recursiveFieldMaxDepth`` and those of the schema registry. Null stays null.
 
     Raises ``OptionError`` and ``RegistryError`` (fatal) at once; a message that cannot be decoded fails the
     query with ``CorruptDataError``, or is null with ``badRecords=null``.

@@ -49,6 +49,7 @@ class FixedSchema:
 
     ``schema_id`` is -1 where it is not known. ``origin`` names its place in a registry, for errors.
     ``message`` is the name of a message type of Protobuf; None for the first one of the schema.
+    ``recursion_depth`` is how often a record or a message may be inside of itself; None for the format's own.
     """
 
     text: str
@@ -56,6 +57,7 @@ class FixedSchema:
     schema_id: int = -1
     origin: str = ""
     message: str | None = None
+    recursion_depth: int | None = None
 
 
 class MessageTypes(Schema, Protocol):
@@ -67,6 +69,13 @@ class MessageTypes(Schema, Protocol):
 
     def at_name(self, name: str) -> MessageTypes:
         """The schema with the message type of this name. Raises ``OptionError`` (fatal) if it has none."""
+
+
+class RecursiveTypes(Schema, Protocol):
+    """A schema whose types may contain themselves, and have columns to a depth."""
+
+    def to_depth(self, recursion_depth: int) -> Schema:
+        """The schema with columns to another depth."""
 
 
 class Encoder(Protocol):
@@ -92,6 +101,7 @@ class Format:
     ``registered_as`` is its ``schemaType`` in a schema registry. ``has_indexes`` is true if messages name
     their type by indexes behind the schema's id: its schemas are ``MessageTypes``, and ``decoder`` takes the
     indexes of messages as a fourth argument. By default they are those of the writer's schema.
+    ``has_depth`` is true if its schemas are ``RecursiveTypes``.
     ``needs_writer`` is false if messages are read without the schema that they were written with: ``decoder``
     gets None for it then. ``new_field`` is needed for ``avroSchemaEvolutionMode`` alone.
     """
@@ -102,6 +112,7 @@ class Format:
     decoder: Callable[..., Decoder]
     encoder: Callable[[Any, pa.DataType], Encoder]
     schema_of: Callable[[pa.DataType, str], Schema]
+    has_depth: bool = False
     has_indexes: bool = False
     needs_writer: bool = True
     new_field: Callable[[Any, Any], str | None] | None = None
@@ -109,6 +120,8 @@ class Format:
     def parsed(self, fixed: FixedSchema) -> Schema:
         """The schema of a column. Raises ``OptionError`` (fatal)."""
         schema = self.parse(fixed.text, dict(fixed.references))
+        if fixed.recursion_depth is not None:
+            schema = cast(RecursiveTypes, schema).to_depth(fixed.recursion_depth)
         return schema if fixed.message is None else cast(MessageTypes, schema).at_name(fixed.message)
 
     def indexes(self, fixed: FixedSchema) -> tuple[int, ...]:
@@ -211,6 +224,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
                 _decoder_of_avro,
                 _encoder_of_avro,
                 _avro_schema_of,
+                has_depth=True,
                 new_field=_new_field_of_avro,
             ),
             Format(
@@ -220,6 +234,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
                 _decoder_of_protobuf,
                 _encoder_of_protobuf,
                 _protobuf_schema_of,
+                has_depth=True,
                 has_indexes=True,
             ),
             Format(

@@ -40,6 +40,11 @@ def utf8_size(data: Any, pos: int, stop: int) -> int:
 @inlined
 def is_utf8(data: Any, pos: int, stop: int) -> bool:
     """True if ``data[pos:stop]`` is UTF-8: no surrogates, no longer forms, nothing above U+10FFFF."""
+    bits = 0
+    for k in range(pos, stop):  # compiled, it takes many bytes at a time: most texts are ASCII
+        bits |= data[k & PLACE]
+    if bits < 0x80:
+        return True
     while pos < stop:
         size = 1 if data[pos & PLACE] < 0x80 else utf8_size(data, pos, stop)
         if size == 0:

@@ -102,6 +102,11 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
             "badRecords out",
         ),
         (
+            {"valueFormat": "json", "recursive.fields.max.depth": "3"},
+            "option recursive.fields.max.depth needs a format of avro or protobuf, which is not set; set it, "
+            "or leave recursive.fields.max.depth out",
+        ),
+        (
             {
                 "valueFormat": "avro",
                 "valueSchema": "int",

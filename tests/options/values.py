@@ -465,6 +465,18 @@ READS: Final[dict[str, Row]] = {
         ],
         ["", "permissive", "none"],
     ),
+    "recursiveFieldMaxDepth": Row(
+        [
+            ({**AVRO, "recursiveFieldMaxDepth": " 5 "}, "typed.value.recursion_depth", 5),
+            ({**AVRO, "recursiveFieldMaxDepth": "-1"}, "typed.value.recursion_depth", -1),
+            ({**AVRO, "recursiveFieldMaxDepth": "5"}, "typed.key.recursion_depth", None),
+        ],
+        ["", "16", "-2", "1.5", "many"],
+    ),
+    "recursive.fields.max.depth": Row(
+        [({**AVRO, "recursive.fields.max.depth": "1"}, "typed.value.recursion_depth", 1)],
+        ["", "16"],
+    ),
     "schema.registry.url": Row(
         [
             (

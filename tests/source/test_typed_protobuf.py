@@ -100,6 +100,29 @@ def test_messages_of_two_versions_become_rows_of_the_chosen_message(
     ]
 
 
+def test_a_message_that_contains_itself_has_columns_to_the_depth_of_the_options(
+    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
+) -> None:
+    text = 'syntax = "proto3"; package shop; message Node { int32 id = 1; Node next = 2; }'
+    number = registry.add("nodes-value", text, "PROTOBUF")
+    node: dict[str, Any] = {}
+    for depth in (4, 3, 2, 1):
+        node = {"id": depth, "next": node} if node else {"id": depth}
+    topic = topic_of(noida, id_prefix(number) + FIRST + message(text, "Node", **node))
+    for name, depth in (("recursive.fields.max.depth", 1), ("recursiveFieldMaxDepth", 4)):
+        options = {"valueSubject": "nodes-value", name: str(depth)}
+        [row] = load(spark, noida, registry, topic, **options)
+        found, ids = row.value.asDict(recursive=True), []
+        while found:
+            ids.append(found["id"])
+            found = found.get("next")
+        assert ids == list(range(1, depth + 1))
+    with pytest.raises(
+        Exception, match=r"message shop\.Node contains itself: set recursiveFieldMaxDepth to 1"
+    ):
+        load(spark, noida, registry, topic, valueSubject="nodes-value", recursiveFieldMaxDepth="-1")
+
+
 def test_a_schema_of_the_user_names_the_fields_to_decode(
     spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
 ) -> None:

@@ -126,9 +126,8 @@ class MessageDecoder:
             with_indexes=self._format.has_indexes,
         )
         found = Messages(raw, None, frames.ids.copy(), np.full(len(raw), -1, np.int32))
-        for fault in np.unique(frames.faults).tolist():
-            if fault != Fault.NONE:
-                found.blame(np.flatnonzero(frames.faults == fault), REASONS[Fault(fault)])
+        for fault in np.unique(frames.faults[frames.faults != Fault.NONE]).tolist():
+            found.blame(np.flatnonzero(frames.faults == fault), REASONS[Fault(fault)])
         if self._type is not None:
             self._decode(self._format, frames, found)
         return found
@@ -151,9 +150,12 @@ class MessageDecoder:
                 if is_error:
                     break
                 continue
+            payloads = frames.payloads
             if len(groups) == 1:  # nulls among the messages are no matter
-                rows = np.arange(len(frames.ids))
-            decoded = decoding.decoder.decode(frames.payloads.taken(rows))
+                rows = np.arange(len(payloads))
+            else:
+                payloads = payloads.taken(rows)
+            decoded = decoding.decoder.decode(payloads)
             parts.append(decoded.column)
             rows_of_parts.append(rows)
             _blame_each(found, rows, decoded)

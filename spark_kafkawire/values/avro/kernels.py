@@ -217,8 +217,12 @@ def block_of(data: Any, pos: int, stop: int, steps: int) -> tuple[int, int, int]
 
 
 @inlined
-def put(out: Any, bases: Any, counts: Any, stream: int, value: int, writing: int) -> None:
-    """Count a value of a stream, and write it if ``writing`` and if the stream has room."""
+def put(out: Any, bases: Any, counts: Any, stream: int, value: int, writing: int, place: int) -> None:
+    """Write a value of a stream at ``place``. Without a place, count it, and write it if ``writing`` and if
+    the stream has room."""
+    if place >= 0:
+        out[(bases[stream & PLACE] + place) & PLACE] = value
+        return
     if writing:
         place = bases[stream] + counts[stream]
         if place < bases[stream + 1]:
@@ -228,7 +232,7 @@ def put(out: Any, bases: Any, counts: Any, stream: int, value: int, writing: int
 
 @kernel(
     f"void({BYTES}, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], int64[::1], int64[::1], uint8[::1], int32[::1], int64, int64, int64, int64)"
+    " int64[::1], int64[::1], int64[::1], uint8[::1], int32[::1], int64, int64, int64, int64, int64)"
 )
 def decode_each(
     data: Any,
@@ -247,20 +251,24 @@ def decode_each(
     steps_of_byte: int,
     checking: int,
     writing: int,
+    flat: int,
 ) -> None:
     """Run the program over each message; count the values of each stream, and write them if ``writing``.
 
+    With ``flat`` each message has one value in each stream, and streams have room for those of all messages.
     ``counts`` are those of the messages without a fault: what others have written is written over. Without
     ``checking``, texts and decimals are those of a run before. ``stack`` has ``2 * DEPTH_MAX`` places.
     """
     spare = SPARE_STEPS
+    place = 0 if flat else -1
     for row in range(len(starts)):
         pos = starts[row]
         stop = stops[row]
         own = steps_of_message + steps_of_byte * (stop - pos)
         steps = own + spare
-        for k in range(len(counts)):
-            saved[k] = counts[k]
+        if not flat:
+            for k in range(len(counts)):
+                saved[k] = counts[k]
         pc = 0
         depth = 0
         fault = 0
@@ -280,10 +288,10 @@ def decode_each(
             elif op < UNION:
                 first, size, pos, fault = value_of(data, pos, stop, table, op, b, c, checking)
                 if fault == 0 and a >= 0:
-                    put(out, bases, counts, a, 1, writing)
-                    put(out, bases, counts, a + 1, first, writing)
+                    put(out, bases, counts, a, 1, writing, place)
+                    put(out, bases, counts, a + 1, first, writing, place)
                     if op >= BYTES_OF:
-                        put(out, bases, counts, a + 2, size, writing)
+                        put(out, bases, counts, a + 2, size, writing, place)
             elif op == UNION:
                 first, pos, fault = index_of(data, pos, stop, c, _BAD_UNION)
                 if fault == 0:
@@ -291,7 +299,7 @@ def decode_each(
             elif op == CONSTANT:
                 steps -= c
                 for k in range(c):
-                    put(out, bases, counts, a + k, table[b + k], writing)
+                    put(out, bases, counts, a + k, table[b + k], writing, place)
             elif op == NEXT:
                 top = 2 * (depth - 1)
                 if stack[top] == 0:
@@ -301,8 +309,8 @@ def decode_each(
                     stack[top + 1] += 1
                 elif fault == 0:
                     if a >= 0:
-                        put(out, bases, counts, a, 1, writing)
-                        put(out, bases, counts, a + 1, stack[top + 1], writing)
+                        put(out, bases, counts, a, 1, writing, place)
+                        put(out, bases, counts, a + 1, stack[top + 1], writing, place)
                     depth -= 1
                     pc = b
             elif op == JUMP:
@@ -327,8 +335,14 @@ def decode_each(
         fields[row] = -1
         if fault:
             fields[row] = program[at + 4]
-            for k in range(len(counts)):
-                counts[k] = saved[k]
+            if not flat:
+                for k in range(len(counts)):
+                    counts[k] = saved[k]
+        elif flat:
+            place += 1
+    if flat:
+        for k in range(len(counts)):
+            counts[k] = place
 
 
 @kernel(f"void({BYTES}, {BYTES}, int64[::1], int64[::1], uint8[::1])")

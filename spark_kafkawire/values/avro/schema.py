@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable, quoted
 
-from .types import PRIMITIVES, AvroField, AvroType, arrow_type_of
+from .types import PRIMITIVES, RECURSION_DEPTH, AvroField, AvroType, arrow_type_of
 
 _NAMED: Final = ("record", "enum", "fixed")
 #: Logical types without parameters, and the types that may have them.
@@ -42,11 +42,16 @@ class Schema:
     root: AvroType
     text: str
     references: Mapping[str, str] = field(default_factory=dict)
+    recursion_depth: int = RECURSION_DEPTH
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of a value. Raises ``OptionError`` (fatal) for types that Spark does not have."""
-        return arrow_type_of(self.root)
+        return arrow_type_of(self.root, self.recursion_depth)
+
+    def to_depth(self, recursion_depth: int) -> Schema:
+        """The schema with another depth of records that contain themselves."""
+        return replace(self, recursion_depth=recursion_depth)
 
     @property
     def name(self) -> str | None:
@@ -55,10 +60,12 @@ class Schema:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A record may contain itself: types travel as text.
-        return parse, (self.text, dict(self.references))
+        return parse, (self.text, dict(self.references), self.recursion_depth)
 
 
-def parse(text: str, references: Mapping[str, str] | None = None) -> Schema:
+def parse(
+    text: str, references: Mapping[str, str] | None = None, recursion_depth: int = RECURSION_DEPTH
+) -> Schema:
     """Parse a schema. ``references`` are texts of schemas, which define names that this one uses.
 
     Raises ``OptionError`` (fatal) that names the place of the mistake.
@@ -66,7 +73,7 @@ def parse(text: str, references: Mapping[str, str] | None = None) -> Schema:
     try:
         content = _json(text)
         root = _Parser(dict(references or {})).type_of(content, "", "the Avro schema")
-        return Schema(root, json.dumps(content, separators=(",", ":")), references or {})
+        return Schema(root, json.dumps(content, separators=(",", ":")), references or {}, recursion_depth)
     except RecursionError:
         raise OptionError("the Avro schema is nested too deeply") from None
 

@@ -18,8 +18,11 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable
 
+from ..faults import DEPTH_ADVICE
+
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-#: How often a record may contain itself before the field is dropped, as Spark's ``recursiveFieldMaxDepth``.
+#: How often a record may be inside of itself, the outer one included, before the field is dropped: Spark's
+#: ``recursiveFieldMaxDepth``. A depth below 1 refuses such records.
 RECURSION_DEPTH: Final = 3
 #: Columns that a schema may have, nested ones included: in a hostile schema each level doubles them.
 COLUMNS_MAX: Final = 20_000
@@ -154,7 +157,9 @@ class _ArrowTypes:
 
     def _record(self, avro: AvroType, depths: Mapping[str, int]) -> pa.DataType | None:
         depth = depths.get(avro.name, 0)
-        if depth >= self.recursion_depth:
+        if depth and self.recursion_depth < 1:
+            raise OptionError(f"the Avro record {printable(avro.name)} contains itself: {DEPTH_ADVICE}")
+        if depth >= max(1, self.recursion_depth):
             return None
         inside = {**depths, avro.name: depth + 1}
         named = [(each, self.of(each.type, inside)) for each in avro.fields]

@@ -252,14 +252,9 @@ def decode_each(
                     wire = program[at + WIRE]
                     continue
                 value = pos
-                if op == SPAN and program[at + ARG]:
-                    end = pos + size
-                    first = pos
-                    while first < end and data[first & PLACE] < 0x80:
-                        first += 1
-                    if first < end and not is_utf8(data, first, end):
-                        fault = _BAD_UTF8
-                        break
+                if op == SPAN and program[at + ARG] and not is_utf8(data, pos, pos + size):
+                    fault = _BAD_UTF8
+                    break
                 if op != MESSAGE:
                     pos += size
             elif op in (INT32, SINT32, CLOSED_ENUM):

@@ -14,7 +14,7 @@ from spark_kafkawire.errors import OptionError, listed_some, printable, quoted
 
 from .linking import linked
 from .parsing import File
-from .types import DURATION, Message, arrow_type_of
+from .types import DURATION, RECURSION_DEPTH, Message, arrow_type_of
 
 #: Place of the first message, which stands for the schema as a whole.
 FIRST: Final = (0,)
@@ -33,6 +33,7 @@ class Schema:
     text: str
     references: Mapping[str, str] = field(default_factory=dict)
     indexes: tuple[int, ...] = FIRST
+    recursion_depth: int = RECURSION_DEPTH
 
     @cached_property
     def root(self) -> Message:
@@ -49,7 +50,11 @@ class Schema:
     @cached_property
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of a message. Raises ``OptionError`` (fatal) for types that Spark does not have."""
-        return arrow_type_of(self.root)
+        return arrow_type_of(self.root, self.recursion_depth)
+
+    def to_depth(self, recursion_depth: int) -> Schema:
+        """The schema with another depth of messages that contain themselves."""
+        return replace(self, recursion_depth=recursion_depth)
 
     def at(self, indexes: tuple[int, ...]) -> Schema | None:
         """The schema with the message of these indexes; None if it has none."""
@@ -72,10 +77,15 @@ class Schema:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A message may contain itself: types travel as text.
-        return parse, (self.text, dict(self.references), self.indexes)
+        return parse, (self.text, dict(self.references), self.indexes, self.recursion_depth)
 
 
-def parse(text: str, references: Mapping[str, str] | None = None, indexes: tuple[int, ...] = FIRST) -> Schema:
+def parse(
+    text: str,
+    references: Mapping[str, str] | None = None,
+    indexes: tuple[int, ...] = FIRST,
+    recursion_depth: int = RECURSION_DEPTH,
+) -> Schema:
     """Parse a schema. ``references`` are texts by the names with which they are imported.
 
     Raises ``OptionError`` (fatal) that names the line of the mistake.
@@ -87,7 +97,7 @@ def parse(text: str, references: Mapping[str, str] | None = None, indexes: tuple
             if not file.messages
             else f"the Protobuf schema has no message at the indexes {list(indexes)}"
         )
-    return Schema(file, text, references or {}, indexes)
+    return Schema(file, text, references or {}, indexes, recursion_depth)
 
 
 def _at(file: File, indexes: tuple[int, ...]) -> Message | None:

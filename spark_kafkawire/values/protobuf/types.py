@@ -19,7 +19,10 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable
 
-#: How often a message may contain itself before the field is dropped: Spark's ``recursive.fields.max.depth``.
+from ..faults import DEPTH_ADVICE
+
+#: How often a message may be inside of itself, the outer one included, before the field is dropped: Spark's
+#: ``recursive.fields.max.depth``. A depth below 1 refuses such messages.
 RECURSION_DEPTH: Final = 3
 #: Columns that a schema may have, nested ones included: in a hostile schema each level doubles them.
 COLUMNS_MAX: Final = 20_000
@@ -173,7 +176,9 @@ class _ArrowTypes:
         if each.message.time is not None:
             return each.message.time
         depth = depths.get(name, 0)
-        if depth >= self.recursion_depth:
+        if depth and self.recursion_depth < 1:
+            raise OptionError(f"{named(each.message)} contains itself: {DEPTH_ADVICE}")
+        if depth >= max(1, self.recursion_depth):
             return None
         if sum(depths.values()) >= DEPTH_MAX:
             raise OptionError(f"the Protobuf schema has messages that are nested more than {DEPTH_MAX} times")

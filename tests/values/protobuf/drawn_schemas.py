@@ -12,10 +12,15 @@ _FILES = {
     "Timestamp": "timestamp",
     "Duration": "duration",
     "Any": "any",
-    "StringValue": "wrappers",
-    "Int64Value": "wrappers",
+    **dict.fromkeys(("StringValue", "BytesValue", "BoolValue", "DoubleValue", "FloatValue"), "wrappers"),
+    **dict.fromkeys(("Int64Value", "UInt64Value", "Int32Value", "UInt32Value"), "wrappers"),
     "Struct": "struct",
+    "ListValue": "struct",
+    "FieldMask": "field_mask",
+    "Empty": "empty",
 }
+#: Messages that contain themselves, and one without a column, whose bytes are not looked at.
+_NOT_PLAIN = tuple(f"google.protobuf.{name}" for name in ("Struct", "ListValue", "Empty"))
 _OWN = tuple(f"google.protobuf.{name}" for name in _FILES)
 _DEFAULTS = {
     "bool": "true",
@@ -30,13 +35,14 @@ class DrawnSchema:
     """A schema; ``text`` is that of the whole, ``name`` the full name of its first message.
 
     A ``plain`` one has no maps, of which runtimes keep different entries where one has unknown fields, and no
-    message that contains itself, of which columns end at some depth. ``own`` are those of Protobuf itself.
+    message that contains itself, of which columns end at some depth, or that has none. ``own`` are those of
+    Protobuf itself.
     """
 
     def __init__(self, seed: int, *, plain: bool = False, own: tuple[str, ...] = _OWN) -> None:
         self._chance = random.Random(seed)
         self._plain = plain
-        self._own = [name for name in own if not plain or name != "google.protobuf.Struct"]
+        self._own = [name for name in own if not plain or name not in _NOT_PLAIN]
         self.is_proto3 = self._chance.random() < 0.6
         self.name = "drawn.M0"
         self._count = 0

@@ -137,6 +137,17 @@ def test_recursive_messages_end_at_spark_s_depth() -> None:
             ]
         )
     assert schema.arrow_type == of
+    assert schema.to_depth(3).arrow_type == of
+    assert schema.to_depth(1).arrow_type == pa.struct([("n", pa.string())])
+    deeper = schema.to_depth(4)
+    assert deeper.arrow_type.field("b").type == of
+    assert pickle.loads(pickle.dumps(deeper)).arrow_type == deeper.arrow_type
+    with pytest.raises(
+        OptionError, match="message P contains itself: set recursiveFieldMaxDepth to 1 or more"
+    ):
+        _ = schema.to_depth(-1).arrow_type
+    with pytest.raises(OptionError, match="more than 20000 columns"):
+        _ = schema.to_depth(15).arrow_type
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import struct
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from ..errors import OptionError, ProtocolError, quoted
 
@@ -59,6 +59,11 @@ class Int:
     """A signed big-endian integer of ``size`` bytes."""
 
     size: int
+
+    @property
+    def letter(self) -> str:
+        """Its format in the module ``struct``."""
+        return {1: "b", 2: "h", 4: "i", 8: "q"}[self.size]
 
     def read(self, buf: memoryview, pos: int) -> tuple[int, int]:
         stop = pos + self.size
@@ -195,6 +200,9 @@ class Array(Generic[T]):
             )
         if count > ARRAY_COUNT_MAX:
             raise ProtocolError(f"array of {count} elements at {pos}: at most {ARRAY_COUNT_MAX} are read")
+        if isinstance(self.element, Int) and count * self.element.size <= len(buf) - pos:
+            ints = struct.unpack_from(f">{count}{self.element.letter}", buf, pos)
+            return cast("tuple[T, ...]", ints), pos + count * self.element.size
         elements = []
         for _ in range(count):
             element, pos = self.element.read(buf, pos)

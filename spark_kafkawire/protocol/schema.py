@@ -24,12 +24,14 @@ Source: KIP-482.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import ProtocolError, UnsupportedVersionError
-from .primitives import AnyType, Array, Buffer, Bytes, String, take
+from .primitives import AnyType, Array, Buffer, Bytes, Int, String, take
 from .varint import COMPACT_LENGTH, UNSIGNED_VARINT
 
 T = TypeVar("T")
@@ -103,10 +105,32 @@ class _Member:
         return getattr(self.type, "nullable", False)
 
 
+class _Run:
+    """Fields that follow each other and are read together: integers only, in one step, or one other
+    field."""
+
+    __slots__ = ("_fields", "_ints", "_names")
+
+    def __init__(self, fields: Sequence[_Member]) -> None:
+        self._fields = fields
+        self._names = [field.name for field in fields]
+        letters = [field.type.letter for field in fields if isinstance(field.type, Int)]
+        self._ints = struct.Struct(f">{''.join(letters)}") if letters else None
+
+    def read(self, buf: memoryview, pos: int, values: dict[str, Any]) -> int:
+        """Add the values of the fields at ``pos``; the position after them."""
+        if self._ints is not None and len(buf) - pos >= self._ints.size:
+            values.update(zip(self._names, self._ints.unpack_from(buf, pos), strict=True))
+            return pos + self._ints.size
+        for field in self._fields:
+            values[field.name], pos = field.type.read(buf, pos)
+        return pos
+
+
 class Struct(Generic[T]):
     """The wire type of a message in one version: its fields, one after the other."""
 
-    __slots__ = ("_fields", "_flexible", "_lacking", "_tagged", "_version", "message")
+    __slots__ = ("_fields", "_flexible", "_lacking", "_runs", "_tagged", "_version", "message")
 
     def __init__(self, message: type[T], version: int = 0, flexible: bool = False) -> None:
         self.message = message
@@ -125,6 +149,8 @@ class Struct(Generic[T]):
                 self._fields.append(member)
             else:
                 self._tagged[settings.tag] = member
+        runs = groupby(self._fields, lambda field: isinstance(field.type, Int))
+        self._runs = [_Run(each) for are_ints, run in runs for each in _together(run, are_ints)]
 
     @property
     def is_flexible(self) -> bool:
@@ -140,9 +166,9 @@ class Struct(Generic[T]):
 
     def read(self, buf: memoryview, pos: int) -> tuple[T, int]:
         """The message at ``pos`` and the position after it."""
-        values = {}
-        for field in self._fields:
-            values[field.name], pos = field.type.read(buf, pos)
+        values: dict[str, Any] = {}
+        for run in self._runs:
+            pos = run.read(buf, pos, values)
         if self._flexible:
             pos = self._read_tagged(buf, pos, values)
         return self.message(**values), pos
@@ -166,6 +192,8 @@ class Struct(Generic[T]):
             self._write_tagged(value, out)
 
     def _read_tagged(self, buf: memoryview, pos: int, values: dict[str, Any]) -> int:
+        if pos < len(buf) and buf[pos] == 0:  # as in almost all messages
+            return pos + 1
         count, pos = UNSIGNED_VARINT.read(buf, pos)
         if count > TAGGED_COUNT_MAX:
             raise ProtocolError(f"{count} tagged fields at {pos}: at most {TAGGED_COUNT_MAX} are read")
@@ -200,6 +228,11 @@ class Struct(Generic[T]):
             f"{self.message.__name__} version {self._version} cannot carry this {field.name}: "
             "the broker is too old for this request"
         )
+
+
+def _together(fields: Iterable[_Member], are_ints: bool) -> Iterable[Sequence[_Member]]:
+    """Fields by the steps in which they are read: integers in one, others one by one."""
+    return [tuple(fields)] if are_ints else [(field,) for field in fields]
 
 
 _CODECS: Final[dict[tuple[type[Any], int, bool], Struct[Any]]] = {}

@@ -9,7 +9,6 @@ before those that were not sent yet, which keeps the order within a partition.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Sequence
 from itertools import chain
 from operator import attrgetter
@@ -17,7 +16,7 @@ from typing import Final
 
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import Action, DeliveryError, KafkaWireError
-from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.retry import Attempts
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
@@ -26,6 +25,7 @@ from spark_kafkawire.protocol.modern.limits import ACKS_NONE
 from .batch_failures import ACKED, BatchFailure, ProduceErrors, Verdict
 from .batches import NO_PRODUCER, PartitionProducerState, ProducerBatch
 from .leader_connections import BrokerConnection, LeaderConnections
+from .leader_queues import LeaderQueues
 from .producer_ids import init_producer_id
 from .request_sizes import RequestSizes
 
@@ -52,7 +52,7 @@ class BatchSender:
         self._states = states
         self._connections = LeaderConnections(metadata, options)
         self._produce_errors = ProduceErrors()
-        self._queue: deque[ProducerBatch] = deque()
+        self._queue = LeaderQueues(self._connections.known_leaders)
         self._queued_bytes = 0
         self._failures: list[BatchFailure] = []
         self._attempts = Attempts(options.delivery.retry)
@@ -76,7 +76,7 @@ class BatchSender:
 
     def enqueue(self, batch: ProducerBatch) -> None:
         """Queue the next batch of its partition."""
-        self._queue.append(batch)
+        self._queue.put([batch])
         self._queued_bytes += batch.size
         if self._queued_bytes >= _QUEUE_BYTES_MAX:
             self.pump()
@@ -141,20 +141,24 @@ class BatchSender:
             self._idle_since_s += idle_s
 
     def _send_next(self) -> None:
-        """Send a request that begins with the head of the queue, or receive a response to make room."""
-        head = self._queue[0]
+        """Send a request to the leader whose turn it is, or receive a response to make room."""
+        leader, head = self._queue.next()
         try:
             connection = self._connections.connection_to(head.topic_partition, head.deadline)
         except KafkaWireError as error:
             # No batch may be in flight to the old leader of a partition when the new one gets the next batch.
             self._drain()
             self._connections.forget(head.topic_partition.topic)
+            self._queue.regroup()
             self._wait(error, head.deadline)
+            return
+        if leader is None:
+            self._queue.regroup()
             return
         if connection.in_flight >= self._in_flight_max or not self._states[head.topic_partition].is_ready:
             self._take(connection)
             return
-        batches = self._packed(connection.broker)
+        batches = self._packed(head)
         for batch in batches:
             self._sent_count += batch.count
             self._states[batch.topic_partition].sent(batch)
@@ -167,23 +171,26 @@ class BatchSender:
             for batch in batches:
                 self._ack(batch)
 
-    def _packed(self, leader: Broker) -> list[ProducerBatch]:
-        """Take the batches of one request from the queue: in order, one for each partition of the leader."""
+    def _packed(self, head: ProducerBatch) -> list[ProducerBatch]:
+        """Take the batches of one request from the queue: in order from ``head`` on, one for each
+        partition."""
         packed: list[ProducerBatch] = []
-        left: deque[ProducerBatch] = deque()
         seen: set[TopicPartition] = set()
-        size = self.sizes.of_none(self._queue[0])
-        for batch in self._queue:
+        size = self.sizes.of_none(head)
+
+        def take(batch: ProducerBatch) -> bool:
+            nonlocal size
+            partition = batch.topic_partition
             size_with = size + batch.request_size
             fits = not packed or size_with <= self.sizes.size_max
-            may_go = batch.topic_partition not in seen and self._states[batch.topic_partition].is_ready
-            if fits and may_go and self._connections.is_led_by(batch.topic_partition, leader):
+            may_go = fits and partition not in seen and self._states[partition].is_ready
+            seen.add(partition)
+            if may_go:
                 packed.append(batch)
                 size = size_with
-            else:
-                left.append(batch)
-            seen.add(batch.topic_partition)
-        self._queue = left
+            return may_go
+
+        self._queue.take(take)
         return packed
 
     def _drain(self) -> None:
@@ -229,6 +236,7 @@ class BatchSender:
         Every branch of the recovery is here. The methods below it look something up or do one thing.
         """
         self._drain()
+        waiting = self._queue.take_all()
         failures, self._failures = sorted(self._failures, key=attrgetter("batch.index")), []
         again: list[ProducerBatch] = []
         reset: list[TopicPartition] = []
@@ -248,7 +256,7 @@ class BatchSender:
                     again += batch.halves()
                 case Verdict.WHOLE:
                     assert batch.whole is not None
-                    self._queue = deque(other for other in self._queue if other.whole is not batch.whole)
+                    waiting = [other for other in waiting if other.whole is not batch.whole]
                     batch.whole.stays_whole = True
                     again.append(batch.whole)
                 case Verdict.RETRY | Verdict.RESET_PRODUCER:
@@ -262,24 +270,27 @@ class BatchSender:
                     if verdict is Verdict.RESET_PRODUCER:
                         reset.append(batch.topic_partition)
                     again.append(batch)
-        self._queue = self._merged(again)
+        waiting = self._merged(again, waiting)
         for partition in reset:
-            self._reset_producer(partition)
+            self._reset_producer(partition, waiting)
+        self._queue.put(waiting)
         if waits := next((failure for failure in failures if failure.error.retriable), None):
             self._wait(waits.error, waits.batch.deadline)
 
-    def _merged(self, again: Sequence[ProducerBatch]) -> deque[ProducerBatch]:
-        """The queue with these batches in it, in order, cut to the size that requests may have."""
-        queue = sorted([*again, *self._queue], key=attrgetter("index"))
-        return deque(part for batch in queue for part in self.sizes.cut(batch))
+    def _merged(
+        self, again: Sequence[ProducerBatch], waiting: Sequence[ProducerBatch]
+    ) -> list[ProducerBatch]:
+        """All these batches in order, cut to the size that requests may have."""
+        batches = sorted([*again, *waiting], key=attrgetter("index"))
+        return [part for batch in batches for part in self.sizes.cut(batch)]
 
-    def _reset_producer(self, partition: TopicPartition) -> None:
+    def _reset_producer(self, partition: TopicPartition, waiting: Sequence[ProducerBatch]) -> None:
         state = self._states[partition]
         try:
             state.reset_producer(init_producer_id(self._metadata, self._options))
         except KafkaWireError as error:
             raise self._undelivered(error) from error
-        for batch in self._queue:
+        for batch in waiting:
             if batch.topic_partition == partition:
                 state.assign_sequence(batch)
 

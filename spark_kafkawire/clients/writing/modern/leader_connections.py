@@ -189,11 +189,11 @@ class LeaderConnections:
             connection = self._connections[leader] = self._connect(leader, within)
         return connection
 
-    def is_led_by(self, partition: TopicPartition, leader: Broker) -> bool:
-        """Return whether a broker is the known leader of a partition. No request is sent: ``connection_to``
-        sends it once the partition is first in the queue."""
-        self._learn([partition])
-        return self._leaders.get(partition) == leader
+    def known_leaders(self, partitions: Sequence[TopicPartition]) -> list[Broker | None]:
+        """Return the leader of each partition, None if it is not known. No request is sent:
+        ``connection_to`` sends it once the partition is first in its queue."""
+        self._learn(partitions)
+        return [self._leaders.get(tp) for tp in partitions]
 
     def keep_up(self, count: int, most: int, away_s: float | None) -> bool:
         """Return whether all leaders of ``count`` partitions are known, and at most one of ``most`` requests

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,7 +19,6 @@ from spark_kafkawire.errors import (
     TransportError,
 )
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
@@ -32,14 +30,7 @@ from tests.support.polling import GRACE_S, poll
 from . import keytool
 from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
 from .judging import newest_version
-
-SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-MODULES: Final = {"PLAIN": "plain.Plain", **dict.fromkeys(SCRAM, "scram.Scram")}
-
-
-def option_name(name: str) -> str:
-    """The name of an option, of an argument: our own ones have no prefix."""
-    return name if name.startswith("saslToken") else f"kafka.{name.replace('__', '.')}"
+from .secured import MODULES, login, option_name, trust, unsecured_token
 
 
 def connect(kafka: ApacheKafka, listener: str, **more: str) -> Client:
@@ -75,17 +66,6 @@ def refused(
     assert "\n" not in message
     assert not any(password in message for password in USERS.values())
     return message
-
-
-def login(mechanism: str, user: str, password: str) -> dict[str, Any]:
-    escaped = password.replace("\\", "\\\\").replace('"', '\\"')
-    module = f"org.apache.kafka.common.security.{MODULES[mechanism]}LoginModule"
-    jaas = f'{module} required username="{user}" password="{escaped}";'
-    return {"sasl__mechanism": mechanism, "sasl__jaas__config": jaas}
-
-
-def trust(certificates: Certificates) -> dict[str, Any]:
-    return {"ssl__truststore__type": "PEM", "ssl__truststore__location": str(certificates.authority)}
 
 
 def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
@@ -163,32 +143,22 @@ def test_users_log_in_with_their_password_alone(
         assert f"SASL {mechanism}: the broker refuses the credentials (error 58" in message
 
 
-def test_a_login_that_ends_is_neither_kept_nor_served_any_longer(kafka: ApacheKafka) -> None:
+def test_a_login_that_ends_is_made_again_or_the_broker_closes(kafka: ApacheKafka) -> None:
     how = login("SCRAM-SHA-256", "alice", USERS["alice"])
-    pool = Pool()
     with connect(kafka, "SASL_PLAINTEXT", **how) as client:
-        pool.give_back(client)
-        assert pool.take(client.broker, client.settings) is client
-        poll(lambda: not client.is_quiet(), "the client knows that its login ends soon", LOGIN_MS / 1000 + 5)
-        pool.give_back(client)
-        again = pool.take(client.broker, client.settings)
-        assert again is not client
-        assert is_served(again)
+        poll(
+            lambda: client._channel.is_login_due, "the client knows that its login ends soon", LOGIN_MS / 1000
+        )
+        assert client.request(MetadataRequest(topics=())).brokers
+        assert not client._channel.is_login_due
     with connect(kafka, "SASL_PLAINTEXT", **how) as late:
+        late._channel.logged_in(math.inf)
 
         def served() -> bool:
             return bool(late.request(MetadataRequest(topics=())).brokers)
 
         with pytest.raises(ConnectionLost, match="instead of answering Metadata"):
             poll(lambda: not served(), "the broker closes once the login has ended")
-
-
-def unsecured_token(**claims: Any) -> str:
-    """A token without a signature, which the broker's own validator for development takes."""
-    now_s = int(time.time())
-    parts = ({"alg": "none"}, {"sub": "alice", "iat": now_s, "exp": now_s + 300, **claims})
-    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
-    return ".".join((*encoded, ""))
 
 
 def test_a_bearer_of_a_good_token_is_let_in(kafka: ApacheKafka, certificates: Certificates) -> None:

@@ -229,9 +229,9 @@ def _net_of_tasks(net: NetOptions) -> NetOptions:
     """The options of what tasks and commits connect by, with a delegation token if the driver gets one."""
     if not net.delegates:
         return net
-    from ..cluster.modern.delegation_tokens import login_of_tasks
+    from ..cluster.modern.delegation_tokens import net_of_tasks
 
-    return net.with_token(login_of_tasks(net))
+    return net_of_tasks(net)
 
 
 def _encodings(options: WriteOptions, schema: StructType) -> tuple[ColumnEncoding, ...]:

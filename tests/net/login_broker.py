@@ -88,8 +88,9 @@ def login_broker(
     logins: dict[str, Login] = LOGINS,
     offered: dict[int, VersionRange] = IN_REQUESTS,
     session_lifetime_ms: int = 0,
+    reply: Callable[[Asked], object] = lambda _: METADATA_RESPONSE,
 ) -> Script:
-    """A listener that wants a login first, and then serves Metadata. A client may log in again."""
+    """A listener that wants a login first, and then answers with ``reply``. A client may log in again."""
 
     def script(connection: socket.socket) -> None:
         question = asked(connection)
@@ -113,7 +114,7 @@ def login_broker(
                         pass
                 except Refused:
                     return
-                question = serve(connection, question)
+                question = serve(connection, question, reply)
 
     def in_request(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Asked | None:
         question = asked(connection)
@@ -146,9 +147,11 @@ def bare(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Ask
     return None
 
 
-def serve(connection: socket.socket, question: Asked | None) -> Asked | None:
+def serve(
+    connection: socket.socket, question: Asked | None, reply: Callable[[Asked], object]
+) -> Asked | None:
     """Answer the requests of a client that has logged in. Returns the request of another login."""
     while question is not None and question.api is not modern.SASL_HANDSHAKE:
-        answer(connection, question, METADATA_RESPONSE)
+        answer(connection, question, reply(question))
         question = asked(connection)
     return question

@@ -102,6 +102,12 @@ def login_of_tasks(net: NetOptions, used: float = USED_BY_BATCHES) -> Sasl:
         return token.login
 
 
+def net_of_tasks(net: NetOptions) -> NetOptions:
+    """The options of the connections of tasks: with a token as their login if the driver gets tokens. Raises as
+    ``login_of_tasks``."""
+    return net.with_token(login_of_tasks(net)) if net.delegates else net
+
+
 def expire_tokens(net: NetOptions) -> None:
     """Expire the token of this process for a cluster and a login, if there is one. Logs an error: the token
     expires later then."""

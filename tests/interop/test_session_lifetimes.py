@@ -194,6 +194,7 @@ def test_a_stream_outlives_its_logins(
         .options(**secured, topic=target, checkpointLocation=str(tmp_path / "checkpoint"))
         .start()
     )
+
     def read() -> list[int]:
         found = librdkafka.consume_partitions(servers, [(target, 0), (target, 1)])
         return sorted(int(each.value or b"") for records in found.values() for each in records)

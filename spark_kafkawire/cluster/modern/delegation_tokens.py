@@ -103,8 +103,8 @@ def login_of_tasks(net: NetOptions, used: float = USED_BY_BATCHES) -> Sasl:
 
 
 def net_of_tasks(net: NetOptions) -> NetOptions:
-    """The options of the connections of tasks: with a token as their login if the driver gets tokens. Raises as
-    ``login_of_tasks``."""
+    """The options of the connections of tasks: with a token as their login if the driver gets tokens. Raises
+    as ``login_of_tasks``."""
     return net.with_token(login_of_tasks(net)) if net.delegates else net
 
 

@@ -126,7 +126,9 @@ def test_a_token_is_the_login_of_tasks_with_the_best_mechanism(clock: Clock) -> 
     forget_tokens()
     with (
         Peer(login_broker({"PLAIN": LOGINS["PLAIN"]}, reply=issuer)) as peer,
-        pytest.raises(AuthenticationError, match="need SCRAM-SHA-512 or SCRAM-SHA-256, and the brokers offer ne"),
+        pytest.raises(
+            AuthenticationError, match="need SCRAM-SHA-512 or SCRAM-SHA-256, and the brokers offer ne"
+        ),
     ):
         login_of_tasks(net_of(peer))
     assert issuer.asked == ["create"] * 3
@@ -186,15 +188,19 @@ def test_a_stopped_stream_expires_its_token_once(clock: Clock, caplog: pytest.Lo
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, "set delegation.token.secret.key, the same on all brokers"),
-        (ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, "log in by a listener of SASL_SSL or SASL_PLAINTEXT"),
+        (
+            ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED,
+            "set delegation.token.secret.key, the same on all brokers",
+        ),
+        (
+            ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+            "log in by a listener of SASL_SSL or SASL_PLAINTEXT",
+        ),
         (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "ask an administrator for the permission"),
         (ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, "log in as the user who created it"),
     ],
 )
-def test_brokers_that_give_no_token_are_told_with_what_to_do(
-    clock: Clock, code: int, message: str
-) -> None:
+def test_brokers_that_give_no_token_are_told_with_what_to_do(clock: Clock, code: int, message: str) -> None:
     issuer = Issuer(clock, codes=[int(code)])
     with Peer(login_broker(reply=issuer)) as peer, pytest.raises(BrokerError) as caught:
         login_of_tasks(net_of(peer))

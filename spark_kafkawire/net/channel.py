@@ -25,7 +25,9 @@ class Channel:
         self._connection = connection
         self._transport = transport
         self._throttled_until_s = 0.0
-        self._expires_at_s = math.inf
+        self._login_due_s = math.inf
+        #: The mechanisms of logins that the broker has named.
+        self.mechanisms: frozenset[str] = frozenset()
 
     @property
     def in_flight(self) -> int:
@@ -88,13 +90,18 @@ class Channel:
             )
         return bytes(self._receive_exactly(size, deadline))
 
-    def expires_in(self, lifetime_s: float) -> None:
-        """Send no further request on this connection after that time."""
-        self._expires_at_s = time.monotonic() + lifetime_s
+    def logged_in(self, used_s: float) -> None:
+        """The client has logged in, and has to do so again after that time."""
+        self._login_due_s = time.monotonic() + used_s
+
+    @property
+    def is_login_due(self) -> bool:
+        """True if the client has to log in again before the next request."""
+        return time.monotonic() >= self._login_due_s
 
     def is_quiet(self) -> bool:
-        """True if the connection is open, is not expired, and no unexpected bytes came."""
-        return time.monotonic() < self._expires_at_s and self._transport.is_quiet()
+        """True if the connection is open, and no unexpected bytes came."""
+        return self._transport.is_quiet()
 
     def has_come(self) -> bool:
         """True if the next response has begun to arrive, or the peer has closed."""

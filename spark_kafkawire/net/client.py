@@ -8,6 +8,7 @@ A client that failed is closed and never used again: make a new one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import TracebackType
@@ -38,6 +39,8 @@ class Client:
         self.settings = settings
         self._channel = channel
         self._has_answered = False
+        #: Responses that came before a login, for the next calls of ``receive``.
+        self._early: deque[Response] = deque()
 
     @classmethod
     def connect(cls, broker: Broker, settings: ConnectionSettings, within: Deadline | None = None) -> Client:
@@ -57,7 +60,12 @@ class Client:
     @property
     def in_flight(self) -> int:
         """Requests whose responses have not been taken yet."""
-        return self._channel.in_flight
+        return len(self._early) + self._channel.in_flight
+
+    @property
+    def mechanisms(self) -> frozenset[str]:
+        """The mechanisms of logins that the broker has named at the login; empty without one."""
+        return self._channel.mechanisms
 
     @property
     def has_answered(self) -> bool:
@@ -88,7 +96,10 @@ class Client:
         request may be repeated).
         """
         try:
-            self._channel.send(request, Deadline.after(self.settings.timeout_s).within(within))
+            deadline = Deadline.after(self.settings.timeout_s).within(within)
+            if self._channel.is_login_due:
+                self._log_in_again(deadline)
+            self._channel.send(request, deadline)
         except KafkaWireError as error:
             self.close()
             raise error.located(str(self.broker)) from error
@@ -98,6 +109,8 @@ class Client:
 
         Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
         """
+        if self._early:
+            return self._early.popleft()
         try:
             response = self._channel.receive(Deadline.after(self.settings.timeout_s).within(within))
         except KafkaWireError as error:
@@ -131,11 +144,26 @@ class Client:
     def has_come(self) -> bool:
         """True if the next response, or the end of the connection, has begun to arrive: receiving it does not
         wait for the broker."""
-        return self._channel.has_come()
+        return bool(self._early) or self._channel.has_come()
 
     def close(self) -> None:
         """Close the connection; never fails."""
         self._channel.close()
+
+    def _log_in_again(self, deadline: Deadline) -> None:
+        """Log in again on the same connection, after the responses to all requests in flight; on a new
+        connection if the broker does not accept that."""
+        from .sasl import log_in
+
+        while self._channel.in_flight:
+            self._early.append(self._channel.receive(deadline))
+            self._has_answered = True
+        assert self.settings.security.sasl is not None
+        try:
+            log_in(self._channel, self.settings.security.sasl, self.broker.host, deadline)
+        except KafkaWireError:
+            self._channel.close()
+            self._channel = open_channel(self.broker, self.settings, deadline)
 
     def _explained(self, error: KafkaWireError) -> KafkaWireError:
         """The error with its advice: what to check if the peer breaks the protocol, and to log in if the

@@ -24,9 +24,10 @@ response (``proposal``).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import ConnectionLost, KafkaWireError, RequestTimedOut
 from ..model import Broker, WireFormat
@@ -47,15 +48,17 @@ from .known_versions import BROKER_VERSIONS
 from .settings import ConnectionSettings
 from .transport import Deadline, Transport
 
+if TYPE_CHECKING:
+    from .sasl import Sasl
+
 #: Time for one connection to receive versions, seconds, if the deadline is later than twice that: another
 #: connection may be faster.
 API_VERSIONS_WAIT_S: Final = 10.0
 #: Time for a response to ApiVersions before DescribeGroups follows, seconds. A broker 0.9.0 ignores
 #: ApiVersions and never responds. A broker that is only slow responds to both.
 API_VERSIONS_ALONE_S: Final = 2.0
-#: The part of a login's lifetime after which a connection is not used again. The broker closes it on the
-#: first request after the whole lifetime (KIP-368).
-LIFETIME_USED: Final = 0.85
+#: Time between two logins with a delegation token that a broker may not know yet, seconds.
+TOKEN_WAIT_S: Final = 0.25
 
 
 def open_channel(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
@@ -68,14 +71,29 @@ def open_channel(broker: Broker, settings: ConnectionSettings, deadline: Deadlin
 
 
 def _open_modern(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
-    channel = _negotiated(broker, settings, deadline)
-    if settings.security.sasl is not None:
-        from .sasl import log_in
+    if settings.security.sasl is None:
+        return _negotiated(broker, settings, deadline)
+    from .logins.delegation_token import DelegationToken
+    from .sasl import TokenRefused
 
-        with _closed_on_error(channel):
-            lifetime_s = log_in(channel, settings.security.sasl, broker.host, deadline)
-        if lifetime_s is not None:
-            channel.expires_in(lifetime_s * LIFETIME_USED)
+    credentials = settings.security.sasl.credentials
+    while True:
+        try:
+            return _open_logged_in(broker, settings, settings.security.sasl, deadline)
+        except TokenRefused:
+            # Brokers learn of a new token one after the other.
+            assert isinstance(credentials, DelegationToken)
+            if not credentials.may_be_unknown(time.time()) or deadline.left_s <= TOKEN_WAIT_S:
+                raise
+            time.sleep(TOKEN_WAIT_S)
+
+
+def _open_logged_in(broker: Broker, settings: ConnectionSettings, sasl: Sasl, deadline: Deadline) -> Channel:
+    from .sasl import log_in
+
+    channel = _negotiated(broker, settings, deadline)
+    with _closed_on_error(channel):
+        log_in(channel, sasl, broker.host, deadline)
     return channel
 
 

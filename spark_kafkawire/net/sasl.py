@@ -8,21 +8,40 @@ Source: KIP-43, KIP-152 (tokens in requests), KIP-368 (how long a login lasts).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, counted
 from ..protocol.modern.error_codes import ErrorCode, broker_error
-from ..protocol.modern.sasl import SASL_HANDSHAKE, SaslAuthenticateRequest, SaslHandshakeRequest
+from ..protocol.modern.sasl import (
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
 from ..secrecy import keep_secret
 from .channel import Channel
+from .logins.delegation_token import DelegationToken
 from .logins.mechanism import Credentials
 from .logins.table import MECHANISMS
 from .transport import Deadline
 
 #: First version of SaslHandshake with which tokens travel in SaslAuthenticate requests.
 _TOKENS_IN_REQUESTS: Final = 1
+#: First version of SaslAuthenticate that tells the lifetime of a login.
+_LIFETIMES_SINCE: Final = 1
+
+
+#: The part of a login's lifetime after which the client logs in again. The broker closes the connection on
+#: the first request after the whole lifetime (KIP-368).
+LIFETIME_USED: Final = 0.85
+_NEW_TOKEN: Final = "with delegationTokens=true, load or write again: a new DataFrame has a new token"
+
+
+class TokenRefused(AuthenticationError):
+    """The broker refuses a delegation token. It may be too new for this broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +52,9 @@ class Sasl:
     credentials: Credentials
 
 
-def log_in(channel: Channel, sasl: Sasl, host: str, deadline: Deadline) -> float | None:
-    """Log in on a new connection to the broker of that advertised host name. Returns the lifetime of the
-    login, seconds; None if it is unlimited.
+def log_in(channel: Channel, sasl: Sasl, host: str, deadline: Deadline) -> None:
+    """Log in on a connection to the broker of that advertised host name: on a new one, or again before the
+    lifetime of its login ends, with no request in flight (KIP-368). The channel notes the lifetime.
 
     Raises ``AuthenticationError`` (fatal) if one side rejects the other, ``TransportError``
     (retriable), ``ProtocolError`` (fatal).
@@ -43,16 +62,18 @@ def log_in(channel: Channel, sasl: Sasl, host: str, deadline: Deadline) -> float
     keep_secret(*sasl.credentials.secrets)
     tokens = MECHANISMS[sasl.mechanism].tokens(sasl.credentials, host, deadline)
     token = next(tokens)
-    _shake_hands(channel, sasl.mechanism, deadline)
-    exchange = _Exchange(channel, sasl.mechanism, deadline)
+    channel.mechanisms = _shake_hands(channel, sasl.mechanism, deadline)
+    exchange = _Exchange(channel, sasl, deadline)
     try:
         while True:
             token = tokens.send(exchange.carry(token))
     except StopIteration:
-        return exchange.lifetime_s
+        exchange.check_lifetime()
+        channel.logged_in(math.inf if exchange.lifetime_s is None else exchange.lifetime_s * LIFETIME_USED)
 
 
-def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> None:
+def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> frozenset[str]:
+    """Choose the mechanism. Returns all that the broker has."""
     response = channel.ask(SaslHandshakeRequest(mechanism=mechanism), deadline)
     if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationError(
@@ -61,22 +82,30 @@ def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> None:
         )
     if response.error_code != ErrorCode.NONE:
         raise _refusal(response.error_code, "SaslHandshake")
+    return frozenset(response.mechanisms)
 
 
 class _Exchange:
     """Exchange of tokens, in requests or bare, as both sides support it."""
 
-    def __init__(self, channel: Channel, mechanism: str, deadline: Deadline) -> None:
-        self._channel, self._mechanism = channel, mechanism
+    def __init__(self, channel: Channel, sasl: Sasl, deadline: Deadline) -> None:
+        self._channel, self._mechanism, self._credentials = channel, sasl.mechanism, sasl.credentials
         self._deadline = deadline
-        in_requests = channel.version_of(SASL_HANDSHAKE) >= _TOKENS_IN_REQUESTS
-        self.carry: Callable[[bytes], bytes] = self._in_request if in_requests else self._bare
+        self._in_requests = channel.version_of(SASL_HANDSHAKE) >= _TOKENS_IN_REQUESTS
+        self.carry: Callable[[bytes], bytes] = self._in_request if self._in_requests else self._bare
         self.lifetime_s: float | None = None
+
+    def check_lifetime(self) -> None:
+        """Raise ``TokenRefused`` for a token that has expired: until a broker forgets it, which may take an
+        hour, a login with it succeeds, for no time at all."""
+        says_lifetime = self._in_requests and self._channel.version_of(SASL_AUTHENTICATE) >= _LIFETIMES_SINCE
+        if isinstance(self._credentials, DelegationToken) and says_lifetime and self.lifetime_s is None:
+            raise TokenRefused(f"SASL {self._mechanism}: the delegation token has expired; {_NEW_TOKEN}")
 
     def _in_request(self, token: bytes) -> bytes:
         response = self._channel.ask(SaslAuthenticateRequest(auth_bytes=token), self._deadline)
         if response.error_code != ErrorCode.NONE:
-            raise _refusal(response.error_code, f"SASL {self._mechanism}")
+            raise self._refusal(response.error_code)
         if response.session_lifetime_ms > 0:
             self.lifetime_s = response.session_lifetime_ms / 1000
         return bytes(response.auth_bytes)
@@ -89,6 +118,16 @@ class _Exchange:
             raise ConnectionLost(
                 f"SASL {self._mechanism}: {error}; a broker of this age rejects credentials by closing"
             ) from error
+
+    def _refusal(self, code: int) -> KafkaWireError:
+        is_token = isinstance(self._credentials, DelegationToken)
+        if is_token and code == ErrorCode.SASL_AUTHENTICATION_FAILED:
+            return TokenRefused(
+                f"SASL {self._mechanism}: the broker refuses the delegation token (error 58 "
+                "SASL_AUTHENTICATION_FAILED): it has expired, or it is not one of this cluster; "
+                f"{_NEW_TOKEN}"
+            )
+        return _refusal(code, f"SASL {self._mechanism}")
 
 
 def _refusal(code: int, place: str) -> KafkaWireError:

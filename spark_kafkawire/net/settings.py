@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ..errors import OptionError
 from ..model import Broker, Generation, WireFormat
 from ..protocol.dialect import Dialect
 from ..protocol.dialects import dialect_of
@@ -17,10 +18,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Protection of a connection: ``tls`` is None without encryption, ``sasl`` is None without a login."""
+    """Protection of a connection: ``tls`` is None without encryption, ``sasl`` is None without a login.
+
+    With ``delegates`` the login is the driver's alone, and tasks log in with a delegation token instead: such
+    a value cannot be pickled, so that the driver's credentials reach no executor.
+    """
 
     tls: Tls | None = None
     sasl: Sasl | None = None
+    delegates: bool = False
+
+    def with_token(self, token: Sasl | None) -> Security:
+        """The same for tasks, which log in with a delegation token; None leaves the login to a later step."""
+        return Security(self.tls, token)
+
+    def __reduce__(self) -> tuple[type[Security], tuple[Tls | None, Sasl | None]]:
+        if self.delegates:
+            raise OptionError(
+                "option delegationTokens: this work sends the options of connections to executors, and has "
+                "no delegation token for them; leave the option out"
+            )
+        return Security, (self.tls, self.sasl)
 
 
 #: Neither encrypted nor logged in.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import LOG, OptionError
 from ..model import WireFormat
@@ -29,7 +29,10 @@ from .option import (
     string,
 )
 from .raw import RawOptions
-from .security import used_layers
+from .security import delegates, used_layers
+
+if TYPE_CHECKING:
+    from ..net.sasl import Sasl
 
 #: Most tries of one request. With the longest waits between them that takes three hours.
 _RETRIES_MAX: Final = 1000
@@ -138,6 +141,16 @@ class NetOptions:
         return self.retry.lasting(self.request_timeout_s)
 
     @property
+    def delegates(self) -> bool:
+        """True if tasks log in with delegation tokens, which the driver gets."""
+        return self.connection.security.delegates
+
+    def with_token(self, token: Sasl | None) -> NetOptions:
+        """The same for tasks, which log in with a delegation token; see ``Security.with_token``."""
+        security = self.connection.security.with_token(token)
+        return replace(self, connection=replace(self.connection, security=security))
+
+    @property
     def known(self) -> NetOptions:
         """The same for work on a cluster that has answered while the work was planned."""
         return replace(self, retry=self.retry.known)
@@ -200,7 +213,11 @@ def _security(options: RawOptions) -> Security:
     from .credentials import sasl_of
     from .tls import tls_of
 
-    return Security(tls_of(options) if with_tls else None, sasl_of(options) if with_sasl else None)
+    return Security(
+        tls_of(options) if with_tls else None,
+        sasl_of(options) if with_sasl else None,
+        delegates(options),
+    )
 
 
 def _retry_timeout_s(options: RawOptions) -> float:

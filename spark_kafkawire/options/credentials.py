@@ -6,7 +6,9 @@ Secrets travel to the executors with the settings, and are in no error, repr or 
 from __future__ import annotations
 
 from ..errors import LOG, OptionError
+from ..net.logins.delegation_token import DelegationToken
 from ..net.logins.mechanism import Password
+from ..net.logins.scram import HASHES
 from ..net.logins.table import MECHANISMS
 from ..net.sasl import Sasl
 from ..net.tls import Tls
@@ -16,7 +18,7 @@ from .kerberos import default_mechanism, kerberos_login_of
 from .login_options import AWS, CHOOSING_OPTIONS, CLIENT_HANDLER, HANDLER, PROVIDER, TOKEN_OPTIONS
 from .option import bad_value
 from .raw import RawOptions
-from .security import JAAS, MECHANISM, SERVICE_NAME
+from .security import DELEGATES, JAAS, MECHANISM, SERVICE_NAME
 from .tls import check, trusted
 from .tokens import bearer_of, needed
 
@@ -45,6 +47,8 @@ def sasl_of(options: RawOptions) -> Sasl:
         return Sasl(mechanism, kerberos_login_of(options, login.options))
     if options.given(SERVICE_NAME):
         LOG.warning("kafka.sasl.mechanism=%s does not use %s", mechanism, SERVICE_NAME.name)
+    if mechanism in HASHES:
+        return Sasl(mechanism, _scram(login, delegates=options[DELEGATES]))
     return Sasl(mechanism, _password(login))
 
 
@@ -71,10 +75,21 @@ def _login(options: RawOptions, mechanism: str) -> JaasLogin:
 
 
 def _password(login: JaasLogin) -> Password:
-    if login.options.get("tokenauth", "").lower() == "true":
-        raise OptionError(f"option {JAAS.name}: delegation tokens (tokenauth) are not supported")
     username, password = (needed(login.options, name) for name in ("username", "password"))
     return Password(username, password)
+
+
+def _scram(login: JaasLogin, *, delegates: bool) -> Password | DelegationToken:
+    """A password, or a delegation token: its id is the user name then."""
+    found = _password(login)
+    if login.options.get("tokenauth", "").lower() != "true":
+        return found
+    if delegates:
+        raise OptionError(
+            f"option {DELEGATES.name}: brokers give no token to a client that logs in with one; leave out "
+            f"the option, or tokenauth in {JAAS.name}"
+        )
+    return DelegationToken(found.username, found.password)
 
 
 def _trust_alone(options: RawOptions) -> Tls:

@@ -42,6 +42,8 @@ class TaskOptions:
 
     ``discovery`` names the servers of a modern cluster, which know the current leader of a partition. For 0.7
     it is empty: a partition never moves, and the task knows its broker.
+
+    With ``delegationTokens`` the login is missing here: it travels with the ranges of each task.
     """
 
     discovery: Discovery
@@ -76,7 +78,7 @@ class ReadOptions:
         """Options that the tasks of the read get."""
         return TaskOptions(
             discovery=Discovery(bootstrap_servers=self.discovery.bootstrap_servers),
-            net=self.net,
+            net=self.net.with_token(None) if self.net.delegates else self.net,
             fetch=self.fetch,
             planning_retry=self.planning_retry,
         )

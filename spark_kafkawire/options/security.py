@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from ..errors import LOG, OptionError
 from ..model import Generation
 from . import login_options
-from .option import MODERN, Kind, Option, bad_value, capitals, option, string, word
+from .option import MODERN, Kind, Option, bad_value, capitals, flag, option, string, word
 from .raw import RawOptions
 
 
@@ -135,7 +135,20 @@ SERVICE_NAME: Final = option(
     meaning="the first part of the brokers' Kerberos principals, `kafka` of `kafka/host@REALM`; it may be "
     "`serviceName` of the login module instead",
 )
+DELEGATES: Final = option(
+    "delegationTokens",
+    flag,
+    default="false",
+    generation=MODERN,
+    meaning="`true`: the driver alone uses the login, and gets delegation tokens with which executors log "
+    "in; see [Delegation tokens](security.md#delegation-tokens)",
+)
 _SASL_OPTIONS: Final = (MECHANISM, JAAS, TOKEN_URL, SERVICE_NAME, *login_options.TOKEN_OPTIONS)
+
+
+def delegates(options: RawOptions) -> bool:
+    """Read if tasks log in with delegation tokens, and not as the driver does."""
+    return options[DELEGATES]
 
 
 def used_layers(options: RawOptions) -> tuple[bool, bool]:
@@ -143,6 +156,11 @@ def used_layers(options: RawOptions) -> tuple[bool, bool]:
     shows no secret."""
     protocol = options[PROTOCOL]
     with_tls, with_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
+    if options[DELEGATES] and not with_sasl:
+        raise OptionError(
+            f"option {DELEGATES.name}: delegation tokens are logins by SASL, and kafka.security.protocol="
+            f"{protocol} does not log in; set kafka.security.protocol=SASL_SSL, or leave the option out"
+        )
     if not with_sasl and (login := options.given(*_SASL_OPTIONS)):
         # Java's clients connect without a login then, which ends in errors that do not mention it.
         raise OptionError(

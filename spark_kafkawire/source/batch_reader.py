@@ -6,7 +6,7 @@ Planning imports nothing of reading, and tasks nothing of planning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -18,6 +18,10 @@ from .schema import check_read
 from .spark_versions import arrow_schema
 from .typed import Schemas, typed_task
 from .worker import KafkaWirePartition, Packed, freeze_imports
+
+if TYPE_CHECKING:
+    from ..net.sasl import Sasl
+    from ..options import NetOptions
 
 
 class KafkaWireBatchReader(DataSourceReader):
@@ -43,9 +47,11 @@ class KafkaWireBatchReader(DataSourceReader):
         from ..planner.key_order import chains
 
         tasks = plan(self._options)
-        if tasks:
-            warn_of_columns_read(self._schema.names, self._options.net.connection)
-        return [KafkaWirePartition(*chain) for chain in chains(tasks)]
+        if not tasks:
+            return []
+        warn_of_columns_read(self._schema.names, self._options.net.connection)
+        login = _login_of_tasks(self._options.net)
+        return [KafkaWirePartition(*chain, login=login) for chain in chains(tasks)]
 
     @edge
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -54,3 +60,12 @@ class KafkaWireBatchReader(DataSourceReader):
         from .reading import read_partition
 
         yield from read_partition(partition, self._of_tasks.value, self._schema, self._typed)
+
+
+def _login_of_tasks(net: NetOptions) -> Sasl | None:
+    """A delegation token; None if tasks log in as the driver does."""
+    if not net.delegates:
+        return None
+    from ..cluster.modern.delegation_tokens import login_of_tasks
+
+    return login_of_tasks(net)

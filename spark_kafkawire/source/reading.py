@@ -33,6 +33,8 @@ def read_partition(
     """The messages of a partition's ranges, one after the other, as Arrow batches of the schema's columns."""
     keep_memory()
     if isinstance(partition, KafkaWirePartition):  # Spark turns an empty plan into one without a range
+        if partition.login is not None:
+            options = replace(options, net=options.net.with_token(partition.login))
         for task in partition.tasks:
             yield from _read_task(task, options, schema, typed.value if typed else None)
 

@@ -7,7 +7,7 @@ pickled, and ``read`` in the tasks: what they need is in their partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from .typed import Schemas, typed_task
 from .worker import KafkaWirePartition, Packed, batch_of_task, before_sigterm
 
 if TYPE_CHECKING:
+    from ..net.sasl import Sasl
     from ..planner.v07.group_planner import GroupPlanner
 
 #: In the progress of a query that has joined a group, before the id of its consumer.
@@ -110,7 +111,8 @@ class KafkaWireStreamReader(DataSourceStreamReader):
 
     @edge
     def stop(self) -> None:
-        """Leave the group that the query has joined. Spark mostly ends the process instead."""
+        """Leave the group that the query has joined, and expire its delegation token. Spark mostly ends the
+        process instead."""
         if self._leave is not None:
             self._leave()
 
@@ -132,7 +134,21 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         if tasks and not self._are_columns_checked:
             warn_of_columns_read(self._schema.names, self._options.read.net.connection)
             self._are_columns_checked = True
-        return [KafkaWirePartition(*chain) for chain in chains(tasks)]
+        login = self._login_of_tasks() if tasks else None
+        return [KafkaWirePartition(*chain, login=login) for chain in chains(tasks)]
+
+    def _login_of_tasks(self) -> Sasl | None:
+        """The present delegation token; None if tasks log in as the driver does. It expires when the query
+        stops."""
+        net = self._options.read.net
+        if not net.delegates:
+            return None
+        from ..cluster.modern.delegation_tokens import USED_BY_STREAMS, expire_tokens, login_of_tasks
+
+        if self._leave is None:
+            self._leave = partial(expire_tokens, net)
+            before_sigterm(self._leave)
+        return login_of_tasks(net, USED_BY_STREAMS)
 
     @edge
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import InputPartition
 
 if TYPE_CHECKING:
     from ..clients.reading.task import FetchTask
+    from ..net.sasl import Sasl
 
 T = TypeVar("T")
 
@@ -38,15 +39,18 @@ class KafkaWirePartition(InputPartition):
     where there are a thousand partitions. So Spark gets bytes.
     """
 
-    def __init__(self, *tasks: FetchTask) -> None:
+    def __init__(self, *tasks: FetchTask, login: Sasl | None = None) -> None:
         super().__init__(tasks)
         self.tasks = tasks
+        #: The delegation token of the task, with ``delegationTokens``.
+        self.login = login
 
     def __getstate__(self) -> bytes:
-        return pickle.dumps(self.tasks, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps((self.tasks, self.login), pickle.HIGHEST_PROTOCOL)
 
     def __setstate__(self, state: bytes) -> None:
-        self.value = self.tasks = pickle.loads(state)
+        self.tasks, self.login = pickle.loads(state)
+        self.value = self.tasks
 
     def __repr__(self) -> str:
         return f"KafkaWirePartition({', '.join(str(task.range) for task in self.tasks)})"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..clients.writing.partitioner import Partitioner, QueueCapacity
     from ..clients.writing.typed_values import ColumnEncoding
     from ..clients.writing.write_partitions import WritePartitions
-    from ..options import TypedOptions, WriteOptions
+    from ..options import NetOptions, TypedOptions, WriteOptions
 
 #: The advice in the error of a failed delivery, unless the caller has another.
 _REPEATED: Final = (
@@ -214,6 +214,8 @@ def create_writer(
     options = kind.planned(options)
     in_headers = ["headers"] if any(each.in_header for each in encodings) else []
     check_columns_written([*schema.fieldNames(), *in_headers], options)
+    # From here on everything travels, also the connections of the targets.
+    options = replace(options, net=_net_of_tasks(options.net))
     targets = kind.discover(options)
     if options.topic is not None:
         targets = targets.of_topic(options.topic)
@@ -221,6 +223,15 @@ def create_writer(
     # Tasks and commits follow this step, in which brokers have answered.
     options = replace(options, discovery=discovery, net=options.net.known, typed=None)
     return make(options, targets, columns.stored, encodings, advice)
+
+
+def _net_of_tasks(net: NetOptions) -> NetOptions:
+    """The options of what tasks and commits connect by, with a delegation token if the driver gets one."""
+    if not net.delegates:
+        return net
+    from ..cluster.modern.delegation_tokens import net_of_tasks
+
+    return net_of_tasks(net)
 
 
 #: Encodings of the streaming queries that this process plans, by their options and columns, the newest ones.

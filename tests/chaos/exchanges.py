@@ -13,6 +13,12 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.cluster.modern.create_topics import create_topics
+from spark_kafkawire.cluster.modern.delegation_tokens import (
+    USED_BY_BATCHES,
+    expire_tokens,
+    forget_tokens,
+    login_of_tasks,
+)
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.jobs.offsets.survey import Surveyed
@@ -282,6 +288,15 @@ def _create(options: dict[str, str], server: LyingServer) -> Any:
     return dict(server.honest.created)
 
 
+def _delegate(options: dict[str, str], _server: LyingServer) -> Any:
+    """A token that is created, renewed and expired. Whose it is shows a login with it, which is not here."""
+    forget_tokens()
+    net = ReadOptions.parse({**options, "delegationTokens": "true", "subscribe": TOPIC}).net
+    mechanisms = [login_of_tasks(net, used).mechanism for used in (USED_BY_BATCHES, 0.0)]
+    expire_tokens(net)
+    return mechanisms
+
+
 def _transact(options: dict[str, str], server: LyingServer) -> Any:
     """A transaction that holds two partitions and a group's offset, and what the broker noted of it."""
     read = ReadOptions.parse({**options, "subscribe": TOPIC})
@@ -402,6 +417,17 @@ EXCHANGES: Final = (
                 _transact,
                 {},
                 {modern.FIND_COORDINATOR.key: 1},
+            ),
+            (
+                "delegate",
+                (
+                    modern.CREATE_DELEGATION_TOKEN,
+                    modern.RENEW_DELEGATION_TOKEN,
+                    modern.EXPIRE_DELEGATION_TOKEN,
+                ),
+                _delegate,
+                _LOGIN,
+                {modern.SASL_HANDSHAKE.key: 1},
             ),
             (
                 "create a topic",

@@ -15,6 +15,7 @@ from spark_kafkawire.protocol.modern import (
     api_versions,
     consumer_group_describe,
     create_topics,
+    delegation_tokens,
     describe_groups,
     end_txn,
     fetch,
@@ -97,6 +98,22 @@ class TransactedLog(SequencedLog):
         self.aborted = tuple(aborted)
 
 
+#: The token of everyone who asks for one.
+TOKEN: Final = delegation_tokens.CreateDelegationTokenResponse(
+    error_code=0,
+    principal_type="User",
+    principal_name="u",
+    token_requester_principal_type="User",
+    token_requester_principal_name="u",
+    issue_timestamp_ms=1_750_000_000_000,
+    expiry_timestamp_ms=1_750_086_400_000,
+    max_timestamp_ms=1_750_604_800_000,
+    token_id="a-token",
+    hmac=b"an HMAC",
+    throttle_time_ms=0,
+)
+
+
 class CompleteBroker(LogBroker):
     """A ``LogBroker`` that answers all of the protocol that this package speaks."""
 
@@ -117,7 +134,20 @@ class CompleteBroker(LogBroker):
             offset_commit.OffsetCommitRequest: self._commit,
             create_topics.CreateTopicsRequest: self._create,
             sasl.SaslHandshakeRequest: lambda _: sasl.SaslHandshakeResponse(
-                error_code=0, mechanisms=("PLAIN",)
+                error_code=0, mechanisms=("PLAIN", "SCRAM-SHA-512")
+            ),
+            delegation_tokens.CreateDelegationTokenRequest: lambda _: TOKEN,
+            delegation_tokens.RenewDelegationTokenRequest: lambda _: (
+                delegation_tokens.RenewDelegationTokenResponse(
+                    error_code=0,
+                    expiry_timestamp_ms=2 * TOKEN.expiry_timestamp_ms - TOKEN.issue_timestamp_ms,
+                    throttle_time_ms=0,
+                )
+            ),
+            delegation_tokens.ExpireDelegationTokenRequest: lambda _: (
+                delegation_tokens.ExpireDelegationTokenResponse(
+                    error_code=0, expiry_timestamp_ms=TOKEN.issue_timestamp_ms, throttle_time_ms=0
+                )
             ),
             add_to_txn.AddPartitionsToTxnRequest: self._add_partitions,
             add_to_txn.AddOffsetsToTxnRequest: self._add_group,

@@ -7,12 +7,16 @@ import json
 import time
 from typing import Any, Final
 
+import pytest
+
+from spark_kafkawire.errors import AuthenticationError, KafkaWireError
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support.certificates import Certificates
+from tests.support.polling import GRACE_S
 
-from .apache_kafka import LISTENERS, ApacheKafka
+from .apache_kafka import LISTENERS, USERS, ApacheKafka
 
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MODULES: Final = {"PLAIN": "plain.Plain", **dict.fromkeys(SCRAM, "scram.Scram")}
@@ -58,3 +62,20 @@ def unsecured_token(**claims: Any) -> str:
     parts = ({"alg": "none"}, {"sub": "alice", "iat": now_s, "exp": now_s + 300, **claims})
     encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
     return ".".join((*encoded, ""))
+
+
+def refused(
+    kafka: ApacheKafka,
+    listener: str,
+    kind: type[KafkaWireError] | tuple[type[KafkaWireError], ...] = AuthenticationError,
+    **more: str,
+) -> str:
+    """The message of a refused login: one line, without passwords."""
+    began_s = time.monotonic()
+    with pytest.raises(kind) as error:
+        is_served(connect(kafka, listener, **more))
+    assert time.monotonic() - began_s < GRACE_S
+    message = str(error.value)
+    assert "\n" not in message
+    assert not any(password in message for password in USERS.values())
+    return message

@@ -26,7 +26,7 @@ from tests.support.short_and_long import short_and_long
 from tests.support.stream_kills import Stream, driver
 
 from .apache_kafka import LISTENERS, ApacheKafka
-from .connecting import connect, is_served, refused, trust
+from .secured import connect, is_served, refused, trust
 from .debian import Programs
 from .kerberos import CLOCK_PACKAGES, HOSTS, KCAT_PACKAGES, MODULE, PACKAGES, REALM, SERVICE, Kdc
 from .needs import needed_programs, needs_broker

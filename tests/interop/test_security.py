@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,35 +18,17 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     TransportError,
 )
-from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support import librdkafka
 from tests.support.certificates import KEY_PASSWORD, Certificates
 from tests.support.foreign import Record
-from tests.support.polling import GRACE_S, poll
+from tests.support.polling import poll
 
 from . import keytool
 from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
 from .judging import newest_version
-from .secured import MODULES, connect, is_served, login, option_name, trust, unsecured_token
-
-
-def refused(
-    kafka: ApacheKafka,
-    listener: str,
-    kind: type[KafkaWireError] | tuple[type[KafkaWireError], ...] = AuthenticationError,
-    **more: str,
-) -> str:
-    """The one line that is told; the passwords are not in it."""
-    began_s = time.monotonic()
-    with pytest.raises(kind) as error:
-        is_served(connect(kafka, listener, **more))
-    assert time.monotonic() - began_s < GRACE_S
-    message = str(error.value)
-    assert "\n" not in message
-    assert not any(password in message for password in USERS.values())
-    return message
+from .secured import MODULES, connect, is_served, login, option_name, refused, trust, unsecured_token
 
 
 def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
@@ -123,18 +106,16 @@ def test_users_log_in_with_their_password_alone(
         assert f"SASL {mechanism}: the broker refuses the credentials (error 58" in message
 
 
-def test_a_login_that_ends_is_neither_kept_nor_served_any_longer(kafka: ApacheKafka) -> None:
+def test_a_login_that_ends_is_made_again_or_the_broker_closes(kafka: ApacheKafka) -> None:
     how = login("SCRAM-SHA-256", "alice", USERS["alice"])
-    pool = Pool()
     with connect(kafka, "SASL_PLAINTEXT", **how) as client:
-        pool.give_back(client)
-        assert pool.take(client.broker, client.settings) is client
-        poll(lambda: not client.is_quiet(), "the client knows that its login ends soon", LOGIN_MS / 1000 + 5)
-        pool.give_back(client)
-        again = pool.take(client.broker, client.settings)
-        assert again is not client
-        assert is_served(again)
+        poll(
+            lambda: client._channel.is_login_due, "the client knows that its login ends soon", LOGIN_MS / 1000
+        )
+        assert client.request(MetadataRequest(topics=())).brokers
+        assert not client._channel.is_login_due
     with connect(kafka, "SASL_PLAINTEXT", **how) as late:
+        late._channel.logged_in(math.inf)
 
         def served() -> bool:
             return bool(late.request(MetadataRequest(topics=())).brokers)

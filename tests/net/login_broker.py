@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 from collections.abc import Callable, Generator
@@ -37,13 +36,19 @@ def plain() -> Generator[bytes, bytes, None]:
     yield b""
 
 
-def scram(mechanism: str) -> Login:
+def scram(mechanism: str, extension: str = "") -> Login:
+    """SCRAM of scramp. The client's first message ends with the extension, which the proofs cover."""
+
     def login() -> Generator[bytes, bytes, None]:
         judge = ScramMechanism(mechanism)
         users = {USER: judge.make_auth_info(SECRET, iteration_count=4096)}
         server = judge.make_server(users.get)
         try:
-            server.set_client_first((yield b"").decode())
+            first = (yield b"").decode()
+            if not first.endswith(extension) or (not extension and "tokenauth" in first):
+                raise Refused(INVALID)
+            server.set_client_first(first.removesuffix(extension))
+            server.client_first_bare += extension  # which scramp itself does not read
             server.set_client_final((yield server.get_server_first().encode()).decode())
         except ScramException as error:
             raise Refused(INVALID) from error
@@ -84,28 +89,33 @@ def login_broker(
     logins: dict[str, Login] = LOGINS,
     offered: dict[int, VersionRange] = IN_REQUESTS,
     session_lifetime_ms: int = 0,
+    reply: Callable[[Asked], object] = lambda _: METADATA_RESPONSE,
 ) -> Script:
-    """A listener that wants a login first, and then serves Metadata."""
+    """A listener that wants a login first, and then answers with ``reply``. A client may log in again."""
 
     def script(connection: socket.socket) -> None:
-        while (question := asked(connection)) is not None:
+        question = asked(connection)
+        while question is not None:
             if question.api is modern.API_VERSIONS:
                 answer(connection, question, api_versions(offered))
+                question = asked(connection)
             elif question.api is not modern.SASL_HANDSHAKE:
                 return
             elif question.request.mechanism not in logins:
                 names = tuple(logins)
                 answer(connection, question, SaslHandshakeResponse(error_code=33, mechanisms=names))
+                question = asked(connection)
             else:
                 answer(connection, question, SaslHandshakeResponse(error_code=0, mechanisms=tuple(logins)))
                 login = logins[question.request.mechanism]()
                 next(login)
                 carry = in_request if question.version else bare
-                with contextlib.suppress(Refused):
+                try:
                     while (question := carry(connection, login)) is None:
                         pass
-                    serve(connection, question)
-                return
+                except Refused:
+                    return
+                question = serve(connection, question, reply)
 
     def in_request(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Asked | None:
         question = asked(connection)
@@ -138,8 +148,11 @@ def bare(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Ask
     return None
 
 
-def serve(connection: socket.socket, question: Asked | None) -> None:
-    """Answer the requests of a client that has logged in."""
-    while question is not None:
-        answer(connection, question, METADATA_RESPONSE)
+def serve(
+    connection: socket.socket, question: Asked | None, reply: Callable[[Asked], object]
+) -> Asked | None:
+    """Answer the requests of a client that has logged in. Returns the request of another login."""
+    while question is not None and question.api is not modern.SASL_HANDSHAKE:
+        answer(connection, question, reply(question))
         question = asked(connection)
+    return question

@@ -24,6 +24,7 @@ from spark_kafkawire.errors import (
     BrokerError,
     ConnectionLost,
     KafkaWireError,
+    OptionError,
     ProtocolError,
     RequestTimedOut,
     UnsupportedVersionError,
@@ -31,6 +32,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
+from spark_kafkawire.net.logins.delegation_token import UNKNOWN_S, DelegationToken
 from spark_kafkawire.net.logins.mechanism import Credentials, Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.scram import ITERATIONS_MAX, scram
@@ -63,6 +65,7 @@ from .login_broker import (
     login_broker,
     plain,
 )
+from .login_broker import scram as login_of_token
 from .modern_peers import METADATA_RESPONSE, OFFERED, answer, api_versions, asked, mutated
 from .peers import Peer, Script, read_frame, stalling
 
@@ -467,18 +470,156 @@ def test_an_error_of_the_brokers_own_may_be_tried_again() -> None:
     assert "SaslHandshake" in message
 
 
-def test_a_login_that_ends_is_not_taken_from_the_pool_near_its_end() -> None:
+def test_a_login_that_ends_is_made_again_on_the_same_connection() -> None:
     pool = Pool()
     with Peer(login_broker(session_lifetime_ms=300)) as peer:
         client = pool.take(peer.broker, settings("PLAIN"))
         pool.give_back(client)
         assert pool.take(peer.broker, settings("PLAIN")) is client
-        poll(lambda: not client.is_quiet(), "the login has ended")
-        pool.give_back(client)
-        again = pool.take(peer.broker, settings("PLAIN"))
-        assert again is not client
-        assert again.request(ALL_TOPICS) == METADATA_RESPONSE
-        again.close()
+        channel = client._channel
+        for _ in range(3):
+            poll(lambda: channel.is_login_due, "the login ends soon")
+            assert client.is_quiet()
+            assert client.request(ALL_TOPICS) == METADATA_RESPONSE
+            assert not channel.is_login_due
+        assert client._channel is channel
+        assert peer.connection_count == 1
+        client.close()
+
+
+def test_responses_in_flight_are_received_in_order_when_a_login_is_made_again() -> None:
+    with (
+        Peer(login_broker(session_lifetime_ms=300)) as peer,
+        Client.connect(peer.broker, settings("SCRAM-SHA-512")) as client,
+    ):
+        for number in range(3):
+            client.send(MetadataRequest(topics=None, allow_auto_topic_creation=number % 2 == 0))
+        poll(lambda: client._channel.is_login_due, "the login ends soon")
+        client.send(ALL_TOPICS)
+        assert client.in_flight == 4
+        assert client.has_come()
+        answered = [client.receive().request for _ in range(4)]
+        assert [each.allow_auto_topic_creation for each in answered[:3]] == [True, False, True]
+        assert answered[3] is ALL_TOPICS
+        assert client.in_flight == 0
+    assert peer.connection_count == 1
+
+
+def test_a_broker_that_takes_no_second_login_on_a_connection_gets_a_new_one() -> None:
+    good = login_broker(session_lifetime_ms=300)
+
+    def one_login(connection: socket.socket) -> None:
+        handshakes = 0
+
+        def counted(each: socket.socket) -> None:
+            nonlocal handshakes
+            client, broker = socket.socketpair()
+            with client, broker:
+                player = threading.Thread(target=good, args=(broker,))
+                player.start()
+                while (frame := read_frame(each)) is not None:
+                    handshakes += frame[:2] == b"\0\x11"
+                    if handshakes > 1:
+                        break
+                    client.sendall(len(frame).to_bytes(4, "big") + frame)
+                    reply = read_frame(client)
+                    each.sendall(len(reply).to_bytes(4, "big") + reply)
+                client.shutdown(socket.SHUT_RDWR)
+                player.join()
+
+        counted(connection)
+
+    with Peer(one_login) as peer, Client.connect(peer.broker, settings("PLAIN")) as client:
+        poll(lambda: client._channel.is_login_due, "the login ends soon")
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
+        assert peer.connection_count == 2
+
+
+#: A broker's answers to logins with a delegation token.
+TOKEN_LOGINS: Final = {
+    mechanism: login_of_token(mechanism, ",tokenauth=true")
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+}
+
+
+def token_settings(mechanism: str, created_s: float | None, timeout_s: float = 10) -> ConnectionSettings:
+    token = DelegationToken(USER, SECRET, created_s)
+    return replace(settings_modern(timeout_s), security=Security(sasl=Sasl(mechanism, token)))
+
+
+def too_new(refusals: int) -> Script:
+    """A broker that refuses so many logins, as one that does not know a token yet."""
+    left = [refusals]
+    good = login_broker(TOKEN_LOGINS, session_lifetime_ms=60_000)
+
+    def unknown() -> Generator[bytes, bytes, None]:
+        yield b""
+        raise Refused("Authentication failed during authentication due to invalid credentials")
+
+    bad = login_broker(dict.fromkeys(TOKEN_LOGINS, unknown))
+
+    def script(connection: socket.socket) -> None:
+        left[0] -= 1
+        (bad if left[0] >= 0 else good)(connection)
+
+    return script
+
+
+@pytest.mark.parametrize("mechanism", TOKEN_LOGINS)
+def test_a_delegation_token_logs_in(mechanism: str) -> None:
+    with (
+        Peer(login_broker(TOKEN_LOGINS, session_lifetime_ms=60_000)) as peer,
+        Client.connect(peer.broker, token_settings(mechanism, None)) as client,
+    ):
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
+        assert client.mechanisms == set(TOKEN_LOGINS)
+
+
+def test_a_password_is_no_delegation_token() -> None:
+    assert "error 58" in fails(login_broker(TOKEN_LOGINS), "SCRAM-SHA-512")
+
+
+def test_a_new_token_is_tried_again_until_the_broker_knows_it() -> None:
+    with (
+        Peer(too_new(3)) as peer,
+        Client.connect(peer.broker, token_settings("SCRAM-SHA-512", time.time())) as client,
+    ):
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
+        assert peer.connection_count == 4
+
+
+@pytest.mark.parametrize("age_s", [None, UNKNOWN_S + 1])
+def test_a_token_that_is_not_new_is_refused_at_once(age_s: float | None) -> None:
+    created_s = None if age_s is None else time.time() - age_s
+    with Peer(too_new(1)) as peer:
+        with pytest.raises(AuthenticationError, match="the broker refuses the delegation token") as caught:
+            Client.connect(peer.broker, token_settings("SCRAM-SHA-512", created_s))
+        assert peer.connection_count == 1
+    assert SECRET not in str(caught.value)
+
+
+def test_a_new_token_that_stays_unknown_is_refused_at_the_deadline() -> None:
+    with (
+        Peer(too_new(10_000)) as peer,
+        pytest.raises(AuthenticationError, match="the broker refuses the delegation token"),
+    ):
+        Client.connect(peer.broker, token_settings("SCRAM-SHA-512", time.time(), timeout_s=1))
+
+
+def test_a_login_for_no_time_at_all_is_that_of_an_expired_token() -> None:
+    with (
+        Peer(login_broker(TOKEN_LOGINS)) as peer,
+        pytest.raises(AuthenticationError, match="the delegation token has expired"),
+    ):
+        Client.connect(peer.broker, token_settings("SCRAM-SHA-512", None))
+
+
+def test_a_login_of_the_driver_alone_does_not_travel() -> None:
+    own = replace(settings("PLAIN").security, delegates=True)
+    with pytest.raises(OptionError, match="option delegationTokens: this work sends"):
+        pickle.dumps(own)
+    token = Sasl("SCRAM-SHA-512", DelegationToken("id", "hmac"))
+    assert pickle.loads(pickle.dumps(own.with_token(token))) == Security(own.tls, token)
 
 
 def test_connections_of_other_users_are_not_shared() -> None:

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.net.logins.delegation_token import DelegationToken
 from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentials
@@ -212,7 +213,6 @@ def test_the_token_endpoint_is_trusted_as_brokers_are(certificates: Certificates
         ("PLAIN", f'PlainLoginModule required password="{SECRET}";', 'give it username="…"'),
         ("PLAIN", 'PlainLoginModule required username="a" password="";', 'give it password="…"'),
         ("PLAIN", f'PlainLoginModule required username="a" password="{SECRET}\\0";', 'password="…"'),
-        ("SCRAM-SHA-256", SCRAM_JAAS[:-1] + ' tokenauth="true";', "delegation tokens (tokenauth)"),
         ("OAUTHBEARER", OAUTH_JAAS, f'give it token="…", or set {TOKEN_URL} with '),
         ("OAUTHBEARER", f'OAuthBearerLoginModule required token="{SECRET} x";', "not one word of ASCII"),
         ("OAUTHBEARER", TOKEN_JAAS.replace("logical", "logical-"), "the name of an extension has letters"),
@@ -223,6 +223,51 @@ def test_a_bad_login_is_told(mechanism: str, jaas: str, message: str) -> None:
     assert message in fails(
         security__protocol="SASL_PLAINTEXT", sasl__mechanism=mechanism, sasl__jaas__config=jaas
     )
+
+
+def test_the_id_and_the_hmac_of_a_delegation_token_are_a_login() -> None:
+    jaas = SCRAM_JAAS[:-1] + ' tokenauth="TRUE";'
+    assert sasl("SCRAM-SHA-512", jaas) == Sasl("SCRAM-SHA-512", DelegationToken("alice", SECRET))
+    assert SECRET not in repr(sasl("SCRAM-SHA-512", jaas))
+    # Java's module for PLAIN does not look at it.
+    assert sasl("PLAIN", PLAIN_JAAS[:-1] + " tokenauth=true;") == Sasl("PLAIN", Password("alice", SECRET))
+
+
+def test_a_login_may_be_the_drivers_alone() -> None:
+    given = {
+        "kafka.bootstrap.servers": "a:9092",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.jaas.config": SCRAM_JAAS,
+        "delegationTokens": "true",
+    }
+    options = ReadOptions.parse({**given, "subscribe": "t"})
+    assert options.net.delegates
+    assert not ReadOptions.parse({**given, "delegationTokens": "false", "subscribe": "t"}).net.delegates
+    for whole in (options, WriteOptions.parse(given)):
+        with pytest.raises(OptionError, match="option delegationTokens: this work sends the options"):
+            pickle.dumps(whole)
+    travels = pickle.dumps(options.of_tasks)
+    assert SECRET.encode() not in travels
+    assert pickle.loads(travels).net.connection.security.sasl is None
+    token = Sasl("SCRAM-SHA-512", DelegationToken("id", "hmac", 1.0))
+    assert pickle.loads(pickle.dumps(options.net.with_token(token))).connection.security.sasl == token
+    for changes, message in (
+        (
+            {"kafka.sasl.jaas.config": SCRAM_JAAS[:-1] + " tokenauth=true;"},
+            "brokers give no token to a client",
+        ),
+        ({"delegationTokens": "maybe"}, "option delegationTokens"),
+    ):
+        with pytest.raises(OptionError, match=message) as caught:
+            WriteOptions.parse({**given, **changes})
+        assert SECRET not in str(caught.value)
+    plain = {"kafka.bootstrap.servers": "a:9092", "delegationTokens": "true"}
+    with pytest.raises(OptionError, match="option delegationTokens: delegation tokens are logins by SASL"):
+        WriteOptions.parse(plain)
+    with pytest.raises(OptionError, match="delegationTokens") as caught:
+        WriteOptions.parse({"broker.list": "0:a:9092", "delegationTokens": "true"})
+    assert "\n" not in str(caught.value)
 
 
 def test_a_login_that_is_missing_is_told() -> None:

@@ -108,14 +108,17 @@ class Clusters:
 
     def for_tasks(self) -> Clusters:
         """A copy without ZooKeeper's credential, which only the driver needs, and with the versions that the
-        target's brokers offered, below which none may fall."""
+        target's brokers offered, below which none may fall; with a delegation token as the login if the
+        driver gets one."""
+        from spark_kafkawire.cluster.modern.delegation_tokens import net_of_tasks
+
         discovery = replace(self.source.discovery, zookeeper_auth=None)
         minimum = BROKER_VERSIONS.minimum(self.write.net.connection)
         return replace(
             self,
             source=replace(self.source, discovery=discovery),
-            target=replace(self.target, net=self.target.net.of_brokers(minimum)),
-            write=replace(self.write, net=self.write.net.of_brokers(minimum)),
+            target=replace(self.target, net=net_of_tasks(self.target.net.of_brokers(minimum))),
+            write=replace(self.write, net=net_of_tasks(self.write.net.of_brokers(minimum))),
         )
 
     def in_transactions(self, prefix: str | None = None, timeout_ms: int | None = None) -> Clusters:

@@ -7,6 +7,8 @@
     client  c=biws,r=<nonce and more>,p=<proof>
     broker  v=<signature>
 
+The client's first message ends with ``,tokenauth=true`` where a delegation token logs in.
+
 Names and passwords are sent unchanged, in UTF-8. RFC 5802 requires SASLprep normalization, which Kafka omits
 on both sides: a client that normalizes is rejected if a password contains an unusual space, for example.
 
@@ -27,6 +29,7 @@ from typing import Final
 from spark_kafkawire.errors import AuthenticationError, counted
 
 from ..transport import Deadline
+from .delegation_token import DelegationToken
 from .mechanism import Mechanism, Password, Tokens
 
 #: The hash of each mechanism.
@@ -36,6 +39,8 @@ HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": 
 #: ms, in one call of hashlib that no deadline can interrupt.
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 1 << 17
+#: The extension of a login with a delegation token.
+_TOKEN_AUTH: Final = ",tokenauth=true"
 #: No channel binding, as the second message encodes it ("n,," in base 64).
 _NO_BINDING: Final = "c=biws"
 _FIRST: Final = re.compile(
@@ -52,11 +57,11 @@ _ERRORS: Final = (
 _REFUSAL: Final = re.compile(r"e=([a-z-]{1,60})(?:,.*)?", re.S)
 
 
-def scram(mechanism: str, username: str, password: str) -> Tokens:
+def scram(mechanism: str, username: str, password: str, extensions: str = "") -> Tokens:
     """Yield the client's messages and receive the broker's. Ends when the broker has proved that it knows the
     password. Raises ``AuthenticationError`` (fatal)."""
     nonce = secrets.token_hex()
-    opening = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    opening = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}{extensions}"
     try:
         challenge = (yield f"n,,{opening}".encode()).decode()
         salt, iterations, whole_nonce = _challenge(challenge, nonce)
@@ -150,8 +155,9 @@ def _unproven(mechanism: str, why: str) -> AuthenticationError:
 
 
 def _mechanism(name: str) -> Mechanism:
-    def tokens(credentials: Password, _host: str, _deadline: Deadline) -> Tokens:
-        return scram(name, credentials.username, credentials.password)
+    def tokens(credentials: Password | DelegationToken, _host: str, _deadline: Deadline) -> Tokens:
+        extensions = _TOKEN_AUTH if isinstance(credentials, DelegationToken) else ""
+        return scram(name, credentials.username, credentials.password, extensions)
 
     return Mechanism(name, "ScramLoginModule", tokens)
 

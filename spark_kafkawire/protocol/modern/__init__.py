@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from .api_versions import API_VERSIONS
     from .consumer_group_describe import CONSUMER_GROUP_DESCRIBE
     from .create_topics import CREATE_TOPICS
+    from .delegation_tokens import (
+        CREATE_DELEGATION_TOKEN,
+        EXPIRE_DELEGATION_TOKEN,
+        RENEW_DELEGATION_TOKEN,
+    )
     from .describe_configs import DESCRIBE_CONFIGS
     from .describe_groups import DESCRIBE_GROUPS
     from .dialect import DIALECT
@@ -55,12 +60,14 @@ __all__ = [
     "API_VERSIONS",
     "BEFORE_API_VERSIONS",
     "CONSUMER_GROUP_DESCRIBE",
+    "CREATE_DELEGATION_TOKEN",
     "CREATE_TOPICS",
     "DESCRIBE_CONFIGS",
     "DESCRIBE_GROUPS",
     "DESCRIBE_TRANSACTIONS",
     "DIALECT",
     "END_TXN",
+    "EXPIRE_DELEGATION_TOKEN",
     "FETCH",
     "FIND_COORDINATOR",
     "INIT_PRODUCER_ID",
@@ -71,6 +78,7 @@ __all__ = [
     "OFFSET_COMMIT",
     "OFFSET_FETCH",
     "PRODUCE",
+    "RENEW_DELEGATION_TOKEN",
     "SASL_AUTHENTICATE",
     "SASL_HANDSHAKE",
     "TXN_OFFSET_COMMIT",
@@ -98,6 +106,9 @@ API_HOMES: Final[Mapping[str, str]] = MappingProxyType(
         "TXN_OFFSET_COMMIT": "txn_offset_commit",
         "DESCRIBE_CONFIGS": "describe_configs",
         "SASL_AUTHENTICATE": "sasl",
+        "CREATE_DELEGATION_TOKEN": "delegation_tokens",
+        "RENEW_DELEGATION_TOKEN": "delegation_tokens",
+        "EXPIRE_DELEGATION_TOKEN": "delegation_tokens",
         "DESCRIBE_TRANSACTIONS": "list_transactions",
         "LIST_TRANSACTIONS": "list_transactions",
         "CONSUMER_GROUP_DESCRIBE": "consumer_group_describe",

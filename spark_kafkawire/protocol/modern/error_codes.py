@@ -21,7 +21,10 @@ _LEADERS: Final = "run again once the partition has a leader; if the error lasts
 _RIGHTS: Final = "ask an administrator for the permission, or log in as another user (kafka.sasl.jaas.config)"
 _MEMBERS: Final = "stop the group's consumers, or commit for another group"
 _IDENTITY: Final = "run the write again: it starts with a new producer id"
-_TOKENS: Final = "log in with another kafka.sasl.mechanism, or ask an administrator to check the token"
+_NEW_TOKEN: Final = (
+    "run again, with a new DataFrame: it gets a new token; if the error lasts, raise the brokers' "
+    "delegation.token.expiry.time.ms and delegation.token.max.lifetime.ms"
+)
 _NOT_ASKED: Final = "nothing here requests that: report it as a bug, with the versions of broker and package"
 
 
@@ -153,15 +156,19 @@ class ErrorCode(ErrorTable):
     REASSIGNMENT_IN_PROGRESS = (60, Action.FAIL, "a reassignment of the partition is in progress",
         "run again when the reassignment has ended")
     DELEGATION_TOKEN_AUTH_DISABLED = (61, Action.FAIL, "delegation tokens are disabled on the brokers",
-        _TOKENS)
-    DELEGATION_TOKEN_NOT_FOUND = (62, Action.FAIL, "the brokers do not have this delegation token", _TOKENS)
+        "set delegation.token.secret.key, the same on all brokers and controllers, or leave "
+        "delegationTokens out")
+    DELEGATION_TOKEN_NOT_FOUND = (62, Action.FAIL, "the brokers do not have this delegation token",
+        _NEW_TOKEN)
     DELEGATION_TOKEN_OWNER_MISMATCH = (63, Action.FAIL, "the delegation token belongs to another user",
-        _TOKENS)
+        "log in as the user who created it")
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = (64, Action.FAIL,
-        "delegation tokens are not available over this kind of connection", _TOKENS)
+        "delegation tokens are not available over this kind of connection",
+        "log in by a listener of SASL_SSL or SASL_PLAINTEXT, and with a password, a key or a ticket: not "
+        "with a delegation token")
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = (65, Action.FAIL,
-        "the user is not authorized to see the delegation token", _TOKENS)
-    DELEGATION_TOKEN_EXPIRED = (66, Action.FAIL, "the delegation token has expired", _TOKENS)
+        "the user is not authorized to see the delegation token", _RIGHTS)
+    DELEGATION_TOKEN_EXPIRED = (66, Action.FAIL, "the delegation token has expired", _NEW_TOKEN)
     INVALID_PRINCIPAL_TYPE = (67, Action.FAIL, "the broker does not support this type of principal",
         _NOT_ASKED)
     NON_EMPTY_GROUP = (68, Action.FAIL, "the group has members", _MEMBERS)

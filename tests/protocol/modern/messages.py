@@ -106,7 +106,7 @@ def _field_values(
         # A refused ApiVersions request is answered in version 0; it has a test of its own.
         known = [0] if message is ApiVersionsResponse else judged_codes()
         return st.sampled_from(known)
-    if name == "transaction_start_time_ms":
+    if name == "transaction_start_time_ms" or name.endswith("_timestamp_ms"):
         return st.integers(0, MS_MAX)  # kio has a date there, and none for -1
     if name.endswith("_ms") and wire_type == Int(8):
         return st.integers(-1, MS_MAX)

@@ -94,8 +94,11 @@ def test_every_message_has_a_judge_and_most_of_kafka_4_have_two() -> None:
             ("ListOffsets", range(1)),
             ("OffsetCommit", range(1, 2)),
             ("DescribeConfigs", range(1)),
-            # kafka-python has no messages of the newer groups.
+            # kafka-python has no messages of the newer groups, and none of delegation tokens.
             ("ConsumerGroupDescribe", range(2)),
+            ("CreateDelegationToken", range(1, 4)),
+            ("RenewDelegationToken", range(1, 3)),
+            ("ExpireDelegationToken", range(1, 3)),
         )
         for version in versions
         for kind in ("request", "response")

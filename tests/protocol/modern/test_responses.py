@@ -17,6 +17,7 @@ from spark_kafkawire.protocol.modern import (
     api_versions,
     consumer_group_describe,
     create_topics,
+    delegation_tokens,
     describe_configs,
     describe_groups,
     end_txn,
@@ -345,6 +346,26 @@ DESCRIBING: Final = describe_groups.DescribeGroupsRequest(groups=("g",))
 LEADING: Final = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",))
 VERSIONS: Final = api_versions.ApiVersionsRequest()
 IDENTIFYING: Final = init_producer_id.InitProducerIdRequest()
+
+
+def made(**changes: Any) -> delegation_tokens.CreateDelegationTokenResponse:
+    token = {
+        "error_code": 0,
+        "principal_type": "User",
+        "principal_name": "alice",
+        "issue_timestamp_ms": 5,
+        "expiry_timestamp_ms": 6,
+        "max_timestamp_ms": 7,
+        "token_id": "id",
+        "hmac": b"secret",
+        "throttle_time_ms": 0,
+    }
+    return delegation_tokens.CreateDelegationTokenResponse(**{**token, **changes})
+
+
+MAKING: Final = delegation_tokens.CreateDelegationTokenRequest()
+RENEWING: Final = delegation_tokens.RenewDelegationTokenRequest(hmac=b"secret")
+EXPIRING: Final = delegation_tokens.ExpireDelegationTokenRequest(hmac=b"secret")
 LOGGING_IN: Final = sasl.SaslAuthenticateRequest(auth_bytes=b"")
 LONG: Final = "x" * 10_000
 TWO_FETCHES: Final = v07.MultiFetchRequest((v07.FetchRequest("t", 0, 0, 9), v07.FetchRequest("t", 1, 0, 9)))
@@ -461,6 +482,27 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
             sasl.SaslAuthenticateResponse(error_code=0, auth_bytes=b"", session_lifetime_ms=-1),
             2,
             "the session lifetime -1",
+        ),
+        (MAKING, made(token_id=""), 3, "it contains a token without an id or an HMAC"),
+        (MAKING, made(hmac=b""), 3, "it contains a token without an id or an HMAC"),
+        (MAKING, made(issue_timestamp_ms=-1), 3, "it gives the issue timestamp -1, but the minimum is 0"),
+        (MAKING, made(expiry_timestamp_ms=4), 3, "it gives the expiry timestamp 4, but the minimum is 5"),
+        (MAKING, made(max_timestamp_ms=5), 3, "it gives the max timestamp 5, but the minimum is 6"),
+        (
+            RENEWING,
+            delegation_tokens.RenewDelegationTokenResponse(
+                error_code=0, expiry_timestamp_ms=-1, throttle_time_ms=0
+            ),
+            2,
+            "it gives the expiry timestamp -1",
+        ),
+        (
+            EXPIRING,
+            delegation_tokens.ExpireDelegationTokenResponse(
+                error_code=0, expiry_timestamp_ms=-1, throttle_time_ms=0
+            ),
+            2,
+            "it gives the expiry timestamp -1",
         ),
         (TWO_FETCHES, v07.MultiFetchResponse(0, (NOTHING_07,)), 0, "2 partitions were requested and 1 came"),
         (v07.OffsetsRequest("t", 0, -1, 2), v07.OffsetsResponse(0, ()), 0, "the answer is empty"),

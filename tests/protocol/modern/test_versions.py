@@ -110,8 +110,14 @@ def test_a_transaction_of_the_second_protocol_goes_in_no_version_of_the_first(
     assert api.versions_of(first) == VersionRange(0, since - 1)
 
 
-#: The description of Produce does not say from which version on brokers answer before they throttle.
-UNDESCRIBED: Final = {"Produce": 6}
+#: The description of Produce does not say from which version on brokers answer before they throttle, and
+#: kafka-python has none of delegation tokens.
+UNDESCRIBED: Final = {
+    "Produce": 6,
+    "CreateDelegationToken": 1,
+    "RenewDelegationToken": 1,
+    "ExpireDelegationToken": 1,
+}
 
 
 @pytest.mark.parametrize("api", [*modern.DIALECT.apis], ids=lambda api: api.name)

@@ -1,0 +1,193 @@
+"""CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken (Kafka 1.1 and later): credentials
+that brokers make for a client that is logged in (KIP-48).
+
+A token is an id and an HMAC. With the two a client logs in by SCRAM, as the owner of the token. Such a
+client cannot create, renew or expire tokens.
+
+Versions of CreateDelegationToken::
+
+    0       not spoken: Kafka 1.1 alone has no later one
+    1       throttled responses come at once, and the client waits (KIP-219)
+    2       flexible (KIP-482)
+    3       tokens for another owner (KIP-373)
+
+Versions of RenewDelegationToken::
+
+    0       not spoken: Kafka 1.1 alone has no later one
+    1       throttled responses come at once, and the client waits (KIP-219)
+    2       flexible (KIP-482)
+
+Versions of ExpireDelegationToken::
+
+    0       not spoken: Kafka 1.1 alone has no later one
+    1       throttled responses come at once, and the client waits (KIP-219)
+    2       flexible (KIP-482)
+
+Source: Apache Kafka's CreateDelegationToken*.json, RenewDelegationToken*.json, ExpireDelegationToken*.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..api import Api, VersionRange
+from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
+from ..responses import Faults, below
+from ..schema import Struct, wire
+from . import names
+from .limits import small_response_bytes_max
+
+#: ``max_lifetime_ms`` and ``renew_period_ms`` that leave the time to the brokers.
+BROKER_TIME: Final = -1
+#: ``expiry_time_period_ms`` that ends a token at once.
+AT_ONCE: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableRenewer:
+    """A user who may renew a token besides its owner."""
+
+    principal_type: str = wire(String())
+    """Type of the user: ``User``."""
+    principal_name: str = wire(String())
+    """Name of the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDelegationTokenRequest:
+    """Create a token, by default for the user who asks."""
+
+    owner_principal_type: str | None = wire(String(), since=3, nullable_since=3, default=None)
+    """Type of the owner; None for the user who asks (KIP-373)."""
+    owner_principal_name: str | None = wire(String(), since=3, nullable_since=3, default=None)
+    """Name of the owner; None for the user who asks (KIP-373)."""
+    renewers: tuple[CreatableRenewer, ...] = wire(Array(Struct(CreatableRenewer)), default=())
+    """Users who may renew the token besides its owner."""
+    max_lifetime_ms: int = wire(INT64, default=BROKER_TIME)
+    """Time after which the token cannot be renewed, ms; -1 for that of the brokers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDelegationTokenResponse:
+    """The token, and its times by the clock of the brokers."""
+
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    principal_type: str = wire(String())
+    """Type of the owner."""
+    principal_name: str = wire(String())
+    """Name of the owner."""
+    token_requester_principal_type: str = wire(String(), since=3, default="")
+    """Type of the user who asked (KIP-373)."""
+    token_requester_principal_name: str = wire(String(), since=3, default="")
+    """Name of the user who asked (KIP-373)."""
+    issue_timestamp_ms: int = wire(INT64)
+    """Time at which the token was created, ms since 1970."""
+    expiry_timestamp_ms: int = wire(INT64)
+    """Time at which the token expires unless it is renewed, ms since 1970."""
+    max_timestamp_ms: int = wire(INT64)
+    """Time after which the token cannot be renewed, ms since 1970."""
+    token_id: str = wire(String())
+    """Id of the token: the user name of its logins."""
+    hmac: Buffer = wire(BYTES, shown=False)
+    """HMAC of the token: in base 64, the password of its logins."""
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewDelegationTokenRequest:
+    """Let a token expire later."""
+
+    hmac: Buffer = wire(BYTES, shown=False)
+    """HMAC of the token."""
+    renew_period_ms: int = wire(INT64, default=BROKER_TIME)
+    """Time from now on, ms; -1 for that of the brokers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewDelegationTokenResponse:
+    """The time of a token that was renewed."""
+
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    expiry_timestamp_ms: int = wire(INT64)
+    """Time at which the token expires unless it is renewed, ms since 1970."""
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireDelegationTokenRequest:
+    """Let a token expire sooner."""
+
+    hmac: Buffer = wire(BYTES, shown=False)
+    """HMAC of the token."""
+    expiry_time_period_ms: int = wire(INT64, default=AT_ONCE)
+    """Time from now on, ms; below 0 for at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireDelegationTokenResponse:
+    """The time of a token that expires."""
+
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    expiry_timestamp_ms: int = wire(INT64)
+    """Time at which the token expires, ms since 1970."""
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+
+
+def _faults_of_creation(
+    _request: CreateDelegationTokenRequest, response: CreateDelegationTokenResponse, _version: int
+) -> Faults:
+    if response.error_code:
+        return
+    if not response.token_id or not response.hmac:
+        yield "it contains a token without an id or an HMAC"
+    yield from below(0, "issue timestamp", response.issue_timestamp_ms)
+    yield from below(response.issue_timestamp_ms, "expiry timestamp", response.expiry_timestamp_ms)
+    yield from below(response.expiry_timestamp_ms, "max timestamp", response.max_timestamp_ms)
+
+
+def _faults_of_time(
+    _request: object, response: RenewDelegationTokenResponse | ExpireDelegationTokenResponse, _version: int
+) -> Faults:
+    if not response.error_code:
+        yield from below(0, "expiry timestamp", response.expiry_timestamp_ms)
+
+
+CREATE_DELEGATION_TOKEN: Final = Api(
+    *names.CREATE_DELEGATION_TOKEN,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    small_response_bytes_max,
+    faults=_faults_of_creation,
+    versions=VersionRange(1, 3),
+    flexible_since=2,
+    throttles_since=1,
+)
+
+RENEW_DELEGATION_TOKEN: Final = Api(
+    *names.RENEW_DELEGATION_TOKEN,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+    small_response_bytes_max,
+    faults=_faults_of_time,
+    versions=VersionRange(1, 2),
+    flexible_since=2,
+    throttles_since=1,
+)
+
+EXPIRE_DELEGATION_TOKEN: Final = Api(
+    *names.EXPIRE_DELEGATION_TOKEN,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    small_response_bytes_max,
+    faults=_faults_of_time,
+    versions=VersionRange(1, 2),
+    flexible_since=2,
+    throttles_since=1,
+)

@@ -1,0 +1,224 @@
+"""Tokens that a driver gets from a broker that it has logged in to."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.cluster.modern import delegation_tokens
+from spark_kafkawire.cluster.modern.delegation_tokens import (
+    USED_BY_STREAMS,
+    expire_tokens,
+    forget_tokens,
+    login_of_tasks,
+    net_of_tasks,
+)
+from spark_kafkawire.errors import AuthenticationError, BrokerError, KafkaWireError
+from spark_kafkawire.net.logins.delegation_token import DelegationToken
+from spark_kafkawire.net.logins.mechanism import Password
+from spark_kafkawire.net.sasl import Sasl
+from spark_kafkawire.net.settings import Security
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern import delegation_tokens as messages
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from tests.net.login_broker import LOGINS, SECRET, USER, login_broker
+from tests.net.modern_peers import METADATA_RESPONSE, Asked
+from tests.net.peers import Peer
+from tests.support.settings import net_modern
+
+#: When the broker began, by its own clock, and what it gives tokens, ms.
+BEGAN_MS: Final = 1_750_000_000_000
+LIFE_MS: Final = 60_000
+LIFE_MS_MAX: Final = 100_000
+
+
+@dataclass
+class Clock:
+    """The time since the test began, seconds."""
+
+    now_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def time(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Issuer:
+    """A broker's tokens. ``codes`` are errors of the next requests."""
+
+    clock: Clock
+    codes: list[int] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    created: dict[bytes, int] = field(default_factory=dict)
+
+    def __call__(self, question: Asked) -> object:
+        request: Any = question.request
+        now_ms = BEGAN_MS + round(1000 * self.clock.now_s)
+        if isinstance(request, messages.CreateDelegationTokenRequest):
+            self.asked.append("create")
+            hmac = b"hmac %d" % len(self.created)
+            self.created[hmac] = now_ms + LIFE_MS_MAX
+            return messages.CreateDelegationTokenResponse(
+                error_code=self._code(),
+                principal_type="User",
+                principal_name=USER,
+                issue_timestamp_ms=now_ms,
+                expiry_timestamp_ms=now_ms + LIFE_MS,
+                max_timestamp_ms=now_ms + LIFE_MS_MAX,
+                token_id=f"token {len(self.created)}",
+                hmac=hmac,
+                throttle_time_ms=0,
+            )
+        if isinstance(request, messages.RenewDelegationTokenRequest):
+            self.asked.append("renew")
+            expires_ms = min(now_ms + LIFE_MS, self.created[bytes(request.hmac)])
+            return messages.RenewDelegationTokenResponse(
+                error_code=self._code(), expiry_timestamp_ms=expires_ms, throttle_time_ms=0
+            )
+        if isinstance(request, messages.ExpireDelegationTokenRequest):
+            assert request.expiry_time_period_ms == messages.AT_ONCE
+            self.asked.append("expire")
+            return messages.ExpireDelegationTokenResponse(
+                error_code=self._code(), expiry_timestamp_ms=now_ms, throttle_time_ms=0
+            )
+        return METADATA_RESPONSE
+
+    def _code(self) -> int:
+        return self.codes.pop(0) if self.codes else 0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    forget_tokens()
+    found = Clock()
+    monkeypatch.setattr(delegation_tokens, "time", found)
+    yield found
+    forget_tokens()
+
+
+def net_of(peer: Peer, password: str = SECRET) -> NetOptions:
+    net = net_modern(timeout_s=10)
+    security = Security(sasl=Sasl("PLAIN", Password(USER, password)), delegates=True)
+    connection = replace(net.connection, security=security, bootstrap_servers=(peer.broker,))
+    return replace(net, connection=connection)
+
+
+def test_a_token_is_the_login_of_tasks_with_the_best_mechanism(clock: Clock) -> None:
+    issuer = Issuer(clock)
+    with Peer(login_broker(reply=issuer)) as peer:
+        token = login_of_tasks(net_of(peer))
+        hmac = base64.b64encode(b"hmac 0").decode()
+        assert token == Sasl("SCRAM-SHA-512", DelegationToken("token 1", hmac, 0.0))
+        assert hmac not in repr(token)
+        assert net_of_tasks(net_of(peer)).connection.security == Security(sasl=token)
+        other = {name: LOGINS[name] for name in ("PLAIN", "SCRAM-SHA-256")}
+    forget_tokens()
+    with Peer(login_broker(other, reply=issuer)) as peer:
+        assert login_of_tasks(net_of(peer)).mechanism == "SCRAM-SHA-256"
+    forget_tokens()
+    with (
+        Peer(login_broker({"PLAIN": LOGINS["PLAIN"]}, reply=issuer)) as peer,
+        pytest.raises(
+            AuthenticationError, match="need SCRAM-SHA-512 or SCRAM-SHA-256, and the brokers offer ne"
+        ),
+    ):
+        login_of_tasks(net_of(peer))
+    assert issuer.asked == ["create"] * 3
+
+
+def test_who_has_no_token_of_its_own_is_left_as_it_is(clock: Clock) -> None:
+    net = net_modern()
+    assert net_of_tasks(net) is net
+    expire_tokens(net)
+    assert clock.now_s == 0
+
+
+def test_a_stream_renews_its_token_and_gets_a_new_one_at_the_end(clock: Clock) -> None:
+    issuer = Issuer(clock)
+    with Peer(login_broker(reply=issuer)) as peer:
+        logins = []
+        for clock.now_s in (0, 44, 46, 80, 92, 120):
+            logins.append(login_of_tasks(net_of(peer), USED_BY_STREAMS))
+    assert issuer.asked == ["create", "renew", "create"]
+    assert logins == [logins[0]] * 4 + [logins[-1]] * 2
+    assert logins[0] != logins[-1]
+
+
+def test_a_batch_gets_a_token_with_most_of_its_life(clock: Clock) -> None:
+    issuer = Issuer(clock)
+    with Peer(login_broker(reply=issuer)) as peer:
+        for clock.now_s in (0, 5, 7, 12, 50):
+            login_of_tasks(net_of(peer))
+    assert issuer.asked == ["create", "renew", "create"]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.DELEGATION_TOKEN_NOT_FOUND, ErrorCode.DELEGATION_TOKEN_EXPIRED])
+def test_a_token_that_is_gone_is_replaced(clock: Clock, code: int) -> None:
+    issuer = Issuer(clock)
+    with Peer(login_broker(reply=issuer)) as peer:
+        first = login_of_tasks(net_of(peer))
+        clock.now_s, issuer.codes = 20, [int(code)]
+        assert login_of_tasks(net_of(peer)) != first
+    assert issuer.asked == ["create", "renew", "create"]
+
+
+def test_a_stopped_stream_expires_its_token_once(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    issuer = Issuer(clock)
+    with Peer(login_broker(reply=issuer)) as peer, caplog.at_level(logging.WARNING):
+        login_of_tasks(net_of(peer))
+        expire_tokens(net_of(peer))
+        expire_tokens(net_of(peer))
+        assert not caplog.records
+        login_of_tasks(net_of(peer))
+        issuer.codes = [int(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)]
+        expire_tokens(net_of(peer))
+    assert issuer.asked == ["create", "expire", "create", "expire"]
+    assert "the delegation token of tasks is left to expire: " in caplog.text
+    assert "hmac" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED,
+            "set delegation.token.secret.key, the same on all brokers",
+        ),
+        (
+            ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+            "log in by a listener of SASL_SSL or SASL_PLAINTEXT",
+        ),
+        (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "ask an administrator for the permission"),
+        (ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, "log in as the user who created it"),
+    ],
+)
+def test_brokers_that_give_no_token_are_told_with_what_to_do(clock: Clock, code: int, message: str) -> None:
+    issuer = Issuer(clock, codes=[int(code)])
+    with Peer(login_broker(reply=issuer)) as peer, pytest.raises(BrokerError) as caught:
+        login_of_tasks(net_of(peer))
+    assert str(caught.value).startswith("CreateDelegationToken: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert issuer.asked == ["create"]
+
+
+def test_a_controller_that_moves_is_asked_again(clock: Clock) -> None:
+    issuer = Issuer(clock, codes=[int(ErrorCode.NOT_CONTROLLER)])
+    with Peer(login_broker(reply=issuer)) as peer:
+        login_of_tasks(net_of(peer))
+    assert issuer.asked == ["create", "create"]
+
+
+def test_a_wrong_password_of_the_driver_is_told(clock: Clock) -> None:
+    with Peer(login_broker(reply=Issuer(clock))) as peer, pytest.raises(KafkaWireError) as caught:
+        login_of_tasks(net_of(peer, "wr0ng"))
+    assert "the broker refuses the credentials (error 58" in str(caught.value)
+    assert "wr0ng" not in str(caught.value)

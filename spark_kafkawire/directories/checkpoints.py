@@ -53,7 +53,7 @@ def offsets_of(data: bytes) -> dict[LogName, int]:
     found: dict[LogName, int] = {}
     for line in _lines(data):
         # A topic of 0.8 may hold blanks.
-        topic, partition, offset = (line.rsplit(" ", 2) + ["", ""])[:3]
+        topic, partition, offset = [*line.rsplit(" ", 2), "", ""][:3]
         log = LogName(topic, _number(partition, line))
         if not topic or log in found:
             raise CorruptDataError(f"line {quoted(line)} is not 'topic partition offset' of another log")

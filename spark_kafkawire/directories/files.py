@@ -5,8 +5,8 @@
     with files.open(path) as file:
         file.read_into(buffer, pos)
 
-Paths are URIs of pyarrow (``file://``, ``s3://``, ``gs://``, ``abfs://``), local paths, or URIs that fsspec knows.
-Credentials come from the environment, as pyarrow and fsspec find them: they are never part of a path.
+Paths are local ones, URIs of pyarrow (``file://``, ``s3://``, ``gs://``, ``abfs://``), or URIs that fsspec
+knows. Credentials come from the environment, as pyarrow and fsspec find them: they are never part of a path.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 #: Schemes that pyarrow opens without a JVM. Its own HDFS needs one.
 _OF_PYARROW: Final = frozenset(("file", "s3", "gs", "gcs", "abfs", "abfss"))
 #: Schemes of Hadoop for the same stores.
-_SAME_AS: Final = {"s3a": "s3", "s3n": "s3", "hdfs": "webhdfs"}
+_SAME_AS: Final = {"s3a": "s3", "s3n": "s3"}
 #: Packages of fsspec for frequent schemes, for the message where one is missing.
 _PACKAGES: Final = {
     "gs": "gcsfs",
@@ -90,7 +90,7 @@ class Files:
             return _listed_locally(folder)
         from pyarrow.fs import FileSelector, FileType
 
-        with self._reasons(folder):
+        with reading(self, folder):
             found = self._system.get_file_info(FileSelector(folder, allow_not_found=False))
             return sorted(
                 FileInfo(
@@ -105,14 +105,14 @@ class Files:
 
     def open(self, path: str) -> OpenFile:
         """Open a file. Raises ``FileNotFoundError``, and ``FileAccessError`` for all other failures."""
-        with self._reasons(path):
+        with reading(self, path):
             if self.is_local:
                 return _LocalFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
             return _RemoteFile(self._system.open_input_file(path))
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file. Raises as ``open`` does."""
-        with self._reasons(path):
+        with reading(self, path):
             if self.is_local:
                 with open(path, "rb") as file:
                     return file.read()
@@ -125,15 +125,16 @@ class Files:
         scheme = _scheme(self.uri)
         return printable(path if self.is_local or not scheme else f"{scheme}://{path}")
 
-    @contextlib.contextmanager
-    def _reasons(self, path: str) -> Iterator[None]:
-        """Turn errors of the file system into one line; a missing file stays one."""
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError, RuntimeError) as error:
-            raise FileAccessError(f"{self.shown(path)} cannot be read: {reason_of(error)}") from error
+
+@contextlib.contextmanager
+def reading(files: Files, path: str) -> Iterator[None]:
+    """Turn errors of a file system into ``FileAccessError`` (fatal); a missing file stays one."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        raise FileAccessError(f"{files.shown(path)} cannot be read: {reason_of(error)}") from error
 
 
 def opened(uri: str, options: FileSystemOptions) -> Files:
@@ -145,8 +146,13 @@ def opened(uri: str, options: FileSystemOptions) -> Files:
     parts = urlsplit(uri)
     if "@" in parts.netloc and scheme not in ("abfs", "abfss"):
         raise FileAccessError(
-            "path: it holds credentials, which would be logged: set them where pyarrow looks for them, such as "
+            "path: it holds credentials, which would be logged: set them where pyarrow looks for them, as "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    if scheme == "hdfs":
+        raise FileAccessError(
+            f"path {quoted(uri)}: a client of hdfs:// needs a JVM; use webhdfs://host:port, the HTTP port "
+            "of the name node"
         )
     if scheme in _OF_PYARROW:
         return _of_pyarrow(uri, options)

@@ -56,6 +56,14 @@ class OffsetIndex:
         row = int(np.searchsorted(self.offsets, offset, "right")) - 1
         return int(self.positions[row]) if row >= 0 else 0
 
+    def stop_position(self, stop_offset: int, size: int) -> int:
+        """A position after all batches with offsets below ``stop_offset``, ``size`` if none is known.
+
+        An entry has the last offset of an append, and the position where the append begins. So the append is
+        before the next entry."""
+        row = int(np.searchsorted(self.offsets, stop_offset - 1, "left")) + 1
+        return min(int(self.positions[row]), size) if row < self.count else size
+
     def last_position(self, size: int) -> int:
         """The last position that is below ``size``, 0 without any."""
         row = int(np.searchsorted(self.positions, size, "left")) - 1

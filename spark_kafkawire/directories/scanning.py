@@ -5,7 +5,7 @@
         folder = directory.log(name)          # its files are listed now
         folder.segments                       # in the order of their offsets
 
-A directory is one of a broker's ``log.dirs``. Its logs may be of Kafka 0.7 or of 0.8 and later, never of both.
+A directory is one of a broker's ``log.dirs``. Its logs are of Kafka 0.7 or of 0.8 and later, never of both.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     for frame, start in windows(files, path, pos, stop_pos):
         frame[start:]       # the next bytes of the file; frame[:start] is free for bytes of the window before
 
-A batch that the end of a window cuts can be put in front of the next window, so that it is decoded in place. Memory is that of the windows, whatever the size of the file.
+A batch that the end of a window cuts can be put in front of the next window, so that it is decoded in place.
+Memory is that of the windows, whatever the size of the file.
 """
 
 from __future__ import annotations

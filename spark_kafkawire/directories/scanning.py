@@ -78,6 +78,7 @@ class LogDirectory:
     """One of a broker's ``log.dirs``: its logs, and the checkpoints for all of them."""
 
     files: Files
+    settings: FileSystemOptions
     logs: Mapping[LogName, FileInfo]
     #: Files beside the folders.
     others: Mapping[str, FileInfo]
@@ -169,7 +170,7 @@ def scan(path: str, options: FileSystemOptions = NO_SETTINGS) -> LogDirectory:
     logs = {name: each for each in found if each.is_folder and (name := log_name(each.name))}
     if not logs:
         raise FileAccessError(f"path {quoted(shown)}: {_why_no_log(files, found)}")
-    return LogDirectory(files, logs, {each.name: each for each in found if not each.is_folder})
+    return LogDirectory(files, options, logs, {each.name: each for each in found if not each.is_folder})
 
 
 def _why_no_log(files: Files, found: Sequence[FileInfo]) -> str:

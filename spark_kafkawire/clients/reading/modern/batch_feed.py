@@ -7,10 +7,12 @@ of the segment and of the next one.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from spark_kafkawire.directories.batches import whole_batches
 from spark_kafkawire.directories.indexes import AbortedTransaction
 from spark_kafkawire.errors import LOG, CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange
@@ -20,7 +22,7 @@ from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.batch.aborted import AbortedTransactions
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.limits import DecodeLimits
-from spark_kafkawire.records.log_index import BatchIndex, index_batches
+from spark_kafkawire.records.log_index import BatchIndex
 from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, MAGIC, NEXT_OFFSET
 from spark_kafkawire.records.log_layout import CODEC_MASK, LOG_OVERHEAD, MAGIC_POS, SIZE_POS
 from spark_kafkawire.records.record_log import decode_batches
@@ -86,19 +88,16 @@ class BatchFeed:
         elif self._tail:
             chunk = memoryview(self._tail + chunk)
         self._tail = bytearray()
-        while len(chunk):
-            index = index_batches(chunk)
-            if index.count:
-                self._check(index)
-                yield from self._decoded(index)
-            elif len(index.buf) == len(chunk):
-                break
-            chunk = chunk[index.size :]
-            if not index.count or self.done:
-                break
-        if not self.done:
-            self._tail += chunk
-            self._check_size()
+        index, damage = whole_batches(chunk)
+        if index.count:
+            self._check(index)
+            yield from self._decoded(index)
+        if self.done:
+            return
+        if damage is not None:
+            raise damage
+        self._tail += chunk[index.size :]
+        self._check_size()
 
     def finish(self, is_log_end: bool) -> None:
         tail, self._tail = self._tail, bytearray()
@@ -128,6 +127,7 @@ class BatchFeed:
 
     def _decoded(self, index: BatchIndex) -> Iterator[Columns]:
         next_offset = int(index.table[-1, NEXT_OFFSET])
+        index = self._trimmed(index)
         yield from decode_batches(
             index,
             self.offset,
@@ -140,9 +140,16 @@ class BatchFeed:
         )
         self.offset = max(self.offset, next_offset)
 
+    def _trimmed(self, index: BatchIndex) -> BatchIndex:
+        """The batches without those outside of the range, whose transactions are not known."""
+        is_modern = index.column(MAGIC) == 2
+        is_after = is_modern & (index.column(BASE_OFFSET) >= self._range.stop_offset)
+        is_before = index.column(NEXT_OFFSET) <= self.offset
+        return replace(index, table=index.table[~(is_before | is_after)])
+
     def _aborted_in(self, index: BatchIndex) -> Sequence[AbortedTransaction]:
         """The aborted transactions that a Fetch response with these batches would name."""
-        if not self._aborted:
+        if not self._aborted or not index.count:
             return ()
         first, stop = int(index.table[0, BASE_OFFSET]), int(index.table[-1, NEXT_OFFSET])
         rows = np.flatnonzero((self._last_offsets >= first) & (self._first_offsets < stop))

@@ -173,6 +173,17 @@ def scan(path: str, options: FileSystemOptions = NO_SETTINGS) -> LogDirectory:
     return LogDirectory(files, options, logs, {each.name: each for each in found if not each.is_folder})
 
 
+def generation_in(directory: LogDirectory) -> Generation:
+    """The generation of the first log with segments. Raises ``FileAccessError`` (fatal) if no log has any: a
+    folder ``kafka-logs-1`` has the name of a log, and may be a directory of logs."""
+    found = (directory.generation_of(name) for name in sorted(directory.logs))
+    for generation in filter(None, found):
+        return generation
+    files = directory.files
+    reason = _why_no_log(files, list(directory.logs.values()))
+    raise FileAccessError(f"path {quoted(files.shown(files.root))}: {reason}")
+
+
 def _why_no_log(files: Files, found: Sequence[FileInfo]) -> str:
     """The likely reason why a folder holds no log, and the path that may be meant."""
     if any(file_name(each.name) for each in found):

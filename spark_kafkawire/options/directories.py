@@ -112,16 +112,13 @@ def _broker_ids(options: RawOptions, count: int) -> tuple[int, ...]:
 
 def _generation(paths: tuple[str, ...], settings: FileSystemOptions) -> Generation:
     """The generation of the first log with segments in each directory."""
-    from ..directories.scanning import scan
+    from ..directories.scanning import generation_in, scan
 
     found: dict[Generation, str] = {}
     for path in paths:
-        directory = scan(path, settings)
-        generations = (directory.generation_of(name) for name in sorted(directory.logs))
-        for first in filter(None, generations):
-            found.setdefault(first, path)
-            break
+        found.setdefault(generation_in(scan(path, settings)), path)
     if len(found) > 1:
         shown = " and ".join(f"those in {printable(path)} of {each.title}" for each, path in found.items())
         raise OptionError(f"option paths: logs are of two kinds, {shown}: read them one after the other")
-    return next(iter(found), Generation.MODERN)
+    [generation] = found
+    return generation

@@ -10,7 +10,7 @@ import pytest
 from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS, LOG_STARTS
 from spark_kafkawire.directories.files import FileAccessError, FileSystemOptions, opened
 from spark_kafkawire.directories.names import LogName
-from spark_kafkawire.directories.scanning import scan
+from spark_kafkawire.directories.scanning import generation_in, scan
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.model import Generation
 from tests.support.golden import CORPUS
@@ -115,6 +115,16 @@ def test_the_folder_that_is_meant_is_named(logs: Path) -> None:
         match=r"folder of one log; give the folder above .*subscribe=events",
     ):
         scan(str(logs / "events-0"))
+
+
+def test_a_folder_of_a_broker_that_has_the_name_of_a_log_is_no_log(logs: Path) -> None:
+    logs.rename(logs.with_name("kafka-logs-1"))
+    with pytest.raises(FileAccessError, match=r"there are some below .*kafka-logs-1; give these paths"):
+        generation_in(scan(str(logs.parent)))
+    (logs.with_name("empty-0")).mkdir()
+    shutil.rmtree(logs.with_name("kafka-logs-1"))
+    with pytest.raises(FileAccessError, match="no Kafka log is below it"):
+        generation_in(scan(str(logs.parent)))
 
 
 def test_schemes_that_nothing_knows_and_credentials_are_refused() -> None:

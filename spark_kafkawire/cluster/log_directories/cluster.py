@@ -113,6 +113,14 @@ class DirectoryCluster:
         )
         return {partition: log}
 
+    def _log(self, partition: TopicPartition) -> PartitionLog:
+        """The log of a partition, whose topic is looked up where no method was asked for it before."""
+        if partition not in self._logs:
+            self.partitions_of([partition.topic])
+        if partition not in self._logs:
+            raise UnknownTopicError(f"no log directory holds {partition}")
+        return self._logs[partition]
+
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:  # noqa: ARG002  # no log is made anew
         return {}
 
@@ -149,7 +157,7 @@ class DirectoryCluster:
         return found or None
 
     def high_watermarks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: self._logs[tp].high_watermark for tp in partitions}
+        return {tp: self._log(tp).high_watermark for tp in partitions}
 
     def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: each.earliest for tp, each in self.bounds(partitions).items()}
@@ -165,7 +173,7 @@ class DirectoryCluster:
         times_ms: Mapping[TopicPartition, int],
         bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the logs have them
     ) -> dict[TopicPartition, int | None]:
-        found = each_of(lambda tp: self._logs[tp].start_offset(times_ms[tp]), list(times_ms))
+        found = each_of(lambda tp: self._log(tp).start_offset(times_ms[tp]), list(times_ms))
         return dict(zip(times_ms, found, strict=True))
 
     def stop_offsets(
@@ -173,7 +181,7 @@ class DirectoryCluster:
         times_ms: Mapping[TopicPartition, int],
         bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the logs have them
     ) -> dict[TopicPartition, int | None]:
-        found = each_of(lambda tp: self._logs[tp].stop_offset(times_ms[tp]), list(times_ms))
+        found = each_of(lambda tp: self._log(tp).stop_offset(times_ms[tp]), list(times_ms))
         return dict(zip(times_ms, found, strict=True))
 
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> NoReturn:
@@ -188,11 +196,11 @@ class DirectoryCluster:
 
     def slices(self, part: OffsetRange) -> Sequence[SlicePart]:
         """The files of a range."""
-        return self._logs[part.topic_partition].slices(part.start_offset, part.stop_offset)
+        return self._log(part.topic_partition).slices(part.start_offset, part.stop_offset)
 
     def cuts(self, whole: OffsetRange, bytes_max: int) -> Sequence[int]:
         """Offsets at which a range is cut so that no part has much more than ``bytes_max``."""
-        log = self._logs[whole.topic_partition]
+        log = self._log(whole.topic_partition)
         return log.cut_points(whole.start_offset, whole.stop_offset, bytes_max)
 
     def _of_each(
@@ -200,7 +208,7 @@ class DirectoryCluster:
     ) -> list[PartitionBounds]:
         """Ask the log of each partition, several at once where files are far away."""
         is_local = all(each.files.is_local for each in self._directories)
-        logs = [self._logs[tp] for tp in partitions]
+        logs = [self._log(tp) for tp in partitions]
         return [ask(log) for log in logs] if is_local else each_of(ask, logs)
 
 

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
+from typing import Final
+
+import numpy as np
 
 from spark_kafkawire.directories.names import LogName
 from spark_kafkawire.directories.scanning import LogDirectory, Segment
 from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
+from spark_kafkawire.directories.windows import windows
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
+from spark_kafkawire.records.message_set.index import Stop, index_messages
 
 from ..v07 import segments
 from .partition_log import SlicePart
+
+#: A broker that stopped in order leaves this file.
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+_SOUND: Final = frozenset((Stop.END, Stop.CUT))
+#: Largest message, bytes: a damaged length must not take all memory.
+_MESSAGE_BYTES_MAX: Final = 64 << 20
 
 
 class V07Log:
@@ -43,8 +54,28 @@ class V07Log:
     @cached_property
     def bounds(self) -> PartitionBounds:
         first, last = self._segments[0], self._segments[-1]
-        starts = tuple(each.base_offset for each in self._segments if each.size)
-        return PartitionBounds(self._partition, first.base_offset, last.base_offset + last.size, starts)
+        latest = last.base_offset + self._whole_size(last)
+        starts = tuple(each.base_offset for each in self._segments if each.base_offset < latest)
+        return PartitionBounds(self._partition, first.base_offset, latest, starts)
+
+    def _whole_size(self, last: Segment) -> int:
+        """The size of the whole messages of the last segment: its broker runs, or was killed, unless it left
+        a file that says otherwise. Damage that is no cut message counts: the read of it is the error."""
+        if CLEAN_SHUTDOWN in self._directory.others:
+            return last.size
+        files, path = self._directory.files, last.file.path
+        pos, tail = 0, b""
+        for frame, start in windows(files, path, 0, last.size):
+            chunk = tail + bytes(frame[start:])
+            index = index_messages(chunk)
+            pos, tail = pos + index.size, chunk[index.size :]
+            if index.stop not in _SOUND:
+                rest = windows(files, path, pos, last.size)
+                is_empty = not any(np.frombuffer(each, np.uint8)[at:].any() for each, at in rest)
+                return pos if is_empty else last.size
+            if len(tail) > _MESSAGE_BYTES_MAX:
+                return last.size
+        return pos
 
     @property
     def high_watermark(self) -> int:

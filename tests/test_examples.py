@@ -8,6 +8,7 @@ import json
 import re
 import runpy
 import shlex
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +26,9 @@ from tests.support import librdkafka
 from tests.support.connect_port import default_connect_port
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
+from tests.support.golden import CORPUS
 from tests.support.installing import run
+from tests.support.log_folders import KILLED
 from tests.support.noida import NoidaBroker
 from tests.support.pages import DOCS, ROOT, Block, blocks, table_after
 from tests.support.short_and_long import short_and_long
@@ -78,6 +81,8 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
         REGISTRY: registry.url,
         FOLDER: f"{tmp_path}/",
     }
+    shutil.copytree(KILLED, tmp_path / "kafka-logs")
+    shutil.copytree(CORPUS, tmp_path / "kafka-0.7-logs")
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}
     for block in PYTHON_BLOCKS:
         if block.page == page and block.needs is None:

@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from ..model import Broker, Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
-from ..options import NetOptions, ReadOptions, TaskOptions
+from ..options import Directories, NetOptions, ReadOptions, TaskOptions
+from ..protocol.modern.limits import READ_COMMITTED
 
 #: The offset of each partition; None if the cluster has no matching offset.
 Offsets = Mapping[TopicPartition, int | None]
@@ -144,8 +145,20 @@ def cluster_of(options: ReadOptions | TaskOptions, brokers: tuple[Broker, ...] |
     A task has neither the address of ZooKeeper nor its credentials, so it passes the 0.7 ``brokers`` that it
     reads from.
     """
+    if options.discovery.directories is not None:
+        return _of_directories(options, options.discovery.directories)
     net = replace(options.net, retry=options.planning_retry)
     return _CLUSTERS[options.discovery.generation](options, net, brokers)
+
+
+def _of_directories(options: ReadOptions | TaskOptions, directories: Directories) -> Cluster:
+    from .log_directories.cluster import DirectoryCluster
+
+    return DirectoryCluster(
+        directories,
+        is_committed=options.fetch.isolation_level == READ_COMMITTED,
+        fail_on_data_loss=options.fetch.fail_on_data_loss,
+    )
 
 
 def _v07_cluster(

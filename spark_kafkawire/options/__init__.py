@@ -8,6 +8,7 @@ Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``),
 from .compression import COMPRESSIONS
 from .connect import NetOptions
 from .delivery import DeliveryOptions
+from .directories import Directories
 from .discovery import Discovery, ExpectedBrokers, is_node_name
 from .fetch import FetchOptions
 from .key_order import KeyOrder, PartitionerCheck
@@ -34,6 +35,7 @@ __all__ = [
     "BadRecords",
     "ColumnFormat",
     "DeliveryOptions",
+    "Directories",
     "Discovery",
     "ExpectedBrokers",
     "FetchOptions",

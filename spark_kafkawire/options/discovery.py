@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ..errors import OptionError, quoted
 from ..model import Broker, Generation
+from .directories import PATH, PATHS, Directories, parse_directories
 from .option import MODERN, V07, Option, bad_value, option, string
 from .raw import RawOptions
 
@@ -53,9 +54,9 @@ ExpectedBrokers = int | frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The source of brokers: exactly one of ZooKeeper, a fixed list, and some brokers of a
-    cluster. The last ones have the ids -1, -2, …, as in Kafka's own clients, because their real ids are not
-    known.
+    """The source of brokers: exactly one of ZooKeeper, a fixed list, and some brokers of a cluster; or log
+    directories in their place. Some brokers of a cluster have the ids -1, -2, …, as in Kafka's own clients,
+    because their real ids are not known.
 
     ``expected_brokers`` are the 0.7 brokers that discovery must find.
     """
@@ -65,10 +66,13 @@ class Discovery:
     broker_list: tuple[Broker, ...] = ()
     bootstrap_servers: tuple[Broker, ...] = ()
     expected_brokers: ExpectedBrokers | None = None
+    directories: Directories | None = None
 
     @property
     def place(self) -> str:
         """The option that says where the brokers are, ``name=value``, brokers sorted. It holds no secret."""
+        if self.directories is not None:
+            return f"path={','.join(self.directories.paths)}"
         if self.zookeeper_connect is not None:
             return f"zookeeper.connect={self.zookeeper_connect}"
         if self.broker_list:
@@ -80,6 +84,8 @@ class Discovery:
     @property
     def generation(self) -> Generation:
         """The generation of the brokers' protocol. Here it is chosen, and nowhere else."""
+        if self.directories is not None:
+            return self.directories.generation
         return Generation.MODERN if self.bootstrap_servers else Generation.V07
 
 
@@ -89,6 +95,8 @@ def parse_discovery(options: RawOptions) -> Discovery:
     Raises ``OptionError`` (fatal).
     """
     given = options.given(*_DISCOVERY)
+    if paths := options.given(PATH, PATHS):
+        return _of_directories(options, paths[0], given)
     names = [option.name for option in _DISCOVERY]
     if len(given) != 1:
         none = f"none is set{options.hint_of(names)}"
@@ -99,7 +107,19 @@ def parse_discovery(options: RawOptions) -> Discovery:
     [parse] = (parse for option, parse in _DISCOVERY.items() if option.name in given)
     discovery = parse(options)
     options.check_generation(discovery.generation, given[0])
+    parse_directories(options)  # refuses options of log directories without one
     return replace(discovery, expected_brokers=_expected_brokers(options, discovery.broker_list))
+
+
+def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discovery:
+    if strangers := others or options.given(EXPECTED_BROKERS, ZOOKEEPER_AUTH):
+        raise OptionError(
+            f"options {name} and {strangers[0]} are both set: a path is read without brokers; leave out one "
+            "of the two"
+        )
+    discovery = Discovery(directories=parse_directories(options))
+    options.check_generation(discovery.generation, name)
+    return discovery
 
 
 def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> ExpectedBrokers | None:

@@ -28,6 +28,7 @@ from .selection import Selection, parse_selection
 from .splitting import (
     GROUP_ID,
     MIN_PARTITIONS,
+    parse_partition_bytes,
     parse_partition_size,
     parse_planning_retry,
 )
@@ -64,6 +65,8 @@ class ReadOptions:
     latest_if_no_match: bool
     min_partitions: int | None
     partition_size_max: int | None
+    #: Only of log directories of Kafka 0.8 and later, whose ranges have no size in bytes.
+    partition_bytes_max: int | None
     fetch: FetchOptions
     planning_retry: RetryPolicy
     group_id: str | None
@@ -108,12 +111,15 @@ class ReadOptions:
         return cls(
             discovery=discovery,
             net=net,
-            selection=parse_selection(options, PARTITION_SYNTAX[discovery.generation]),
+            selection=parse_selection(
+                options, PARTITION_SYNTAX[discovery.generation], may_be_all=discovery.directories is not None
+            ),
             starting=starting,
             ending=ending,
             latest_if_no_match=options[LATEST_IF_NO_MATCH],
             min_partitions=options[MIN_PARTITIONS],
-            partition_size_max=parse_partition_size(options),
+            partition_size_max=parse_partition_size(options, discovery),
+            partition_bytes_max=parse_partition_bytes(options, discovery),
             fetch=parse_fetch(options, net),
             planning_retry=parse_planning_retry(options, net.retry),
             group_id=options[GROUP_ID],

@@ -25,6 +25,9 @@ ASSIGN: Final = option(
     meaning='`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions',
 )
 
+#: A pattern that every name of a topic matches.
+_ANY: Final = "."
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -35,9 +38,12 @@ class Selection:
     assign: tuple[TopicPartition, ...] = ()
 
 
-def parse_selection(options: RawOptions, syntax: PartitionSyntax) -> Selection:
-    """The partitions that the user selects. Raises ``OptionError`` (fatal)."""
+def parse_selection(options: RawOptions, syntax: PartitionSyntax, *, may_be_all: bool = False) -> Selection:
+    """The partitions that the user selects: all topics without a choice if it ``may_be_all``. Raises
+    ``OptionError`` (fatal)."""
     given = options.given(SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
+    if not given and may_be_all:
+        return Selection(pattern=_ANY)
     if len(given) != 1:
         problem = "none is set" if not given else " and ".join(given) + " are set"
         raise OptionError(f"set exactly one of the options subscribe, subscribePattern and assign: {problem}")

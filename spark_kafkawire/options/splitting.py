@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
+from ..errors import OptionError
+from ..model import Generation
 from ..net.retry import RetryPolicy
+from .discovery import Discovery
 from .option import (
     INT64_MAX,
     MODERN,
     READ,
-    V07,
+    Option,
     bad_value,
     count,
     option,
@@ -30,8 +35,7 @@ MAX_BYTES_PER_PARTITION: Final = option(
     "maxBytesPerPartition",
     size(1, 1 << 62),
     sides=READ,
-    generation=V07,
-    meaning="split ranges larger than this",
+    meaning="split ranges larger than this; for Kafka 0.7, and for log directories",
 )
 MAX_RECORDS_PER_PARTITION: Final = option(
     "maxRecordsPerPartition",
@@ -75,9 +79,31 @@ PLANNING_BACKOFF: Final = option(
 )
 
 
-def parse_partition_size(options: RawOptions) -> int | None:
+#: The option that has the size of a range in the unit of offsets.
+_SIZES: Final[Mapping[Generation, Option[int | None]]] = MappingProxyType(
+    {Generation.V07: MAX_BYTES_PER_PARTITION, MODERN: MAX_RECORDS_PER_PARTITION}
+)
+
+
+def parse_partition_size(options: RawOptions, discovery: Discovery) -> int | None:
     """The size from which a range is split: bytes in 0.7, offsets later."""
-    return options[MAX_BYTES_PER_PARTITION] or options[MAX_RECORDS_PER_PARTITION]
+    return options[_SIZES[discovery.generation]]
+
+
+def parse_partition_bytes(options: RawOptions, discovery: Discovery) -> int | None:
+    """The bytes from which a range of offsets is split, which only files can tell.
+
+    Raises ``OptionError`` (fatal) for brokers whose offsets count records.
+    """
+    size = _SIZES[discovery.generation]
+    if size is MAX_BYTES_PER_PARTITION or not options.given(MAX_BYTES_PER_PARTITION):
+        return None
+    if discovery.directories is None:
+        raise OptionError(
+            f"option {MAX_BYTES_PER_PARTITION.name} does not apply to brokers of Kafka "
+            f"{discovery.generation.value}, whose offsets count records; set {MAX_RECORDS_PER_PARTITION.name}"
+        )
+    return options[MAX_BYTES_PER_PARTITION]
 
 
 def parse_planning_retry(options: RawOptions, default: RetryPolicy) -> RetryPolicy:

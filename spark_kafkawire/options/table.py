@@ -16,6 +16,7 @@ from . import (
     compression,
     connect,
     delivery,
+    directories,
     discovery,
     fetch,
     key_order,
@@ -40,6 +41,8 @@ from .raw import TYPING_ERROR, RawOptions, hint
 _CHECKPOINT: Final = "checkpointLocation"
 #: Options whose texts may have ``${`` as a part of another language: patterns and schemas.
 _WITHOUT_REFERENCES: Final = frozenset((selection.SUBSCRIBE_PATTERN, typed.VALUE_SCHEMA, typed.KEY_SCHEMA))
+#: The argument of ``load()``, as Spark passes it.
+_PATHS: Final = frozenset(("path", "paths"))
 #: The option that a write goes by, and those that a read selects by, in lower case.
 _TOPIC: Final = "topic"
 _SELECTIONS: Final = frozenset({"subscribe", "subscribepattern", "assign"})
@@ -59,6 +62,7 @@ def _declared(*modules: ModuleType) -> tuple[Option[Any], ...]:
 
 OPTIONS: Final = _declared(
     discovery,
+    directories,
     connect,
     security,
     login_options,
@@ -174,18 +178,24 @@ def _unknown(name: str, read: bool, stream: bool) -> OptionError:
     names = [option.name for option in _known(read, stream)]
     side = "stream" if stream else "read" if read else "write"
     there = [option for option in (*OPTIONS, *STREAM_OPTIONS) if option.name.lower() == name.lower()]
+    if stream and name.lower() in _PATHS:
+        return OptionError(
+            f"option {name.lower()}: a stream reads from brokers, not from log directories, which have an "
+            "end: use spark.read, or leave the path out"
+        )
     if stream and there and not there[0].stream:
         return OptionError(
             f"option {there[0].name} is for batch reads: a stream has no end; the trigger availableNow ends "
             "where the partitions end when it starts"
         )
+    if name.lower() in _PATHS:
+        return OptionError(
+            f"option {name.lower()} is for reading, not for a write: save() and start() take no path, "
+            "topics are options"
+        )
     if there:
         return OptionError(
             f"option {there[0].name} is for {'writing' if read else 'reading'}, not for a {side}"
-        )
-    if name.lower() == "path":
-        return OptionError(
-            f"{'load() takes' if read else 'save() and start() take'} no path: topics are options"
         )
     if name.lower() == _CHECKPOINT.lower():
         return OptionError(f"option {_CHECKPOINT} is for writeStream, not for a {side}")

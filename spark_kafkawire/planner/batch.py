@@ -6,7 +6,7 @@ ranges.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -53,13 +53,21 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     layouts: Layouts = {}
     if options.key_order is not None:
         layouts = find_layouts(options, cluster, selected, bounds)
-    whole = [each.range for each in ranges]
+    whole: Sequence[OffsetRange] = [each.range for each in ranges]
+    if options.discovery.directories is not None:
+        from .log_files import split_by_bytes
+
+        whole = split_by_bytes(whole, cluster, options.partition_bytes_max)
     parts = split(whole, options.min_partitions, options.partition_size_max, cut_points or None)
     minimum = BROKER_VERSIONS.minimum(options.net.connection, [leader.broker for leader in leaders.values()])
-    tasks = (
+    tasks: Iterable[FetchTask] = (
         _task(part, by_partition[part.topic_partition], leaders[part.topic_partition], minimum)
         for part in parts
     )
+    if options.discovery.directories is not None:
+        from .log_files import with_files
+
+        tasks = with_files(tasks, cluster)
     return marked(options.key_order, layouts, tasks)
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from ..clients.reading.fetcher import Fetcher
 from ..clients.reading.task import FetchTask
-from ..cluster.cluster import cluster_of
 from ..options import TaskOptions
 from ..records import compiler
 from ..records.arrow import BatchBuilder
+from ..records.columns import Columns
 from ..records.memory import keep_memory
 from .worker import KafkaWirePartition, Packed, freeze_objects
 
@@ -42,20 +41,13 @@ def read_partition(
 def _read_task(
     task: FetchTask, options: TaskOptions, schema: pa.Schema, typed: TypedTask | None
 ) -> Iterator[pa.RecordBatch]:
-    # The plan of the task came from the cluster.
-    options = replace(
-        options,
-        net=options.net.of_brokers(task.minimum_versions),
-        planning_retry=options.planning_retry.known,
-    )
-    cluster = cluster_of(options, (task.leader.broker,))
     layouts = _layouts(task)
     typed_values = _typed_values(task, schema, typed)
     batches = typed_values or BatchBuilder(task.range.topic_partition, schema)
     wanted = batches.wanted | (layouts.wanted if layouts else frozenset())
-    fetcher = Fetcher(task, cluster, options.fetch, options.net, wanted=wanted)
+    reader = _from_files if task.files else _from_brokers
     try:
-        for columns in fetcher.columns():
+        for columns in reader(task, options, wanted):
             yield batches.build(layouts.marked(columns) if layouts else columns)
     finally:
         if layouts:
@@ -63,6 +55,26 @@ def _read_task(
         if typed_values:
             typed_values.report()
         freeze_objects(compiler.loaded())
+
+
+def _from_brokers(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:
+    from ..clients.reading.fetcher import Fetcher
+    from ..cluster.cluster import cluster_of
+
+    # The plan of the task came from the cluster.
+    options = replace(
+        options,
+        net=options.net.of_brokers(task.minimum_versions),
+        planning_retry=options.planning_retry.known,
+    )
+    cluster = cluster_of(options, (task.leader.broker,))
+    return Fetcher(task, cluster, options.fetch, options.net, wanted=wanted).columns()
+
+
+def _from_files(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:
+    from ..clients.reading.log_files import LogFiles
+
+    return LogFiles(task, options.fetch, wanted=wanted).columns()
 
 
 def _typed_values(task: FetchTask, schema: pa.Schema, typed: TypedTask | None) -> TypedValues | None:

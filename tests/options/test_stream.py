@@ -173,6 +173,7 @@ def test_every_option_of_a_batch_read_is_taken_or_refused_as_such() -> None:
         "endingOffsets",
         "endingTimestamp",
         "endingOffsetsByTimestamp",
+        *("path", "paths", "brokers", "fs.endpoint", "fs.region"),
     }
     assert all(option.read and not option.write for option in STREAM_OPTIONS)
 

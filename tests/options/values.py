@@ -5,6 +5,7 @@ A new option is a new row here. Those of later brokers alone are in the tests of
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from spark_kafkawire.options import (
     WriteOptions,
 )
 from spark_kafkawire.registry.settings import BasicLogin, BearerToken
+from tests.support.golden import CORPUS
 
 ZOOKEEPER: Final = {"zookeeper.connect": "h:2181"}
 READ: Final = {**ZOOKEEPER, "subscribe": "t"}
@@ -36,7 +38,12 @@ _INSTEAD_OF: Final = {
     "assign": "subscribe",
     "subscribePattern": "subscribe",
     "broker.list": "zookeeper.connect",
+    "path": "zookeeper.connect",
+    "paths": "zookeeper.connect",
 }
+#: A directory of logs, in place of brokers.
+_LOGS: Final = str(CORPUS / "broker0")
+_OF_LOGS: Final[dict[str, str | None]] = {"zookeeper.connect": None, "path": _LOGS}
 
 
 def read(**changes: str | None) -> ReadOptions:
@@ -359,6 +366,22 @@ READS: Final[dict[str, Row]] = {
             )
         ],
     ),
+    "path": Row([({**_OF_LOGS}, "discovery.directories.paths", (_LOGS,))]),
+    "paths": Row(
+        [
+            (
+                {"zookeeper.connect": None, "paths": json.dumps([_LOGS])},
+                "discovery.directories.paths",
+                (_LOGS,),
+            )
+        ],
+        ["", "[]", "/a,/b", '{"a":1}', '["/a",1]'],
+    ),
+    "brokers": Row([({**_OF_LOGS, "brokers": "7"}, "discovery.directories.broker_ids", (7,))]),
+    "fs.endpoint": Row(
+        [({**_OF_LOGS, "fs.endpoint": "h:9"}, "discovery.directories.settings.endpoint", "h:9")]
+    ),
+    "fs.region": Row([({**_OF_LOGS, "fs.region": "r"}, "discovery.directories.settings.region", "r")]),
     "maxBytesPerPartition": Row(
         [
             ({"maxBytesPerPartition": "8g"}, "partition_size_max", 8 << 30),

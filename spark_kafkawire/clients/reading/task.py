@@ -4,12 +4,16 @@ responses. Plain data, of all generations: planning imports no reader."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spark_kafkawire.errors import Action, BrokerError, CorruptDataError
 from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
 from spark_kafkawire.options import PartitionerCheck
 from spark_kafkawire.protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
 from spark_kafkawire.records.arrays import Int64s
+
+if TYPE_CHECKING:
+    from spark_kafkawire.directories.slices import LogSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class FetchTask:
     ``start_option`` and ``stop_option`` name the option that gave an end of the range as a number. They are
     None where a broker gave the end, so that it is a message boundary. ``minimum_versions`` is what the
     brokers offered during planning: a broker that offers less is not read from. ``layouts`` are set where
-    the user asks for them.
+    the user asks for them. ``files`` are the files of the range where no broker serves it.
     """
 
     range: OffsetRange
@@ -48,6 +52,7 @@ class FetchTask:
     stop_option: str | None = None
     minimum_versions: MinimumVersions = NO_MINIMUM
     layouts: PartitionLayouts | None = None
+    files: LogSlice | None = None
 
 
 class MessageCrossesStop(CorruptDataError):

@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from spark_kafkawire.clients.reading.fetcher import Fetcher
+from spark_kafkawire.clients.reading.log_files import LogFiles
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.clients.writing.modern.batches import ProducerPosition
 from spark_kafkawire.clients.writing.modern.producer import Producer, ProducerTransaction
@@ -21,6 +22,7 @@ from spark_kafkawire.model import Generation, OffsetRange, TopicPartition
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.options import FetchOptions, ReadOptions, WriteOptions, reading_options
 from spark_kafkawire.options.transactions import EXACTLY_ONCE
+from spark_kafkawire.planner.log_files import with_files
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.records.columns import Columns
 
@@ -49,7 +51,7 @@ def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> 
             raise OptionError(f"argument --source-option: {printable(name)} is not for a migration")
     parsed = ReadOptions.parse({**options, **selection})
     _check_generation(
-        "source", parsed.discovery.generation, Generation.V07, "zookeeper.connect or broker.list"
+        "source", parsed.discovery.generation, Generation.V07, "zookeeper.connect, broker.list or path"
     )
     return parsed
 
@@ -164,6 +166,10 @@ class Clusters:
         Messages that are lost after the run was planned are an error, even with ``failOnDataLoss=false``.
         """
         cluster = cluster_of(self.source, (task.leader.broker,))
+        if self.source.discovery.directories is not None:
+            for part in with_files((task,), cluster):
+                yield from LogFiles(part, _strict(self.source)).columns()
+            return
         yield from Fetcher(task, cluster, _strict(self.source), self.source.net).columns()
 
     def source_start(self, task: FetchTask) -> int:

@@ -1,0 +1,195 @@
+"""Read loop of a task over segment files, for both generations: one range of one partition.
+
+    for columns in LogFiles(task, options).columns():
+        ...
+
+A file that is gone is a loss of data, which ``failOnDataLoss`` decides about: a live broker deletes segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Final
+
+from spark_kafkawire.directories.files import FileAccessError, opened, reading
+from spark_kafkawire.directories.indexes import AbortedTransaction, aborted_transactions, offset_index
+from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
+from spark_kafkawire.directories.windows import WINDOW_BYTES, windows
+from spark_kafkawire.errors import (
+    LOG,
+    CorruptDataError,
+    DataLossError,
+    KafkaWireError,
+    LimitError,
+    OptionError,
+)
+from spark_kafkawire.options import FetchOptions
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.record_log import COLUMNS
+
+from .log_feeds import FEEDS, HEADER_BYTES
+from .task import FetchTask, MessageCrossesStop
+
+_DAMAGED: Final = (
+    "the file is damaged there: to read what is sound, end the read before that offset (endingOffsets) and "
+    "start another one after it (startingOffsets)"
+)
+
+
+class LogFiles:
+    """Read of one range from the files of its slice."""
+
+    def __init__(
+        self,
+        task: FetchTask,
+        options: FetchOptions,
+        *,
+        wanted: Container[str] = COLUMNS,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        assert task.files is not None
+        self._task = task
+        self._slice: LogSlice = task.files
+        self._options = options
+        self._window_bytes = window_bytes
+        self._files = opened(self._slice.uri, self._slice.settings)
+        self._feed = FEEDS[self._slice.generation](
+            task.range, options, wanted, self._aborted(), self._slice.is_compacted
+        )
+
+    def columns(self) -> Iterator[Columns]:
+        """All records of the range, in order.
+
+        Raises ``CorruptDataError``, ``LimitError``, ``DataLossError``, ``FileAccessError`` (fatal).
+        """
+        for segment in self._slice.segments:
+            if self._feed.done:
+                break
+            path = self._slice.path(segment.name)
+            try:
+                self._feed.begin(segment.base_offset, segment.next_base)
+                yield from self._of_segment(segment, path)
+            except (CorruptDataError, LimitError) as error:
+                raise self._explained(error, path) from error
+            except FileNotFoundError:
+                self._lose(segment, path)
+        self._check_end()
+        self._feed.report(f"{self._task.range} in {self._files.shown(self._slice.folder)}")
+
+    def _of_segment(self, segment: SegmentSlice, path: str) -> Iterator[Columns]:
+        pos, stop_pos = self._span(segment, path)
+        # An index says where to stop; what it says is true only if the range is done there.
+        for start_pos, end_pos in ((pos, stop_pos), (stop_pos, segment.size)):
+            for frame, start in windows(
+                self._files, path, start_pos, end_pos, window_bytes=self._window_bytes
+            ):
+                pos += len(frame) - start
+                yield from self._feed.feed(frame, start)
+                if self._feed.done and self._feed.is_indexed:
+                    return
+            if self._feed.done:
+                break
+            if pos < end_pos:
+                raise CorruptDataError(
+                    f"the file has {pos} bytes now, and had {segment.size} when the read was planned",
+                    self._feed.offset,
+                )
+        self._feed.finish(self._slice.is_log_end and segment is self._slice.segments[-1])
+
+    def _span(self, segment: SegmentSlice, path: str) -> tuple[int, int]:
+        """The positions in a segment between which the rest of the range is."""
+        start_offset, stop_offset = self._feed.offset, self._task.range.stop_offset
+        if not self._feed.is_indexed:
+            pos = max(0, start_offset - segment.base_offset)
+            return pos, min(segment.size, stop_offset - segment.base_offset)
+        if segment.offset_index is None:
+            return 0, segment.size
+        try:
+            data = self._files.read(self._slice.path(segment.offset_index))
+        except FileNotFoundError:
+            return 0, segment.size
+        index = offset_index(data, segment.base_offset)
+        pos = index.position_of(start_offset)
+        if pos and not self._begins_at(path, pos):
+            return 0, segment.size
+        return pos, index.stop_position(stop_offset, segment.size)
+
+    def _begins_at(self, path: str, pos: int) -> bool:
+        """True if a batch with what is read next may begin at a position: an index has no checksum."""
+        header = memoryview(bytearray(HEADER_BYTES))
+        file = self._files.open(path)
+        try:
+            with reading(self._files, path):
+                size = file.read_into(header, pos)
+        finally:
+            file.close()
+        return self._feed.may_begin_with(header[:size])
+
+    def _aborted(self) -> list[AbortedTransaction]:
+        """The transactions whose records may be in the range and do not count."""
+        found = []
+        start_offset, stop_offset = self._task.range.start_offset, self._task.range.stop_offset
+        for name in self._slice.txn_indexes:
+            path = self._slice.path(name)
+            try:
+                entries = aborted_transactions(self._files.read(path))
+            except FileNotFoundError:  # it went with its segment
+                continue
+            except CorruptDataError as error:
+                raise error.located(self._files.shown(path)) from error
+            found += [
+                each
+                for each in entries
+                if each.last_offset >= start_offset and each.first_offset < stop_offset
+            ]
+            if entries and entries[-1].last_stable_offset >= stop_offset:
+                break
+        return found
+
+    def _lose(self, segment: SegmentSlice, path: str) -> None:
+        """Raise an error for a file that is gone, or continue after it, as ``failOnDataLoss`` says."""
+        shown = self._files.shown(path)
+        try:
+            self._files.listed(self._files.root)
+        except FileNotFoundError:
+            raise FileAccessError(
+                f"path {self._files.shown(self._files.root)} does not exist on this executor: it must be "
+                "there for the driver and for all executors, such as on shared storage"
+            ) from None
+        stop_offset = self._task.range.stop_offset
+        next_offset = stop_offset if segment.next_base is None else min(segment.next_base, stop_offset)
+        message = (
+            f"{self._task.range.topic_partition}: offsets [{self._feed.offset}, {next_offset}) are gone: "
+            f"{shown} was deleted while it was read"
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{message}; to read what is left, set failOnDataLoss=false") from None
+        LOG.warning("%s; continuing because failOnDataLoss=false", message)
+        self._feed.skip(next_offset)
+
+    def _check_end(self) -> None:
+        """Raise ``CorruptDataError`` (fatal) if the files end before the range does."""
+        last = self._slice.segments[-1]
+        if not self._feed.done and last.next_base is None:
+            raise CorruptDataError(
+                f"{self._files.shown(self._slice.path(last.name))} ends at offset {self._feed.offset}, "
+                f"before {self._task.range.stop_offset}, the end of the log when the read was planned",
+                self._feed.offset,
+            )
+
+    def _explained(self, error: CorruptDataError | LimitError, path: str) -> KafkaWireError:
+        """The error with the place of the damage; an ``OptionError`` if an option gave the offset, which is
+        likely no message boundary (0.7)."""
+        task, shown = self._task, self._files.shown(path)
+        at_start = self._feed.offset == task.range.start_offset
+        for option, offset, suspect in (
+            (task.start_option, task.range.start_offset, at_start),
+            (task.stop_option, task.range.stop_offset, isinstance(error, MessageCrossesStop)),
+        ):
+            if option is not None and suspect:
+                return OptionError(
+                    f"option {option}: {offset} is not a message boundary of {task.range.topic_partition} in "
+                    f"{shown}: {error}"
+                )
+        located = error.located(f"{task.range.topic_partition} in {shown}")
+        return located.advised(_DAMAGED) if isinstance(error, CorruptDataError) else located

@@ -1,0 +1,193 @@
+"""Decoder of segments of Kafka 0.8 to 4.x: the batches of a file, as the records of a Fetch response.
+
+No checksum covers the offset of a batch. So offsets must rise over the whole range, and lie between the bases
+of the segment and of the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from spark_kafkawire.directories.batches import whole_batches
+from spark_kafkawire.directories.indexes import AbortedTransaction
+from spark_kafkawire.errors import LOG, CorruptDataError, LimitError
+from spark_kafkawire.model import OffsetRange
+from spark_kafkawire.options import FetchOptions
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
+from spark_kafkawire.records.arrays import Int64s
+from spark_kafkawire.records.batch.aborted import AbortedTransactions
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.log_index import BatchIndex
+from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, MAGIC, NEXT_OFFSET
+from spark_kafkawire.records.log_layout import CODEC_MASK, LOG_OVERHEAD, MAGIC_POS, SIZE_POS
+from spark_kafkawire.records.record_log import decode_batches
+from spark_kafkawire.records.spans import DecodeBuffers
+
+#: Most gaps that a warning lists.
+_LISTED_MAX: Final = 5
+
+
+class BatchFeed:
+    """``LogFeed`` for offsets that count records."""
+
+    is_indexed = True
+
+    def __init__(
+        self,
+        offset_range: OffsetRange,
+        options: FetchOptions,
+        wanted: Container[str],
+        aborted: Sequence[AbortedTransaction],
+        is_compacted: bool,
+    ) -> None:
+        self.offset = offset_range.start_offset
+        self._range = offset_range
+        self._options = options
+        self._limits = DecodeLimits(decompressed_bytes_max=options.decompressed_bytes_max)
+        self._wanted = wanted
+        self._buffers = DecodeBuffers()
+        self._transactions = AbortedTransactions() if options.isolation_level == READ_COMMITTED else None
+        self._aborted = aborted
+        self._first_offsets: Int64s = np.array([each.first_offset for each in aborted], np.int64)
+        self._last_offsets: Int64s = np.array([each.last_offset for each in aborted], np.int64)
+        self._is_compacted = is_compacted
+        self._tail = bytearray()
+        self._base_offset = self._next_base = 0
+        #: The offset after the last batch, None before the first one of the range.
+        self._after: int | None = None
+        self._gaps: list[tuple[int, int]] = []
+        self._missing_count = 0
+
+    @property
+    def done(self) -> bool:
+        return self.offset >= self._range.stop_offset
+
+    def begin(self, base_offset: int, next_base: int | None) -> None:
+        self._base_offset = base_offset
+        self._next_base = 2**63 - 1 if next_base is None else next_base
+
+    def may_begin_with(self, header: memoryview) -> bool:
+        if len(header) <= MAGIC_POS:
+            return False
+        base_offset = int.from_bytes(header[:SIZE_POS], "big", signed=True)
+        magic = header[MAGIC_POS]
+        # An old message that is compressed has the offset of the last one in it.
+        is_before = base_offset <= self.offset if magic == 2 else magic < 2
+        return is_before and self._base_offset <= base_offset < self._next_base
+
+    def feed(self, frame: memoryview, start: int) -> Iterator[Columns]:
+        chunk = frame[start:]
+        if self._tail and len(self._tail) <= start:
+            chunk = frame[start - len(self._tail) :]
+            chunk[: len(self._tail)] = self._tail
+        elif self._tail:
+            chunk = memoryview(self._tail + chunk)
+        self._tail = bytearray()
+        index, damage = whole_batches(chunk)
+        if index.count:
+            self._check(index)
+            yield from self._decoded(index)
+        if self.done:
+            return
+        if damage is not None:
+            raise damage
+        self._tail += chunk[index.size :]
+        self._check_size()
+
+    def finish(self, is_log_end: bool) -> None:
+        tail, self._tail = self._tail, bytearray()
+        if tail and not self.done and not is_log_end:
+            raise CorruptDataError(
+                f"the segment ends in the middle of a batch, {len(tail)} bytes after the last whole one",
+                self.offset,
+            )
+
+    def skip(self, offset: int) -> None:
+        self._tail = bytearray()
+        self._after = None
+        self.offset = offset
+
+    def report(self, place: str) -> None:
+        if self._missing_count:
+            more = len(self._gaps) - _LISTED_MAX
+            listed = ", ".join(f"[{start}, {stop})" for start, stop in self._gaps[:_LISTED_MAX])
+            LOG.warning(
+                "%s: the log has gaps, %d of its offsets are missing: %s%s; by cleaner-offset-checkpoint the "
+                "log cleaner has not gone over it. If the topic was not compacted before, records are lost",
+                place,
+                self._missing_count,
+                listed,
+                f" and {more} more" if more > 0 else "",
+            )
+
+    def _decoded(self, index: BatchIndex) -> Iterator[Columns]:
+        next_offset = int(index.table[-1, NEXT_OFFSET])
+        index = self._trimmed(index)
+        yield from decode_batches(
+            index,
+            self.offset,
+            self._range.stop_offset,
+            wanted=self._wanted,
+            aborted=self._aborted_in(index),
+            transactions=self._transactions,
+            limits=self._limits,
+            buffers=self._buffers,
+        )
+        self.offset = max(self.offset, next_offset)
+
+    def _trimmed(self, index: BatchIndex) -> BatchIndex:
+        """The batches without those outside of the range, whose transactions are not known."""
+        is_modern = index.column(MAGIC) == 2
+        is_after = is_modern & (index.column(BASE_OFFSET) >= self._range.stop_offset)
+        is_before = index.column(NEXT_OFFSET) <= self.offset
+        return replace(index, table=index.table[~(is_before | is_after)])
+
+    def _aborted_in(self, index: BatchIndex) -> Sequence[AbortedTransaction]:
+        """The aborted transactions that a Fetch response with these batches would name."""
+        if not self._aborted or not index.count:
+            return ()
+        first, stop = int(index.table[0, BASE_OFFSET]), int(index.table[-1, NEXT_OFFSET])
+        rows = np.flatnonzero((self._last_offsets >= first) & (self._first_offsets < stop))
+        return [self._aborted[row] for row in rows.tolist()]
+
+    def _check(self, index: BatchIndex) -> None:
+        """Check what no checksum covers: the offsets of the batches. Collect gaps between them."""
+        bases, nexts = index.column(BASE_OFFSET), index.column(NEXT_OFFSET)
+        is_outside = (bases < self._base_offset) | (nexts > self._next_base)
+        if is_outside.any():
+            row = int(is_outside.argmax())
+            raise index.damage(
+                row,
+                f"its segment has the offsets [{self._base_offset}, {self._next_base})"
+                if self._next_base < 2**63 - 1
+                else f"its segment begins at offset {self._base_offset}",
+            )
+        # A compressed message of magic 0 or 1 has the offset of its last inner message.
+        is_opaque = (index.column(MAGIC) < 2) & (index.column(ATTRIBUTES) & CODEC_MASK != 0)
+        if self._after is not None and bases[0] < self._after:
+            raise index.damage(0, f"the batch before it ends at offset {self._after - 1}")
+        if not self._is_compacted:
+            before = np.concatenate(
+                (np.array([bases[0] if self._after is None else self._after]), nexts[:-1])
+            )
+            in_range = (before < self._range.stop_offset) & (bases > self._range.start_offset)
+            rows = np.flatnonzero((bases > before) & ~is_opaque & in_range)
+            for row in rows.tolist():
+                self._gaps.append((int(before[row]), int(bases[row])))
+                self._missing_count += int(bases[row] - before[row])
+        self._after = int(nexts[-1])
+
+    def _check_size(self) -> None:
+        if len(self._tail) < LOG_OVERHEAD:
+            return
+        size = LOG_OVERHEAD + int.from_bytes(self._tail[SIZE_POS:LOG_OVERHEAD], "big", signed=True)
+        if size > self._options.message_bytes_max:
+            raise LimitError(
+                f"a batch at offset {self.offset} or soon after it has {size} bytes, more than "
+                f"maxMessageBytes={self._options.message_bytes_max}"
+            )

@@ -1,0 +1,219 @@
+"""Topics, bounds and timestamps of partitions, from log directories alone."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final, NoReturn
+
+from spark_kafkawire.directories.names import INTERNAL_TOPICS, LogName
+from spark_kafkawire.directories.scanning import LogDirectory, each_of, scan
+from spark_kafkawire.errors import OptionError, UnknownTopicError, listed_some, printable
+from spark_kafkawire.model import (
+    Broker,
+    Generation,
+    Leader,
+    OffsetRange,
+    PartitionBounds,
+    RecordTimes,
+    TopicPartition,
+)
+from spark_kafkawire.options import Directories
+
+from ..topic_names import NAMES_COUNT_MAX, meant_topics, names_of
+from .modern_log import ModernLog
+from .partition_log import PartitionLog, SlicePart
+from .replica_log import ReplicaLog
+from .v07_log import V07Log
+
+#: The logs of one name, each with the number of its directory.
+_Found = Sequence[tuple[int, LogDirectory]]
+
+
+class DirectoryCluster:
+    """Implements the protocol ``cluster.Cluster``. Nothing is read before the first call; what a method has
+    read is the same for later ones: a read is a snapshot."""
+
+    def __init__(self, directories: Directories, *, is_committed: bool, fail_on_data_loss: bool) -> None:
+        self._options = directories
+        self._is_committed = is_committed
+        self._fail_on_data_loss = fail_on_data_loss
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+
+    @cached_property
+    def _directories(self) -> list[LogDirectory]:
+        return each_of(lambda path: scan(path, self._options.settings), self._options.paths)
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """The directories, as brokers with their paths for addresses."""
+        paths = zip(self._options.broker_ids, self._options.paths, strict=True)
+        return tuple(Broker(broker_id, path, 0) for broker_id, path in paths)
+
+    def topics(self) -> tuple[str, ...]:
+        found = {topic for each in self._directories for topic in each.topics}
+        return tuple(sorted(found - INTERNAL_TOPICS))
+
+    def partitions_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+        known = {topic for each in self._directories for topic in each.topics}
+        if missing := sorted(set(topics) - known):
+            raise UnknownTopicError(
+                f"no log directory holds the topic {names_of(missing)}{meant_topics(missing, sorted(known))}"
+            )
+        for directory in self._directories:
+            directory.list_logs([name for name in directory.logs if name.topic in topics])
+        find = _PARTITIONS[self._options.generation]
+        found: dict[TopicPartition, PartitionLog] = {}
+        for topic in topics:
+            names = {name for each in self._directories for name in each.logs if name.topic == topic}
+            for name in sorted(names):
+                held = [
+                    (place, each)
+                    for place, each in enumerate(self._directories)
+                    if name in each.logs and self._is_of_generation(each, name)
+                ]
+                found.update(find(self, name, held))
+        self._logs.update(found)
+        return tuple(sorted(found, key=lambda tp: (topics.index(tp.topic), tp.partition, tp.broker or 0)))
+
+    listed_partitions = partitions_of
+
+    def _is_of_generation(self, directory: LogDirectory, name: LogName) -> bool:
+        """True for a log with segments. Raises ``OptionError`` (fatal) if they are of the other
+        generation."""
+        found = directory.generation_of(name)
+        expected = {None, self._options.generation}
+        if found not in expected:
+            raise OptionError(
+                f"path {printable(directory.files.uri)} holds logs of {self._options.generation.title}, and "
+                f"{printable(str(name))} is of another kind: select topics of one with subscribe"
+            )
+        return found is not None
+
+    def v07_logs(self, name: LogName, held: _Found) -> dict[TopicPartition, PartitionLog]:
+        """The logs of a name of 0.7: a partition for each broker."""
+        found: dict[TopicPartition, PartitionLog] = {}
+        for place, directory in held:
+            partition = TopicPartition(name.topic, name.partition, self._options.broker_ids[place])
+            found[partition] = V07Log(partition, directory, name, place)
+        return found
+
+    def modern_logs(self, name: LogName, held: _Found) -> dict[TopicPartition, PartitionLog]:
+        """The log of a name from 0.8 on: the same partition in all directories."""
+        if not held:
+            return {}
+        partition = TopicPartition(name.topic, name.partition)
+        replicas = [ReplicaLog(directory, name, place) for place, directory in held]
+        log = ModernLog(
+            partition,
+            replicas,
+            is_committed=self._is_committed,
+            fail_on_data_loss=self._fail_on_data_loss,
+        )
+        return {partition: log}
+
+    def _log(self, partition: TopicPartition) -> PartitionLog:
+        """The log of a partition, whose topic is looked up where no method was asked for it before."""
+        if partition not in self._logs:
+            self.partitions_of([partition.topic])
+        if partition not in self._logs:
+            raise UnknownTopicError(f"no log directory holds {partition}")
+        return self._logs[partition]
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:  # noqa: ARG002  # no log is made anew
+        return {}
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
+        there = self.partitions_of(sorted({tp.topic for tp in partitions}))
+        if missing := [tp for tp in partitions if tp not in there]:
+            raise UnknownTopicError(
+                f"option assign: no log directory holds {listed_some(missing, NAMES_COUNT_MAX, str)}"
+            )
+        return tuple(partitions)
+
+    def await_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Do nothing: no directory comes later."""
+
+    def leaders_of(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        brokers = self.brokers()
+        of_ids = {broker.id: broker for broker in brokers}
+        return {tp: Leader(brokers[0] if tp.broker is None else of_ids[tp.broker]) for tp in partitions}
+
+    known_leaders = leaders_of
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Do nothing: a read is a snapshot."""
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
+        found = self._of_each(partitions, lambda log: log.bounds)
+        return dict(zip(partitions, found, strict=True))
+
+    def cut_points(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, ...]] | None:
+        starts = {tp: each.segment_starts for tp, each in self.bounds(partitions).items()}
+        found = {tp: points for tp, points in starts.items() if points is not None}
+        return found or None
+
+    def high_watermarks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._log(tp).high_watermark for tp in partitions}
+
+    def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: each.earliest for tp, each in self.bounds(partitions).items()}
+
+    def cleanup_policy(self, topic: str) -> NoReturn:
+        raise OptionError(f"log directories do not hold the cleanup.policy of {printable(topic)}")
+
+    def record_times(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
+        return dict.fromkeys(partitions, RecordTimes())
+
+    def start_offsets(
+        self,
+        times_ms: Mapping[TopicPartition, int],
+        bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the logs have them
+    ) -> dict[TopicPartition, int | None]:
+        found = each_of(lambda tp: self._log(tp).start_offset(times_ms[tp]), list(times_ms))
+        return dict(zip(times_ms, found, strict=True))
+
+    def stop_offsets(
+        self,
+        times_ms: Mapping[TopicPartition, int],
+        bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the logs have them
+    ) -> dict[TopicPartition, int | None]:
+        found = each_of(lambda tp: self._log(tp).stop_offset(times_ms[tp]), list(times_ms))
+        return dict(zip(times_ms, found, strict=True))
+
+    def committed_offsets(self, partitions: Sequence[TopicPartition]) -> NoReturn:
+        raise OptionError(
+            f"option startingOffsets: 'committed' needs a cluster, and {partitions[0]} is read from log "
+            "directories: give the offsets as JSON"
+        )
+
+    @property
+    def groups(self) -> NoReturn:
+        raise OptionError("option path: groups need a cluster, set kafka.bootstrap.servers")
+
+    def slices(self, part: OffsetRange) -> Sequence[SlicePart]:
+        """The files of a range."""
+        return self._log(part.topic_partition).slices(part.start_offset, part.stop_offset)
+
+    def cuts(self, whole: OffsetRange, bytes_max: int) -> Sequence[int]:
+        """Offsets at which a range is cut so that no part has much more than ``bytes_max``."""
+        log = self._log(whole.topic_partition)
+        return log.cut_points(whole.start_offset, whole.stop_offset, bytes_max)
+
+    def _of_each(
+        self, partitions: Sequence[TopicPartition], ask: Callable[[PartitionLog], PartitionBounds]
+    ) -> list[PartitionBounds]:
+        """Ask the log of each partition, several at once where files are far away."""
+        is_local = all(each.files.is_local for each in self._directories)
+        logs = [self._log(tp) for tp in partitions]
+        return [ask(log) for log in logs] if is_local else each_of(ask, logs)
+
+
+_PARTITIONS: Final[
+    Mapping[Generation, Callable[[DirectoryCluster, LogName, _Found], dict[TopicPartition, PartitionLog]]]
+] = MappingProxyType(
+    {Generation.V07: DirectoryCluster.v07_logs, Generation.MODERN: DirectoryCluster.modern_logs}
+)

@@ -1,0 +1,256 @@
+"""The logs below a path: folders of topics and partitions, their segments, and the checkpoints above them.
+
+    directory = scan("/backup/kafka-logs")
+    for name in directory.logs:
+        folder = directory.log(name)          # its files are listed now
+        folder.segments                       # in the order of their offsets
+
+A directory is one of a broker's ``log.dirs``. Its logs are of Kafka 0.7 or of 0.8 and later, never of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from ..errors import CorruptDataError, listed_some, printable, quoted
+from ..model import Generation
+from . import checkpoints
+from .checkpoints import EpochStart
+from .files import (
+    NO_SETTINGS,
+    FileAccessError,
+    FileInfo,
+    Files,
+    FileSystemOptions,
+    opened,
+)
+from .names import FileKind, FileName, FileState, LogName, file_name, log_name
+
+T = TypeVar("T")
+R = TypeVar("R")
+#: Requests at once to an object store, while a read is planned.
+_AT_ONCE: Final = 16
+#: Most folders that an error lists.
+_SHOWN_MAX: Final = 3
+#: Kinds of files beside a segment of Kafka 0.8 and later.
+_BESIDE: Final = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment file: ``base_offset`` is the offset of its first byte in 0.7, later that of its first record
+    or a smaller one. The other fields are files beside it, None where there is none."""
+
+    base_offset: int
+    file: FileInfo
+    offset_index: FileInfo | None = None
+    time_index: FileInfo | None = None
+    txn_index: FileInfo | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file when it was listed."""
+        return self.file.size
+
+
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """The files of one log when it was listed.
+
+    ``segments`` are those that a broker would load, ascending, ``swapped`` those that replace some of them:
+    their rename was interrupted. ``snapshots`` are the files of producers' states by their offsets."""
+
+    name: LogName
+    path: str
+    segments: tuple[Segment, ...]
+    swapped: tuple[Segment, ...] = ()
+    snapshots: Mapping[int, FileInfo] = field(default_factory=dict)
+    #: ``leader-epoch-checkpoint`` and ``partition.metadata``.
+    others: Mapping[str, FileInfo] = field(default_factory=dict)
+    generation: Generation | None = None
+
+
+@dataclass(slots=True)
+class LogDirectory:
+    """One of a broker's ``log.dirs``: its logs, and the checkpoints for all of them."""
+
+    files: Files
+    settings: FileSystemOptions
+    logs: Mapping[LogName, FileInfo]
+    #: Files beside the folders.
+    others: Mapping[str, FileInfo]
+    _folders: dict[LogName, LogFolder] = field(default_factory=dict)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics of the logs, sorted."""
+        return tuple(sorted({name.topic for name in self.logs}))
+
+    def log(self, name: LogName) -> LogFolder:
+        """The files of a log, which are listed at the first call. Raises ``FileAccessError`` (fatal)."""
+        if name not in self._folders:
+            self._folders[name] = self._listed(name)
+        return self._folders[name]
+
+    def list_logs(self, names: Sequence[LogName]) -> None:
+        """List the files of several logs, several at once where each takes a request."""
+        missing = [name for name in names if name not in self._folders]
+        found = each_of(self._listed, missing, at_once=1 if self.files.is_local else _AT_ONCE)
+        self._folders.update(zip(missing, found, strict=True))
+
+    def offsets(self, checkpoint: str) -> Mapping[LogName, int]:
+        """The offsets of a checkpoint by log; empty without the file.
+
+        Raises ``CorruptDataError`` (fatal) that names the file."""
+        data = self._read(self.others.get(checkpoint))
+        return {} if data is None else self._parsed(self.others[checkpoint], checkpoints.offsets_of, data)
+
+    def epochs(self, name: LogName) -> tuple[EpochStart, ...]:
+        """The leader epochs of a log; empty without the file. Raises ``CorruptDataError`` (fatal) that names
+        the file."""
+        file = self.log(name).others.get(checkpoints.LEADER_EPOCHS)
+        data = self._read(file)
+        return () if file is None or data is None else self._parsed(file, checkpoints.epochs_of, data)
+
+    def properties(self, name: LogName | None = None) -> Mapping[str, str]:
+        """``meta.properties``, or ``partition.metadata`` of a log; empty without the file."""
+        if name is None:
+            data = self._read(self.others.get(checkpoints.META_PROPERTIES))
+        else:
+            data = self._read(self.log(name).others.get(checkpoints.PARTITION_METADATA))
+        return {} if data is None else checkpoints.properties_of(data)
+
+    def generation_of(self, name: LogName) -> Generation | None:
+        """The generation of a log's segments; None for a log without any."""
+        return self.log(name).generation
+
+    def _read(self, file: FileInfo | None) -> bytes | None:
+        """The content of a file; None without one. A broker replaces these files, so one may be gone for a
+        moment and is there at the next look."""
+        if file is None:
+            return None
+        try:
+            return self.files.read(file.path)
+        except FileNotFoundError:
+            try:
+                return self.files.read(file.path)
+            except FileNotFoundError:
+                return None
+
+    def _parsed(self, file: FileInfo, parse: Callable[[bytes], R], data: bytes) -> R:
+        try:
+            return parse(data)
+        except CorruptDataError as error:
+            raise error.located(self.files.shown(file.path)) from error
+
+    def _listed(self, name: LogName) -> LogFolder:
+        path = self.logs[name].path
+        try:
+            found = self.files.listed(path)
+        except FileNotFoundError:  # the topic was deleted meanwhile
+            found = []
+        return _folder(name, path, found)
+
+
+def scan(path: str, options: FileSystemOptions = NO_SETTINGS) -> LogDirectory:
+    """The log directory at a path. Folders of logs are listed when they are used.
+
+    Raises ``FileAccessError`` (fatal): there is no such path, or no Kafka log directly below it.
+    """
+    files = opened(path, options)
+    shown = files.shown(files.root)
+    try:
+        found = files.listed(files.root)
+    except FileNotFoundError:
+        machine = "; on a cluster it must be there for the driver and for all executors" * files.is_local
+        raise FileAccessError(f"path {quoted(shown)} does not exist{machine}") from None
+    logs = {name: each for each in found if each.is_folder and (name := log_name(each.name))}
+    if not logs:
+        raise FileAccessError(f"path {quoted(shown)}: {_why_no_log(files, found)}")
+    return LogDirectory(files, options, logs, {each.name: each for each in found if not each.is_folder})
+
+
+def generation_in(directory: LogDirectory) -> Generation:
+    """The generation of the first log with segments. Raises ``FileAccessError`` (fatal) if no log has any: a
+    folder ``kafka-logs-1`` has the name of a log, and may be a directory of logs."""
+    found = (directory.generation_of(name) for name in sorted(directory.logs))
+    for generation in filter(None, found):
+        return generation
+    files = directory.files
+    reason = _why_no_log(files, list(directory.logs.values()))
+    raise FileAccessError(f"path {quoted(files.shown(files.root))}: {reason}")
+
+
+def _why_no_log(files: Files, found: Sequence[FileInfo]) -> str:
+    """The likely reason why a folder holds no log, and the path that may be meant."""
+    if any(file_name(each.name) for each in found):
+        topic = log_name(files.root.rpartition("/")[2])
+        select = f" and the option subscribe={printable(topic.topic)}" if topic else ""
+        return f"it is the folder of one log; give the folder above it{select}"
+    below = []
+    for each in [each for each in found if each.is_folder][:_AT_ONCE]:
+        if any(inner.is_folder and log_name(inner.name) for inner in files.listed(each.path)):
+            below.append(each)
+    if below:
+        paths = listed_some(below, _SHOWN_MAX, lambda each: files.shown(each.path))
+        return f"no Kafka log is directly below it, but there are some below {paths}; give these paths"
+    return "no Kafka log is below it: there is no folder topic-partition, such as events-0"
+
+
+def _folder(name: LogName, path: str, found: Sequence[FileInfo]) -> LogFolder:
+    by_name = [(parts, each) for each in found if not each.is_folder and (parts := file_name(each.name))]
+    files = dict(by_name)
+    live = _segments(files, FileState.LIVE)
+    # Segments that a split of a segment was writing: what it has not replaced is still there.
+    cleaned = [parts.offset for parts in files if parts.state is FileState.CLEANED]
+    swapped = [
+        each for each in _segments(files, FileState.SWAP) if each.base_offset < min(cleaned, default=2**63)
+    ]
+    kinds = {parts.kind for parts in files if parts.state in (FileState.LIVE, FileState.SWAP)}
+    generation = None
+    if FileKind.LOG in kinds:
+        generation = Generation.MODERN
+    elif FileKind.V07_LOG in kinds:
+        generation = Generation.V07
+    return LogFolder(
+        name,
+        path,
+        live,
+        tuple(swapped),
+        {
+            parts.offset: each
+            for parts, each in by_name
+            if parts.kind is FileKind.SNAPSHOT and parts.state is FileState.LIVE
+        },
+        {
+            each.name: each
+            for each in found
+            if each.name in (checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA)
+        },
+        generation,
+    )
+
+
+def _segments(files: Mapping[FileName, FileInfo], state: FileState) -> tuple[Segment, ...]:
+    """The segments of a state, ascending, each with the files beside it."""
+    found = []
+    for parts, file in files.items():
+        if parts.state is state and parts.kind in (FileKind.LOG, FileKind.V07_LOG):
+            beside = (
+                files.get(FileName(parts.offset, kind, state))
+                or files.get(FileName(parts.offset, kind, FileState.LIVE))
+                for kind in _BESIDE
+            )
+            found.append(Segment(parts.offset, file, *beside))
+    return tuple(sorted(found, key=lambda segment: segment.base_offset))
+
+
+def each_of(call: Callable[[T], R], arguments: Sequence[T], *, at_once: int = _AT_ONCE) -> list[R]:
+    """The results of a function for each argument, several at once."""
+    if at_once == 1 or len(arguments) < 2:
+        return [call(each) for each in arguments]
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(call, arguments))

@@ -1,0 +1,394 @@
+"""Reads of log directories, without a JVM: planned as on the driver, and read as in tasks."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS
+from spark_kafkawire.directories.files import FileAccessError
+from spark_kafkawire.errors import CorruptDataError, DataLossError, OptionError, UnknownTopicError
+from spark_kafkawire.options import StreamOptions
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.log_kernels import POS
+from tests.support.corpus import partitions_of
+from tests.support.directory_reading import DirectoryRead
+from tests.support.golden import CORPUS, MANIFEST, values_sha256
+from tests.support.log_folders import (
+    ABORTED,
+    KILLED,
+    KILLED_4,
+    KILLED_END,
+    OPEN_SINCE,
+    START_OFFSET,
+    STOPPED,
+    STOPPED_END,
+)
+
+#: Offsets of the markers that end the two transactions.
+MARKERS = {310, 321}
+FIRST_TIME_MS = 1_700_000_000_000
+
+
+def offsets(*paths: Path, **options: str) -> list[int]:
+    found: list[int] = DirectoryRead(*paths, **options).column("offset")
+    return found
+
+
+def due(start: int, stop: int, without: tuple[int, int] = (0, -1)) -> list[int]:
+    first, last = without
+    return [each for each in range(start, stop) if each not in MARKERS and not first <= each <= last]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A copy of a directory, to change."""
+    return shutil.copytree(KILLED, tmp_path / "kafka-logs")
+
+
+@pytest.mark.parametrize(("directory", "end"), [(STOPPED, STOPPED_END), (KILLED, KILLED_END)])
+def test_all_records_from_the_start_that_delete_records_left(directory: Path, end: int) -> None:
+    found = DirectoryRead(directory).table()
+    assert found.column("offset").to_pylist() == due(START_OFFSET, end)
+    assert set(found.column("topic").to_pylist()) == {"events"}
+    first = found.slice(0, 1).to_pylist()[0]
+    assert (first["key"], first["value"][:4], first["timestampType"]) == (b"k1", b"v50x", 0)
+    assert first["timestamp"].timestamp() * 1000 == FIRST_TIME_MS + 50_000
+
+
+@pytest.mark.parametrize("directory", [KILLED, KILLED_4], ids=lambda path: path.name)
+def test_committed_records_end_before_a_transaction_that_is_open(directory: Path) -> None:
+    found = offsets(directory, kafka__isolation__level="read_committed")
+    assert found == due(START_OFFSET, OPEN_SINCE, ABORTED)
+
+
+def test_an_open_transaction_is_found_without_snapshots(logs: Path) -> None:
+    for path in (logs / "events-0").glob("*.snapshot"):
+        path.unlink()
+    assert offsets(logs, kafka__isolation__level="read_committed") == due(START_OFFSET, OPEN_SINCE, ABORTED)
+
+
+def test_an_aborted_transaction_without_its_index_is_an_error(logs: Path) -> None:
+    for path in (logs / "events-0").glob("*.txnindex"):
+        path.unlink()
+    with pytest.raises(CorruptDataError, match="aborts the transaction of producer"):
+        offsets(logs, kafka__isolation__level="read_committed")
+
+
+def test_offsets_and_timestamps_of_options() -> None:
+    given = {
+        "startingOffsets": '{"events":{"0":100}}',
+        "endingOffsets": '{"events":{"0":130}}',
+    }
+    assert offsets(KILLED, **given) == due(100, 130)
+    times = {
+        "startingTimestamp": str(FIRST_TIME_MS + 119_500),
+        "endingTimestamp": str(FIRST_TIME_MS + 305_000),
+    }
+    # The records of offset n up to 309 have the n-th second.
+    assert offsets(KILLED, **times) == due(120, 305)
+    with pytest.raises(OptionError, match="no offset matched from request"):
+        offsets(KILLED, startingTimestamp="9000000000000")
+
+
+def test_timestamps_without_their_indexes_are_the_same(logs: Path) -> None:
+    for pattern in ("*.timeindex", "*.index"):
+        for path in (logs / "events-0").glob(pattern):
+            path.unlink()
+    for second in (0, 50, 119, 120, 121, 305, 399):
+        time_ms = str(FIRST_TIME_MS + 1000 * second)
+        assert offsets(logs, startingTimestamp=time_ms) == offsets(KILLED, startingTimestamp=time_ms)
+
+
+@pytest.mark.parametrize(
+    "split", [{"minPartitions": "7"}, {"maxRecordsPerPartition": "13"}, {"maxBytesPerPartition": "2000"}]
+)
+def test_parts_are_read_through_the_index(split: Mapping[str, str]) -> None:
+    found = DirectoryRead(KILLED, **split)
+    assert len(found.tasks) >= 7
+    assert found.column("offset") == due(START_OFFSET, KILLED_END)
+    committed = DirectoryRead(KILLED, kafka__isolation__level="read_committed", **split)
+    assert committed.column("offset") == due(START_OFFSET, OPEN_SINCE, ABORTED)
+
+
+def test_bytes_of_parts_are_about_those_of_the_option() -> None:
+    tasks = DirectoryRead(KILLED_4, maxBytesPerPartition="8000").tasks
+    assert 4 <= len(tasks) <= 8
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeros", "noise", "other"])
+def test_an_index_that_is_wrong_leaves_nothing_out(logs: Path, damage: str) -> None:
+    for path in (logs / "events-0").glob("*.index"):
+        data = path.read_bytes()
+        changed = {
+            "cut": data[:5],
+            "zeros": bytes(len(data)),
+            "noise": bytes(index * 37 % 127 for index in range(len(data))),
+            "other": (STOPPED / "events-0" / "00000000000000000120.index").read_bytes(),
+        }
+        path.write_bytes(changed[damage])
+    for start in (0, 55, 120, 239, 240, 311, 400):
+        options = {"startingOffsets": f'{{"events":{{"0":{max(start, START_OFFSET)}}}}}'}
+        assert offsets(logs, **options, minPartitions="3") == due(max(start, START_OFFSET), KILLED_END)
+
+
+def test_a_torn_end_is_no_error(logs: Path) -> None:
+    active = logs / "events-0" / "00000000000000000310.log"
+    whole = active.read_bytes()
+    (logs / HIGH_WATERMARKS).unlink()
+    for torn in (whole[:-1], whole[:-60], whole + bytes(500), whole + whole[:50]):
+        active.write_bytes(torn)
+        found = offsets(logs)
+        assert found == due(START_OFFSET, found[-1] + 1)
+        assert found[-1] >= KILLED_END - 6
+
+
+def test_noise_after_the_high_watermark_is_no_error(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    active = logs / "events-0" / "00000000000000000310.log"
+    active.write_bytes(active.read_bytes() + b"noise, and no batch of Kafka")
+    with caplog.at_level(logging.WARNING):
+        assert offsets(logs) == due(START_OFFSET, KILLED_END)
+    assert "unknown magic; the bytes before it are whole; it is after the high watermark" in caplog.text
+    (logs / HIGH_WATERMARKS).unlink()
+    with pytest.raises(
+        CorruptDataError, match=r"00310\.log: batch at offset \d+ is damaged: it has an unknown"
+    ):
+        offsets(logs)
+
+
+def test_a_last_batch_that_the_disk_does_not_have_is_left_out(logs: Path) -> None:
+    active = logs / "events-0" / "00000000000000000310.log"
+    active.write_bytes(active.read_bytes()[:-40] + bytes(40))
+    (logs / HIGH_WATERMARKS).write_text(f"0\n1\nevents 0 {OPEN_SINCE}\n")
+    assert offsets(logs) == due(START_OFFSET, 403)
+
+
+def test_committed_records_that_are_gone_are_a_data_loss(
+    logs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    active = logs / "events-0" / "00000000000000000310.log"
+    active.write_bytes(active.read_bytes()[:-40])
+    with pytest.raises(DataLossError, match="replication-offset-checkpoint says that 408 is committed"):
+        offsets(logs)
+    with caplog.at_level(logging.WARNING):
+        assert offsets(logs, failOnDataLoss="false") == due(START_OFFSET, 403)
+    assert "reading on because failOnDataLoss=false" in caplog.text
+
+
+def test_a_flipped_bit_is_named(logs: Path) -> None:
+    log = logs / "events-0" / "00000000000000000120.log"
+    data = bytearray(log.read_bytes())
+    data[300] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(
+        CorruptDataError, match=r"events 0 in .*00000000000000000120.log: batch at offset 120"
+    ):
+        offsets(logs)
+
+
+def test_an_offset_that_no_checksum_covers_is_checked_by_its_segment(logs: Path) -> None:
+    log = logs / "events-0" / "00000000000000000120.log"
+    data = bytearray(log.read_bytes())
+    data[int(index_batches(bytes(data)).table[-1, POS]) + 5] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(CorruptDataError, match=r"its segment has the offsets \[120, 240\)"):
+        offsets(logs)
+
+
+def test_a_missing_segment_in_the_middle_is_reported(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for path in (logs / "events-0").glob("00000000000000000120.*"):
+        path.unlink()
+    with caplog.at_level(logging.WARNING):
+        assert offsets(logs) == due(START_OFFSET, 120) + due(240, KILLED_END)
+    assert "120 of its offsets are missing: [120, 240)" in caplog.text
+    caplog.clear()
+    (logs / "cleaner-offset-checkpoint").write_text("0\n1\nevents 0 310\n")
+    with caplog.at_level(logging.WARNING):
+        assert offsets(logs) == due(START_OFFSET, 120) + due(240, KILLED_END)
+    assert "missing" not in caplog.text
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_segment_that_is_deleted_after_planning_is_a_data_loss(logs: Path, fail: str) -> None:
+    read = DirectoryRead(logs, failOnDataLoss=fail)
+    (logs / "events-0" / "00000000000000000000.log").unlink()
+    if fail == "false":
+        assert read.column("offset") == due(120, KILLED_END)
+        return
+    with pytest.raises(DataLossError, match=r"offsets \[50, 120\) are gone: .*000.log was deleted"):
+        read.table()
+
+
+def test_a_path_that_an_executor_lacks_is_named(logs: Path) -> None:
+    read = DirectoryRead(logs)
+    shutil.rmtree(logs)
+    with pytest.raises(FileAccessError, match="kafka-logs does not exist on this executor"):
+        read.table()
+
+
+def test_what_is_appended_after_planning_is_not_read(logs: Path) -> None:
+    read = DirectoryRead(logs)
+    active = logs / "events-0" / "00000000000000000310.log"
+    active.write_bytes(active.read_bytes() * 2)
+    assert read.column("offset") == due(START_OFFSET, KILLED_END)
+
+
+def test_a_segment_whose_rename_was_interrupted_replaces_others(logs: Path) -> None:
+    folder = logs / "events-0"
+    merged = b"".join((folder / f"{base:020}.log").read_bytes() for base in (0, 120))
+    (folder / f"{0:020}.log.swap").write_bytes(merged)
+    (folder / f"{0:020}.index").unlink()
+    found = DirectoryRead(logs)
+    assert [each.name for task in found.tasks if task.files for each in task.files.segments][:2] == [
+        f"{0:020}.log.swap",
+        f"{240:020}.log",
+    ]
+    assert found.column("offset") == due(START_OFFSET, KILLED_END)
+
+
+def test_replicas_of_one_partition_count_once(tmp_path: Path) -> None:
+    other = shutil.copytree(KILLED, tmp_path / "other")
+    assert offsets(KILLED, other) == due(START_OFFSET, KILLED_END)
+    # A follower that is behind.
+    behind = shutil.copytree(STOPPED, tmp_path / "behind")
+    assert offsets(behind, KILLED) == due(START_OFFSET, KILLED_END)
+    # The longer log is not committed.
+    (other / HIGH_WATERMARKS).write_text(f"0\n1\nevents 0 {STOPPED_END}\n")
+    assert offsets(behind, other) == due(START_OFFSET, STOPPED_END)
+
+
+def test_directories_of_two_clusters_contradict_each_other(tmp_path: Path) -> None:
+    other = shutil.copytree(KILLED, tmp_path / "other")
+    metadata = other / "events-0" / "partition.metadata"
+    metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")
+    with pytest.raises(
+        OptionError, match=r"killed/events-0/partition.metadata and .*other/events-0/part.*two t"
+    ):
+        offsets(KILLED, other)
+    metadata.unlink()
+    log = other / "events-0" / "00000000000000000310.log"
+    data = bytearray(log.read_bytes())
+    data[-3] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(OptionError, match=r"000310.log and .*000310.log contradict .* at offset 407 differ"):
+        offsets(KILLED, other)
+    (other / "meta.properties").write_text("cluster.id=other\n")
+    with pytest.raises(OptionError, match=r"meta.properties and .*meta.properties contradict"):
+        offsets(KILLED, other)
+
+
+def by_log(rows: list[dict[str, Any]]) -> dict[tuple[int, str, int], list[bytes]]:
+    found: dict[tuple[int, str, int], list[bytes]] = {}
+    for row in rows:
+        found.setdefault((row["broker"], row["topic"], row["partition"]), []).append(row["value"])
+    return found
+
+
+def test_all_recorded_logs_of_kafka_07() -> None:
+    found = by_log(DirectoryRead(CORPUS / "broker0", CORPUS / "broker1").table().to_pylist())
+    expected = {
+        (each["broker"], each["topic"], each["partition"]): (each["messages"], each["values_sha256"])
+        for each in MANIFEST
+    }
+    assert {log: (len(values), values_sha256(values)) for log, values in found.items()} == expected
+
+
+def test_ids_of_brokers_of_kafka_07() -> None:
+    read = DirectoryRead(CORPUS / "broker1", subscribe="debian-gzip", brokers="1")
+    assert set(read.column("broker")) == {1}
+    of_one = [each for each in partitions_of() if each["broker"] == 1]
+    assert len(read.table()) == sum(each["messages"] for each in of_one)
+    with pytest.raises(OptionError, match="1 different ids, one for each path"):
+        DirectoryRead(CORPUS / "broker1", brokers="0,1")
+
+
+def test_a_torn_end_of_kafka_07_is_no_error(tmp_path: Path) -> None:
+    logs = shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
+    options = {"subscribePattern": "plain", "startingOffsets": "earliest"}
+    whole = DirectoryRead(logs, **options).table().to_pylist()
+    last = logs / "debian-plain-0" / "00000000000000524291.kafka"
+    data = last.read_bytes()
+    for size in (1, 3, 9, 100):
+        last.write_bytes(data + data[:size])
+        assert DirectoryRead(logs, **options).table().to_pylist() == whole
+    last.write_bytes(data[:-1])
+    assert len(DirectoryRead(logs, **options).table()) == len(whole) - 1
+
+
+def test_a_missing_segment_of_kafka_07_is_named(tmp_path: Path) -> None:
+    logs = shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
+    first = logs / "debian-plain-0" / "00000000000000000000.kafka"
+    first.write_bytes(first.read_bytes()[:-1])
+    with pytest.raises(CorruptDataError, match=r"ends at offset 524290, and .*begins at 524291"):
+        DirectoryRead(logs)
+
+
+def test_parts_of_kafka_07_begin_at_segments() -> None:
+    read = DirectoryRead(CORPUS / "broker0", subscribe="debian-plain", maxBytesPerPartition="1000")
+    assert {task.range.start_offset for task in read.tasks} >= {0, 524291}
+
+
+def test_paths_that_cannot_be_read_are_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="missing' does not exist"):
+        DirectoryRead(tmp_path / "missing")
+    with pytest.raises(OptionError, match="no Kafka log is below it"):
+        DirectoryRead(tmp_path)
+    with pytest.raises(OptionError, match="is there twice"):
+        DirectoryRead(KILLED, KILLED)
+    with pytest.raises(OptionError, match=r"killed of Kafka 0\.8 or later and those in .* of Kafka 0\.7"):
+        DirectoryRead(KILLED, CORPUS / "broker0")
+    with pytest.raises(OptionError, match="a list of paths in JSON"):
+        DirectoryRead(paths="/a,/b")
+    with pytest.raises(
+        UnknownTopicError, match="no log directory holds the topic event; did you mean events"
+    ):
+        DirectoryRead(KILLED, subscribe="event")
+    with pytest.raises(UnknownTopicError, match="no log directory holds events 1"):
+        DirectoryRead(KILLED, assign='{"events":[0,1]}')
+
+
+def test_brokers_and_paths_exclude_each_other() -> None:
+    with pytest.raises(OptionError, match=r"path and kafka\.bootstrap\.servers are both set"):
+        DirectoryRead(KILLED, kafka__bootstrap__servers="localhost:9092")
+    with pytest.raises(OptionError, match=r"option fs\.region is for log directories"):
+        DirectoryRead(fs__region="eu-west-1", kafka__bootstrap__servers="localhost:9092")
+    with pytest.raises(OptionError, match="'committed' needs a cluster"):
+        DirectoryRead(KILLED, startingOffsets="committed", kafka__group__id="group")
+
+
+def test_a_stream_over_a_directory_is_refused() -> None:
+    for options in ({"path": str(KILLED)}, {"paths": json.dumps([str(KILLED)])}):
+        with pytest.raises(OptionError, match="a stream reads from brokers, not from log directories"):
+            StreamOptions.parse(options)
+
+
+def test_spark_reads_a_path_a_list_of_paths_and_a_view(spark: SparkSession, tmp_path: Path) -> None:
+    reader = spark.read.format("kafkawire")
+    expected = due(START_OFFSET, KILLED_END)
+    found = reader.option("subscribe", "events").load(str(KILLED))
+    assert [row.offset for row in found.select("offset").collect()] == expected
+    other = shutil.copytree(KILLED, tmp_path / "other")
+    both = spark.read.format("kafkawire").option("minPartitions", "3").load([str(KILLED), str(other)])
+    assert both.rdd.getNumPartitions() >= 3
+    assert sorted(row.offset for row in both.select("offset").collect()) == expected
+    spark.sql(f"CREATE TEMPORARY VIEW directory USING kafkawire OPTIONS (path '{KILLED}')")
+    [counted] = spark.sql("SELECT count(*) AS n, max(offset) AS last FROM directory").collect()
+    assert (counted.n, counted.last) == (len(expected), expected[-1])
+    old = spark.read.format("kafkawire").load([str(CORPUS / "broker0"), str(CORPUS / "broker1")])
+    assert old.count() == sum(each["messages"] for each in MANIFEST)
+
+
+def test_spark_refuses_a_stream_over_a_path_in_one_line(spark: SparkSession) -> None:
+    stream = spark.readStream.format("kafkawire").load(str(KILLED))
+    with pytest.raises(
+        StreamingQueryException, match="a stream reads from brokers, not from log directories"
+    ):
+        stream.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()

@@ -78,7 +78,9 @@ class KafkaWireDataSource(DataSource):
         if chooses_table(self.options):
             from .table_reader import KafkaWireTableReader
 
-            return KafkaWireTableReader(TableOptions.parse(self.options), struct_type(schema))
+            table = TableOptions.parse(self.options)
+            self._has_reader = True
+            return KafkaWireTableReader(table, struct_type(schema))
         options = ReadOptions.parse(of_side(self.options, read=True))
         self._has_reader = True
         return KafkaWireBatchReader(options, struct_type(schema), self._schemas)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -226,6 +227,19 @@ def test_options_without_meaning_are_refused(options: dict[str, str], refusal: s
     with pytest.raises(OptionError) as error:
         rows_of({**MODERN, **options})
     assert str(error.value).startswith(refusal)
+
+
+def test_tasks_get_no_secret() -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{module} required username="u" password="opensesame";',
+    }
+    source = KafkaWireDataSource({**MODERN, **login, "table": "topics"})
+    assert b"opensesame" in pickle.dumps(source)
+    reader = source.reader(source.schema())
+    assert b"opensesame" not in pickle.dumps((source, reader), 0)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -26,6 +28,7 @@ from tests.support.foreign import Record
 from tests.support.polling import GRACE_S, poll
 from tests.support.table_reading import table_rows
 
+from .apache_cluster import ApacheCluster
 from .apache_kafka import NEW_PROTOCOL_SINCE, USERS, ApacheKafka
 from .judging import judge_of
 from .needs import needs_broker
@@ -72,6 +75,18 @@ def comparable(row: dict[str, Any], judged: dict[str, Any]) -> list[Any]:
     return [ms_of(value) if isinstance(value, datetime.datetime) else value for value in values]
 
 
+def judged_tables(servers: str, version: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of all tables, which are those of Kafka's AdminClient, and none of which is empty."""
+    found = {name: table_rows(servers, name) for name in TABLES}
+    judged = json.loads(judge_of("TablesJudge.java", version)(servers))
+    for name in TABLES:
+        theirs, ours = judged[name], found[name]
+        assert theirs, name
+        expected = sorted((list(row.values()) for row in theirs), key=repr)
+        assert sorted((comparable(row, theirs[0]) for row in ours), key=repr) == expected, name
+    return found
+
+
 def test_every_table_is_what_kafkas_admin_client_says(kafka: ApacheKafka) -> None:
     servers = kafka.bootstrap_servers()
     topic = librdkafka.create_topic(servers, 3, None, {"retention.ms": "-1"})
@@ -90,16 +105,10 @@ def test_every_table_is_what_kafkas_admin_client_says(kafka: ApacheKafka) -> Non
         for each in members:
             each.__enter__()
         try:
-            found = {name: table_rows(servers, name) for name in TABLES}
-            judged = json.loads(judge_of("TablesJudge.java", kafka.version)(servers))
+            found = judged_tables(servers, kafka.version)
         finally:
             for each in members:
                 each.__exit__(None, None, None)
-    for name in TABLES:
-        theirs, ours = judged[name], found[name]
-        assert theirs, name
-        expected = sorted((list(row.values()) for row in theirs), key=repr)
-        assert sorted((comparable(row, theirs[0]) for row in ours), key=repr) == expected, name
     by_place = {(row["topic"], row["partition"]): row for row in found["partitions"]}
     assert [by_place[topic, part]["lastStable"] for part in range(3)] == [5, 4, 2]
     assert [by_place[topic, part]["latest"] for part in range(3)] == [5, 5, 2]
@@ -110,6 +119,29 @@ def test_every_table_is_what_kafkas_admin_client_says(kafka: ApacheKafka) -> Non
     assert [row for row in found["configs"] if row["isSensitive"] and row["value"] is not None] == []
     assert [row for row in found["configs"] if row["isSensitive"]] != []
     assert {row["lag"] for row in found["group_offsets"] if row["groupId"] == group} == {4, 1}
+
+
+def test_tables_of_three_brokers_are_what_kafkas_admin_client_says(tmp_path: Path) -> None:
+    """Each broker coordinates some of the groups and transactions, and leads some of the partitions."""
+    version = VERSIONS[-1]
+    needs_broker(version)
+    with ApacheCluster(version, tmp_path, nodes=3) as cluster, contextlib.ExitStack() as stack:
+        servers = cluster.bootstrap_servers
+        topic = librdkafka.create_topic(servers, 6, None, {"retention.ms": "-1"})
+        librdkafka.produce(servers, topic, [Record(b"v", partition=each) for each in range(6)])
+        for each in range(6):
+            librdkafka.commit_offsets(servers, f"group-{each}", topic, {each: 1})
+            opened = librdkafka.transaction(
+                servers, topic, [Record(b"v", partition=each)], outcome="open", transactional_id=f"id-{each}"
+            )
+            stack.enter_context(opened)
+        stack.enter_context(librdkafka.member(servers, "with a member", topic))
+        found = judged_tables(servers, version)
+        assert len({row["coordinator"] for row in found["groups"]}) > 1
+        assert len({row["coordinator"] for row in found["transactions"]}) > 1
+        assert len({row["leader"] for row in found["partitions"] if row["topic"] == topic}) == 3
+        assert sum(row["holdsLastStable"] for row in found["producers"]) == 6
+    POOL.close_idle()
 
 
 #: What a table is refused without, and the right that the error names.

@@ -36,7 +36,7 @@ WITH_BRIEF_JAVA := JAVA_HOME="$(CURDIR)/$(BRIEF_JAVA)" && export JAVA_HOME &&
 
 # The other folders of tests need no JVM: a test there that needs one is marked, and tests/support/no_spark.py
 # fails an unmarked one.
-WITH_SPARK := tests/source tests/jobs tests/chaos tests/test_examples.py tests/test_setup.py
+WITH_SPARK := tests/source tests/tables tests/jobs tests/chaos tests/test_examples.py tests/test_setup.py
 WITHOUT_JVM := -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %)
 PYTEST := $(BIN)/python -m pytest
 # Types and contracts keep one core busy for a quarter of the time of the tests of `make check`.

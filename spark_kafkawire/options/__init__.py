@@ -5,6 +5,7 @@ Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``),
 ``OPTIONS`` is the table of all options.
 """
 
+from .cluster_table import TableOptions
 from .compression import COMPRESSIONS
 from .connect import NetOptions
 from .delivery import DeliveryOptions
@@ -16,7 +17,7 @@ from .membership import GroupMembershipOptions
 from .offsets import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
 from .option import Option
 from .read import ReadOptions, TaskOptions
-from .selection import Selection
+from .selection import Selection, chooses_table
 from .stream import StreamOptions, read_options_of
 from .stream_limits import StreamLimits
 from .table import OPTIONS, STREAM_OPTIONS, of_side, reading_options
@@ -52,11 +53,13 @@ __all__ = [
     "Selection",
     "StreamLimits",
     "StreamOptions",
+    "TableOptions",
     "TaskOptions",
     "TopicLayouts",
     "TransactionOptions",
     "TypedOptions",
     "WriteOptions",
+    "chooses_table",
     "is_node_name",
     "of_side",
     "read_options_of",

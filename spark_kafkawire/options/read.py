@@ -24,7 +24,7 @@ from .offsets import (
     parse_limits,
 )
 from .raw import RawOptions
-from .selection import Selection, parse_selection
+from .selection import Selection, parse_selection, refuse_table
 from .splitting import (
     GROUP_ID,
     MIN_PARTITIONS,
@@ -108,6 +108,7 @@ class ReadOptions:
         ending: OffsetLimits,
     ) -> ReadOptions:
         """The options that batch reads and streams share, with their own options between them."""
+        refuse_table(options)
         return cls(
             discovery=discovery,
             net=net,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ..errors import OptionError, printable, quoted
 from ..model import TopicPartition
 from .offsets import PartitionSyntax, parse_assign
-from .option import READ, bad_value, option, string
+from .option import READ, bad_value, choice, option, string
 from .raw import RawOptions
 
 SUBSCRIBE: Final = option("subscribe", string, sides=READ, meaning="topics, `a,b`")
@@ -24,6 +25,25 @@ ASSIGN: Final = option(
     sides=READ,
     meaning='`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions',
 )
+#: The tables of a cluster, as ``tables`` has them.
+TABLES: Final = (
+    "brokers",
+    "topics",
+    "partitions",
+    "groups",
+    "group_members",
+    "group_offsets",
+    "configs",
+    "transactions",
+    "producers",
+)
+TABLE: Final = option(
+    "table",
+    choice(*TABLES),
+    sides=READ,
+    meaning="reads a [table of the cluster](tables.md) in place of records: "
+    + ", ".join(f"`{name}`" for name in TABLES),
+)
 
 #: A pattern that every name of a topic matches.
 _ANY: Final = "."
@@ -36,6 +56,20 @@ class Selection:
     subscribe: tuple[str, ...] = ()
     pattern: str | None = None
     assign: tuple[TopicPartition, ...] = ()
+
+
+def chooses_table(raw: Mapping[str, str]) -> bool:
+    """True if the user's options choose a table of the cluster."""
+    return any(name.lower() == TABLE.name for name in raw)
+
+
+def refuse_table(options: RawOptions) -> None:
+    """Raise ``OptionError`` (fatal) for a table where records are read."""
+    if (table := options[TABLE]) is not None:
+        raise OptionError(
+            f"option table={quoted(table)} is for spark.read: a table of the cluster is a snapshot, not a "
+            "stream, and no job reads it; leave it out"
+        )
 
 
 def parse_selection(options: RawOptions, syntax: PartitionSyntax, *, may_be_all: bool = False) -> Selection:

@@ -48,7 +48,7 @@ _TOPIC: Final = "topic"
 _SELECTIONS: Final = frozenset({"subscribe", "subscribepattern", "assign"})
 
 
-def _declared(*modules: ModuleType) -> tuple[Option[Any], ...]:
+def declared(*modules: ModuleType) -> tuple[Option[Any], ...]:
     """The options that are declared at the top of the modules, in their order, each before its aliases."""
     values = (each for module in modules for each in vars(module).values())
     found = (
@@ -60,7 +60,7 @@ def _declared(*modules: ModuleType) -> tuple[Option[Any], ...]:
     return tuple(dict.fromkeys(name for option in found for name in (option, *option.aliases)))
 
 
-OPTIONS: Final = _declared(
+OPTIONS: Final = declared(
     discovery,
     directories,
     connect,
@@ -82,7 +82,7 @@ OPTIONS: Final = _declared(
 #: reads ignore them with a warning, as they do those of Spark's own connector. One that is in ``OPTIONS``,
 #: too, means something else to streams.
 STREAM_OPTIONS: Final = tuple(
-    option for option in _declared(stream_limits, membership, schema_evolution) if option not in OPTIONS
+    option for option in declared(stream_limits, membership, schema_evolution) if option not in OPTIONS
 )
 #: Their names, in lower case, that batch reads do not know.
 OF_STREAMS_ALONE: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS).difference(

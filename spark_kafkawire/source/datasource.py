@@ -55,10 +55,14 @@ class KafkaWireDataSource(DataSource):
         """All columns; a user's own schema is a projection of them. Spark does not say here whether it plans
         a batch or a stream."""
         freeze_imports()
-        from ..options import of_side, read_options_of
+        from ..options import TableOptions, chooses_table, of_side, read_options_of
         from .typed import planned_columns
 
         _check_is_no_table(self.options)
+        if chooses_table(self.options):
+            from .table_reader import table_schema
+
+            return table_schema(TableOptions.parse(self.options))
         columns, self._schemas = planned_columns(read_options_of(of_side(self.options, read=True)))
         return columns
 
@@ -66,11 +70,17 @@ class KafkaWireDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for the asked columns. Raises ``OptionError`` for wrong options."""
         freeze_imports()
-        from ..options import ReadOptions, of_side
+        from ..options import ReadOptions, TableOptions, chooses_table, of_side
         from .batch_reader import KafkaWireBatchReader
         from .spark_versions import struct_type
 
         _check_has_options(self.options)
+        if chooses_table(self.options):
+            from .table_reader import KafkaWireTableReader
+
+            table = TableOptions.parse(self.options)
+            self._has_reader = True
+            return KafkaWireTableReader(table, struct_type(schema))
         options = ReadOptions.parse(of_side(self.options, read=True))
         self._has_reader = True
         return KafkaWireBatchReader(options, struct_type(schema), self._schemas)

@@ -34,6 +34,7 @@ from spark_kafkawire.records.rows import Records
 from tests.records.batches import TRANSACTIONAL, marker, record
 from tests.records.batches import batch as plain_batch
 from tests.support.log_broker import OFFERED
+from tests.support.table_reading import rows_of as rows_of_table
 
 from .lying_broker import (
     GROUP,
@@ -274,6 +275,19 @@ def _report(options: dict[str, str], _server: LyingServer) -> Any:
     )
 
 
+def _tables(options: dict[str, str], _server: LyingServer) -> Any:
+    """Tables with what no other exchange asks for."""
+    read = {**options, "fetchOffset.retryIntervalMs": "1", "fetchOffset.numRetries": "1"}
+    return [
+        rows_of_table({**read, "table": table}, columns)
+        for table, columns in (
+            ("brokers", ("broker", "bytes", "totalBytes", "usableBytes")),
+            ("partitions", ("topic", "partition", "bytes")),
+            ("producers", ()),
+        )
+    ]
+
+
 def _commit(options: dict[str, str], server: LyingServer) -> Any:
     surveyed = Surveyed.of({**options, "subscribe": TOPIC})
     offsets = {TopicPartition(TOPIC, 0): 3, TopicPartition(TOPIC, 1): 2}
@@ -400,6 +414,7 @@ EXCHANGES: Final = (
                 {},
                 {modern.OFFSET_FETCH.key: 2, modern.LIST_OFFSETS.key: 7},
             ),
+            ("tables", (modern.DESCRIBE_LOG_DIRS, modern.DESCRIBE_PRODUCERS), _tables, {}, {}),
             ("commit", (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_COMMIT), _commit, {}, {}),
             (
                 "transact",

@@ -356,6 +356,32 @@ NOT_TO_BE_KNOWN: Final = (
         exchanges=("report",),
     ),
     NotKnown(
+        "DescribeLogDirs",
+        ("results", "topics", "partitions", "name", "partition_index", "is_future_key", "log_dir"),
+        "which replicas a broker holds, only it knows",
+        "tables DescribeLogDirs newest results.0.topics: empty, always",
+    ),
+    NotKnown(
+        "DescribeLogDirs",
+        ("partition_size", "total_bytes", "usable_bytes", "error_code"),
+        _REPORTED,
+        "tables DescribeLogDirs newest results.0.total_bytes: max, always",
+    ),
+    NotKnown(
+        "DescribeProducers",
+        (
+            "active_producers",
+            "producer_id",
+            "producer_epoch",
+            "last_sequence",
+            "last_timestamp",
+            "coordinator_epoch",
+            "current_txn_start_offset",
+        ),
+        "which producers write to a partition, only its leader knows",
+        "tables DescribeProducers 0 topics.0.partitions.0.active_producers: empty, always",
+    ),
+    NotKnown(
         "Fetch",
         ("records",),
         "a topic may have been compacted before, of which a warning tells, and which log whole batches are "

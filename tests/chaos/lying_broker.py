@@ -17,6 +17,8 @@ from spark_kafkawire.protocol.modern import (
     create_topics,
     delegation_tokens,
     describe_groups,
+    describe_log_dirs,
+    describe_producers,
     end_txn,
     fetch,
     init_producer_id,
@@ -153,6 +155,8 @@ class CompleteBroker(LogBroker):
             add_to_txn.AddOffsetsToTxnRequest: self._add_group,
             txn_offset_commit.TxnOffsetCommitRequest: self._commit_in_transaction,
             end_txn.EndTxnRequest: self._end_transaction,
+            describe_log_dirs.DescribeLogDirsRequest: self._log_dirs,
+            describe_producers.DescribeProducersRequest: self._producers,
             list_transactions.ListTransactionsRequest: self._list_transactions,
             list_transactions.DescribeTransactionsRequest: self._describe_transactions,
             sasl.SaslAuthenticateRequest: lambda _: sasl.SaslAuthenticateResponse(
@@ -335,6 +339,47 @@ class CompleteBroker(LogBroker):
                 for each in request.transactional_ids
             ),
         )
+
+    def _log_dirs(self, _request: Any) -> describe_log_dirs.DescribeLogDirsResponse:
+        topics = tuple(
+            describe_log_dirs.LogDirTopic(
+                name=topic,
+                partitions=tuple(
+                    describe_log_dirs.LogDirPartition(
+                        partition_index=index, partition_size=1000 + index, offset_lag=0, is_future_key=False
+                    )
+                    for index in range(len(logs))
+                ),
+            )
+            for topic, logs in self.logs.items()
+        )
+        directory = describe_log_dirs.LogDir(
+            error_code=0, log_dir="/logs", topics=topics, total_bytes=10_000, usable_bytes=5_000
+        )
+        return describe_log_dirs.DescribeLogDirsResponse(results=(directory,))
+
+    def _producers(self, request: Any) -> describe_producers.DescribeProducersResponse:
+        state = describe_producers.ProducerState(
+            producer_id=PRODUCER_ID,
+            producer_epoch=0,
+            last_sequence=1,
+            last_timestamp=1,
+            coordinator_epoch=0,
+            current_txn_start_offset=1,
+        )
+        topics = tuple(
+            describe_producers.TopicProducers(
+                name=topic.name,
+                partitions=tuple(
+                    describe_producers.PartitionProducers(
+                        partition_index=index, error_code=0, active_producers=(state,)
+                    )
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in request.topics
+        )
+        return describe_producers.DescribeProducersResponse(throttle_time_ms=0, topics=topics)
 
     def _create(self, request: create_topics.CreateTopicsRequest) -> create_topics.CreateTopicsResponse:
         there = set(self.created)

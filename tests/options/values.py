@@ -23,6 +23,7 @@ from spark_kafkawire.options import (
     OffsetLimits,
     ReadOptions,
     SchemaVersion,
+    TableOptions,
     TopicLayouts,
     WriteOptions,
 )
@@ -47,7 +48,10 @@ _OF_LOGS: Final[dict[str, str | None]] = {"zookeeper.connect": None, "path": _LO
 
 
 def read(**changes: str | None) -> ReadOptions:
-    return ReadOptions.parse(merged(READ, changes))
+    """The options of a read; of a table of the cluster where the changes choose one."""
+    kind: Any = TableOptions if "table" in changes else ReadOptions
+    options: ReadOptions = kind.parse(merged(READ, changes))
+    return options
 
 
 def write(**changes: str | None) -> WriteOptions:
@@ -223,6 +227,10 @@ READS: Final[dict[str, Row]] = {
     "retryBackoff": Row(
         [({"retryBackoff": "2s"}, "net.retry.backoff_s", 2.0)],
         ["", "0ms", "soon"],
+    ),
+    "table": Row(
+        [({"table": " Partitions "}, "table", "partitions")],
+        ["", "records", "topics,partitions"],
     ),
     "subscribe": Row(
         [({"subscribe": " b, a ,,b"}, "selection.subscribe", ("a", "b"))],

@@ -1,4 +1,5 @@
-"""ACL operations that the user may perform on groups and topics, as brokers of Kafka 2.3 to 4.x report them.
+"""ACL operations that the user may perform on the cluster, groups and topics, as brokers of Kafka 2.3 to 4.x
+report them.
 
 Source: KIP-430.
 """
@@ -28,6 +29,19 @@ class AclOperation(enum.Enum):
 
     READ = 3
     WRITE = 4
+    DESCRIBE = 8
+
+
+def may_do_to_cluster(metadata: Metadata, operation: AclOperation) -> bool | None:
+    """True if the user may perform an operation on the cluster; None if brokers do not report it."""
+    request = MetadataRequest(
+        topics=(), allow_auto_topic_creation=False, include_cluster_authorized_operations=True
+    )
+    try:
+        response: MetadataResponse = metadata.ask(request)
+    except UnsupportedVersionError:
+        return None
+    return _has(response.cluster_authorized_operations, operation)
 
 
 def may_do_to_group(

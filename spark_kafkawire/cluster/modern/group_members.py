@@ -22,10 +22,9 @@ from spark_kafkawire.protocol.modern.describe_groups import (
     DescribeGroupsResponse,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
-from spark_kafkawire.protocol.modern.list_groups import ListGroupsRequest, ListGroupsResponse
 from spark_kafkawire.protocol.modern.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
-from ..asking import side_by_side
+from .described_groups import OF_CONSUMERS, coordinated_groups
 from .group_offsets import ask_coordinator, coordinator_of
 from .metadata import Metadata
 
@@ -35,8 +34,6 @@ _NOT_ITS_OWN: Final = (
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNSUPPORTED_VERSION,
 )
-#: Protocol types of groups with offsets; other groups coordinate, for example, workers of Kafka Connect.
-_OF_CONSUMERS: Final = ("consumer", "")
 
 
 def list_groups(brokers: Iterable[Broker], net: NetOptions) -> tuple[str, ...]:
@@ -44,12 +41,8 @@ def list_groups(brokers: Iterable[Broker], net: NetOptions) -> tuple[str, ...]:
 
     Raises as ``group_members`` does.
     """
-
-    def question(broker: Broker) -> list[str]:
-        return retried(lambda: _listed(broker, net), net.request_retry)
-
-    found = side_by_side(brokers, question)
-    return tuple(sorted({group for groups in found.values() for group in groups}))
+    groups = coordinated_groups(brokers, net)
+    return tuple(sorted({group.id for group in groups if group.listed.protocol_type in OF_CONSUMERS}))
 
 
 def group_members(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[str, ...]:
@@ -72,13 +65,6 @@ def partitions_of_group(metadata: Metadata, group_id: str, net: NetOptions) -> t
         return retried(lambda: _partitions(metadata, group_id, net), net.request_retry)
     except UnsupportedVersionError:
         return tuple(tp for topic in metadata.topics() for tp in topic.partitions)
-
-
-def _listed(broker: Broker, net: NetOptions) -> list[str]:
-    response: ListGroupsResponse = ask_coordinator(broker, ListGroupsRequest(), net)
-    if response.error_code:
-        raise broker_error(response.error_code, f"ListGroups on {broker}")
-    return [group.group_id for group in response.groups if group.protocol_type in _OF_CONSUMERS]
 
 
 def _members(metadata: Metadata, group_id: str, net: NetOptions) -> list[str]:

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from spark_kafkawire.errors import quoted
 from spark_kafkawire.model import Broker, TopicPartition
@@ -33,6 +34,7 @@ from spark_kafkawire.protocol.modern.add_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from spark_kafkawire.protocol.modern.end_txn import EndTxnRequest, EndTxnResponse
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorRequest
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from spark_kafkawire.protocol.modern.list_transactions import (
@@ -55,6 +57,11 @@ from spark_kafkawire.protocol.modern.txn_offset_commit import (
 from .coordinators import Coordinators, Responder, refuse
 from .group_offsets import by_topic
 from .metadata import Metadata
+
+#: Transactional ids of one request.
+_TOGETHER_MAX: Final = 1_000
+#: A transactional id that no program uses. A broker refuses it to a user who may not describe all ids.
+_NO_ID: Final = "kafkawire-may-describe-ids"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -231,14 +238,55 @@ class Transactions:
     def listed(self, states: Sequence[str] = (), pattern: str | None = None) -> list[ListedTransaction]:
         """List the transactions of all brokers, or those in some states whose ids match a pattern; needs
         Kafka 3.0 or later."""
+        by_coordinator = self.listed_by_coordinator(states, pattern)
+        found = [each for own in by_coordinator.values() for each in own]
+        return sorted(found, key=lambda each: each.transactional_id)
+
+    def listed_by_coordinator(
+        self, states: Sequence[str] = (), pattern: str | None = None
+    ) -> dict[Broker, list[ListedTransaction]]:
+        """The same for each broker."""
         self._metadata.topics()
         request = ListTransactionsRequest(state_filters=tuple(states))
-        found: list[ListedTransaction] = []
-        for broker in self._metadata.brokers:
-            found += retried(partial(self._listed_by, broker, request, pattern), self._net.request_retry)
         like = re.compile(pattern or ".*", re.DOTALL)
-        found = [each for each in found if like.fullmatch(each.transactional_id)]
-        return sorted(found, key=lambda each: each.transactional_id)
+        found: dict[Broker, list[ListedTransaction]] = {}
+        for broker in self._metadata.brokers:
+            own = retried(partial(self._listed_by, broker, request, pattern), self._net.request_retry)
+            found[broker] = [each for each in own if like.fullmatch(each.transactional_id)]
+        return found
+
+    def described_by(
+        self, listed: Mapping[Broker, Sequence[ListedTransaction]]
+    ) -> dict[str, DescribedTransaction]:
+        """Describe the listed transactions, without ids that were removed since, by their coordinators."""
+        found: dict[str, DescribedTransaction] = {}
+        for broker, own in listed.items():
+            ids = [each.transactional_id for each in own]
+            for at in range(0, len(ids), _TOGETHER_MAX):
+                share = ids[at : at + _TOGETHER_MAX]
+                for state in retried(partial(self._described_by, broker, share), self._net.request_retry):
+                    found[state.transactional_id] = state
+        return found
+
+    def _described_by(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
+        with POOL.lend(broker, self._net.connection) as client:
+            response: DescribeTransactionsResponse = client.request(
+                DescribeTransactionsRequest(transactional_ids=tuple(ids))
+            )
+        for state in response.transaction_states:
+            if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                place = f"DescribeTransactions of {quoted(state.transactional_id)} on {broker}"
+                refuse(state.error_code, place)
+        return [state for state in response.transaction_states if not state.error_code]
+
+    def check_sees_ids(self) -> None:
+        """Raise ``BrokerError`` if the user may not describe transactional ids: brokers list none then, as if
+        there were none."""
+        request = DescribeTransactionsRequest(transactional_ids=(_NO_ID,))
+        response: DescribeTransactionsResponse = self._metadata.ask(request)
+        [found] = response.transaction_states
+        if found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            refuse(found.error_code, "ListTransactions of all brokers")
 
     def _begun(self, request: InitProducerIdRequest) -> Transaction:
         id_ = request.transactional_id

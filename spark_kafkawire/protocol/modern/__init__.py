@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     )
     from .describe_configs import DESCRIBE_CONFIGS
     from .describe_groups import DESCRIBE_GROUPS
+    from .describe_log_dirs import DESCRIBE_LOG_DIRS
+    from .describe_producers import DESCRIBE_PRODUCERS
     from .dialect import DIALECT
     from .end_txn import END_TXN
     from .fetch import FETCH
@@ -64,6 +66,8 @@ __all__ = [
     "CREATE_TOPICS",
     "DESCRIBE_CONFIGS",
     "DESCRIBE_GROUPS",
+    "DESCRIBE_LOG_DIRS",
+    "DESCRIBE_PRODUCERS",
     "DESCRIBE_TRANSACTIONS",
     "DIALECT",
     "END_TXN",
@@ -105,16 +109,22 @@ API_HOMES: Final[Mapping[str, str]] = MappingProxyType(
         "END_TXN": "end_txn",
         "TXN_OFFSET_COMMIT": "txn_offset_commit",
         "DESCRIBE_CONFIGS": "describe_configs",
+        "DESCRIBE_LOG_DIRS": "describe_log_dirs",
         "SASL_AUTHENTICATE": "sasl",
         "CREATE_DELEGATION_TOKEN": "delegation_tokens",
         "RENEW_DELEGATION_TOKEN": "delegation_tokens",
         "EXPIRE_DELEGATION_TOKEN": "delegation_tokens",
+        "DESCRIBE_PRODUCERS": "describe_producers",
         "DESCRIBE_TRANSACTIONS": "list_transactions",
         "LIST_TRANSACTIONS": "list_transactions",
         "CONSUMER_GROUP_DESCRIBE": "consumer_group_describe",
     }
 )
-_HOMES: Final = {**API_HOMES, "BEFORE_API_VERSIONS": "old_brokers", "DIALECT": "dialect"}
+_HOMES: Final = {
+    **API_HOMES,
+    "BEFORE_API_VERSIONS": "old_brokers",
+    "DIALECT": "dialect",
+}
 
 
 def __getattr__(name: str) -> Any:

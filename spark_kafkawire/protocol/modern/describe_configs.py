@@ -25,6 +25,8 @@ from .limits import response_bytes_max
 
 #: ``resource_type`` of a topic.
 TOPIC_RESOURCE: Final = 2
+#: ``resource_type`` of a broker, which itself describes it.
+BROKER_RESOURCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

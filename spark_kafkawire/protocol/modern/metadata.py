@@ -26,7 +26,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import Api, VersionRange
+from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, UUID, Array, String
 from ..responses import Faults, below, not_an_address, not_topics, repeated, unlike
 from ..schema import Struct, wire
@@ -35,6 +35,8 @@ from .limits import NO_TOPIC_ID, response_bytes_max
 
 #: ``topic_authorized_operations`` that were not requested.
 NOT_ASKED: Final = -(1 << 31)
+#: Last version that returns the operations that the user may do to the cluster.
+_CLUSTER_OPERATIONS_UNTIL: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,9 @@ class MetadataRequest:
     """Topics to describe; None for all."""
     allow_auto_topic_creation: bool = wire(BOOL, since=4, default=True, ignorable=True)
     """True to let the broker create missing topics, if its settings allow it."""
-    include_cluster_authorized_operations: bool = wire(BOOL, since=8, until=10, default=False)
+    include_cluster_authorized_operations: bool = wire(
+        BOOL, since=8, until=_CLUSTER_OPERATIONS_UNTIL, default=False
+    )
     """True to return the operations that the user may do to the cluster (KIP-430)."""
     include_topic_authorized_operations: bool = wire(BOOL, since=8, default=False)
     """True to return the operations that the user may do to each topic (KIP-430)."""
@@ -134,8 +138,14 @@ class MetadataResponse:
     """Id of the controller; -1 if unknown."""
     topics: tuple[MetadataTopic, ...] = wire(Array(Struct(MetadataTopic)))
     """Topics that were requested."""
-    cluster_authorized_operations: int = wire(INT32, since=8, until=10, default=NOT_ASKED)
+    cluster_authorized_operations: int = wire(
+        INT32, since=8, until=_CLUSTER_OPERATIONS_UNTIL, default=NOT_ASKED
+    )
     """Bits of the operations that the user may do to the cluster (KIP-430)."""
+
+
+def _version_max(request: MetadataRequest) -> int:
+    return _CLUSTER_OPERATIONS_UNTIL if request.include_cluster_authorized_operations else VERSION_MAX
 
 
 def _faults(request: MetadataRequest, response: MetadataResponse, _version: int) -> Faults:
@@ -174,4 +184,5 @@ METADATA: Final = Api(
     versions=VersionRange(0, 12),
     flexible_since=9,
     throttles_since=6,
+    version_max=_version_max,
 )

@@ -20,6 +20,8 @@ from spark_kafkawire.protocol.modern import (
     delegation_tokens,
     describe_configs,
     describe_groups,
+    describe_log_dirs,
+    describe_producers,
     end_txn,
     fetch,
     find_coordinator,
@@ -332,6 +334,42 @@ def described_transactions(*ids: str, **changes: Any) -> list_transactions.Descr
     return list_transactions.DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=found)
 
 
+def sizing(*indexes: int) -> describe_log_dirs.DescribeLogDirsRequest:
+    """Ask for partitions of a topic; for all without any."""
+    topic = describe_log_dirs.DescribableLogDirTopic(topic="t", partitions=indexes)
+    return describe_log_dirs.DescribeLogDirsRequest(topics=(topic,) if indexes else None)
+
+
+def sized(
+    *indexes: int, topic: str = "t", size: int = 0, future: bool = False, **changes: Any
+) -> describe_log_dirs.LogDir:
+    replicas = tuple(
+        describe_log_dirs.LogDirPartition(
+            partition_index=index, partition_size=size, offset_lag=0, is_future_key=future
+        )
+        for index in indexes
+    )
+    held = describe_log_dirs.LogDirTopic(name=topic, partitions=replicas)
+    return describe_log_dirs.LogDir(**{"error_code": 0, "log_dir": "/a", "topics": (held,), **changes})
+
+
+def disks(*found: describe_log_dirs.LogDir) -> describe_log_dirs.DescribeLogDirsResponse:
+    return describe_log_dirs.DescribeLogDirsResponse(results=found)
+
+
+PRODUCERS_OF: Final = describe_producers.DescribeProducersRequest(
+    topics=(describe_producers.ProducersTopic(name="t", partition_indexes=(0,)),)
+)
+
+
+def producers(*ids: int, topic: str = "t", **changes: Any) -> describe_producers.DescribeProducersResponse:
+    state = {"producer_epoch": 0, "last_sequence": 0, "coordinator_epoch": 0, **changes}
+    states = tuple(describe_producers.ProducerState(**{"producer_id": each, **state}) for each in ids)
+    part = describe_producers.PartitionProducers(partition_index=0, error_code=0, active_producers=states)
+    reported_of = describe_producers.TopicProducers(name=topic, partitions=(part,))
+    return describe_producers.DescribeProducersResponse(throttle_time_ms=0, topics=(reported_of,))
+
+
 def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> api_versions.ApiVersionsResponse:
     return api_versions.ApiVersionsResponse(
         error_code=error_code,
@@ -439,6 +477,17 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (DESCRIBING_TXN, described_transactions(), 0, "it lacks x"),
         (DESCRIBING_TXN, described_transactions("x", producer_id=-1), 0, "the producer id -1 of x"),
         (DESCRIBING_TXN, described_transactions("x", producer_epoch=-2), 0, "the producer epoch -2 of x"),
+        (sizing(), disks(sized(0), sized(0, log_dir="/b")), 4, "it contains t 0 False twice"),
+        (sizing(), disks(sized(0), sized(1)), 4, "it contains /a twice"),
+        (sizing(), disks(sized(-1)), 4, "it gives the partition -1 of t"),
+        (sizing(), disks(sized(0, size=-1)), 4, "it gives the size -1 of t 0, but the minimum is 0"),
+        (sizing(), disks(sized(0, topic="")), 4, "'', which is not a topic name"),
+        (PRODUCERS_OF, producers(topic="u"), 0, "it contains u 0, but t 0 was requested"),
+        (PRODUCERS_OF, producers(1, 1), 0, "it contains t 0 1 twice"),
+        (PRODUCERS_OF, producers(-1), 0, "it gives the producer id -1 of t 0"),
+        (PRODUCERS_OF, producers(1, producer_epoch=-2), 0, "the producer epoch -2 of t 0"),
+        (PRODUCERS_OF, producers(1, last_sequence=-2), 0, "the last sequence -2 of t 0"),
+        (PRODUCERS_OF, producers(1, current_txn_start_offset=-2), 0, "the start of a transaction -2 of t 0"),
         (listing(-1), listed(0, topic="u"), 8, "it contains u 0, but t 0 was requested"),
         (listing(-1), listed(0, 0), 8, "it contains t 0 twice"),
         (listing(-1), listed(), 8, "it lacks t 0, which was requested, and contains nothing"),
@@ -541,6 +590,14 @@ def test_a_response_that_is_none_to_its_request_is_refused(
             PRODUCING, produced("t", base_offset=-1, error_code=46), 9, id="records that were there before"
         ),
         pytest.param(IDENTIFYING, identity(-1, -1, 15), 4, id="no identity yet"),
+        pytest.param(sizing(0, 1), disks(sized(0)), 4, id="a replica that the broker does not hold"),
+        pytest.param(sizing(0), disks(sized(0, 1)), 4, id="all replicas, where noida-db is asked for one"),
+        pytest.param(
+            sizing(0),
+            disks(sized(0), sized(0, log_dir="/b", future=True)),
+            4,
+            id="a replica that moves to another directory",
+        ),
         pytest.param(ENDING, ended(-1, -1, 90), 5, id="a producer that was fenced"),
         pytest.param(
             replace(ENDING, producer_epoch=2**15 - 2), ended(2, 0), 5, id="another producer, where epochs end"

@@ -1,0 +1,223 @@
+"""Groups of modern Kafka (0.9 to 4.x) with their state and members, and their committed offsets.
+
+Every broker lists the groups that it coordinates and describes them, a few hundred in each request. Groups of
+the kinds ``share`` (KIP-932) and ``streams`` (KIP-1071) are listed without members.
+
+Source: KIP-848.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from spark_kafkawire.errors import quoted
+from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.retry import retried
+from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern.consumer_assignment import assigned_topics
+from spark_kafkawire.protocol.modern.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+)
+from spark_kafkawire.protocol.modern.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    GroupMember,
+)
+from spark_kafkawire.protocol.modern.error_codes import broker_error
+from spark_kafkawire.protocol.modern.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from spark_kafkawire.protocol.modern.offset_fetch import (
+    OffsetFetchPartitionResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+
+from ..asking import side_by_side
+from .group_offsets import ask_coordinator
+
+#: Groups of one request: the response holds all their members.
+_TOGETHER_MAX: Final = 200
+#: Protocol types of groups with offsets; other groups coordinate, for example, workers of Kafka Connect.
+OF_CONSUMERS: Final = ("consumer", "")
+#: Kinds of groups, as brokers name them from 3.8 on; empty before.
+_CONSUMER: Final = "consumer"
+_OTHERS: Final = ("share", "streams")
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatedGroup:
+    """A group and the broker that coordinates it."""
+
+    coordinator: Broker
+    listed: ListedGroup
+
+    @property
+    def id(self) -> str:
+        """Name of the group."""
+        return self.listed.group_id
+
+    @property
+    def type(self) -> str:
+        """Kind of the group in lower case: ``classic``, ``consumer``, ``share`` or ``streams``; empty if the
+        broker does not report it (before 3.8)."""
+        return self.listed.group_type.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Member of a group. ``epoch`` is None in a classic group, ``assignment`` if its format is not that of
+    Kafka's consumers."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    epoch: int | None
+    assignment: tuple[TopicPartition, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """State, assignor and members of a group."""
+
+    state: str
+    assignor: str
+    members: tuple[Member, ...]
+
+
+def coordinated_groups(brokers: Iterable[Broker], net: NetOptions) -> list[CoordinatedGroup]:
+    """All groups that the user may describe, sorted by name.
+
+    All functions here raise ``BrokerError`` if a broker refuses, and when the retries are used up that or a
+    ``TransportError``; ``UnsupportedVersionError`` (fatal) before Kafka 0.9.
+    """
+
+    def listed(broker: Broker) -> tuple[ListedGroup, ...]:
+        response: ListGroupsResponse = ask_coordinator(broker, ListGroupsRequest(), net)
+        if response.error_code:
+            raise broker_error(response.error_code, f"ListGroups on {broker}")
+        return response.groups
+
+    found = side_by_side(brokers, lambda broker: retried(lambda: listed(broker), net.request_retry))
+    groups = (CoordinatedGroup(broker, each) for broker, own in found.items() for each in own)
+    return sorted(groups, key=lambda group: group.id)
+
+
+def described(groups: Sequence[CoordinatedGroup], net: NetOptions) -> dict[str, GroupDescription]:
+    """The description of each group, without those of kinds that are not described."""
+    found: dict[str, GroupDescription] = {}
+    for broker, kind, ids in _shares(groups):
+        if kind not in _OTHERS:
+            ask = _led_groups if kind == _CONSUMER else _classic_groups
+            found |= retried(partial(ask, broker, ids, net), net.request_retry)
+    return found
+
+
+def offsets_of(
+    groups: Sequence[CoordinatedGroup], net: NetOptions
+) -> dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]]:
+    """Committed offsets of each group, without partitions for which it has committed none and without those
+    of topics that the user may not describe. ``UnsupportedVersionError`` (fatal) before Kafka 0.10.2."""
+    found: dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]] = {}
+    for broker, _, ids in _shares(groups):
+        found |= retried(partial(_offsets, broker, ids, net), net.request_retry)
+    return found
+
+
+def _shares(groups: Sequence[CoordinatedGroup]) -> Iterator[tuple[Broker, str, list[str]]]:
+    """Groups of one coordinator and kind, as many as one request takes."""
+    kinds: dict[tuple[Broker, str], list[str]] = {}
+    for group in groups:
+        kinds.setdefault((group.coordinator, group.type), []).append(group.id)
+    for (broker, kind), ids in sorted(kinds.items()):
+        for at in range(0, len(ids), _TOGETHER_MAX):
+            yield broker, kind, ids[at : at + _TOGETHER_MAX]
+
+
+def _classic_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    response: DescribeGroupsResponse = ask_coordinator(broker, DescribeGroupsRequest(groups=tuple(ids)), net)
+    for group in response.groups:
+        if group.error_code:
+            place = f"DescribeGroups of group {quoted(group.group_id)} on {broker}"
+            raise broker_error(group.error_code, place)
+    return {group.group_id: _classic(group) for group in response.groups}
+
+
+def _classic(group: DescribedGroup) -> GroupDescription:
+    members = (
+        Member(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            None,
+            _assignment(group, each),
+        )
+        for each in group.members
+    )
+    return GroupDescription(group.group_state, group.protocol_data, tuple(members))
+
+
+def _assignment(group: DescribedGroup, member: GroupMember) -> tuple[TopicPartition, ...] | None:
+    topics = assigned_topics(member.member_assignment) if group.protocol_type == _CONSUMER else None
+    if topics is None:
+        return None
+    return tuple(TopicPartition(each.topic, partition) for each in topics for partition in each.partitions)
+
+
+def _led_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    response: ConsumerGroupDescribeResponse = ask_coordinator(
+        broker, ConsumerGroupDescribeRequest(group_ids=tuple(ids)), net
+    )
+    for group in response.groups:
+        if group.error_code:
+            place = f"ConsumerGroupDescribe of group {quoted(group.group_id)} on {broker}"
+            raise broker_error(group.error_code, place, group.error_message)
+    return {group.group_id: _led(group) for group in response.groups}
+
+
+def _led(group: DescribedConsumerGroup) -> GroupDescription:
+    members = (
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            each.member_epoch,
+            tuple(
+                TopicPartition(topic.topic_name, partition)
+                for topic in each.assignment.topic_partitions
+                for partition in topic.partitions
+            ),
+        )
+        for each in group.members
+    )
+    return GroupDescription(group.group_state, group.assignor_name, tuple(members))
+
+
+def _offsets(
+    broker: Broker, ids: Sequence[str], net: NetOptions
+) -> dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]]:
+    with POOL.lend(broker, net.connection) as client:
+        requests = [OffsetFetchRequest.for_group(each, None) for each in ids]
+        responses: list[OffsetFetchResponse] = [each.body for each in client.pipeline(requests)]
+    found: dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]] = {}
+    for group_id, response in zip(ids, responses, strict=True):
+        group, place = response.group_of(group_id), f"OffsetFetch of group {quoted(group_id)} on {broker}"
+        if group.error_code:
+            raise broker_error(group.error_code, place)
+        own = found.setdefault(group_id, {})
+        for topic in group.topics:
+            for part in topic.partitions:
+                tp = TopicPartition(topic.name, part.partition_index)
+                if part.error_code:
+                    raise broker_error(part.error_code, f"{place}, {tp}")
+                if part.committed_offset >= 0:
+                    own[tp] = part
+    return found

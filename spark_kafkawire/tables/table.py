@@ -1,0 +1,61 @@
+"""Declaration of a table of the cluster: columns with types and meanings, and the source of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ..model import Generation
+from ..options.selection import SUBSCRIBE, SUBSCRIBE_PATTERN
+from ..options.splitting import GROUP_ID
+from .scan import Scan
+
+#: A row has a value for each column of its table; None for null, and for columns that are not wanted.
+Row = Mapping[str, Any]
+Rows = Callable[[Scan], Iterable[Row]]
+
+#: Options that choose rows, as ``Table.takes`` names them.
+TOPICS: Final = (SUBSCRIBE.name, SUBSCRIBE_PATTERN.name)
+GROUPS: Final = (GROUP_ID.name,)
+
+INT: Final = pa.int32()
+LONG: Final = pa.int64()
+TEXT: Final = pa.string()
+FLAG: Final = pa.bool_()
+TIME: Final = pa.timestamp("us", "UTC")
+INTS: Final = pa.list_(pa.int32())
+PARTITIONS: Final = pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())]))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; ``meaning`` is its text in the documentation."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. ``rows`` has a function for each generation of brokers that knows the table, and ``takes`` the
+    options that choose rows of it."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    rows: Mapping[Generation, Rows]
+    takes: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+        return pa.schema([pa.field(column.name, column.type) for column in self.columns])
+
+
+def us_of(time_ms: int) -> int | None:
+    """Microseconds since 1970 of a time that brokers give in milliseconds, -1 for none."""
+    return None if time_ms < 0 else 1000 * time_ms

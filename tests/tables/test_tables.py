@@ -1,0 +1,264 @@
+"""Tables of clusters that the test plays: rows, the requests for them, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import BrokerError, KafkaWireError, OptionError, UnknownTopicError
+from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.options.selection import TABLES
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.modern import describe_log_dirs, metadata
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.log_broker import OFFERED, LogBroker, in_version
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+from tests.support.mock_cluster import MockCluster
+from tests.support.noida import NoidaBroker
+from tests.support.table_reading import rows_of, table_rows
+
+MODERN: Final = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+QUICK: Final = {"retries": "0", "requestTimeout": "20s"}
+
+
+@pytest.fixture
+def topic(noida: NoidaBroker) -> str:
+    """Two partitions, three records in the second one, and the offset of a group there."""
+    topic = noida.create_topic(partitions=2)
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"v", partition=1)] * 3)
+    librdkafka.commit_offsets(noida.bootstrap_servers, f"group-{topic}", topic, {1: 1})
+    return topic
+
+
+def test_partitions_have_offsets_and_sizes(noida: NoidaBroker, topic: str) -> None:
+    empty, filled = table_rows(noida.bootstrap_servers, "partitions", subscribe=topic)
+    assert (empty["partition"], empty["earliest"], empty["latest"], empty["lastStable"]) == (0, 0, 0, 0)
+    assert (filled["earliest"], filled["latest"], filled["lastStable"]) == (0, 3, 3)
+    assert filled["replicas"] == filled["isr"] == [filled["leader"]]
+    assert empty["bytes"] == 0 < filled["bytes"]
+
+
+def test_groups_are_chosen_by_name_and_offsets_by_topic(noida: NoidaBroker, topic: str) -> None:
+    servers, group = noida.bootstrap_servers, f"group-{topic}"
+    [row] = table_rows(servers, "group_offsets", subscribe=topic)
+    assert (row["groupId"], row["partition"], row["offset"], row["latest"], row["lag"]) == (group, 1, 1, 3, 2)
+    assert table_rows(servers, "group_offsets", kafka__group__id=group) == [row]
+    assert [each["groupId"] for each in table_rows(servers, "groups", kafka__group__id=group)] == [group]
+    assert table_rows(servers, "groups", kafka__group__id="no such group") == []
+    assert table_rows(servers, "group_offsets", subscribePattern="no such topic") == []
+
+
+def test_members_have_their_assignments(noida: NoidaBroker, topic: str) -> None:
+    servers, group = noida.bootstrap_servers, f"members-{topic}"
+    with librdkafka.member(servers, group, topic, client_id="the client"):
+        [row] = table_rows(servers, "group_members", kafka__group__id=group)
+    assert row["clientId"] == "the client"
+    assert row["assignment"] == [{"topic": topic, "partition": each} for each in (0, 1)]
+
+
+def test_a_pattern_chooses_no_internal_topics(noida: NoidaBroker, topic: str) -> None:
+    every = {row["topic"]: row["isInternal"] for row in table_rows(noida.bootstrap_servers, "topics")}
+    assert every[topic] is False
+    assert every["__consumer_offsets"] is True
+    chosen = table_rows(noida.bootstrap_servers, "topics", subscribePattern=f"{topic}$|^__consumer_offsets$")
+    assert [(row["topic"], row["partitions"]) for row in chosen] == [(topic, 2)]
+
+
+def test_a_topic_that_does_not_exist_is_an_error(noida: NoidaBroker) -> None:
+    with pytest.raises(UnknownTopicError, match="no such"):
+        table_rows(noida.bootstrap_servers, "partitions", subscribe="never-made", **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("columns", "apis"),
+    [
+        (("topic", "leader", "isr"), set()),
+        (("topic", "latest"), {modern.LIST_OFFSETS.key}),
+    ],
+)
+def test_only_what_columns_need_is_asked(
+    mock_cluster: MockCluster, columns: Sequence[str], apis: set[int]
+) -> None:
+    mock_cluster.create_topic("t", partitions=3)
+    mock_cluster.start_request_tracking()
+    assert len(table_rows(mock_cluster.bootstrap_servers, "partitions", columns, subscribe="t")) == 3
+    asked = {request.api_key for request in mock_cluster.requests()}
+    assert asked - {modern.API_VERSIONS.key, modern.METADATA.key} == apis
+
+
+def test_a_partition_without_a_leader_has_no_offsets(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", partitions=2)
+    mock_cluster.set_leader("t", 1, -1)
+    columns = ("partition", "leader", "latest", "bytes")
+    led, leaderless = table_rows(mock_cluster.bootstrap_servers, "partitions", columns, subscribe="t")
+    assert led["leader"] is not None
+    assert led["latest"] == 0
+    # These brokers do not describe their directories.
+    assert led["bytes"] is None
+    assert leaderless == {"partition": 1, "leader": None, "latest": None, "bytes": None}
+
+
+class DiskBroker(LogBroker):
+    """A broker with these log directories."""
+
+    directories: tuple[describe_log_dirs.LogDir, ...] = ()
+
+    def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
+        if api is not modern.DESCRIBE_LOG_DIRS:
+            return super().answer(api, version, request)
+        response = describe_log_dirs.DescribeLogDirsResponse(results=self.directories)
+        return in_version(response, version), version
+
+
+def disk_rows(
+    directories: Sequence[describe_log_dirs.LogDir], offered: Mapping[int, VersionRange] = OFFERED
+) -> list[dict[str, Any]]:
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        broker = DiskBroker(server.broker.broker, server.broker.logs, offered)
+        broker.directories = tuple(directories)
+        server.broker = broker
+        return table_rows(server.bootstrap_servers, "brokers", ("bytes", "totalBytes"), **QUICK)
+
+
+def directory(path: str, size: int, *, future: bool = False) -> describe_log_dirs.LogDir:
+    replica = describe_log_dirs.LogDirPartition(
+        partition_index=0, partition_size=size, offset_lag=0, is_future_key=future
+    )
+    topic = describe_log_dirs.LogDirTopic(name="t", partitions=(replica,))
+    return describe_log_dirs.LogDir(
+        error_code=0, log_dir=path, topics=(topic,), total_bytes=100, usable_bytes=50
+    )
+
+
+def test_a_replica_that_moves_counts_once() -> None:
+    moving = [directory("/a", 7), directory("/b", 3, future=True)]
+    assert disk_rows(moving) == [{"bytes": 7, "totalBytes": 200}]
+    old = {**OFFERED, modern.DESCRIBE_LOG_DIRS.key: VersionRange(1, 2)}
+    assert disk_rows(moving, old) == [{"bytes": 7, "totalBytes": None}]
+
+
+def test_a_failed_directory_has_no_size(caplog: pytest.LogCaptureFixture) -> None:
+    failed = replace(directory("/b", 9), error_code=ErrorCode.KAFKA_STORAGE_ERROR, topics=())
+    assert disk_rows([directory("/a", 7), failed]) == [{"bytes": 7, "totalBytes": 100}]
+    assert "/b: the broker's disk failed" in caplog.text
+
+
+def test_brokers_that_show_no_directory_mean_a_missing_right() -> None:
+    old = {**OFFERED, modern.DESCRIBE_LOG_DIRS.key: VersionRange(1, 2)}
+    with pytest.raises(BrokerError, match="the user needs the ACL Describe on Cluster; or leave the column"):
+        disk_rows([], old)
+
+
+def test_topics_that_the_user_may_not_see_are_a_missing_right() -> None:
+    def hidden(request: metadata.MetadataRequest) -> metadata.MetadataResponse:
+        topics = tuple(
+            metadata.MetadataTopic(
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=each.name, partitions=()
+            )
+            for each in request.topics or ()
+        )
+        node = metadata.MetadataBroker(node_id=0, host="127.0.0.1", port=server.port)
+        return metadata.MetadataResponse(brokers=(node,), topics=topics)
+
+    with LogServer({"t": [MemoryLog()]}) as server:
+        server.broker.answer_with(metadata.MetadataRequest, hidden)
+        for table in ("topics", "partitions", "producers"):
+            with pytest.raises(BrokerError, match="the user needs the ACL Describe on the topics"):
+                table_rows(server.bootstrap_servers, table, **QUICK)
+
+
+class TestKafka07:
+    """ZooKeeper's knowledge of a cluster of 0.7."""
+
+    def rows(self, corpus: EmbeddedCluster, table: str, **options: str) -> list[dict[str, Any]]:
+        return rows_of({"zookeeper.connect": corpus.zookeeper_connect, "table": table, **options})
+
+    def test_brokers_and_topics_are_listed(self, corpus: EmbeddedCluster) -> None:
+        assert [row["broker"] for row in self.rows(corpus, "brokers")] == [0, 1]
+        topics = {row["topic"]: row["partitions"] for row in self.rows(corpus, "topics")}
+        assert topics["debian-gzip"] > 0
+
+    def test_partitions_have_offsets(self, corpus: EmbeddedCluster) -> None:
+        rows = self.rows(corpus, "partitions", subscribe="debian-gzip")
+        assert {row["leader"] for row in rows} == {0, 1}
+        assert all(row["bytes"] == row["latest"] - row["earliest"] for row in rows)
+        assert any(row["bytes"] > 0 for row in rows)
+
+    def test_groups_are_those_of_zookeeper(self, corpus: EmbeddedCluster) -> None:
+        for table in ("groups", "group_offsets", "group_members"):
+            assert self.rows(corpus, table) == []
+
+    @pytest.mark.parametrize("table", ["configs", "transactions", "producers"])
+    def test_other_tables_are_refused(self, corpus: EmbeddedCluster, table: str) -> None:
+        refused = (
+            rf"^option table={table}: Kafka 0.7 has no such table; there are brokers, topics, partitions"
+        )
+        with pytest.raises(OptionError, match=refused):
+            self.rows(corpus, table)
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"table": "lag"}, "option table: 'lag' is not brokers or topics or partitions"),
+        ({"TABLE": "topics", "startingoffsets": "latest"}, "option startingOffsets has no meaning with"),
+        ({"table": "topics", "includeHeaders": "true"}, "option includeHeaders has no meaning with"),
+        ({"table": "topics", "assign": '{"t":[0]}'}, "option assign has no meaning with table=topics"),
+        ({"table": "brokers", "subscribe": "t"}, "option subscribe has no meaning with table=brokers"),
+        (
+            {"table": "topics", "kafka.group.id": "g"},
+            "option kafka.group.id has no meaning with table=topics",
+        ),
+        ({"table": "topics", "subscribe": "t", "subscribePattern": "t"}, "set exactly one of the options"),
+    ],
+)
+def test_options_without_meaning_are_refused(options: dict[str, str], refusal: str) -> None:
+    with pytest.raises(OptionError) as error:
+        rows_of({**MODERN, **options})
+    assert str(error.value).startswith(refusal)
+
+
+def test_tasks_get_no_secret() -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{module} required username="u" password="opensesame";',
+    }
+    source = KafkaWireDataSource({**MODERN, **login, "table": "topics"})
+    assert b"opensesame" in pickle.dumps(source)
+    reader = source.reader(source.schema())
+    assert b"opensesame" not in pickle.dumps((source, reader), 0)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_column_that_a_table_does_not_have_is_refused(table: str) -> None:
+    source = KafkaWireDataSource({**MODERN, "table": table})
+    columns = source.schema()
+    with pytest.raises(
+        OptionError, match=f"there is no column 'nope'; there are {columns.fieldNames()[0]}, "
+    ):
+        source.reader(StructType([*columns, StructField("nope", IntegerType())]))
+
+
+def test_streams_writes_and_jobs_refuse_a_table() -> None:
+    options = {**MODERN, "table": "topics"}
+    with pytest.raises(OptionError, match=r"^option table='topics' is for spark\.read: "):
+        ReadOptions.parse({**options, "subscribe": "t"})
+    source = KafkaWireDataSource(options)
+    stream: Any = source.streamReader(source.schema())
+    with pytest.raises(OptionError, match=r"^option table='topics' is for spark\.read: "):
+        stream.initialOffset()
+    with pytest.raises(KafkaWireError, match="option table is for reading, not for a write"):
+        source.writer(source.schema(), False)

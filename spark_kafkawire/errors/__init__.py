@@ -216,12 +216,17 @@ class CorruptDataError(KafkaWireError):
     """Record bytes fail a check, or a key or value cannot be decoded. Fatal.
 
     ``offset`` is the log offset of the outermost message that holds the damage, or None if the bytes do not
-    come from a partition.
+    come from a partition. ``reason`` is the failed check alone, and ``pos`` the byte of the buffer where the
+    message begins, as far as they are known.
     """
 
-    def __init__(self, message: str, offset: int | None = None) -> None:
+    def __init__(
+        self, message: str, offset: int | None = None, *, reason: str = "", pos: int | None = None
+    ) -> None:
         super().__init__(message)
         self.offset = offset
+        self.reason = reason
+        self.pos = pos
 
 
 class DataLossError(KafkaWireError):

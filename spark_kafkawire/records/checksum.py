@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from ..protocol.primitives import Buffer
 from . import checksum_kernels, compiler
 from .arrays import Int64s
 
@@ -30,8 +29,8 @@ _LIBRARY_SIZE_MIN: Final = 512
 _CHECKED: Final = b"123456789"
 
 
-#: The CRC-32 of a buffer, as in zlib.
-crc32: Final = cast(Callable[[Buffer], int], isal_zlib.crc32)
+#: The CRC-32 of a buffer, as in zlib: of bytes that follow others, with the CRC-32 of those.
+crc32: Final = cast(Callable[..., int], isal_zlib.crc32)
 
 
 def first_mismatch(buf: npt.NDArray[np.uint8], starts: Int64s, sizes: Int64s, claimed: Uint32s) -> int | None:

@@ -95,6 +95,8 @@ class BatchIndex:
         return CorruptDataError(
             f"batch at offset {offset} is damaged: {reason}; the next one begins at offset {next_offset}",
             offset,
+            reason=reason,
+            pos=int(self.table[row, log_kernels.POS]),
         )
 
 
@@ -112,6 +114,8 @@ def index_batches(buf: Buffer) -> BatchIndex:
         raise CorruptDataError(
             f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the bytes before it are whole",
             offset,
+            reason=f"it has {_MEANINGS[code]}",
+            pos=pos,
         )
     return BatchIndex(array, table, pos)
 

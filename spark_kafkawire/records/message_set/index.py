@@ -138,7 +138,9 @@ def message_size(buf: Buffer) -> int | None:
 def damage(offset: int, next_offset: int, reason: str) -> CorruptDataError:
     """The error for a damaged message at an offset of its log."""
     return CorruptDataError(
-        f"message at offset {offset} is damaged: {reason}; the next one begins at {next_offset}", offset
+        f"message at offset {offset} is damaged: {reason}; the next one begins at {next_offset}",
+        offset,
+        reason=reason,
     )
 
 

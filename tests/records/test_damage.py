@@ -1,0 +1,229 @@
+"""Walks over damaged logs: what is sound comes, what is damaged is named, and no row is made up."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from spark_kafkawire.records.damage import Damage, Walk, Whole
+from spark_kafkawire.records.damaged_batches import index_of, walk_batches
+from spark_kafkawire.records.message_set.damaged import walk_messages
+from spark_kafkawire.records.record_log import decode_batches
+from tests.records.batches import batch, message, record
+from tests.records.damaged_logs import FORMATS, check, codecs_of, damaged_log
+from tests.support import message_sets
+from tests.support.failing_case import failing_case
+from tests.support.short_and_long import short_and_long
+
+_KINDS = [
+    (form, codec, is_mixed)
+    for form in FORMATS
+    for codec in codecs_of(form)
+    for is_mixed in ((False, True) if codec != "none" else (False,))
+]
+
+
+@short_and_long("count", short=60, long=4_400)
+@pytest.mark.parametrize(("form", "codec", "is_mixed"), _KINDS)
+def test_flipped_bytes_cost_only_the_batches_they_are_in(
+    form: int, codec: str, is_mixed: bool, count: int
+) -> None:
+    """The long form has 100,000 logs."""
+    for seed in range(count):
+        with failing_case(f"damaged_log({seed}, {form}, {codec!r}, is_mixed={is_mixed})"):
+            check(damaged_log(seed, form, codec, is_mixed=is_mixed))
+
+
+def _batches(count: int, base: int = 100, each: int = 2) -> list[bytes]:
+    return [
+        batch(
+            [record(i, b"value %d" % (base + n * each + i)) for i in range(each)],
+            base + n * each,
+        )
+        for n in range(count)
+    ]
+
+
+def _offsets(data: bytes, walk: Walk) -> list[int]:
+    parts = [index_of(data, part) for part in walk.parts if isinstance(part, Whole)]
+    return [offset for index in parts for each in decode_batches(index) for offset in each.offset.tolist()]
+
+
+def _flipped(data: bytes, pos: int, bits: int = 1) -> bytes:
+    return data[:pos] + bytes([data[pos] ^ bits]) + data[pos + 1 :]
+
+
+def test_a_log_without_damage_is_one_part() -> None:
+    data = b"".join(_batches(3))
+    assert walk_batches(data, 100) == Walk((Whole(0, len(data)),), len(data), 106)
+    assert walk_batches(data + data[:30], 100) == Walk((Whole(0, len(data)),), len(data), 106)
+    assert walk_batches(b"", 100) == Walk((), 0, 100)
+
+
+def test_a_wrong_checksum_costs_its_batch_and_names_its_offsets() -> None:
+    batches = _batches(4)
+    size = len(batches[0])
+    data = _flipped(b"".join(batches), size + 70)
+    walk = walk_batches(data, 100)
+    assert walk.damages == (Damage(size, 2 * size, 102, 104, "its CRC-32C is wrong"),)
+    assert _offsets(data, walk) == [100, 101, 104, 105, 106, 107]
+
+
+@pytest.mark.parametrize("size", [-1, 0, 48, 2**31 - 1, 1000])
+def test_a_size_that_cannot_be_costs_its_batch(size: int) -> None:
+    batches = _batches(6)
+    length = len(batches[0])
+    data = bytearray(b"".join(batches))
+    struct.pack_into(">i", data, length + 8, size)
+    walk = walk_batches(data, 100, 112, is_end=True)
+    [damage] = walk.damages
+    assert (damage.pos, damage.stop, damage.start_offset, damage.stop_offset) == (
+        length,
+        2 * length,
+        102,
+        104,
+    )
+    assert _offsets(bytes(data), walk) == [100, 101, *range(104, 112)]
+
+
+def test_a_size_that_leads_to_a_later_batch_does_not_cost_the_one_between() -> None:
+    batches = _batches(6)
+    length = len(batches[0])
+    data = bytearray(b"".join(batches))
+    struct.pack_into(">i", data, length + 8, 2 * length - 12)
+    assert _offsets(bytes(data), walk_batches(data, 100)) == [
+        100,
+        101,
+        *range(104, 112),
+    ]
+    data[length + 70] ^= 1  # and its own checksum does not find its end
+    assert _offsets(bytes(data), walk_batches(data, 100)) == [
+        100,
+        101,
+        *range(104, 112),
+    ]
+
+
+@pytest.mark.parametrize("offset", [0, 101, 103, 105, 500, 2**40])
+def test_a_base_offset_that_does_not_fit_costs_its_batch(offset: int) -> None:
+    batches = _batches(6)
+    length = len(batches[0])
+    data = bytearray(b"".join(batches))
+    struct.pack_into(">q", data, length, offset)
+    walk = walk_batches(data, 100, 112)
+    [damage] = walk.damages
+    assert (damage.start_offset, damage.stop_offset) == (102, 104)
+    assert "its offsets" in damage.reason
+    assert _offsets(bytes(data), walk) == [100, 101, *range(104, 112)]
+
+
+def test_gaps_of_a_compacted_log_are_no_damage() -> None:
+    batches = _batches(9)
+    data = b"".join(batches[::3])
+    assert walk_batches(data, 90, 130).damages == ()
+
+
+def test_batches_inside_of_a_damaged_value_are_no_rows() -> None:
+    inner = b"".join(_batches(4, base=101, each=1))
+    outer = batch([record(i, inner) for i in range(6)], 100)
+    after = _batches(4, base=106)
+    data = _flipped(outer, len(outer) - 1) + b"".join(after)
+    walk = walk_batches(data, 100)
+    assert _offsets(data, walk) == list(range(106, 114))
+    assert [(each.start_offset, each.stop_offset) for each in walk.damages] == [(100, 106)]
+
+
+def test_damage_without_a_place_where_the_log_continues_is_the_rest() -> None:
+    batches = _batches(3)
+    length = len(batches[0])
+    data = _flipped(b"".join(batches), 2 * length + 70)
+    walk = walk_batches(data, 100)
+    assert (walk.size, walk.next_offset) == (2 * length, 104)
+    assert walk.rest is not None
+    assert (walk.rest.pos, walk.rest.reason) == (2 * length, "its CRC-32C is wrong")
+    # The end of the log by another source proves it.
+    assert walk_batches(data, 100, 106).damages == (
+        Damage(2 * length, 3 * length, 104, 106, "its CRC-32C is wrong"),
+    )
+    assert walk_batches(data, 100, 110).rest is not None
+    assert walk_batches(data, 100, 110, is_end=True).damages[0].stop_offset == 110
+
+
+def test_a_known_boundary_proves_where_the_log_continues() -> None:
+    batches = _batches(4)
+    length = len(batches[0])
+    data = bytearray(b"".join(batches[:2]) + b"".join(batches[2:])[:-1])
+    struct.pack_into(">i", data, length + 8, -1)
+    data[length + 70] ^= 1
+    assert walk_batches(data, 100).rest is not None
+    walk = walk_batches(data, 100, boundaries=[2 * length])
+    assert _offsets(bytes(data), walk) == [100, 101, 104, 105]
+
+
+def test_a_cut_end_of_a_segment_is_damage_only_where_the_end_is_known() -> None:
+    batches = _batches(3)
+    data = b"".join(batches)[:-5]
+    assert walk_batches(data, 100).next_offset == 104
+    assert walk_batches(data, 100).first is None
+    assert (
+        walk_batches(data, 100, 106, is_end=True).damages[0].reason == "it is longer than the rest of the log"
+    )
+    zeros = b"".join(batches) + bytes(40)
+    assert walk_batches(zeros, 100, 106, is_end=True).damages == (
+        Damage(3 * len(batches[0]), len(zeros), 106, 106, "it has a size that cannot be"),
+    )
+
+
+def test_records_that_were_refused_are_damage() -> None:
+    batches = _batches(3)
+    bad = batch([record(0, b"v")], 102, count=2, last_delta=1)
+    data = batches[0] + bad + batches[2]
+    crc = int.from_bytes(bad[17:21], "big")
+    walk = walk_batches(data, 100, undecodable={(102, crc): "a reason"})
+    assert walk.damages == (Damage(len(batches[0]), len(batches[0]) + len(bad), 102, 104, "a reason"),)
+
+
+def test_messages_of_old_formats_are_walked_one_by_one() -> None:
+    messages = [message(10 + i, b"value %d" % i, magic=i % 2) for i in range(5)]
+    data = b"".join(messages)
+    pos = len(messages[0])
+    walk = walk_batches(_flipped(data, pos + 30), 10)
+    assert [(each.start_offset, each.stop_offset) for each in walk.damages] == [(11, 12)]
+    assert _offsets(_flipped(data, pos + 30), walk) == [10, 12, 13, 14]
+
+
+def test_messages_of_07_are_walked_by_their_bytes() -> None:
+    messages = [message_sets.message(b"value %d" % i) for i in range(6)]
+    data, size = b"".join(messages), len(messages[0])
+    walk = walk_messages(_flipped(data, size + 12), 1000)
+    reason = "the CRC-32 of its payload is wrong"
+    assert walk.damages == (Damage(size, 2 * size, 1000 + size, 1000 + 2 * size, reason),)
+    walk = walk_messages(_flipped(data, size + 3), 1000)
+    assert [(each.pos, each.stop) for each in walk.damages] == [(size, 2 * size)]
+    assert walk_messages(data + b"\0\0", 0).first is None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        b"\0",
+        b"\0\0\0\x09\0",
+        b"\0\0\0\x40\0\1",
+        b"\xff",
+        b"\0\0\0\0\0\0\1\0\0\0\x40\0\0\0\0\1",
+    ],
+)
+def test_a_walk_over_a_mebibyte_of_anything_checks_a_bounded_number_of_bytes(
+    pattern: bytes,
+) -> None:
+    data = pattern * ((1 << 20) // len(pattern))
+    for walk in (walk_batches(data, 0), walk_messages(data, 0)):
+        assert walk.rest is not None or walk.size < 64 or walk.damages
+
+
+def test_a_budget_that_is_spent_costs_no_sound_batch() -> None:
+    filler = b"\0\0\0\x40\0\1" * 60_000
+    sound = b"".join(message_sets.message(b"value %d" % i) for i in range(3))
+    walk = walk_messages(sound + message_sets.message(filler)[:-1] + b"x" + sound, 0)
+    assert [type(part) for part in walk.parts] == [Whole, Damage, Whole]

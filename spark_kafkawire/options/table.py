@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ..errors import OptionError, printable
 from . import (
+    bad_records,
     compression,
     connect,
     delivery,
@@ -59,6 +60,7 @@ OPTIONS: Final = _declared(
     connect,
     security,
     login_options,
+    bad_records,
     typed,
     schema_registry,
     selection,

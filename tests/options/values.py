@@ -460,10 +460,15 @@ READS: Final[dict[str, Row]] = {
     ),
     "badRecords": Row(
         [
+            ({"badRecords": "NULL"}, "fetch.bad_records", BadRecords.NULL),
             ({"valueFormat": "string", "badRecords": "NULL"}, "typed.bad_records", BadRecords.NULL),
             ({**AVRO, "badRecords": "drop"}, "typed.bad_records", BadRecords.DROP),
         ],
         ["", "permissive", "none"],
+    ),
+    "maxCorruptBytes": Row(
+        [({"maxCorruptBytes": "2KiB"}, "fetch.corrupt_bytes_max", 2048)],
+        ["", "-1", "2 KB of bytes"],
     ),
     "schema.registry.url": Row(
         [

@@ -190,7 +190,8 @@ def test_json_is_read_by_names_without_a_request(registry: FakeRegistry) -> None
     found = rows_of(typed(plain, fields), columns_of(messages))
     assert [row["value"] for row in found] == expected
     assert found[2]["_corrupt_record"] == {
-        "bytes": b'{"a": 5', "reason": "value: field a: the message is not valid JSON", "schemaId": None
+        "bytes": b'{"a": 5', "reason": "value: field a: the message is not valid JSON", "schemaId": None,
+        "startOffset": 102, "endOffset": 103,
     }  # fmt: skip
     framed_messages = [each if each is None else b"\0\0\0\0" + bytes([7 + row]) + each
                        for row, each in enumerate(messages)]  # fmt: skip

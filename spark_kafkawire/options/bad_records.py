@@ -1,4 +1,4 @@
-"""Options of bad records: bytes of a log that cannot become rows, and keys and values that cannot be decoded."""
+"""Options of bad records: bytes that cannot become rows, and keys and values that cannot be decoded."""
 
 from __future__ import annotations
 

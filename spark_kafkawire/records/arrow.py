@@ -35,8 +35,8 @@ class BatchBuilder:
     Known names and types: ``key`` and ``value`` binary, ``topic`` string, ``partition`` int32,
     ``offset`` int64, ``timestamp`` timestamp[us, UTC], ``timestampType`` int32, ``headers`` as
     ``HEADERS``, ``broker`` int32 (null where the log has none), ``index`` int32, ``nextOffset``
-    int64, ``layout`` int32, ``misplaced`` string, ``_corrupt_record`` of ``corrupt.CORRUPT_TYPE`` or with some
-    of its fields. Columns that the schema does not name are never built. Key,
+    int64, ``layout`` int32, ``misplaced`` string, ``_corrupt_record`` of ``corrupt.CORRUPT_TYPE`` or some of
+    its fields. Columns that the schema does not name are never built. Key,
     headers, timestamp and misplaced are null and timestampType is -1 where the columns have none. Columns of
     values and numbers share the columns' memory; a column that is the same in all rows is built once, and the
     batches share its memory.

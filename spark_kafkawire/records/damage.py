@@ -3,7 +3,7 @@
     whole | whole | damaged | whole | ...
                   ^ pos     ^ stop
 
-A log is a row of entries: batches, or outermost messages. Each has a length at its begin and a checksum, which
+A log is a row of entries: batches, or outermost messages. Each has a length at its begin, and a checksum that
 does not cover the length. So the place after a damaged entry needs a proof. In this order:
 
 1. The lengths, from the damaged entry on, lead to a sound entry or to a known boundary: the place after its

@@ -109,7 +109,8 @@ def dead_letters(rows: DataFrame) -> DataFrame:
     """The bad records of a read with ``badRecords=null``, as rows to write to another topic.
 
     ``rows`` has the columns ``topic``, ``partition``, ``offset`` and ``_corrupt_record``. The result has the
-    original bytes as ``value``, those of the log where it is damaged, and ``headers`` with the names that Kafka Connect gives to dead letters:
+    original bytes as ``value``, those of the log where it is damaged, and ``headers`` with the
+    names that Kafka Connect gives to dead letters:
     ``__connect.errors.topic``, ``.partition``, ``.offset`` and ``.exception.message``. A binary or string
     column ``key`` is kept. A record whose key is the bad part fails the query: its value is not known.
 

@@ -44,7 +44,8 @@ HEADERS_FIELD: Final = StructField(
 LAYOUT_FIELD: Final = StructField("layout", IntegerType())
 #: The column of ``verifyPartitioner=true``: the reason why a key is not in the partition of its layout.
 MISPLACED_FIELD: Final = StructField("misplaced", StringType())
-#: The column of ``badRecords=null``: bytes that cannot become a row. A user's schema may have some of its fields.
+#: The column of ``badRecords=null``: bytes that cannot become a row. A user's schema may have some
+#: of its fields.
 CORRUPT_FIELD: Final = StructField(
     "_corrupt_record",
     StructType(

@@ -265,9 +265,9 @@ def _may_be_lost(log: DamagedLog, index: int) -> bool:
     """
     hit = [i for i in range(len(log.entries)) if log.is_damaged(i)]
     is_relative = log.form == 1 and log.start_offset < 1 << 21
-    if is_relative and _is_mixed(log, 17):
-        if len(hit) > 1 and any(i < index and log.has_hit(i, _SIZES[1]) for i in hit):
-            return True
+    has_size_hit = any(i < index and log.has_hit(i, _SIZES[1]) for i in hit)
+    if is_relative and _is_mixed(log, 17) and has_size_hit and sum(map(len, log.hits)) > 1:
+        return True
     if log.form != V07:
         return len(hit) > 1 and any(log.has_hit(i, _FREE[log.form]) for i in hit)
     before = [i for i in hit if i < index and log.has_hit(i, _SIZES[V07]) and len(log.hits[i]) > 1]

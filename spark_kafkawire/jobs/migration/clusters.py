@@ -158,8 +158,8 @@ class Clusters:
         """The messages of a range of the source; the last row of each piece ends an outermost one. A caller
         that does not read to the end closes it: it holds a connection.
 
-        Messages that are lost after the run was planned, or damaged, are an error, whatever ``failOnDataLoss``
-        and ``badRecords`` say.
+        Messages that are lost after the run was planned, or damaged, are an error, whatever
+        ``failOnDataLoss`` and ``badRecords`` say.
         """
         cluster = cluster_of(self.source, (task.leader.broker,))
         yield from Fetcher(task, cluster, _strict(self.source), self.source.net).columns()

@@ -14,11 +14,12 @@ import pytest
 
 from spark_kafkawire.clients.reading import decoded_messages
 from spark_kafkawire.clients.reading.decoded_messages import TypedTask, forget_decoders
-from spark_kafkawire.clients.reading.typed_values import CORRUPT_TYPE, TypedValues
+from spark_kafkawire.clients.reading.typed_values import TypedValues
 from spark_kafkawire.errors import CorruptDataError, KafkaWireError, OptionError, TransportError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import BadRecords, ReadOptions, TypedOptions
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.corrupt import CORRUPT_TYPE
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.registry.client import forget_registries
 from spark_kafkawire.values.formats import FixedSchema

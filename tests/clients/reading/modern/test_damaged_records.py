@@ -30,8 +30,8 @@ FAIL = replace(NULL, bad_records=BadRecords.FAIL)
 
 
 class DamagedLog(MemoryLog):
-    """A log whose bytes are changed after it was written: ``flips`` are positions and bits, for the reads that
-    ``is_damaged`` says."""
+    """A log whose bytes are changed after it was written: ``flips`` are positions and bits, for the
+    reads that ``is_damaged`` says."""
 
     def __init__(self, *batches: bytes, flips: dict[int, int]) -> None:
         super().__init__(*batches)
@@ -158,8 +158,9 @@ def test_an_error_names_the_first_place(places: list[tuple[int, int]], pool: Poo
 def test_a_last_batch_whose_offset_is_not_in_the_log_is_an_error(pool: Pool) -> None:
     """It may have been appended while the fetch was answered, so it is no proof of damage."""
     with LogServer({"t": [log_of((39, 2))]}) as server:
+        fetcher = fetcher_of(server.bootstrap_servers, pool, stop=2 * COUNT, options=NULL)
         with pytest.raises(Contradiction, match="at offset 78, but a batch of offsets 1099511627854"):
-            rows(fetcher_of(server.bootstrap_servers, pool, stop=2 * COUNT, options=NULL))
+            rows(fetcher)
 
 
 def test_damage_that_only_one_fetch_shows_is_no_bad_record(pool: Pool) -> None:
@@ -270,7 +271,8 @@ def test_committed_records_come_around_damage(index: int, pool: Pool) -> None:
 
     batches = [
         data(1, 0), data(2, 1), marker(2, 1, 0), marker(3, 2, 1),
-        data(1, 4), data(2, 5), marker(6, 1, 1), marker(7, 2, 1), data(2, 8), marker(9, 2, 1), data(3, 10), marker(11, 3, 1),
+        data(1, 4), data(2, 5), marker(6, 1, 1), marker(7, 2, 1),
+        data(2, 8), marker(9, 2, 1), data(3, 10), marker(11, 3, 1),
     ]  # fmt: skip
     log = DamagedLog(*batches, flips={})
     log._flips[log.at(index, 70)] = 1

@@ -17,7 +17,7 @@ VALUES = [b"%06d" % number * (1 + number % 40) for number in range(COUNT)]
 
 @pytest.fixture(params=["none", "gzip", "snappy"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[int]]:
-    """A folder of a broker, and the offset of each message set: one message, or one compressed one of three."""
+    """A folder of a broker, and the offset of each message set: one message, or a compressed one of three."""
     offsets = [0]
     with serving(tmp_path / "logs") as broker:
         for start in range(0, COUNT, 3):

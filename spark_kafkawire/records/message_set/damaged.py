@@ -39,9 +39,9 @@ def walk_messages(
 ) -> Walk:
     """The sound messages of ``buf``, which begins with one at ``base_offset``, and the damage between them.
 
-    No message crosses ``stop_offset``. With ``is_end`` a message ends where the buffer does: a cut message is
-    damaged then. ``boundaries`` are positions of the buffer where messages are known to begin. A message
-    larger than ``size_max`` cannot be. ``undecodable`` are sound messages that ``decode`` refused. Never raises.
+    No message crosses ``stop_offset``. With ``is_end`` a message ends where the buffer does, so a cut one is
+    damaged. ``boundaries`` are positions of the buffer where messages are known to begin. A message larger
+    than ``size_max`` cannot be. ``undecodable`` are sound messages that ``decode`` refused. Never raises.
     """
     messages = _Messages(byte_array(buf), base_offset, stop_offset, size_max, is_end, boundaries, undecodable)
     return messages.walk()

@@ -169,13 +169,18 @@ class Entries(ABC):
         found = self._leads.get(pos)
         while found is None:
             if not 0 < pos <= self.size:
-                found = bool(passed) and self.is_completed(passed[-1])
+                found = False
             elif self._is_boundary(before, pos) or self.sound_end(pos) > 0:
                 found = True
             else:
                 passed.append(pos)
                 before, pos = pos, self.claimed_end(pos)
                 found = self._leads.get(pos)
+        if not found:
+            # The length of one of them may be what is wrong, so that the next ones are none.
+            count = next((i + 1 for i, each in enumerate(passed) if self.is_completed(each)), 0)
+            self._leads.update(dict.fromkeys(passed[count:], False))
+            passed, found = passed[:count], count > 0
         self._leads.update(dict.fromkeys(passed, found))
         return found
 

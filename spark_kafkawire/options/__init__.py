@@ -5,6 +5,7 @@ Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``),
 ``OPTIONS`` is the table of all options.
 """
 
+from .bad_records import BadRecords
 from .cluster_table import TableOptions
 from .compression import COMPRESSIONS
 from .connect import NetOptions
@@ -23,7 +24,7 @@ from .stream_limits import StreamLimits
 from .table import OPTIONS, STREAM_OPTIONS, of_side, reading_options
 from .topic_layouts import TopicLayouts
 from .transactions import TransactionOptions
-from .typed import BadRecords, ColumnFormat, SchemaVersion, TypedOptions
+from .typed import ColumnFormat, SchemaVersion, TypedOptions
 from .write import WriteOptions
 
 __all__ = [

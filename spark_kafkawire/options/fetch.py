@@ -9,6 +9,7 @@ from typing import Final
 
 from ..model import Generation, WireFormat
 from ..protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
+from .bad_records import BAD_RECORDS, MAX_CORRUPT_BYTES, BadRecords
 from .connect import NetOptions, parse_wire_format
 from .option import MODERN, READ, V07, count, flag, mapped, option, seconds, size
 from .raw import RawOptions
@@ -99,6 +100,7 @@ class FetchOptions:
     ``wire_format`` is None for the generation's own format.
     ``retry_timeout_s`` is the shortest time to retry failures in a row, whatever ``retries`` is.
     ``wait_ms`` is the time that a broker may wait for a record before it sends an empty response.
+    ``bad_records`` decides about damage of the log, of which a row has ``corrupt_bytes_max`` bytes at most.
     """
 
     fetch_bytes: int = FETCH_BYTES.value
@@ -110,6 +112,8 @@ class FetchOptions:
     retry_timeout_s: float = 0.0
     wait_ms: int = round(1000 * MAX_WAIT.value)
     wire_format: WireFormat | None = None
+    bad_records: BadRecords = BAD_RECORDS.value
+    corrupt_bytes_max: int = MAX_CORRUPT_BYTES.value
 
 
 def parse_fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
@@ -126,6 +130,8 @@ def parse_fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
         # A broker that waited for longer would seem not to respond.
         wait_ms=int(1000 * min(options[MAX_WAIT], net.request_timeout_s / 2)),
         wire_format=parse_wire_format(options, dict.fromkeys((FETCH_BYTES, FETCHES_IN_FLIGHT), _NO_SIZE)),
+        bad_records=options[BAD_RECORDS],
+        corrupt_bytes_max=options[MAX_CORRUPT_BYTES],
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ..errors import OptionError, printable
 from . import (
+    bad_records,
     compression,
     connect,
     delivery,
@@ -66,6 +67,7 @@ OPTIONS: Final = declared(
     connect,
     security,
     login_options,
+    bad_records,
     typed,
     schema_registry,
     selection,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ..errors import LOG, OptionError, quoted
 from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
 from . import schema_registry
+from .bad_records import BAD_RECORDS, BadRecords
 from .connect import NetOptions
-from .option import BLANKS, READ, WRITE, Option, bad_value, choice, flag, mapped, option, string, word
+from .option import BLANKS, WRITE, Option, bad_value, choice, flag, mapped, option, string, word
 from .raw import RawOptions
 from .regular_files import open_regular
 
@@ -32,14 +32,6 @@ _ID: Final = "id:"
 _WITH_SCHEMAS: Final = f"a format with schemas, {' or '.join(FORMATS)}"
 _WITH_DEPTH: Final = f"a format of {' or '.join(name for name, each in FORMATS.items() if each.has_depth)}"
 _VERSIONS: Final = "a version of the subject (1 to 2147483647), latest, or id:N, the id of a schema"
-
-
-class BadRecords(enum.Enum):
-    """Treatment of records that cannot be decoded: an error, a null value, or no row."""
-
-    FAIL = "fail"
-    NULL = "null"
-    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +121,6 @@ SCHEMA_ID_FROM: Final = option(
     meaning="the place of the id of a message's schema: `prefix` of the message, `header` of the record, "
     "`auto` for the header or else the prefix (writes: the prefix); `none`: messages have no id, and all "
     "have the schema of the options",
-)
-BAD_RECORDS: Final = option(
-    "badRecords",
-    mapped({each.value: each for each in BadRecords}),
-    default="fail",
-    sides=READ,
-    meaning="a record that cannot be decoded is an error; `null`: its value is null, and a column "
-    "`_corrupt_record` has its bytes and the reason; `drop`: it is left out, counted, with a warning",
 )
 AUTO_REGISTER_SCHEMAS: Final = option(
     "autoRegisterSchemas",
@@ -272,7 +256,6 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
         if unused := options.given(*schema_registry.OPTIONS):
             LOG.warning("without a format that has schemas, %s has no effect", ", ".join(unused))
     if key.format == value.format == BINARY:
-        _refuse(options, BAD_RECORDS, needed=f"{VALUE_FORMAT.name} or {KEY_FORMAT.name}")
         return None
     if source == "header" and not net.connection.generation.has_headers:
         raise OptionError(f"option {SCHEMA_ID_FROM.name}: Kafka 0.7 has no headers; set prefix or none")

@@ -13,6 +13,7 @@ from ..errors import LimitError, OptionError
 from ..model import TopicPartition
 from .arrays import Int32s, Int64s
 from .columns import Columns, validity_bitmap
+from .corrupt import CORRUPT, corrupt_column, is_corrupt_type
 from .headers import HEADERS
 from .limits import VALUE_BYTES_MAX
 
@@ -34,7 +35,8 @@ class BatchBuilder:
     Known names and types: ``key`` and ``value`` binary, ``topic`` string, ``partition`` int32,
     ``offset`` int64, ``timestamp`` timestamp[us, UTC], ``timestampType`` int32, ``headers`` as
     ``HEADERS``, ``broker`` int32 (null where the log has none), ``index`` int32, ``nextOffset``
-    int64, ``layout`` int32, ``misplaced`` string. Columns that the schema does not name are never built. Key,
+    int64, ``layout`` int32, ``misplaced`` string, ``_corrupt_record`` of ``corrupt.CORRUPT_TYPE`` or some of
+    its fields. Columns that the schema does not name are never built. Key,
     headers, timestamp and misplaced are null and timestampType is -1 where the columns have none. Columns of
     values and numbers share the columns' memory; a column that is the same in all rows is built once, and the
     batches share its memory.
@@ -62,6 +64,8 @@ class BatchBuilder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _array(self, name: str, columns: Columns) -> pa.Array:
+        if name == CORRUPT:
+            return corrupt_column(columns, self._schema.field(name).type)
         array = _VARYING[name].build(columns) if name in _VARYING else None
         return self._constant(name, columns.count) if array is None else array
 
@@ -73,9 +77,11 @@ class BatchBuilder:
 
 
 def _check(field: pa.Field) -> None:
+    if field.name == CORRUPT and is_corrupt_type(field.type):
+        return
     column: _Column[Any, Any] | None = _CONSTANT.get(field.name) or _VARYING.get(field.name)
     if column is None:
-        known = ", ".join(_CONSTANT | _VARYING)
+        known = ", ".join([*_CONSTANT, *_VARYING, CORRUPT])
         raise OptionError(f"column {field.name} is unknown; known are {known}")
     if column.type != field.type:
         raise OptionError(f"column {field.name} is {column.type}: ask for it as that and not as {field.type}")

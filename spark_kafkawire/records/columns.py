@@ -21,7 +21,8 @@ class Columns:
     offset after the outermost one. The other columns are None if they were not requested. ``keys`` (binary)
     and ``headers`` (list<struct<key: string, value: binary>>) are also None if all are null, and
     ``timestamps_ms`` (int64, -1 for none) and ``timestamp_types`` (int32, 0 CreateTime, 1 LogAppendTime) if
-    no row has any. ``layouts`` (int32) and ``misplaced`` (string, None where all are null) are not decoded:
+    no row has any. ``corrupt`` is not None for rows that could not become others: ``corrupt.CORRUPT_TYPE``.
+    ``layouts`` (int32) and ``misplaced`` (string, None where all are null) are not decoded:
     the reader adds them.
     """
 
@@ -35,6 +36,7 @@ class Columns:
     timestamp_types: Int32s | None = None
     layouts: Int32s | None = None
     misplaced: pa.StringArray | None = None
+    corrupt: pa.StructArray | None = None
 
     @property
     def count(self) -> int:

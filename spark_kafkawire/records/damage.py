@@ -3,7 +3,7 @@
     whole | whole | damaged | whole | ...
                   ^ pos     ^ stop
 
-A log is a row of entries: batches, or outermost messages. Each has a length at its begin and a checksum, which
+A log is a row of entries: batches, or outermost messages. Each has a length at its begin, and a checksum that
 does not cover the length. So the place after a damaged entry needs a proof. In this order:
 
 1. The lengths, from the damaged entry on, lead to a sound entry or to a known boundary: the place after its
@@ -14,7 +14,7 @@ does not cover the length. So the place after a damaged entry needs a proof. In 
    right, so that only its length is wrong; or a sound entry whose offsets are missing.
 
 A compressed message may hold plain ones as they are, with right checksums. So after a damaged compressed
-message a plain one is a proof only if its offset is higher, and in 0.7 never.
+message a plain one is a proof only if its offset cannot be one inside, and in 0.7 never.
 
 This code runs after a check has failed, and may be slow. Its time is linear nevertheless: a budget bounds the
 bytes that are checked.
@@ -44,10 +44,11 @@ SEARCH_BYTES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Bytes ``[pos, stop)`` of a buffer: sound entries, one after the other."""
+    """Bytes ``[pos, stop)`` of a buffer: sound entries, one after the other, from ``start_offset`` on."""
 
     pos: int
     stop: int
+    start_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class Walk:
     """The parts of a buffer from its begin on.
 
     The first ``size`` bytes are ``parts``, and the log continues there at ``next_offset``. What follows is
-    cut by the buffer's end, or it is ``rest``: damage without a proven place where the log continues.
+    cut by the buffer's end, or it is ``rest``: damage without a proven place where the log continues. Its
+    ``stop_offset`` is that of its own header, if that continues the log, and otherwise its ``start_offset``.
     """
 
     parts: tuple[Whole | Damage, ...]
@@ -155,27 +157,32 @@ class Entries(ABC):
         stop = claimed if self._leads_on(pos, claimed) else self._next_proven(pos)
         return stop if stop < 0 else self._refined(pos, stop)
 
+    def is_completed(self, pos: int) -> bool:
+        """True if the checksum of the entry at ``pos`` is right up to some place, so only its length is
+        wrong."""
+        self._budget -= self.size - pos
+        return self._budget > 0 and any(map(self.completion(pos), self.likely(pos + 1, self.size)))
+
     def _leads_on(self, before: int, pos: int) -> bool:
         """True if the lengths of entries lead from ``pos`` to a sound one or to a known boundary."""
         passed: list[int] = []
         found = self._leads.get(pos)
         while found is None:
             if not 0 < pos <= self.size:
-                found = bool(passed) and self._is_completed(passed[-1])
+                found = False
             elif self._is_boundary(before, pos) or self.sound_end(pos) > 0:
                 found = True
             else:
                 passed.append(pos)
                 before, pos = pos, self.claimed_end(pos)
                 found = self._leads.get(pos)
+        if not found:
+            # The length of one of them may be what is wrong, so that the next ones are none.
+            count = next((i + 1 for i, each in enumerate(passed) if self.is_completed(each)), 0)
+            self._leads.update(dict.fromkeys(passed[count:], False))
+            passed, found = passed[:count], count > 0
         self._leads.update(dict.fromkeys(passed, found))
         return found
-
-    def _is_completed(self, pos: int) -> bool:
-        """True if the checksum of the entry at ``pos`` is right up to some place, so only its length is
-        wrong."""
-        self._budget -= self.size - pos
-        return self._budget > 0 and any(map(self.completion(pos), self.likely(pos + 1, self.size)))
 
     def _is_boundary(self, before: int, pos: int) -> bool:
         if pos == self.size:
@@ -226,16 +233,17 @@ class WalkBuilder:
         self.close(first_offset)
         last = self._parts[-1] if self._parts else None
         if isinstance(last, Whole) and last.stop == pos:
-            self._parts[-1] = Whole(last.pos, stop)
+            self._parts[-1] = Whole(last.pos, stop, last.start_offset)
         else:
-            self._parts.append(Whole(pos, stop))
+            self._parts.append(Whole(pos, stop, first_offset))
         self.next_offset = next_offset
 
-    def add_damage(self, pos: int, stop: int, reason: str) -> None:
-        """Add damaged bytes; those that follow damaged ones are one damage with them."""
+    def add_damage(self, pos: int, stop: int, reason: str, claimed_next: int = -1) -> None:
+        """Add damaged bytes; those that follow damaged ones are one damage with them. ``claimed_next`` is the
+        offset after them by their own header, -1 if that is nonsense."""
         if self._open is not None:
             pos, reason = self._open.pos, self._open.reason
-        self._open = Damage(pos, stop, self.next_offset, self.next_offset, reason)
+        self._open = Damage(pos, stop, self.next_offset, max(claimed_next, self.next_offset), reason)
 
     def close(self, stop_offset: int) -> None:
         """End the open damage at an offset that is proven."""

@@ -26,7 +26,7 @@ from .arrays import Uint8s, byte_array
 from .checksum import crc32
 from .damage import SEARCH_BYTES, Entries, Walk, WalkBuilder, Whole
 from .legacy.opening import open_message
-from .limits import DEFAULT_LIMITS, VALUE_BYTES_MAX, DecodeLimits
+from .limits import DEFAULT_LIMITS, LEGACY_MESSAGE_BYTES_MIN, VALUE_BYTES_MAX, DecodeLimits
 from .log_index import BatchIndex, index_table
 from .log_layout import (
     BATCH_ATTRIBUTES_POS,
@@ -143,8 +143,10 @@ class _Batches(Entries):
                 continue
             if self._is_after_end(pos):
                 break
-            stop = self.resume(pos)
-            builder.add_damage(pos, stop if stop > 0 else self.size, reason)
+            stop, claimed = self.resume(pos), self.claimed_next(pos)
+            if stop < 0 and claimed == self._stop_offset:
+                stop = self.size  # its own offsets end where the log ends
+            builder.add_damage(pos, stop if stop > 0 else self.size, reason, claimed)
             if stop < 0:
                 break
             if stop == self.size:  # a known end, or it would be no proof
@@ -153,10 +155,13 @@ class _Batches(Entries):
         return builder.walk(pos)
 
     def _is_cut(self, pos: int) -> bool:
-        """True if the end of the buffer, which is no known end, cuts the batch at ``pos``."""
+        """True if the end of the buffer, which is no known end, cuts the batch at ``pos``: its checksum is
+        not right before that."""
         if self._is_end:
             return False
-        return self.size - pos <= MAGIC_POS or self.claimed_end(pos) > self.size
+        if self.size - pos <= MAGIC_POS:
+            return True
+        return self.claimed_end(pos) > self.size and not self.is_completed(pos)
 
     def _fault(self, pos: int) -> str:
         """The reason why the batch at ``pos`` cannot become rows; "" if it can."""
@@ -224,8 +229,10 @@ class _Batches(Entries):
     def may_hold(self, damaged: int, pos: int) -> bool:
         if not self._is_compressed_message(damaged) or self._is_compressed_message(pos):
             return False
-        last = self._base_offset(damaged)
-        return not self._builder.next_offset <= last < self._base_offset(pos)
+        # Inside of magic 1, offsets count from 0, and there is a limit to the number of messages.
+        inner_max = self._limits.decompressed_bytes_max // LEGACY_MESSAGE_BYTES_MIN
+        last, offset = self._base_offset(damaged), self._base_offset(pos)
+        return offset <= inner_max if self._magic(pos) else not self._builder.next_offset <= last < offset
 
     def likely(self, start: int, stop: int) -> Iterator[int]:
         last = min(stop, self.size - min(_SIZES_MIN) + 1)
@@ -262,9 +269,7 @@ class _Batches(Entries):
     # Offsets.
 
     def ends_log(self, pos: int) -> bool:
-        if self.size - pos < BATCH_OVERHEAD or self._stop_offset == OFFSET_MAX:
-            return False
-        return self._claimed_offsets(pos).next == self._stop_offset
+        return self.claimed_next(pos) == self._stop_offset
 
     def has_missing_offsets(self, damaged: int, pos: int, stop: int) -> bool:
         if self.sound_end(pos) < 0:
@@ -281,7 +286,9 @@ class _Batches(Entries):
     def claimed_next(self, pos: int) -> int:
         """The offset after those of the batch at ``pos`` by its header, if that continues the log; -1
         otherwise."""
-        if self.size - pos <= LAST_DELTA_POS + _INT32.size or self._magic(pos) > _MAGIC_2:
+        if self.size - pos <= MAGIC_POS or self._magic(pos) > _MAGIC_2:
+            return -1
+        if self.size - pos < _SIZES_MIN[self._magic(pos)]:
             return -1
         floor, offsets = self._builder.next_offset, self._claimed_offsets(pos)
         continues = (
@@ -301,7 +308,7 @@ class _Batches(Entries):
         return offsets
 
     def _first_inside(self, pos: int, last: int) -> int:
-        index = index_of(self._view, Whole(pos, self.sound_end(pos)))
+        index = index_of(self._view, Whole(pos, self.sound_end(pos), last))
         if not index.count:
             return last
         try:

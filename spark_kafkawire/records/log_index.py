@@ -38,6 +38,10 @@ _MEANINGS: Final = {
 }
 
 
+class MarkersDisagree(CorruptDataError):
+    """A response and the log disagree about an aborted transaction. No batch is damaged. Fatal."""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchIndex:
     """Batches of ``buf`` in order, which keeps its memory alive and unchanged.
@@ -86,6 +90,11 @@ class BatchIndex:
         """The error for a batch that would take too much memory."""
         offset, size_max = self.table[row, log_kernels.BASE_OFFSET], limits.decompressed_bytes_max
         return LimitError(f"batch at offset {offset}: {reason}; maxDecompressedBytes is {size_max}")
+
+    def disagreement(self, row: int, reason: str) -> MarkersDisagree:
+        """The error for a batch that contradicts what a response calls aborted."""
+        error = self.damage(row, reason)
+        return MarkersDisagree(str(error), error.offset, reason=reason, pos=error.pos)
 
     def damage(self, row: int, reason: str) -> CorruptDataError:
         """The error for a damaged batch."""

@@ -16,11 +16,11 @@ from ..clients.reading.decoded_messages import MessageDecoder, TypedTask
 from ..clients.writing.typed_values import TypedRows
 from ..errors import CorruptDataError, OptionError, close_matches, printable, quoted
 from ..options import BadRecords, ReadOptions, TypedOptions, WriteOptions
+from ..options.bad_records import BAD_RECORDS
 from ..options.connect import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF
 from ..options.schema_registry import OPTIONS as REGISTRY_OPTIONS
 from ..options.typed import (
     AUTO_REGISTER_SCHEMAS,
-    BAD_RECORDS,
     RECURSIVE_FIELD_MAX_DEPTH,
     SCHEMA_ID_FROM,
     SUBJECT_NAME_STRATEGY,
@@ -110,7 +110,8 @@ def dead_letters(rows: DataFrame) -> DataFrame:
     """The bad records of a read with ``badRecords=null``, as rows to write to another topic.
 
     ``rows`` has the columns ``topic``, ``partition``, ``offset`` and ``_corrupt_record``. The result has the
-    original bytes as ``value``, and ``headers`` with the names that Kafka Connect gives to dead letters:
+    original bytes as ``value``, those of the log where it is damaged, and ``headers`` with the
+    names that Kafka Connect gives to dead letters:
     ``__connect.errors.topic``, ``.partition``, ``.offset`` and ``.exception.message``. A binary or string
     column ``key`` is kept. A record whose key is the bad part fails the query: its value is not known.
 
@@ -140,7 +141,7 @@ def dead_letters(rows: DataFrame) -> DataFrame:
             F.lit("; read the keys with keyFormat=binary"),
         )
     )
-    value = F.when(reason.startswith("value: "), F.col("_corrupt_record.bytes")).otherwise(refusal)
+    value = F.when(reason.startswith("key: "), refusal).otherwise(F.col("_corrupt_record.bytes"))
     has_key = dict(rows.dtypes).get("key") in ("binary", "string")
     return rows.where(F.col("_corrupt_record").isNotNull()).select(
         *(["key"] if has_key else []), value.alias("value"), F.array(*headers).alias("headers")

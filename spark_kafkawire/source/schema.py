@@ -44,7 +44,8 @@ HEADERS_FIELD: Final = StructField(
 LAYOUT_FIELD: Final = StructField("layout", IntegerType())
 #: The column of ``verifyPartitioner=true``: the reason why a key is not in the partition of its layout.
 MISPLACED_FIELD: Final = StructField("misplaced", StringType())
-#: The column of ``badRecords=null``: a message that cannot be decoded.
+#: The column of ``badRecords=null``: bytes that cannot become a row. A user's schema may have some
+#: of its fields.
 CORRUPT_FIELD: Final = StructField(
     "_corrupt_record",
     StructType(
@@ -52,6 +53,8 @@ CORRUPT_FIELD: Final = StructField(
             StructField("bytes", BinaryType()),
             StructField("reason", StringType()),
             StructField("schemaId", IntegerType()),
+            StructField("startOffset", LongType()),
+            StructField("endOffset", LongType()),
         ]
     ),
 )
@@ -77,7 +80,7 @@ _BROUGHT_BY: Final = {
     HEADERS_FIELD.name: "includeHeaders=true",
     LAYOUT_FIELD.name: "keyOrder=true",
     MISPLACED_FIELD.name: "keyOrder=true and verifyPartitioner=true",
-    CORRUPT_FIELD.name: "valueFormat and badRecords=null",
+    CORRUPT_FIELD.name: "badRecords=null",
     **{field.name: f"{name}Format=avro" for name, field in SCHEMA_ID_FIELDS.items()},
 }
 _BINARY: Final[Mapping[str, DataType]] = MappingProxyType({})
@@ -97,7 +100,7 @@ def read_schema(options: ReadOptions, types: Mapping[str, DataType] = _BINARY) -
         fields.append(LAYOUT_FIELD)
         if options.key_order.check is PartitionerCheck.REPORT:
             fields.append(MISPLACED_FIELD)
-    if options.typed is not None and options.typed.bad_records is BadRecords.NULL:
+    if options.fetch.bad_records is BadRecords.NULL:
         fields.append(CORRUPT_FIELD)
     return StructType(fields)
 
@@ -125,9 +128,21 @@ def check_read_schema(schema: StructType, columns: StructType, free: Container[s
             option = _BROUGHT_BY.get(field.name)
             hint = f"set {option}" if option else f"there are {', '.join(types)}"
             raise OptionError(f"schema: there is no column {quoted(field.name)}; {hint}")
-        _check_type(field, field.dataType if field.name in free else types[field.name])
+        is_free = field.name in free or _has_some_fields(field, CORRUPT_FIELD)
+        _check_type(field, field.dataType if is_free else types[field.name])
         if names.count(field.name) > 1:
             raise OptionError(f"schema: column {quoted(field.name)} is named twice")
+
+
+def _has_some_fields(field: StructField, of: StructField) -> bool:
+    """True if the struct ``field`` has some of the fields of the struct ``of``, in any order."""
+    given, known = field.dataType, of.dataType
+    if field.name != of.name or not isinstance(given, StructType) or not isinstance(known, StructType):
+        return False
+    names = given.fieldNames()
+    return (
+        bool(names) and len(set(names)) == len(names) and all(each in known.fields for each in given.fields)
+    )
 
 
 def _check_type(field: StructField, expected: DataType) -> None:

@@ -97,11 +97,6 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
             "option valueMessage: ' . ' is not the name of a message type",
         ),
         (
-            {"badRecords": "drop"},
-            "option badRecords needs valueFormat or keyFormat, which is not set; set it, or leave "
-            "badRecords out",
-        ),
-        (
             {"valueFormat": "json", "recursive.fields.max.depth": "3"},
             "option recursive.fields.max.depth needs a format of avro or protobuf, which is not set; set it, "
             "or leave recursive.fields.max.depth out",

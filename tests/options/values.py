@@ -491,6 +491,7 @@ READS: Final[dict[str, Row]] = {
     ),
     "badRecords": Row(
         [
+            ({"badRecords": "NULL"}, "fetch.bad_records", BadRecords.NULL),
             ({"valueFormat": "string", "badRecords": "NULL"}, "typed.bad_records", BadRecords.NULL),
             ({**AVRO, "badRecords": "drop"}, "typed.bad_records", BadRecords.DROP),
         ],
@@ -507,6 +508,10 @@ READS: Final[dict[str, Row]] = {
     "recursive.fields.max.depth": Row(
         [({**AVRO, "recursive.fields.max.depth": "1"}, "typed.value.recursion_depth", 1)],
         ["", "16"],
+    ),
+    "maxCorruptBytes": Row(
+        [({"maxCorruptBytes": "2KiB"}, "fetch.corrupt_bytes_max", 2048)],
+        ["", "-1", "2 KB of bytes"],
     ),
     "schema.registry.url": Row(
         [

@@ -261,16 +261,26 @@ def _may_be_lost(log: DamagedLog, index: int) -> bool:
 
     Offsets prove each other: where one is changed beside other damage, it may be any of both. In 0.7, which
     has none, fewer than three messages between two whose length and content are damaged have no proof, nor
-    have plain ones after such a compressed one.
+    have plain ones after such a compressed one, where offsets do not tell them from those inside of it.
     """
     hit = [i for i in range(len(log.entries)) if log.is_damaged(i)]
+    is_relative = log.form == 1 and log.start_offset < 1 << 21
+    has_size_hit = any(i < index and log.has_hit(i, _SIZES[1]) for i in hit)
+    if is_relative and _is_mixed(log, 17) and has_size_hit and sum(map(len, log.hits)) > 1:
+        return True
     if log.form != V07:
         return len(hit) > 1 and any(log.has_hit(i, _FREE[log.form]) for i in hit)
     before = [i for i in hit if i < index and log.has_hit(i, _SIZES[V07]) and len(log.hits[i]) > 1]
     after = [i for i in hit if i > index and log.has_hit(i, _SIZES[V07])]
     if not before:
         return False
-    if len({log.entries[i].data[5] for i in range(len(log.entries))}) > 1:
+    if _is_mixed(log, 5):
         return True  # a compressed message might hold the plain ones after it
     stop = after[0] if after else len(log.entries)
     return sum(i not in hit for i in range(before[-1] + 1, stop)) < CHAIN_MIN
+
+
+def _is_mixed(log: DamagedLog, attributes_pos: int) -> bool:
+    """True if the attributes of messages name several codecs, before or after the damage."""
+    is_hit = any(attributes_pos in hits for hits in log.hits)
+    return is_hit or len({entry.data[attributes_pos] for entry in log.entries}) > 1

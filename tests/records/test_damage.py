@@ -56,8 +56,8 @@ def _flipped(data: bytes, pos: int, bits: int = 1) -> bytes:
 
 def test_a_log_without_damage_is_one_part() -> None:
     data = b"".join(_batches(3))
-    assert walk_batches(data, 100) == Walk((Whole(0, len(data)),), len(data), 106)
-    assert walk_batches(data + data[:30], 100) == Walk((Whole(0, len(data)),), len(data), 106)
+    assert walk_batches(data, 100) == Walk((Whole(0, len(data), 100),), len(data), 106)
+    assert walk_batches(data + data[:30], 100) == Walk((Whole(0, len(data), 100),), len(data), 106)
     assert walk_batches(b"", 100) == Walk((), 0, 100)
 
 

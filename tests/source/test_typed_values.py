@@ -138,8 +138,7 @@ def test_a_users_schema_names_the_fields_and_needs_no_registry_to_plan(
         ({"valueSchema": V1}, "value struct<name:int>", "schema: column 'value': the Avro field name cannot "
          "be read as int32"),
         ({}, "value struct<id:int> NOT NULL", "schema: column 'value' may hold nulls; leave NOT NULL out"),
-        ({}, "_corrupt_record string", "schema: there is no column '_corrupt_record'; set valueFormat and "
-         "badRecords=null"),
+        ({}, "_corrupt_record string", "schema: there is no column '_corrupt_record'; set badRecords=null"),
         ({}, "keySchemaId int", "schema: there is no column 'keySchemaId'; set keyFormat=avro"),
         ({"valueFormat": "avro", "valueSchema": "/missing.avsc"}, None, "cannot be read on the driver"),
     ],
@@ -261,7 +260,7 @@ def test_bad_records_are_errors_nulls_or_left_out(
     frame = load(spark, {**given, "badRecords": "null"})
     assert frame.columns[-1] == "_corrupt_record"
     assert frame.schema["_corrupt_record"].dataType.simpleString() == (
-        "struct<bytes:binary,reason:string,schemaId:int>"
+        "struct<bytes:binary,reason:string,schemaId:int,startOffset:bigint,endOffset:bigint>"
     )
     rows = frame.collect()
     assert values_of(rows) == [{"id": 1, "name": "a"}, None, None, None, {"id": 1, "name": "a"}]
@@ -270,9 +269,9 @@ def test_bad_records_are_errors_nulls_or_left_out(
     ]
     assert corrupt == [
         None,
-        (good[:-1] + b"\xff", "value: field name: a string is not UTF-8", 1),
+        (good[:-1] + b"\xff", "value: field name: a string is not UTF-8", 1, 1, 2),
         None,
-        (framed(77, V1, {"id": 1, "name": "a"}), "value: the registry has no schema of this id", 77),
+        (framed(77, V1, {"id": 1, "name": "a"}), "value: the registry has no schema of this id", 77, 3, 4),
         None,
     ]
     dropped = load(spark, {**given, "badRecords": "drop"})

@@ -70,6 +70,12 @@ reads of committed records    the producer's next marker. All responses for a ra
                               test_records_of_aborted_transactions_are_left_out
                               test_a_marker_that_commits_what_the_response_calls_aborted_is_damage
                               test_what_responses_call_aborted_must_agree_with_the_markers_of_the_log
+damaged records, with         two fetches show the same damage; ``records.damage`` names the places that prove
+``badRecords`` null or drop   where the log continues; a row or a warning names its offsets
+                              test_damage_becomes_one_row_or_none_and_all_other_records_come
+                              test_damage_becomes_one_row_or_none_and_all_other_messages_come
+                              test_damage_that_only_one_fetch_shows_is_no_bad_record
+                              test_flipped_bytes_cost_only_the_batches_they_are_in
 nothing, for a batch that     the batch is fetched again
 the response's end cuts       test_a_batch_that_a_fetch_cuts_is_fetched_with_a_larger_one
 ============================  ================================================================================

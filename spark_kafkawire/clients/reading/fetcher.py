@@ -34,6 +34,7 @@ from spark_kafkawire.options import FetchOptions, NetOptions
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.record_log import COLUMNS
 
+from .damaged_records import SuspectedDamage
 from .data_loss import Loss, loss_by, reason_against_compaction, topic_loss
 from .gap_watch import GapWatch
 from .leader_connection import LeaderConnection, TopicRecreated
@@ -41,9 +42,11 @@ from .partition_reader import READERS
 from .task import Contradiction, EmptyFetch, FetchTask, MessageCrossesStop
 
 _DAMAGED: Final = (
-    "the log is damaged there, or the network is: to read what is sound, end the read before that offset "
-    "(endingOffsets) and start another one after it (startingOffsets)"
+    "the log is damaged there, or the network is: to read what is sound, set badRecords=null, which keeps "
+    "the damaged bytes, or badRecords=drop"
 )
+#: Fetches of damaged bytes in a row that differ, after which the read fails.
+_DAMAGE_RETRIES: Final = 3
 
 
 class Fetcher:
@@ -74,6 +77,9 @@ class Fetcher:
         self._attempts = Attempts(replace(net.retry, retry_timeout_s=options.retry_timeout_s))
         # A response contradicts itself only briefly, or for ever: long retries do not help.
         self._doubts = Attempts(net.retry.impatient)
+        # Damage of the log needs a second fetch, whatever ``retries`` is.
+        retries = max(net.retry.retries, _DAMAGE_RETRIES)
+        self._suspicions = Attempts(replace(net.retry.impatient, retries=retries))
         self._gaps = GapWatch(task.range, cluster)
         #: The offset and leader of the last empty fetch that compaction explained.
         self._suspect: tuple[int, Leader | None] | None = None
@@ -100,6 +106,7 @@ class Fetcher:
                         reached = self._reader.next_offset
                         self._attempts.progressed()
                         self._doubts.progressed()
+                        self._suspicions.progressed()
                     if self._reader.done:
                         break
                     self._exchange()
@@ -109,6 +116,7 @@ class Fetcher:
             self._connection.give_back()
         finally:
             self._connection.close()
+            self._reader.report()
 
     @property
     def _rest(self) -> tuple[int, int]:
@@ -141,6 +149,9 @@ class Fetcher:
         """
         if isinstance(error, CorruptDataError | LimitError):
             raise self._explained(error) from error
+        cause = error.cause if isinstance(error, SuspectedDamage) else None
+        if cause is not None and (wrong := self._wrong_option(cause)) is not None:
+            raise wrong from error
         if not isinstance(error, EmptyFetch):
             self._connection.close()
         self._reader.restart()
@@ -184,6 +195,8 @@ class Fetcher:
                 self._skip(found)
         else:
             attempts = self._doubts if isinstance(error, Contradiction) else self._attempts
+            if isinstance(error, SuspectedDamage):
+                attempts = self._suspicions
             located = error.located(self._place_of(error))
             if error.action in (Action.REFRESH, Action.RECONNECT):
                 self._connection.forget_leader()
@@ -220,7 +233,15 @@ class Fetcher:
         self._reader.restart(self._stop_offset)
 
     def _explained(self, error: CorruptDataError | LimitError) -> KafkaWireError:
-        """The error, as an ``OptionError`` if an option gave the offset: it is likely no message boundary."""
+        """The error, as an ``OptionError`` if an option gave the offset."""
+        if (wrong := self._wrong_option(error)) is not None:
+            return wrong
+        located = error.located(f"{self._partition} on {self._task.leader.broker}")
+        return located.advised(_DAMAGED) if isinstance(error, CorruptDataError) else located
+
+    def _wrong_option(self, error: CorruptDataError | LimitError) -> OptionError | None:
+        """The error for an option that gave the offset, which is likely no message boundary; None without
+        one."""
         task, offset_range = self._task, self._task.range
         at_start = self._reader.offset == offset_range.start_offset
         for option, offset, suspect in (
@@ -230,5 +251,4 @@ class Fetcher:
             if option is not None and suspect:
                 place = f"{offset_range.topic_partition} on {task.leader.broker}"
                 return OptionError(f"option {option}: {offset} is not a message boundary of {place}: {error}")
-        located = error.located(f"{offset_range.topic_partition} on {task.leader.broker}")
-        return located.advised(_DAMAGED) if isinstance(error, CorruptDataError) else located
+        return None

@@ -54,6 +54,9 @@ class PartitionReader(Protocol):
         Raises ``BrokerError`` as ``received``, ``CorruptDataError``, ``LimitError`` (fatal).
         """
 
+    def report(self) -> None:
+        """Log the damage that ``badRecords`` left out, after the read."""
+
     def restart(self, offset: int | None = None) -> None:
         """Request the missing bytes again, after the connection was lost.
 

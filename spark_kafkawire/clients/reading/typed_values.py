@@ -15,16 +15,14 @@ from spark_kafkawire.options import BadRecords, ColumnFormat
 from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.columns import Columns, validity_bitmap
+from spark_kafkawire.records.corrupt import CORRUPT, CORRUPT_TYPE, corrupt_column, projected
 
 from .decoded_messages import MessageDecoder, Messages, TypedTask
 
 _Flags = npt.NDArray[np.bool_]
 
-CORRUPT: Final = "_corrupt_record"
 #: The columns with the ids of schemas, by the columns that have the messages.
 SCHEMA_IDS: Final = {"key": "keySchemaId", "value": "valueSchemaId"}
-#: Type of ``_corrupt_record``.
-CORRUPT_TYPE: Final = pa.struct([("bytes", pa.binary()), ("reason", pa.string()), ("schemaId", pa.int32())])
 _TO_READ_ON: Final = "to read on, set badRecords=null, which keeps its bytes, or badRecords=drop"
 
 
@@ -102,7 +100,11 @@ class TypedValues:
         arrays = []
         for each in self._schema:
             if each.name == CORRUPT:
-                arrays.append(_corrupt(found, is_bad))
+                arrays.append(
+                    projected(_corrupt(columns, found, is_bad), each.type)
+                    if is_bad.any()
+                    else corrupt_column(columns, each.type)
+                )
             elif each.name in found:
                 arrays.append(found[each.name].column)
             elif each.name in SCHEMA_IDS.values():
@@ -123,10 +125,8 @@ def _is_decoded(column: ColumnFormat, names: list[str]) -> bool:
     )
 
 
-def _corrupt(found: Mapping[str, Messages], is_bad: _Flags) -> pa.Array:
+def _corrupt(columns: Columns, found: Mapping[str, Messages], is_bad: _Flags) -> pa.StructArray:
     """The column ``_corrupt_record``: the bad message of each row, the value before the key."""
-    if not is_bad.any():
-        return pa.nulls(len(is_bad), CORRUPT_TYPE)
     count, raws = len(is_bad), []
     places, ids = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     kinds = np.full((len(found), count), -1, np.int64)
@@ -141,6 +141,8 @@ def _corrupt(found: Mapping[str, Messages], is_bad: _Flags) -> pa.Array:
         pa.concat_arrays(raws).take(pa.array(places, mask=~is_bad)),
         reasons.take(pa.array(which.ravel(), mask=~is_bad)),
         _int32s(ids),
+        pa.array(columns.offset),
+        pa.array(columns.offset + 1 if columns.next_offset is None else columns.next_offset),
     ]
     return pa.Array.from_buffers(CORRUPT_TYPE, count, [validity_bitmap(is_bad)], children=children)
 

@@ -20,7 +20,7 @@ from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import OptionError, printable
 from spark_kafkawire.model import Generation, OffsetRange, TopicPartition
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
-from spark_kafkawire.options import FetchOptions, ReadOptions, WriteOptions, reading_options
+from spark_kafkawire.options import BadRecords, FetchOptions, ReadOptions, WriteOptions, reading_options
 from spark_kafkawire.options.transactions import EXACTLY_ONCE
 from spark_kafkawire.planner.log_files import with_files
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
@@ -163,7 +163,8 @@ class Clusters:
         """The messages of a range of the source; the last row of each piece ends an outermost one. A caller
         that does not read to the end closes it: it holds a connection.
 
-        Messages that are lost after the run was planned are an error, even with ``failOnDataLoss=false``.
+        Messages that are lost after the run was planned, or damaged, are an error, whatever
+        ``failOnDataLoss`` and ``badRecords`` say.
         """
         cluster = cluster_of(self.source, (task.leader.broker,))
         if self.source.discovery.directories is not None:
@@ -211,4 +212,4 @@ class Clusters:
 
 
 def _strict(options: ReadOptions) -> FetchOptions:
-    return replace(options.fetch, fail_on_data_loss=True)
+    return replace(options.fetch, fail_on_data_loss=True, bad_records=BadRecords.FAIL)

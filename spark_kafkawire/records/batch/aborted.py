@@ -90,7 +90,7 @@ class AbortedTransactions:
     def _opened(self, index: BatchIndex, row: int, first_offset: int, producer_id: int) -> int:
         """The producer of a transaction that is called aborted, from its first record on."""
         if producer_id in self._given:
-            raise index.damage(
+            raise index.disagreement(
                 row,
                 f"the response calls the transaction of producer {producer_id} aborted from offset "
                 f"{first_offset} on, and it began before that",
@@ -103,10 +103,10 @@ class AbortedTransactions:
         kind = _kind(index, row) if is_left_out or producer_id in self._given else None
         if kind == _COMMIT and is_left_out:
             reason = f"it commits the transaction of producer {producer_id}, which the response calls aborted"
-            raise index.damage(row, reason)
+            raise index.disagreement(row, reason)
         if kind == _ABORT and producer_id in self._given:
             reason = f"it aborts the transaction of producer {producer_id}, which no response calls aborted"
-            raise index.damage(row, reason)
+            raise index.disagreement(row, reason)
         if kind == _ABORT:
             open_producers.discard(producer_id)
         self._given.discard(producer_id)
@@ -117,7 +117,7 @@ class AbortedTransactions:
         is_aborted = producer_id in open_producers
         if producer_id in self._left_out and not is_aborted:
             reason = f"an earlier response called its transaction, of producer {producer_id}, aborted"
-            raise index.damage(row, reason)
+            raise index.disagreement(row, reason)
         # A batch that compaction has emptied belongs to no known transaction.
         if index.table[row, log_kernels.COUNT]:
             (self._left_out if is_aborted else self._given).add(producer_id)

@@ -8,6 +8,7 @@ attributes of a message.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from ..limits import VALUE_BYTES_MAX
 from .index import MAGIC_MAX, MESSAGE_SIZE_MIN
 from .kernels import ATTRIBUTES_POS, CODEC_MASK, CRC_BYTES, LENGTH_BYTES, LENGTH_MIN
 
+OFFSET_MAX: Final = 2**63 - 1
+
 #: Reasons of messages whose checksum is right and whose content cannot be decoded, by offset and size.
 Undecodable = Mapping[tuple[int, int], str]
 
@@ -27,6 +30,7 @@ Undecodable = Mapping[tuple[int, int], str]
 def walk_messages(
     buf: Buffer,
     base_offset: int,
+    stop_offset: int = OFFSET_MAX,
     *,
     size_max: int = VALUE_BYTES_MAX,
     is_end: bool = False,
@@ -35,11 +39,11 @@ def walk_messages(
 ) -> Walk:
     """The sound messages of ``buf``, which begins with one at ``base_offset``, and the damage between them.
 
-    With ``is_end`` a message ends where the buffer does: a cut message is damaged then. ``boundaries`` are
-    positions of the buffer where messages are known to begin. A message larger than ``size_max`` cannot be.
-    ``undecodable`` are sound messages that ``decode`` refused. Never raises.
+    No message crosses ``stop_offset``. With ``is_end`` a message ends where the buffer does, so a cut one is
+    damaged. ``boundaries`` are positions of the buffer where messages are known to begin. A message larger
+    than ``size_max`` cannot be. ``undecodable`` are sound messages that ``decode`` refused. Never raises.
     """
-    messages = _Messages(byte_array(buf), base_offset, size_max, is_end, boundaries, undecodable)
+    messages = _Messages(byte_array(buf), base_offset, stop_offset, size_max, is_end, boundaries, undecodable)
     return messages.walk()
 
 
@@ -50,6 +54,7 @@ class _Messages(Entries):
         self,
         buf: Uint8s,
         base_offset: int,
+        stop_offset: int,
         size_max: int,
         is_end: bool,
         boundaries: Iterable[int],
@@ -58,6 +63,7 @@ class _Messages(Entries):
         super().__init__(buf, is_end, boundaries)
         self._view = buf.data
         self._base_offset, self._size_max = base_offset, size_max
+        self._stop = stop_offset - base_offset
         self._undecodable = undecodable or {}
 
     def walk(self) -> Walk:
@@ -97,7 +103,9 @@ class _Messages(Entries):
         length, magic = read_int32(self._view, pos), self._view[pos + LENGTH_BYTES]
         # The magic may be what is damaged.
         size_min = LENGTH_MIN + (magic if magic <= MAGIC_MAX else 0)
-        return -1 if not size_min <= length <= self._size_max else pos + LENGTH_BYTES + length
+        end = pos + LENGTH_BYTES + length
+        is_too_large = length > self._size_max and end > self.size
+        return -1 if length < size_min or end > self._stop or is_too_large else end
 
     def is_right(self, pos: int, end: int) -> bool:
         if self._view[pos + LENGTH_BYTES] > MAGIC_MAX:

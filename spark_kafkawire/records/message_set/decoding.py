@@ -28,6 +28,7 @@ from ..checksum import first_mismatch, library_address
 from ..columns import Columns, binary_array
 from ..limits import DEFAULT_LIMITS, DecodeLimits
 from . import kernels
+from .damaged import walk_messages
 from .index import MESSAGE_SIZE_MIN, Stop, damage, first_rows, grown, index_array, more_rows
 from .kernels import ATTRIBUTES_POS, CODEC_MASK, LENGTH_BYTES
 from .nesting import Level, flatten
@@ -70,10 +71,23 @@ def decode(
     """
     whole, buffers = byte_array(buf), buffers or Buffers()
     window = _window(whole, limits)
-    decoded = None if _is_compressed(window) else _decode_plain(window, base_offset, limits, values, buffers)
-    if decoded is None:
-        decoded = _decode_nested(window, base_offset, limits, values, buffers)
+    try:
+        decoded = (
+            None if _is_compressed(window) else _decode_plain(window, base_offset, limits, values, buffers)
+        )
+        if decoded is None:
+            decoded = _decode_nested(window, base_offset, limits, values, buffers)
+    except CorruptDataError as error:
+        raise _first(error, window, base_offset) from error
     return replace(decoded, cut=decoded.cut and len(window) == len(whole))
+
+
+def _first(error: CorruptDataError, window: Uint8s, base_offset: int) -> CorruptDataError:
+    """The error of the first damaged message, which may be before that of ``error``."""
+    first = walk_messages(window.data, base_offset).first
+    if first is None or error.offset is None or first.start_offset >= error.offset:
+        return error
+    return damage(first.start_offset, first.stop_offset, first.reason)
 
 
 def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:

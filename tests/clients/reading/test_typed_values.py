@@ -14,11 +14,12 @@ import pytest
 
 from spark_kafkawire.clients.reading import decoded_messages
 from spark_kafkawire.clients.reading.decoded_messages import TypedTask, forget_decoders
-from spark_kafkawire.clients.reading.typed_values import CORRUPT_TYPE, TypedValues
+from spark_kafkawire.clients.reading.typed_values import TypedValues
 from spark_kafkawire.errors import CorruptDataError, KafkaWireError, OptionError, TransportError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import BadRecords, ReadOptions, TypedOptions
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.corrupt import CORRUPT_TYPE
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.registry.client import forget_registries
 from spark_kafkawire.values.formats import FixedSchema
@@ -190,7 +191,8 @@ def test_json_is_read_by_names_without_a_request(registry: FakeRegistry) -> None
     found = rows_of(typed(plain, fields), columns_of(messages))
     assert [row["value"] for row in found] == expected
     assert found[2]["_corrupt_record"] == {
-        "bytes": b'{"a": 5', "reason": "value: field a: the message is not valid JSON", "schemaId": None
+        "bytes": b'{"a": 5', "reason": "value: field a: the message is not valid JSON", "schemaId": None,
+        "startOffset": 102, "endOffset": 103,
     }  # fmt: skip
     framed_messages = [each if each is None else b"\0\0\0\0" + bytes([7 + row]) + each
                        for row, each in enumerate(messages)]  # fmt: skip

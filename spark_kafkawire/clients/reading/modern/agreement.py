@@ -35,7 +35,7 @@ def confirmed(
     The other batches are fetched again. Raises ``Contradiction`` if the first batch with new offsets is not
     confirmed although offsets are missing before it, or if the log starts after the batch.
     """
-    end = _end(found, is_committed)
+    end = log_end(found, is_committed)
     firsts, expected = _firsts(index, offset)
     is_gap = firsts > expected
     nexts, bases = index.column(NEXT_OFFSET), index.column(BASE_OFFSET)
@@ -59,7 +59,7 @@ def confirmed(
     return index, Gaps(offset, int(nexts[count - 1]), spans)
 
 
-def _end(found: FetchPartitionResponse, is_committed: bool) -> int:
+def log_end(found: FetchPartitionResponse, is_committed: bool) -> int:
     """The end of the log by the response; -1 if it has none."""
     if is_committed and found.last_stable_offset >= 0:
         # Brokers read the last stable offset after the high watermark, so it may be above it.

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_kafkawire.errors import Action, LimitError
+from spark_kafkawire.errors import Action, CorruptDataError, KafkaWireError, LimitError
 from spark_kafkawire.model import Leader, OffsetRange
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol.connection import Response
@@ -24,16 +24,21 @@ from spark_kafkawire.protocol.modern.fetch import (
     FetchTopic,
 )
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.primitives import Buffer, read_int32
 from spark_kafkawire.records.batch.aborted import AbortedTransactions
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.damage import Walk, Whole
 from spark_kafkawire.records.limits import DecodeLimits
-from spark_kafkawire.records.log_index import BatchIndex, index_batches
-from spark_kafkawire.records.log_kernels import BASE_OFFSET, MAGIC, SIZE
+from spark_kafkawire.records.log_index import BatchIndex, MarkersDisagree, index_batches
+from spark_kafkawire.records.log_kernels import BASE_OFFSET, CRC, MAGIC, POS, SIZE
+from spark_kafkawire.records.log_layout import LOG_OVERHEAD, SIZE_POS
 from spark_kafkawire.records.record_log import decode_batches
 from spark_kafkawire.records.spans import DecodeBuffers
 
-from ..task import EmptyFetch, Gaps
+from ..damaged_records import DamagedBytes, DamagedRecords, SuspectedDamage, first_place, unproven
+from ..task import Contradiction, EmptyFetch, Gaps
 from .agreement import confirmed
+from .examination import examined, walk_of
 
 #: Assumed size of a record before the first one, bytes: enough for most. A fetch returns at least one batch.
 FIRST_RECORD_BYTES: Final = 1024
@@ -46,11 +51,17 @@ EMPTY_COUNT_MIN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """Batches that are fetched and not decoded. Records before ``start_offset`` are ignored."""
+    """Parts of a response that are fetched and not decoded. Records before ``start_offset`` are ignored."""
 
     start_offset: int
-    index: BatchIndex
-    aborted: Sequence[AbortedTransaction]
+    response: FetchPartitionResponse
+    parts: Sequence[BatchIndex | DamagedBytes]
+    is_committed: bool
+
+    @property
+    def aborted(self) -> Sequence[AbortedTransaction]:
+        """The aborted transactions that the response names."""
+        return (self.response.aborted_transactions or ()) if self.is_committed else ()
 
 
 class RecordBatchReader:
@@ -73,17 +84,35 @@ class RecordBatchReader:
         self._fetched: _Fetched | None = None
         self._empty_count = 0
         self._transactions = self._no_transactions()
+        self._range = offset_range
+        self._damaged = DamagedRecords(offset_range, options)
+        #: Batches with a right checksum that could not be decoded.
+        self._undecodable: dict[tuple[int, int], str] = {}
+        #: Damage at the end of a response, until a batch at its claimed end proves that end.
+        self._pending: DamagedBytes | None = None
+        #: Size of the last response whose damage had no proven end.
+        self._unproven_size = 0
 
     @property
     def offset(self) -> int:
-        return self.next_offset if self._fetched is None else self._fetched.start_offset
+        if self._fetched is not None:
+            return self._fetched.start_offset
+        return self.next_offset if self._pending is None else self._pending.damage.start_offset
 
     @property
     def done(self) -> bool:
-        return self._fetched is None and self.next_offset >= self._stop_offset
+        return self._fetched is None and not self._is_due
+
+    @property
+    def _is_due(self) -> bool:
+        """True if another fetch is needed."""
+        return self.next_offset < self._stop_offset or self._pending is not None
+
+    def report(self) -> None:
+        self._damaged.report()
 
     def requests(self, leader: Leader) -> Iterator[FetchRequest]:
-        if not self._is_in_flight and self.next_offset < self._stop_offset:
+        if not self._is_in_flight and self._is_due:
             self._is_in_flight = True
             self._fetch_bytes = self._bytes_to_fetch()
             yield self._request(leader)
@@ -91,9 +120,20 @@ class RecordBatchReader:
     def received(self, response: Response) -> None:
         self._is_in_flight = False
         found = self._partition(response.body)
-        index = index_batches(found.records or b"")
-        self.bytes_received += len(index.buf)
+        self.bytes_received += len(found.records or b"")
         self.gaps = None
+        cause: KafkaWireError | None = None
+        if not self._must_examine(response, found):
+            try:
+                self._take(response, found)
+                return
+            except (CorruptDataError, LimitError, Contradiction) as error:
+                cause = error
+        self._examine(response, found, cause)
+
+    def _take(self, response: Response, found: FetchPartitionResponse) -> None:
+        """Accept a response whose headers have no damage; its checksums are checked later."""
+        index = index_batches(found.records or b"")
         if not index.count and len(index.buf):
             self._fetch_more(index)
             return
@@ -108,8 +148,7 @@ class RecordBatchReader:
             raise self._empty_fetch(response.body, found)
         else:
             self._check_size(int(index.column(SIZE).max()))
-            aborted = found.aborted_transactions if is_committed else None
-            self._fetched = _Fetched(self.next_offset, index, aborted or ())
+            self._fetched = _Fetched(self.next_offset, found, (index,), is_committed)
             self.next_offset = next_offset
             self._empty_count = 0
 
@@ -117,8 +156,25 @@ class RecordBatchReader:
         if self._fetched is None:
             return
         fetched, self._fetched = self._fetched, None
-        yield from decode_batches(
-            fetched.index,
+        for part in fetched.parts:
+            if isinstance(part, DamagedBytes):
+                yield from self._damaged.columns(part)
+                self._transactions = self._no_transactions()
+                continue
+            given = fetched.start_offset
+            try:
+                for columns in self._decoded(part, fetched):
+                    given = int(columns.offset[-1]) + 1
+                    yield columns
+                    del columns  # its memory is reused for the next ones
+            except MarkersDisagree:
+                raise
+            except CorruptDataError as error:
+                raise self._suspected(error, fetched, part, given) from error
+
+    def _decoded(self, index: BatchIndex, fetched: _Fetched) -> Iterator[Columns]:
+        return decode_batches(
+            index,
             fetched.start_offset,
             self._stop_offset,
             wanted=self._wanted,
@@ -133,8 +189,110 @@ class RecordBatchReader:
         if offset is not None:
             if offset != self.offset:
                 self._transactions = self._no_transactions()
-            self._fetched = None
+            self._fetched = self._pending = None
             self.next_offset = offset
+
+    # The damaged path.
+
+    def _must_examine(self, response: Response, found: FetchPartitionResponse) -> bool:
+        """True if damage was seen before this response, which is more than a part of a batch."""
+        is_usual = response.request.isolation_level == self._options.isolation_level
+        return self._damaged.is_expected and is_usual and not _is_cut(found.records or b"")
+
+    def _examine(
+        self, response: Response, found: FetchPartitionResponse, cause: KafkaWireError | None
+    ) -> None:
+        """Use the sound batches of a response and its confirmed damage.
+
+        ``cause`` is the error of the usual way, which is raised if the response has no damage. Raises
+        ``SuspectedDamage`` for damage that the last response did not show."""
+        is_whole = 0 < len(found.records or b"") <= self._unproven_size
+        walk = self._walk(found, self.next_offset, is_cut=is_whole or isinstance(cause, LimitError))
+        if self._damaged.is_error and isinstance(cause, CorruptDataError):
+            raise first_place(cause, walk, self._place(self.next_offset))
+        if cause is not None and (self._damaged.is_error or walk.first is None):
+            raise cause
+        if not found.records:
+            raise self._empty_fetch(response.body, found)
+        if found.log_start_offset > self.next_offset:
+            raise broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
+        pending = self._proven_pending(walk)
+        if walk.first is None and pending is None:
+            self._damaged.passed()
+        elif walk.parts:
+            self._damaged.confirm(DamagedBytes.of(each, found.records) for each in walk.damages)
+        if walk.parts:
+            is_committed = response.request.isolation_level == READ_COMMITTED
+            use = examined(walk, found, self._range, self.next_offset, is_committed)
+            parts = use.parts if pending is None else (pending, *use.parts)
+            self._fetched = _Fetched(self.next_offset, found, parts, is_committed)
+            self._pending, self._unproven_size = None, 0
+            self.next_offset, self.gaps = use.next_offset, use.gaps
+            self._empty_count = 0
+        elif walk.rest is not None:
+            self._seek_proof(DamagedBytes.of(walk.rest, found.records), len(found.records))
+        elif cause is None:
+            raise self._empty_fetch(response.body, found)
+
+    def _walk(self, found: FetchPartitionResponse, offset: int, *, is_cut: bool = False) -> Walk:
+        """The walk over a response. With ``is_cut`` a larger fetch brings no more: a cut batch cannot be."""
+        return walk_of(
+            found,
+            offset,
+            self._limits,
+            size_max=len(found.records or b"") if is_cut else self._options.message_bytes_max,
+            is_committed=self._options.isolation_level == READ_COMMITTED,
+            undecodable=self._undecodable,
+        )
+
+    def _suspected(
+        self, error: CorruptDataError, fetched: _Fetched, index: BatchIndex, given: int
+    ) -> CorruptDataError | SuspectedDamage:
+        """The error for damage that decoding shows: fatal, or the records after those that were ``given`` are
+        fetched again."""
+        walk = self._walk(fetched.response, fetched.start_offset)
+        if self._damaged.is_error:
+            return first_place(error, walk, self._place(fetched.start_offset))
+        if error.pos is not None and walk.first is None:
+            row = index.column(POS).tolist().index(error.pos)
+            kind = int(index.table[row, BASE_OFFSET]), int(index.table[row, CRC])
+            self._undecodable[kind] = error.reason
+            walk = self._walk(fetched.response, fetched.start_offset)
+        self.restart(given)
+        # Batches before this response are given: their transactions are asked for anew.
+        self._transactions = self._no_transactions()
+        buf = fetched.response.records or b""
+        try:
+            self._damaged.confirm(DamagedBytes.of(each, buf) for each in walk.damages)
+        except SuspectedDamage as suspected:
+            return suspected
+        return SuspectedDamage(f"a batch is damaged: {error.reason}", given)
+
+    def _seek_proof(self, rest: DamagedBytes, size: int) -> None:
+        """Fetch more after damage that begins a response of that size and has no proven end, or a batch at
+        its claimed end. Raises ``CorruptDataError`` if no proof is left."""
+        if size > self._unproven_size and self._fetch_bytes < self._options.message_bytes_max:
+            self._unproven_size = size
+            larger = 2 * max(size, self._fetch_bytes)
+            self._fetch_bytes_min = min(larger, self._options.message_bytes_max)
+            self._damaged.is_expected = True
+        elif self._pending is None and rest.damage.stop_offset > rest.damage.start_offset:
+            self._damaged.confirm((rest,))
+            self._pending, self.next_offset = rest, rest.damage.stop_offset
+        else:
+            raise unproven(rest.damage)
+
+    def _proven_pending(self, walk: Walk) -> DamagedBytes | None:
+        """The pending damage, if a sound batch begins at its claimed end."""
+        if self._pending is None:
+            return None
+        first = walk.parts[0] if walk.parts else None
+        if not isinstance(first, Whole) or first.start_offset != self.next_offset:
+            raise unproven(self._pending.damage)
+        return self._pending
+
+    def _place(self, offset: int) -> str:
+        return f"the response to the fetch at offset {offset}"
 
     def _no_transactions(self) -> AbortedTransactions | None:
         return AbortedTransactions() if self._options.isolation_level == READ_COMMITTED else None
@@ -231,5 +389,12 @@ class RecordBatchReader:
         return EmptyFetch(
             f"Fetch returned no record below offset {self._stop_offset}, the end of the log when the read "
             f"was planned; now the broker reports {log_end}",
-            may_be_compacted=self._empty_count >= EMPTY_COUNT_MIN,
+            may_be_compacted=self._empty_count >= EMPTY_COUNT_MIN and self._pending is None,
         )
+
+
+def _is_cut(buf: Buffer) -> bool:
+    """True if the buffer is the begin of one batch, by the size of that."""
+    if not len(buf):
+        return False
+    return len(buf) < LOG_OVERHEAD or LOG_OVERHEAD + read_int32(buf, SIZE_POS) > len(buf)

@@ -38,6 +38,10 @@ class Stitcher:
         self._tail = bytearray()
         self._buffers = Buffers()
 
+    def resume(self, tail: bytes) -> None:
+        """Continue with the begin of a message, which the next chunk completes."""
+        self._tail[:] = tail
+
     def feed(self, frame: memoryview, start: int = 0) -> Iterator[Columns]:
         """Columns of the messages that the chunk ``frame[start:]`` completes.
 

@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from spark_kafkawire.errors import Action, BrokerError
+from spark_kafkawire.errors import Action, BrokerError, CorruptDataError, LimitError
 from spark_kafkawire.model import Leader, OffsetRange
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.v07 import FetchRequest
 from spark_kafkawire.protocol.v07.error_codes import ErrorCode, broker_error
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.damage import Damage, Whole
 from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.message_set.damaged import walk_messages
+from spark_kafkawire.records.message_set.decoding import decode
+from spark_kafkawire.records.message_set.index import message_size
 
+from ..damaged_records import DamagedBytes, DamagedRecords, SuspectedDamage, unproven
 from ..task import Gaps
 from .stitcher import Stitcher
 from .windows import Window, Windows
@@ -51,6 +56,12 @@ class V07Reader:
         self._windows = self._cut(offset_range, options)
         self._stitcher = self._stitcher_from(offset_range.start_offset)
         self.bytes_received = 0
+        self._damaged = DamagedRecords(offset_range, options)
+        self._undecodable: dict[tuple[int, int], str] = {}
+        #: After damage, the bytes from ``offset`` on, until all of it has a proven end; None otherwise.
+        self._held: bytearray | None = None
+        self._walked_size = 0
+        self._cause: CorruptDataError | LimitError | None = None
 
     @property
     def next_offset(self) -> int:
@@ -76,15 +87,99 @@ class V07Reader:
     def columns(self) -> Iterator[Columns]:
         while (chunk := self._windows.take()) is not None:
             self._check(chunk)
-            yield from self._stitcher.feed(chunk.frame, chunk.start)
+            if self._held is None:
+                yield from self._stitched(chunk)
+            else:
+                self._held += chunk.frame[chunk.start :]
+                yield from self._examine(self._held)
             del chunk  # its frame is reused for a later response
-        if self.done:
-            self._stitcher.finish()
+
+    def _stitched(self, chunk: Chunk) -> Iterator[Columns]:
+        try:
+            yield from self._stitcher.feed(chunk.frame, chunk.start)
+            if self.done:
+                self._stitcher.finish()
+        except (CorruptDataError, LimitError) as error:
+            if self._damaged.is_error:
+                raise
+            raise self._suspected(error) from error
+
+    def report(self) -> None:
+        self._damaged.report()
 
     def restart(self, offset: int | None = None) -> None:
         self._windows.restart(offset)
         if offset is not None:
             self._stitcher = self._stitcher_from(offset)
+            self._held, self._walked_size = bytearray() if self._damaged.is_expected else None, 0
+
+    # The damaged path.
+
+    def _suspected(self, error: CorruptDataError | LimitError) -> SuspectedDamage:
+        """The error by which all bytes that are not decoded are fetched again."""
+        self._damaged.is_expected, self._cause = True, error
+        self.restart(self.offset)
+        return SuspectedDamage(str(error), self.offset, error)
+
+    def _examine(self, held: bytearray) -> Iterator[Columns]:
+        """The rows of sound messages, and those of confirmed damage, as far as its end is proven.
+
+        Raises ``SuspectedDamage`` for damage that the last fetch did not show, ``CorruptDataError`` for
+        damage without a proven end."""
+        if len(held) < 2 * self._walked_size and not self.done:
+            return  # the walks over growing bytes take linear time
+        data, offset = bytes(held), self.offset
+        walk = walk_messages(
+            data,
+            offset,
+            self._range.stop_offset,
+            size_max=self._options.message_bytes_max,
+            is_end=self.done,
+            undecodable=self._undecodable,
+        )
+        try:
+            self._damaged.confirm(DamagedBytes.of(each, data) for each in walk.damages)
+        except SuspectedDamage:
+            self.restart(offset)
+            raise
+        for part in walk.parts:
+            if isinstance(part, Whole):
+                yield from self._whole(data, part, offset)
+            else:
+                yield from self._damaged.columns(DamagedBytes.of(part, data))
+            self._stitcher = self._stitcher_from(offset + part.stop)
+        rest = data[walk.size :]
+        if walk.rest is None and (walk.size or not rest):
+            self._held, self._walked_size = None, 0
+            self._stitcher.resume(rest)
+            if walk.first is None:
+                self._damaged.passed()
+        elif len(rest) > self._held_bytes_max:
+            damage = walk.rest or Damage(0, len(rest), self.offset, self.offset, "it has no end")
+            raise self._cause if isinstance(self._cause, LimitError) else unproven(damage)
+        else:
+            held[:] = rest
+            self._walked_size = len(rest)
+
+    @property
+    def _held_bytes_max(self) -> int:
+        """Enough for a damaged message and the one after it, which proves its end."""
+        return 2 * self._options.message_bytes_max + self._options.fetch_bytes
+
+    def _whole(self, data: bytes, part: Whole, offset: int) -> Iterator[Columns]:
+        """The rows of sound messages; one that cannot be decoded is fetched again."""
+        limits, pos = self._limits, part.pos
+        while pos < part.stop:
+            try:
+                decoded = decode(memoryview(data)[pos : part.stop], offset + pos, limits, values=self._values)
+            except CorruptDataError as error:
+                self.restart(offset + pos)
+                at = offset + pos if error.offset is None else error.offset
+                self._undecodable[(at, message_size(data[at - offset :]) or 0)] = error.reason
+                raise SuspectedDamage(str(error), at) from error
+            pos += decoded.size
+            if decoded.columns.count:
+                yield decoded.columns
 
     def _cut(self, offset_range: OffsetRange, options: FetchOptions) -> Windows[Chunk]:
         """The windows to fetch, and how many at once."""
@@ -114,7 +209,10 @@ class V07Reader:
             raise self._error(chunk.error_code)
         raise BrokerError("FETCH: the log has no byte there", action=Action.DATA_LOSS)
 
+    @property
+    def _limits(self) -> DecodeLimits:
+        return DecodeLimits(decompressed_bytes_max=self._options.decompressed_bytes_max)
+
     def _stitcher_from(self, start_offset: int) -> Stitcher:
-        limits = DecodeLimits(decompressed_bytes_max=self._options.decompressed_bytes_max)
         rest = OffsetRange(self._range.topic_partition, start_offset, self._range.stop_offset)
-        return Stitcher(rest, self._options.message_bytes_max, limits, values=self._values)
+        return Stitcher(rest, self._options.message_bytes_max, self._limits, values=self._values)

@@ -1,0 +1,143 @@
+"""Damage of a log in the read of one range: what ``badRecords`` makes of it.
+
+    a check fails ─► walk over the bytes ─► fetch them again ─► the same damage ─► a row, or a count
+
+The checksum of TCP is weak, so damage of one response may be the network's. Only damage that the next fetch,
+on another connection, shows again is a bad record. With ``badRecords=fail`` the first failed check is the
+error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from spark_kafkawire.errors import LOG, CorruptDataError, LimitError, counted
+from spark_kafkawire.model import OffsetRange
+from spark_kafkawire.options import BadRecords, FetchOptions
+from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.corrupt import damaged_row
+from spark_kafkawire.records.damage import Damage, Walk
+
+from .task import Contradiction
+
+
+class SuspectedDamage(Contradiction):
+    """Damaged records that one fetch has shown: the next one shows whether they are in the log. Retriable.
+
+    ``cause`` is the failed check, if the reason may be that a read of 0.7 begins or ends inside a message."""
+
+    def __init__(
+        self, message: str, offset: int = -1, cause: CorruptDataError | LimitError | None = None
+    ) -> None:
+        super().__init__(message, offset)
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedBytes:
+    """Damage and its bytes."""
+
+    damage: Damage
+    data: bytes
+
+    @classmethod
+    def of(cls, damage: Damage, buf: Buffer) -> DamagedBytes:
+        """The damage of a buffer, with a copy of its bytes."""
+        return cls(damage, bytes(memoryview(buf)[damage.pos : damage.stop]))
+
+
+class DamagedRecords:
+    """The damage of one range.
+
+    ``is_expected`` is true after damage was seen: then the next response is examined before it is used.
+    """
+
+    def __init__(self, offset_range: OffsetRange, options: FetchOptions) -> None:
+        self._range = offset_range
+        self._bad_records = options.bad_records
+        self._bytes_max = options.corrupt_bytes_max
+        self._seen: frozenset[tuple[int, int]] = frozenset()
+        self._count = self._byte_count = self._offset_count = 0
+        self._first = ""
+        self.is_expected = False
+
+    @property
+    def is_error(self) -> bool:
+        """True if damage is an error."""
+        return self._bad_records is BadRecords.FAIL
+
+    def confirm(self, found: Iterable[DamagedBytes]) -> None:
+        """Accept damage that the fetch before has shown, too. Raises ``SuspectedDamage`` for other damage."""
+        kinds = {(len(each.data), hash(each.data)): each.damage for each in found}
+        unknown = [damage for kind, damage in kinds.items() if kind not in self._seen]
+        self._seen, self.is_expected = frozenset(kinds), True
+        if unknown:
+            first = unknown[0]
+            raise SuspectedDamage(
+                f"records at offset {first.start_offset} are damaged: {first.reason}; the fetch before did "
+                "not show the same",
+                first.start_offset,
+            )
+
+    def passed(self) -> None:
+        """Forget what was seen: the last response had no damage."""
+        self._seen, self.is_expected = frozenset(), False
+
+    def columns(self, found: DamagedBytes) -> Iterator[Columns]:
+        """The row of confirmed damage; none with ``badRecords=drop``, or if no offset of the range is
+        missing."""
+        damage = found.damage
+        start = max(damage.start_offset, self._range.start_offset)
+        stop = min(damage.stop_offset, self._range.stop_offset)
+        if start >= stop:
+            return
+        size = damage.stop - damage.pos
+        if not self._count:
+            self._first = f"{counted(size, 'byte')} at offset {start}: {damage.reason}"
+        self._count, self._byte_count = self._count + 1, self._byte_count + size
+        self._offset_count += stop - start
+        if self._bad_records is BadRecords.NULL:
+            reason = f"{damage.reason}; {counted(size, 'byte')}"
+            yield damaged_row(start, stop, found.data[: self._bytes_max], reason)
+
+    def report(self) -> None:
+        """Log the damage that was left out or became rows, and its first place."""
+        if self._count:
+            done = "left out" if self._bad_records is BadRecords.DROP else "made a row of nulls of each of"
+            LOG.warning(
+                "badRecords=%s %s %s of %s (%s, %s), the first: %s",
+                self._bad_records.value,
+                done,
+                counted(self._count, "damaged place"),
+                self._range.topic_partition,
+                counted(self._offset_count, "offset"),
+                counted(self._byte_count, "byte"),
+                self._first,
+            )
+
+
+def unproven(damage: Damage) -> CorruptDataError:
+    """The error for damage after which no place is proven to continue the log. Fatal."""
+    return CorruptDataError(
+        f"records at offset {damage.start_offset} are damaged: {damage.reason}; badRecords continues only "
+        "at a place that is proven, and no later batch or message, and not the end of the log, proves one",
+        damage.start_offset,
+        reason=damage.reason,
+        pos=damage.pos,
+    )
+
+
+def first_place(error: CorruptDataError, walk: Walk, place: str) -> CorruptDataError:
+    """The error for the first damage of a walk, which may be before that of ``error``.
+
+    ``place`` describes the buffer in which positions are."""
+    first = walk.first
+    if first is None or error.pos is None or first.pos > error.pos:
+        return error if error.pos is None else error.advised(f"it begins at byte {error.pos} of {place}")
+    if first.pos < error.pos:
+        error = CorruptDataError(
+            f"batch at offset {first.start_offset} is damaged: {first.reason}", first.start_offset
+        )
+    return error.advised(f"it begins at byte {first.pos} of {place}")

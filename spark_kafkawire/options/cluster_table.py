@@ -47,24 +47,24 @@ class TableOptions:
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> TableOptions:
         """Read and check the options. Raises ``OptionError`` (fatal), also for options of records."""
-        options = raw_options(raw, read=True)
-        table = options[TABLE]
-        assert table is not None
-        of_records = [each for each in OPTIONS if each not in _OF_EVERY_TABLE and each not in FILTERS]
-        if given := options.given(*of_records):
-            raise OptionError(f"option {given[0]} has no meaning with table={table}; leave it out")
-        found = parse_discovery(options)
-        net = parse_net(options, found)
-        chooses = options.given(SUBSCRIBE, SUBSCRIBE_PATTERN)
-        return cls(
-            table=table,
-            discovery=found,
-            net=net,
-            planning_retry=parse_planning_retry(options, net.retry),
-            selection=parse_selection(options, PARTITION_SYNTAX[found.generation]) if chooses else None,
-            group_id=options[GROUP_ID],
-            filters=tuple(options.given(*FILTERS)),
-        )
+        with raw_options(raw, read=True) as options:
+            table = options[TABLE]
+            assert table is not None
+            of_records = [each for each in OPTIONS if each not in _OF_EVERY_TABLE and each not in FILTERS]
+            if given := options.given(*of_records):
+                raise OptionError(f"option {given[0]} has no meaning with table={table}; leave it out")
+            found = parse_discovery(options)
+            net = parse_net(options, found)
+            chooses = options.given(SUBSCRIBE, SUBSCRIBE_PATTERN)
+            return cls(
+                table=table,
+                discovery=found,
+                net=net,
+                planning_retry=parse_planning_retry(options, net.retry),
+                selection=parse_selection(options, PARTITION_SYNTAX[found.generation]) if chooses else None,
+                group_id=options[GROUP_ID],
+                filters=tuple(options.given(*FILTERS)),
+            )
 
     def check_filters(self, taken: tuple[str, ...]) -> None:
         """Raise ``OptionError`` (fatal) for an option that chooses rows of other tables than this one."""

@@ -11,7 +11,7 @@ from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
 from . import schema_registry
 from .bad_records import BAD_RECORDS, BadRecords
 from .connect import NetOptions
-from .option import BLANKS, WRITE, Option, bad_value, choice, flag, mapped, option, string, word
+from .option import BLANKS, READ, WRITE, Option, bad_value, choice, flag, mapped, option, string, word
 from .raw import RawOptions
 from .regular_files import open_regular
 

@@ -26,10 +26,10 @@ from tests.support.short_and_long import short_and_long
 from tests.support.stream_kills import Stream, driver
 
 from .apache_kafka import LISTENERS, ApacheKafka
-from .secured import connect, is_served, refused, trust
 from .debian import Programs
 from .kerberos import CLOCK_PACKAGES, HOSTS, KCAT_PACKAGES, MODULE, PACKAGES, REALM, SERVICE, Kdc
 from .needs import needed_programs, needs_broker
+from .secured import connect, is_served, refused, trust
 from .versions import VERSIONS, newest
 
 #: The lifetime of a ticket that is renewed, seconds: a login may take a fifth of it.

@@ -31,6 +31,8 @@ _FREE: Final = {0: range(8), 1: range(8), 2: range(8), V07: range(4, 6)}
 #: Bytes that no checksum covers and that change nothing: the leader epoch.
 _UNUSED: Final = {0: range(0), 1: range(0), 2: range(12, 16), V07: range(0)}
 _SIZES: Final = {0: range(8, 12), 1: range(8, 12), 2: range(8, 12), V07: range(4)}
+#: Length and magic of 0.7, by which a place looks like the begin of a message.
+_HEADER_07: Final = range(5)
 #: A row: offset (in 0.7 also its place in the outermost message), and value.
 Row = tuple[int, int, bytes]
 
@@ -230,7 +232,7 @@ def check(log: DamagedLog) -> None:
     _check_order(log, walk, rows)
     held = {row for entry in log.entries for row in entry.rows}
     is_free = any(log.has_hit(i, _FREE[log.form]) for i in range(len(log.entries)))
-    if not is_free:
+    if not is_free and not _may_show_content(log):
         assert held.issuperset(rows), "a row came that the log never held"
     came = set(rows)
     for index, entry in enumerate(log.entries):
@@ -256,12 +258,21 @@ def _check_order(log: DamagedLog, walk: Walk, rows: list[Row]) -> None:
             assert any(each.start_offset <= offset < each.stop_offset for each in walk.damages)
 
 
+def _may_show_content(log: DamagedLog) -> bool:
+    """True if a changed length of 0.7, beside another change, may lead to a plain message inside of a
+    compressed one."""
+    has_length_hit = any(log.has_hit(i, _HEADER_07) for i in range(len(log.entries)))
+    is_compressed = any(entry.data[5] for entry in log.entries)
+    return log.form == V07 and is_compressed and has_length_hit and sum(map(len, log.hits)) > 1
+
+
 def _may_be_lost(log: DamagedLog, index: int) -> bool:
     """True if nothing in the format proves an intact entry.
 
     Offsets prove each other: where one is changed beside other damage, it may be any of both. In 0.7, which
-    has none, fewer than three messages between two whose length and content are damaged have no proof, nor
-    have plain ones after such a compressed one, where offsets do not tell them from those inside of it.
+    has none, a message has no known end whose length or magic is damaged and its content or the next message,
+    too. The next three messages have no proof, nor have fewer than three between two such places, nor have
+    plain ones after such a compressed one, where offsets do not tell them from those inside of it.
     """
     hit = [i for i in range(len(log.entries)) if log.is_damaged(i)]
     is_relative = log.form == 1 and log.start_offset < 1 << 21
@@ -270,14 +281,15 @@ def _may_be_lost(log: DamagedLog, index: int) -> bool:
         return True
     if log.form != V07:
         return len(hit) > 1 and any(log.has_hit(i, _FREE[log.form]) for i in hit)
-    before = [i for i in hit if i < index and log.has_hit(i, _SIZES[V07]) and len(log.hits[i]) > 1]
-    after = [i for i in hit if i > index and log.has_hit(i, _SIZES[V07])]
+    headers = {i for i in hit if log.has_hit(i, _HEADER_07)}
+    before = [i for i in headers if i < index and (len(log.hits[i]) > 1 or i + 1 in hit)]
     if not before:
         return False
     if _is_mixed(log, 5):
         return True  # a compressed message might hold the plain ones after it
-    stop = after[0] if after else len(log.entries)
-    return sum(i not in hit for i in range(before[-1] + 1, stop)) < CHAIN_MIN
+    stop = min((i for i in headers if i > index), default=len(log.entries))
+    sound = [i for i in range(max(before) + 1, stop) if i not in hit]
+    return len(sound) < CHAIN_MIN or sound.index(index) < CHAIN_MIN
 
 
 def _is_mixed(log: DamagedLog, attributes_pos: int) -> bool:

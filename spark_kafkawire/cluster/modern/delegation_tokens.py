@@ -1,4 +1,4 @@
-"""Delegation tokens of the driver (Kafka 1.1 and later): it creates them with its own login, renews them, and
+"""Delegation tokens of the driver (Kafka 2.0 and later): it creates them with its own login, renews them, and
 hands them to tasks as their login.
 
     login = login_of_tasks(net)         # the token's id and its HMAC, for SCRAM

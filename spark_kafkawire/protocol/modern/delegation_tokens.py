@@ -1,4 +1,4 @@
-"""CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken (Kafka 1.1 and later): credentials
+"""CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken (Kafka 2.0 and later): credentials
 that brokers make for a client that is logged in (KIP-48).
 
 A token is an id and an HMAC. With the two a client logs in by SCRAM, as the owner of the token. Such a

@@ -265,7 +265,10 @@ def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
         ({"startingOffsets": '{"t":{"0-1":5}}'}, 'not of the form earliest or {"t":{"0":123}}'),
         ({"minPartitions": "0"}, "option minPartitions: '0' is not a whole number from 1"),
         ({"maxRecordsPerPartition": "0"}, "option maxRecordsPerPartition: '0' is not a whole number from 1"),
-        ({"maxBytesPerPartition": "1g"}, "option maxBytesPerPartition does not apply to brokers of Kafka 0.8+"),
+        (
+            {"maxBytesPerPartition": "1g"},
+            "option maxBytesPerPartition does not apply to brokers of Kafka 0.8+",
+        ),
         ({"kafka__isolation__level": "serializable"}, "is not read_uncommitted or read_committed"),
         ({"KAFKA__auto__OFFSET__reset": "latest"}, "is not supported: startingOffsets says where a query"),
         ({"kafka__enable__auto__commit": "true"}, "is not supported: a read commits no offsets"),

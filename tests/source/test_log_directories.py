@@ -392,3 +392,10 @@ def test_spark_refuses_a_stream_over_a_path_in_one_line(spark: SparkSession) -> 
         StreamingQueryException, match="a stream reads from brokers, not from log directories"
     ):
         stream.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
+
+
+@pytest.mark.parametrize("value", ["fail", "null", "drop"])
+def test_bad_records_of_a_directory_are_those_of_values(value: str) -> None:
+    with pytest.raises(OptionError, match="option badRecords decides about keys and values of log dir"):
+        offsets(KILLED, badRecords=value)
+    assert DirectoryRead(KILLED, badRecords=value, valueFormat="string").column("offset") == offsets(KILLED)

@@ -19,6 +19,8 @@ _FILES = {
     "FieldMask": "field_mask",
     "Empty": "empty",
 }
+#: A message without fields, which has no column: where it is required, no column can be written.
+_EMPTY = "google.protobuf.Empty"
 #: Messages that contain themselves, and one without a column, whose bytes are not looked at.
 _NOT_PLAIN = tuple(f"google.protobuf.{name}" for name in ("Struct", "ListValue", "Empty"))
 _OWN = tuple(f"google.protobuf.{name}" for name in _FILES)
@@ -95,7 +97,7 @@ class DrawnSchema:
             lines.append(
                 f"optional group G{name} = {number} {{ optional {of} x = 1; repeated int32 y = 2; }}\n"
             )
-        elif kind < 0.56 and of != types[-1]:
+        elif kind < 0.56 and of not in (types[-1], _EMPTY):
             lines.append(f"required {of} {name} = {number};\n")
         else:
             default = _DEFAULTS.get(of, "5") if of in _SCALARS else f"two{self._count}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from kazoo.client import KazooClient
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
@@ -196,8 +197,16 @@ class TestKafka07:
         assert any(row["bytes"] > 0 for row in rows)
 
     def test_groups_are_those_of_zookeeper(self, corpus: EmbeddedCluster) -> None:
-        for table in ("groups", "group_offsets", "group_members"):
-            assert self.rows(corpus, table) == []
+        zookeeper = KazooClient(corpus.zookeeper_connect)
+        zookeeper.start()
+        try:
+            groups = set(zookeeper.get_children("/consumers")) if zookeeper.exists("/consumers") else set()
+        finally:
+            zookeeper.stop()
+            zookeeper.close()
+        assert {row["groupId"] for row in self.rows(corpus, "groups")} == groups
+        for table in ("group_offsets", "group_members"):
+            assert {row["groupId"] for row in self.rows(corpus, table)} <= groups
 
     @pytest.mark.parametrize("table", ["configs", "transactions", "producers"])
     def test_other_tables_are_refused(self, corpus: EmbeddedCluster, table: str) -> None:

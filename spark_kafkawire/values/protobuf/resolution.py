@@ -190,6 +190,7 @@ class Resolver:
         flag = self._flag(domain)
         member.instruction = self._instruction(each, ops.PRESENT)
         member.instruction[ops.FLAG] = flag
+        member.instruction[ops.PATH] = self._path(path)
         member.cleared = [flag, -1, -1]
         self._require(each, domain, around, flag, path)
 

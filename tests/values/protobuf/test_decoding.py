@@ -229,3 +229,9 @@ def test_the_items_of_a_replaced_message_of_a_oneof_need_their_required_fields()
     result = decoded(parse(text), [whole, replaced])
     assert [Fault(each) for each in result.faults] == [Fault.NONE, Fault.MISSING_FIELD]
     assert result.column[0].as_py() == {"a": None, "b": 7}
+
+
+def test_a_fault_in_a_field_without_a_column_names_that_field() -> None:
+    schema = parse("syntax = 'proto3'; message M { oneof one { M m = 12; } }")
+    found = decoded(schema, [b"b\x05"])
+    assert (found.paths, found.fields.tolist()) == (("m",), [0])

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pytest
+from fastavro.read import SchemaResolutionError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -111,6 +112,10 @@ def _avro(data: st.DataObject, seed: int) -> Subject:
             expected, ours = judge.read(content), value.as_py()
         except (ValueError, OverflowError, ArithmeticError, LookupError, EOFError, TypeError):
             return False  # a date beyond Python's, and the like
+        except SchemaResolutionError:
+            # The judge reads a record inside itself down to the end, also where no column has it.
+            assert "'again'" in str(judge.writer), content
+            return False
         if ordered(ours) != ordered(expected):
             # Who skips a block may believe its size, and fastavro loses its way among nested ones.
             honest = judge.written_again(content)

@@ -17,10 +17,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ..errors import OptionError, printable, quoted
 
+#: Names of parameters of a URI that are secrets.
+_SECRET: Final = re.compile("secret|key|token|sas|sig|password")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 #: Schemes that pyarrow opens without a JVM. Its own HDFS needs one.
 _OF_PYARROW: Final = frozenset(("file", "s3", "gs", "gcs", "abfs", "abfss"))
@@ -144,7 +146,7 @@ def opened(uri: str, options: FileSystemOptions) -> Files:
         root = uri if not scheme else urlsplit(uri).path
         return Files(uri, os.path.abspath(root), True, None)
     parts = urlsplit(uri)
-    if "@" in parts.netloc and scheme not in ("abfs", "abfss"):
+    if _holds_credentials(parts, scheme):
         raise FileAccessError(
             "path: it holds credentials, which would be logged: set them where pyarrow looks for them, as "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -167,6 +169,14 @@ def _of_pyarrow(uri: str, options: FileSystemOptions) -> Files:
     except Exception as error:  # pyarrow raises classes of many kinds here
         raise FileAccessError(f"path {quoted(uri)} cannot be opened: {reason_of(error)}") from error
     return Files(uri, root.rstrip("/"), False, system)
+
+
+def _holds_credentials(parts: SplitResult, scheme: str) -> bool:
+    """True if a URI has a user, a password, or a parameter that is named like a secret. In URIs of Azure the
+    name before the @ is a container."""
+    has_user = "@" in parts.netloc and scheme not in ("abfs", "abfss")
+    names = (name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+    return has_user or parts.password is not None or any(map(_SECRET.search, names))
 
 
 def _with_settings(uri: str, options: FileSystemOptions) -> str:

@@ -42,7 +42,7 @@ _BESIDE: Final = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A segment file: ``base_offset`` is the offset of its first byte in 0.7, later that of its first record
-    or a smaller one. The other fields are files beside it, None where there is none."""
+    or a smaller one. The other fields are files beside it, or None."""
 
     base_offset: int
     file: FileInfo

@@ -92,8 +92,8 @@ def streamed(spark: SparkSession, options: dict[str, str], topic: str, folder: P
 
 
 def by_sql(spark: SparkSession, options: dict[str, str], topic: str) -> str:
-    """The plan of a view. Spark itself replaces a reference to the environment in the text of SQL, unless it
-    is told to leave variables alone."""
+    """The plan of a view. Spark itself replaces a reference to the environment in the text of SQL, unless its
+    substitution of variables is off."""
     spark.conf.set("spark.sql.variable.substitute", "false")
     listed = ", ".join(f"`{name}` '{value}'" for name, value in {**options, "subscribe": topic}.items())
     spark.sql(f"CREATE TEMPORARY VIEW events USING kafkawire OPTIONS ({listed})")

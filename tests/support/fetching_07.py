@@ -27,7 +27,7 @@ PARTITION = TopicPartition("t", 0, 0)
 
 @contextlib.contextmanager
 def serving(log_dir: Path, *faults: Fault, **properties: str) -> Iterator[Broker]:
-    """A broker on ``log_dir`` that misbehaves as told."""
+    """A broker on ``log_dir`` that fails as the test says."""
     names = {name.replace("_", "."): value for name, value in properties.items()}
     config = BrokerConfig.from_properties(
         {"brokerid": "0", "port": "0", "log.dir": str(log_dir), "log.flush.interval": "1", **names}

@@ -121,7 +121,7 @@ class DirectoryCluster:
             raise UnknownTopicError(f"no log directory holds {partition}")
         return self._logs[partition]
 
-    def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:  # noqa: ARG002  # no log is made anew
+    def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:  # noqa: ARG002  # nothing recreates a log
         return {}
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:

@@ -88,6 +88,6 @@ def _has_failed(directory: LogDir, place: str) -> bool:
 
 
 def _sum(sizes: Iterable[int]) -> int | None:
-    """The sum of sizes; None if one is unknown (-1), or if there is none."""
+    """The sum of sizes; None without sizes, or if one is unknown (-1)."""
     known = list(sizes)
     return sum(known) if known and min(known) >= 0 else None

@@ -72,7 +72,7 @@ def fails(login: Login, credentials: KerberosLogin = CAROL, timeout_s: float = 1
 
 
 def saying(*tokens: bytes) -> Login:
-    """A broker that says the same whatever it is told, the last token again and again."""
+    """A broker that repeats its last token."""
 
     def login() -> Generator[bytes, bytes, None]:
         yield b""

@@ -59,7 +59,7 @@ def examined(
     """The parts of a walk over the response to a fetch at ``offset``.
 
     In a read of committed records the parts end at the first damage: it may hold the marker that ends a
-    transaction, so the next fetch asks anew which transactions after it are aborted. Raises ``Contradiction``
+    transaction, so the next fetch asks which transactions after it are aborted. Raises ``Contradiction``
     as ``agreement.confirmed``.
     """
     buf: Buffer = found.records or b""

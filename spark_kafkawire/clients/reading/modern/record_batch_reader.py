@@ -259,7 +259,7 @@ class RecordBatchReader:
             self._undecodable[kind] = error.reason
             walk = self._walk(fetched.response, fetched.start_offset)
         self.restart(given)
-        # Batches before this response are given: their transactions are asked for anew.
+        # The next fetch asks again for the transactions of batches that were given.
         self._transactions = self._no_transactions()
         buf = fetched.response.records or b""
         try:

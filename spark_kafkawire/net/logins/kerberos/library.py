@@ -47,7 +47,7 @@ _NUMBERS: Final = itertools.count(1)
 class GssapiError(Exception):
     """A failure of the library. Never leaves ``net.logins``.
 
-    ``code`` is the number of Kerberos's own error, 0 if there is none; ``has_expired`` is true for a
+    ``code`` is the number of Kerberos's own error, or 0; ``has_expired`` is true for a
     credential that has.
     """
 

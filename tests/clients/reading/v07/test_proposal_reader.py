@@ -52,7 +52,7 @@ FIRST: Final = 2
 
 @contextlib.contextmanager
 def serving(log_dir: Path, *faults: Fault, **properties: str) -> Iterator[BrokerServer]:
-    """A broker that holds VALUES in segments of 30,000 bytes, and misbehaves as told."""
+    """A broker that holds VALUES in segments of 30,000 bytes, and fails as the test says."""
     names = {"wire.format": BOTH} | {name.replace("_", "."): value for name, value in properties.items()}
     config = BrokerConfig.from_properties(
         {"brokerid": "0", "port": "0", "log.dir": str(log_dir), "log.flush.interval": "1", **names}

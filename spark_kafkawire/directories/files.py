@@ -141,11 +141,14 @@ def reading(files: Files, path: str) -> Iterator[None]:
 
 def opened(uri: str, options: FileSystemOptions) -> Files:
     """The file system of a path. No file is read. Raises ``FileAccessError`` (fatal)."""
+    if "\0" in uri:
+        raise FileAccessError("path: it holds a NUL, which no path can have")
     scheme = _scheme(uri)
-    if not scheme or scheme == "file":
-        root = uri if not scheme else urlsplit(uri).path
-        return Files(uri, os.path.abspath(root), True, None)
-    parts = urlsplit(uri)
+    if not scheme:
+        return Files(uri, os.path.abspath(uri), True, None)
+    parts = _parts(uri)
+    if scheme == "file":
+        return Files(uri, os.path.abspath(parts.path), True, None)
     if _holds_credentials(parts, scheme):
         raise FileAccessError(
             "path: it holds credentials, which would be logged: set them where pyarrow looks for them, as "
@@ -169,6 +172,14 @@ def _of_pyarrow(uri: str, options: FileSystemOptions) -> Files:
     except Exception as error:  # pyarrow raises classes of many kinds here
         raise FileAccessError(f"path {quoted(uri)} cannot be opened: {reason_of(error)}") from error
     return Files(uri, root.rstrip("/"), False, system)
+
+
+def _parts(uri: str) -> SplitResult:
+    """The parts of a URI. The error does not show it: it may hold credentials."""
+    try:
+        return urlsplit(uri)
+    except ValueError:
+        raise FileAccessError("path: the host or bucket after :// is not a valid one") from None
 
 
 def _holds_credentials(parts: SplitResult, scheme: str) -> bool:

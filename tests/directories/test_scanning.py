@@ -143,6 +143,18 @@ def test_a_path_with_credentials_is_refused_and_not_shown(uri: str) -> None:
     assert "hush" not in str(refused.value)
 
 
+@pytest.mark.parametrize("uri", ["\0", "/logs\0", "file:///logs\0", "s3://user:hush@[bucket/logs"])
+def test_what_is_no_path_is_refused_in_one_line(uri: str) -> None:
+    with pytest.raises(FileAccessError, match=r"^path: [ -~]+$") as refused:
+        opened(uri, FileSystemOptions())
+    assert "hush" not in str(refused.value)
+
+
+def test_an_endpoint_that_is_no_address_is_refused() -> None:
+    with pytest.raises(FileAccessError, match=r"cannot be opened: Invalid IPv6 URL"):
+        opened("s3://bucket/logs", FileSystemOptions(endpoint="[::1"))
+
+
 def test_schemes_that_nothing_knows_are_refused() -> None:
     with pytest.raises(FileAccessError) as unknown:
         opened("nothing://bucket/logs", FileSystemOptions())

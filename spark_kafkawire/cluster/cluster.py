@@ -99,6 +99,13 @@ class Cluster(Protocol):
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
         """Start and end offsets of the partitions now, in the order of ``partitions``."""
 
+    def followed_bounds(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> Mapping[TopicPartition, PartitionBounds]:
+        """Bounds as ``bounds``, but with starts that may be those of an earlier call, and without partitions
+        whose broker is not alive. The same object comes again as long as nothing changes, if the cluster can
+        see that."""
+
     def cut_points(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, ...]] | None:

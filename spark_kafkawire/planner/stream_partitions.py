@@ -112,7 +112,7 @@ class StreamPartitions:
         selection = self._options.selection
         return self.ask(lambda cluster: self._bounds(cluster, select(selection, cluster, may_be_empty=True)))
 
-    def bounds(self, known: Collection[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
+    def bounds(self, known: Collection[TopicPartition]) -> Mapping[TopicPartition, PartitionBounds]:
         """Bounds of all partitions that exist now; ``known`` are those with a position of the query."""
         return self.ask(lambda cluster: self._bounds_there(cluster, known))
 
@@ -162,12 +162,14 @@ class StreamPartitions:
 
     def _bounds_there(
         self, cluster: Cluster, known: Collection[TopicPartition]
-    ) -> dict[TopicPartition, PartitionBounds]:
+    ) -> Mapping[TopicPartition, PartitionBounds]:
         partitions = self._there(cluster, known)
         if self._among is not None:
             partitions = tuple(tp for tp in partitions if tp in self._among)
+        # Starts are used for partitions without a position, and for key order.
+        is_followed = self._options.key_order is None and all(tp in known for tp in partitions)
         with gone_since():
-            return self._bounds(cluster, partitions)
+            return cluster.followed_bounds(partitions) if is_followed else self._bounds(cluster, partitions)
 
     def _there(self, cluster: Cluster, known: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
         if self._is_old:

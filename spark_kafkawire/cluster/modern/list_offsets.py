@@ -177,7 +177,9 @@ def _answers(
     isolation_level: int,
 ) -> Iterator[tuple[tuple[int, TopicPartition], ListOffsetsPartitionResponse | KafkaWireError]]:
     places = [index for index, times in enumerate(asked) if times]
-    responses = _responses(broker, [_request(asked[index], epochs, isolation_level) for index in places], net)
+    responses = _responses(
+        broker, [request_of(asked[index], epochs, isolation_level) for index in places], net
+    )
     for index, response in zip(places, responses, strict=True):
         partitions = _partitions(response)
         for partition in asked[index]:
@@ -234,7 +236,7 @@ def _without_tiers(request: ListOffsetsRequest) -> ListOffsetsRequest:
     return replace(request, topics=topics)
 
 
-def _request(
+def request_of(
     times: Timestamps, epochs: Mapping[TopicPartition, int], isolation_level: int
 ) -> ListOffsetsRequest:
     """The request; the leader epoch keeps a previous leader from answering it."""

@@ -149,6 +149,12 @@ class DirectoryCluster:
         found = self._of_each(partitions, lambda log: log.bounds)
         return dict(zip(partitions, found, strict=True))
 
+    def followed_bounds(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> dict[TopicPartition, PartitionBounds]:
+        """Bounds as ``bounds``: a read of directories is a snapshot, and no stream follows one."""
+        return self.bounds(partitions)
+
     def cut_points(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, ...]] | None:

@@ -15,14 +15,22 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.clients.writing.modern.transactional.write_state import BatchId, attempt_id
+from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
+from spark_kafkawire.cluster.modern.transactions import Transaction
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.source.exactly_once import TransactionMessage
 
 from .cluster import BATCH_RECORDS, TOPIC, FakeCluster
+from .coordinators import PRODUCER_EPOCH, PRODUCER_ID
 from .curves import Point
 
 #: Read tasks that are measured at most.
 _TASKS_MAX: Final = 1_000
 _ROWS_MAX: Final = 20_000
+#: Tasks of a write that is exactly once, at most.
+_TRANSACTIONS_MAX: Final = 10_000
 #: Partitions with new records in a micro-batch, one in so many.
 _IDLE_OF_A_BATCH: Final = 100
 
@@ -140,6 +148,31 @@ def writes(cluster: FakeCluster) -> Point:
     return Point(count, clock.seconds)
 
 
+def exactly_once(cluster: FakeCluster) -> Point:
+    """Begin and commit a write of many tasks on the driver, where each task has written to ten partitions."""
+    count = min(cluster.partitions, _TRANSACTIONS_MAX)
+    options = {"delivery": "exactly-once", "kafka.transactional.id": "scale"}
+    schema = StructType().add("value", "binary")
+    cluster.requests()
+    messages = [pickle.dumps(_of_task(task, cluster.partitions)) for task in range(count)]
+    clock = CpuClock()
+    with clock.running():
+        writer = _source(cluster, topic=TOPIC, **options).writer(schema, overwrite=False)
+        writer = pickle.loads(pickle.dumps(writer))
+        writer.commit([pickle.loads(message) for message in messages])
+    assert cluster.requests()["EndTxn"] == count + 2  # the decision, and that the write is done
+    return Point(count, clock.seconds)
+
+
+def _of_task(task: int, partition_count: int) -> TransactionMessage:
+    tps = (TopicPartition(TOPIC, (task + number) % partition_count) for number in range(10))
+    totals = WriteTotals.of(PartitionReceipt(tp, 1, 100, 0, 1) for tp in tps)
+    transaction = Transaction(
+        attempt_id("scale", task, f"{time.monotonic_ns()}.0.{task}"), PRODUCER_ID, PRODUCER_EPOCH, 1
+    )
+    return TransactionMessage(totals, batch=BatchId(""), row_count=10, transaction=transaction)
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """One measure: ``run`` measures it once, ``unit`` is its work."""
@@ -156,6 +189,7 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "micro-batch with 1 % new": Measure("partitions", micro_batches),
     "read tasks": Measure("tasks", tasks),
     "keyed write": Measure("rows", writes),
+    "exactly once, driver": Measure("tasks", exactly_once),
 }
 
 

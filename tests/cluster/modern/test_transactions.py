@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.list_transactions import ONGOING
+from tests.benchmarks.scale.cluster import FakeCluster
 from tests.support.noida import NoidaBroker
 
 
@@ -82,3 +84,32 @@ def test_a_timeout_above_the_brokers_own_is_refused(transactions: Transactions) 
     with pytest.raises(BrokerError) as error:
         transactions.begin("timeout", 2_000_000_000)
     assert error.value.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+#: Longest wait for the questions to the other brokers, seconds.
+_TOGETHER_S = 60.0
+BROKERS = 3
+
+
+@pytest.mark.parametrize("name", ["_listed_by", "_states_of"])
+def test_all_brokers_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    asked = threading.Barrier(BROKERS)
+    send = getattr(Transactions, name)
+
+    def send_with_the_others(*arguments: Any) -> Any:
+        asked.wait(_TOGETHER_S)
+        return send(*arguments)
+
+    with FakeCluster(partitions=1, brokers=BROKERS) as cluster:
+        options = WriteOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap})
+        metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+        transactions = Transactions(metadata, options.net)
+        ids = [f"x-{number}-7.0.{number}" for number in range(2_500)]
+        monkeypatch.setattr(Transactions, name, send_with_the_others)
+        if name == "_listed_by":
+            assert transactions.listed() == []
+            assert cluster.requests()["ListTransactions"] == BROKERS
+            assert metadata._last_response is not None
+            assert not metadata._last_response.topics
+        else:
+            assert sorted(transactions.described(ids)) == sorted(ids)

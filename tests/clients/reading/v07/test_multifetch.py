@@ -25,6 +25,7 @@ from tests.support.fetching_07 import NET, serving
 from tests.support.settings import settings_07
 
 COUNT = 5
+OPTIONS = FetchOptions()
 VALUES = {
     partition: [b"%d %03d" % (partition, number) * 20 for number in range(40 * (1 + partition))]
     for partition in range(COUNT)
@@ -35,15 +36,15 @@ VALUES = {
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five partitions of several segments, one of them compressed."""
     folder = tmp_path_factory.mktemp("written")
-    with serving(folder, log_file_size="3000", num_partitions=str(COUNT)) as broker:
-        with Client.connect(broker, settings_07(5.0)) as client:
-            for partition, values in VALUES.items():
-                for pos in range(0, len(values), 10):
-                    compression = "gzip" if partition == 3 else "none"
-                    message_set = encode(pa.array(values[pos : pos + 10], pa.binary()), compression)
-                    client.send(ProduceRequest("t", partition, bytes(message_set)))
-            for partition in range(COUNT):
-                client.request(OffsetsRequest("t", partition, -1, 1))
+    properties = {"log_file_size": "3000", "num_partitions": str(COUNT)}
+    with serving(folder, **properties) as broker, Client.connect(broker, settings_07(5.0)) as client:
+        for partition, values in VALUES.items():
+            for pos in range(0, len(values), 10):
+                compression = "gzip" if partition == 3 else "none"
+                message_set = encode(pa.array(values[pos : pos + 10], pa.binary()), compression)
+                client.send(ProduceRequest("t", partition, bytes(message_set)))
+        for partition in range(COUNT):
+            client.request(OffsetsRequest("t", partition, -1, 1))
     return folder
 
 
@@ -68,9 +69,7 @@ def tasks_of(broker: Broker) -> list[FetchTask]:
     ]
 
 
-def read(
-    tasks: Sequence[FetchTask], pool: Pool, options: FetchOptions = FetchOptions()
-) -> dict[int, list[bytes]]:
+def read(tasks: Sequence[FetchTask], pool: Pool, options: FetchOptions = OPTIONS) -> dict[int, list[bytes]]:
     cluster = V07Cluster(Discovery(), NET, (tasks[0].leader.broker,))
     found: dict[int, list[bytes]] = defaultdict(list)
     for task, columns in Pack(tasks, cluster, options, NET, connections=pool).columns():
@@ -110,9 +109,11 @@ def test_a_damaged_partition_is_named(log_dir: Path, pool: Pool) -> None:
     data = bytearray(file.read_bytes())
     data[30] ^= 1
     file.write_bytes(data)
-    with serving(log_dir, num_partitions=str(COUNT)) as broker:
-        with pytest.raises(CorruptDataError, match=r"^t 0-1 on broker 0"):
-            read(tasks_of(broker), pool)
+    with (
+        serving(log_dir, num_partitions=str(COUNT)) as broker,
+        pytest.raises(CorruptDataError, match=r"^t 0-1 on broker 0"),
+    ):
+        read(tasks_of(broker), pool)
 
 
 def test_an_offset_of_an_option_inside_a_message_is_an_error_of_the_option(log_dir: Path, pool: Pool) -> None:
@@ -149,8 +150,9 @@ def test_a_response_with_too_few_parts_is_an_error(log_dir: Path, pool: Pool) ->
     with serving(log_dir, num_partitions=str(COUNT)) as broker:
         ranges = [each.range for each in tasks_of(broker)]
     fault = Fault("MULTIFETCH", 1, FaultKind.SHORT, 10)
-    with serving(log_dir, fault, num_partitions=str(COUNT)) as broker:
-        with pytest.raises(
-            ProtocolError, match=r"^t 0-0 .* and 4 other ranges: broker 0 .* does not fit in a frame"
-        ):
-            read([FetchTask(each, Leader(broker)) for each in ranges], pool)
+    message = r"^t 0-0 .* and 4 other ranges: broker 0 .* does not fit in a frame"
+    with (
+        serving(log_dir, fault, num_partitions=str(COUNT)) as broker,
+        pytest.raises(ProtocolError, match=message),
+    ):
+        read([FetchTask(each, Leader(broker)) for each in ranges], pool)

@@ -89,15 +89,11 @@ def test_typed_values_of_a_pack(spark: SparkSession, noida: NoidaBroker) -> None
         for number in range(3)
     ]
     librdkafka.produce(noida.bootstrap_servers, topic, records)
-    packed = load(
-        spark,
-        noida,
-        True,
-        subscribe=topic,
-        valueFormat="json",
-        valueSchema="n INT",
-        badRecords="drop",
+    reader = spark.read.format("kafkawire").option("kafka.bootstrap.servers", noida.bootstrap_servers)
+    reader = reader.options(
+        subscribe=topic, packSmallPartitions="true", valueFormat="json", badRecords="drop"
     )
+    packed = reader.schema("value STRUCT<n: INT>, partition INT").load()
     found = sorted((row.partition, row.value.n) for row in packed.select("partition", "value").collect())
     assert found == [(partition, 10 * partition + number) for partition in range(4) for number in (1, 2)]
 

@@ -15,7 +15,7 @@ from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokerError, KafkaWireError, OptionError, UnknownTopicError
 from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.options.selection import TABLES
+from spark_kafkawire.options.selection import DIRECTORY_TABLES, TABLES
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern import describe_log_dirs, metadata
@@ -230,6 +230,8 @@ class TestKafka07:
             "option kafka.group.id has no meaning with table=topics",
         ),
         ({"table": "topics", "subscribe": "t", "subscribePattern": "t"}, "set exactly one of the options"),
+        ({"table": "segments"}, "option table=segments is of log directories: give their path to load()"),
+        ({"table": "topics", "fs.region": "r"}, "option fs.region is for log directories"),
     ],
 )
 def test_options_without_meaning_are_refused(options: dict[str, str], refusal: str) -> None:
@@ -251,7 +253,7 @@ def test_tasks_get_no_secret() -> None:
     assert b"opensesame" not in pickle.dumps((source, reader), 0)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [each for each in TABLES if each not in DIRECTORY_TABLES])
 def test_a_column_that_a_table_does_not_have_is_refused(table: str) -> None:
     source = KafkaWireDataSource({**MODERN, "table": table})
     columns = source.schema()

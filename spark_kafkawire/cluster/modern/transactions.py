@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from spark_kafkawire.errors import quoted
+from spark_kafkawire.errors import BrokerError, quoted
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import retried
@@ -258,26 +258,43 @@ class Transactions:
     def described_by(
         self, listed: Mapping[Broker, Sequence[ListedTransaction]]
     ) -> dict[str, DescribedTransaction]:
-        """Describe the listed transactions, without ids that were removed since, by their coordinators."""
+        """Describe the listed transactions, without ids that were removed since, by their coordinators; those
+        that have another one by now are looked up."""
         found: dict[str, DescribedTransaction] = {}
+        moved: list[str] = []
         for broker, own in listed.items():
             ids = [each.transactional_id for each in own]
             for at in range(0, len(ids), _TOGETHER_MAX):
                 share = ids[at : at + _TOGETHER_MAX]
                 for state in retried(partial(self._described_by, broker, share), self._net.request_retry):
-                    found[state.transactional_id] = state
+                    if state.error_code:
+                        moved.append(state.transactional_id)
+                    else:
+                        found[state.transactional_id] = state
+        for each in moved:
+            try:
+                found[each] = self.describe(each)
+            except BrokerError as error:
+                if error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise
         return found
 
     def _described_by(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
+        """Those that the broker knows, and those that it does not coordinate."""
         with POOL.lend(broker, self._net.connection) as client:
             response: DescribeTransactionsResponse = client.request(
                 DescribeTransactionsRequest(transactional_ids=tuple(ids))
             )
-        for state in response.transaction_states:
-            if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        states = [
+            state
+            for state in response.transaction_states
+            if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        ]
+        for state in states:
+            if state.error_code != ErrorCode.NOT_COORDINATOR:
                 place = f"DescribeTransactions of {quoted(state.transactional_id)} on {broker}"
                 refuse(state.error_code, place)
-        return [state for state in response.transaction_states if not state.error_code]
+        return states
 
     def check_sees_ids(self) -> None:
         """Raise ``BrokerError`` if the user may not describe transactional ids: brokers list none then, as if

@@ -59,8 +59,8 @@ def _rows_07(scan: Scan) -> Iterator[Row]:
     committed = {
         name: {
             tp: offset
-            for tp, offset in groups.offsets(name, groups.partitions(name), strict=False).items()
-            if offset is not None and (topics is None or tp.topic in topics)
+            for tp, offset in groups.committed(name).items()
+            if topics is None or tp.topic in topics
         }
         for name in groups.names()
     }

@@ -45,7 +45,8 @@ from spark_kafkawire.protocol.modern.share_group_describe import (
 )
 
 from ..asking import side_by_side
-from .group_offsets import ask_coordinator
+from .group_offsets import ask_coordinator, coordinator_of
+from .metadata import Metadata
 
 #: Groups of one request: the response holds all their members.
 _TOGETHER_MAX: Final = 200
@@ -135,6 +136,17 @@ def offsets_of(
     for broker, _, ids in _shares(groups):
         found |= retried(partial(_offsets, broker, ids, net), net.request_retry)
     return found
+
+
+def offsets_of_group(
+    metadata: Metadata, group_id: str, net: NetOptions
+) -> dict[TopicPartition, OffsetFetchPartitionResponse]:
+    """The same of one group, whose coordinator is looked up."""
+
+    def once() -> dict[TopicPartition, OffsetFetchPartitionResponse]:
+        return _offsets(coordinator_of(metadata, group_id), [group_id], net)[group_id]
+
+    return retried(once, net.request_retry)
 
 
 def _shares(groups: Sequence[CoordinatedGroup]) -> Iterator[tuple[Broker, str, list[str]]]:
@@ -251,17 +263,24 @@ def _offsets(
     with POOL.lend(broker, net.connection) as client:
         requests = [OffsetFetchRequest.for_group(each, None) for each in ids]
         responses: list[OffsetFetchResponse] = [each.body for each in client.pipeline(requests)]
-    found: dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]] = {}
-    for group_id, response in zip(ids, responses, strict=True):
-        group, place = response.group_of(group_id), f"OffsetFetch of group {quoted(group_id)} on {broker}"
-        if group.error_code:
-            raise broker_error(group.error_code, place)
-        own = found.setdefault(group_id, {})
-        for topic in group.topics:
-            for part in topic.partitions:
-                tp = TopicPartition(topic.name, part.partition_index)
-                if part.error_code:
-                    raise broker_error(part.error_code, f"{place}, {tp}")
-                if part.committed_offset >= 0:
-                    own[tp] = part
+    return {
+        group_id: _committed(group_id, response, broker)
+        for group_id, response in zip(ids, responses, strict=True)
+    }
+
+
+def _committed(
+    group_id: str, response: OffsetFetchResponse, broker: Broker
+) -> dict[TopicPartition, OffsetFetchPartitionResponse]:
+    group, place = response.group_of(group_id), f"OffsetFetch of group {quoted(group_id)} on {broker}"
+    if group.error_code:
+        raise broker_error(group.error_code, place)
+    found: dict[TopicPartition, OffsetFetchPartitionResponse] = {}
+    for topic in group.topics:
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            if part.error_code:
+                raise broker_error(part.error_code, f"{place}, {tp}")
+            if part.committed_offset >= 0:
+                found[tp] = part
     return found

@@ -42,6 +42,10 @@ class ConsumerGroups(Protocol):
         """Offsets that a group has committed; None if it has committed none, and, unless ``strict``, if a
         ZooKeeper node holds something other than an offset."""
 
+    def committed(self, group: str) -> Mapping[TopicPartition, int]:
+        """Offsets that a group has committed, in all partitions that have one; without ZooKeeper nodes that
+        hold something else."""
+
     def texts(self, group: str) -> Sequence[tuple[int, str]]:
         """Committed offsets of a group in all partitions, each with its metadata text. Empty if offsets have
         no metadata, or if the brokers cannot list them (before 0.10.2)."""

@@ -43,7 +43,8 @@ class DirectoryCluster:
         self._logs: dict[TopicPartition, PartitionLog] = {}
 
     @cached_property
-    def _directories(self) -> list[LogDirectory]:
+    def directories(self) -> list[LogDirectory]:
+        """The directories, in the order of their paths."""
         return each_of(lambda path: scan(path, self._options.settings), self._options.paths)
 
     def brokers(self) -> tuple[Broker, ...]:
@@ -52,25 +53,25 @@ class DirectoryCluster:
         return tuple(Broker(broker_id, path, 0) for broker_id, path in paths)
 
     def topics(self) -> tuple[str, ...]:
-        found = {topic for each in self._directories for topic in each.topics}
+        found = {topic for each in self.directories for topic in each.topics}
         return tuple(sorted(found - INTERNAL_TOPICS))
 
     def partitions_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
-        known = {topic for each in self._directories for topic in each.topics}
+        known = {topic for each in self.directories for topic in each.topics}
         if missing := sorted(set(topics) - known):
             raise UnknownTopicError(
                 f"no log directory holds the topic {names_of(missing)}{meant_topics(missing, sorted(known))}"
             )
-        for directory in self._directories:
+        for directory in self.directories:
             directory.list_logs([name for name in directory.logs if name.topic in topics])
         find = _PARTITIONS[self._options.generation]
         found: dict[TopicPartition, PartitionLog] = {}
         for topic in topics:
-            names = {name for each in self._directories for name in each.logs if name.topic == topic}
+            names = {name for each in self.directories for name in each.logs if name.topic == topic}
             for name in sorted(names):
                 held = [
                     (place, each)
-                    for place, each in enumerate(self._directories)
+                    for place, each in enumerate(self.directories)
                     if name in each.logs and self._is_of_generation(each, name)
                 ]
                 found.update(find(self, name, held))
@@ -213,7 +214,7 @@ class DirectoryCluster:
         self, partitions: Sequence[TopicPartition], ask: Callable[[PartitionLog], PartitionBounds]
     ) -> list[PartitionBounds]:
         """Ask the log of each partition, several at once where files are far away."""
-        is_local = all(each.files.is_local for each in self._directories)
+        is_local = all(each.files.is_local for each in self.directories)
         logs = [self._log(tp) for tp in partitions]
         return [ask(log) for log in logs] if is_local else each_of(ask, logs)
 

@@ -73,6 +73,15 @@ def all_bounds(
     return {tp: PartitionBounds(tp, earliest[tp], latest[tp]) for tp in partitions}
 
 
+def end_offsets(
+    metadata: Metadata, partitions: Iterable[TopicPartition], net: NetOptions, isolation_level: int
+) -> dict[TopicPartition, int]:
+    """End offsets of partitions now; with READ_COMMITTED the last stable offsets. Raises as ``list_offsets``
+    does."""
+    [found] = list_offsets(metadata, [dict.fromkeys(partitions, LATEST_TIMESTAMP)], net, isolation_level)
+    return found
+
+
 def list_offsets(
     metadata: Metadata, asked: Sequence[Timestamps], net: NetOptions, isolation_level: int = READ_UNCOMMITTED
 ) -> list[dict[TopicPartition, int]]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from spark_kafkawire.errors import quoted
+from spark_kafkawire.errors import BrokerError, quoted
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import retried
@@ -260,21 +260,40 @@ class Transactions:
     def described_by(
         self, listed: Mapping[Broker, Sequence[ListedTransaction]]
     ) -> dict[str, DescribedTransaction]:
-        """Describe the listed transactions, without ids that were removed since, by their coordinators."""
+        """Describe the listed transactions, without ids that were removed since, by their coordinators; those
+        that have another one by now are looked up."""
 
         def described(broker: Broker) -> list[DescribedTransaction]:
             ids = [each.transactional_id for each in listed[broker]]
             return retried(partial(self._described_by, broker, ids), self._net.request_retry)
 
-        found = side_by_side((broker for broker, own in listed.items() if own), described)
-        return {state.transactional_id: state for states in found.values() for state in states}
+        found: dict[str, DescribedTransaction] = {}
+        moved: list[str] = []
+        answers = side_by_side((broker for broker, own in listed.items() if own), described)
+        for state in (each for states in answers.values() for each in states):
+            if state.error_code:
+                moved.append(state.transactional_id)
+            else:
+                found[state.transactional_id] = state
+        for each in moved:
+            try:
+                found[each] = self.describe(each)
+            except BrokerError as error:
+                if error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise
+        return found
 
     def _described_by(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
-        states = self._states_of(broker, ids)
+        """Those that the broker knows, and those that it does not coordinate."""
+        states = [
+            state
+            for state in self._states_of(broker, ids)
+            if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        ]
         for state in states:
-            if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            if state.error_code != ErrorCode.NOT_COORDINATOR:
                 refuse(state.error_code, _place_of(state, broker))
-        return [state for state in states if not state.error_code]
+        return states
 
     def _states_of(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
         """Describe ids by one coordinator, some of them with each request."""

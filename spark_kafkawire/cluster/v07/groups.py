@@ -90,6 +90,10 @@ class ConsumerGroups:
             for tp, path, data in zip(partitions, paths, found, strict=True)
         }
 
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        offsets = self.offsets(group, self.partitions(group), strict=False)
+        return {tp: offset for tp, offset in offsets.items() if offset is not None}
+
     def texts(self, group: str) -> tuple[tuple[int, str], ...]:
         """Return nothing: offsets of 0.7 have no metadata."""
         self._check(group)

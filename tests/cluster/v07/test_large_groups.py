@@ -1,4 +1,4 @@
-"""Groups of 0.7 with hundreds of members in a real ZooKeeper: work that grows with the group and no faster."""
+"""Groups of 0.7 with hundreds of members in a real ZooKeeper: work grows with the group and no faster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IDS: Final = "/consumers/g/ids"
 #: The group: 300 members with 33 threads each, and two partitions for each thread.
 MEMBERS: Final = 300
 THREADS: Final = 33
-BROKERS: Final = {broker: 1_980 for broker in range(10)}
+BROKERS: Final = dict.fromkeys(range(10), 1_980)
 
 
 @pytest.fixture(autouse=True)

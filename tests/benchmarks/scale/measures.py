@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from kazoo.client import KazooClient
 from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
@@ -21,6 +22,15 @@ from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.source.exactly_once import TransactionMessage
+from spark_kafkawire.broker import ZooKeeperServer
+from spark_kafkawire.cluster.v07.balancing import subscription
+from spark_kafkawire.cluster.v07.member import Member
+from spark_kafkawire.cluster.v07.zookeeper import TOPICS
+from spark_kafkawire.cluster.v07.zookeeper_tree import Tree
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.options import Discovery
 
 from .cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from .coordinators import PRODUCER_EPOCH, PRODUCER_ID
@@ -33,6 +43,9 @@ _ROWS_MAX: Final = 20_000
 _TRANSACTIONS_MAX: Final = 10_000
 #: Partitions with new records in a micro-batch, one in so many.
 _IDLE_OF_A_BATCH: Final = 100
+#: Threads of each member of a group, and seconds that joining it may take.
+_THREADS: Final = 20
+_JOIN_S: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -168,9 +181,29 @@ def _of_task(task: int, partition_count: int) -> TransactionMessage:
     tps = (TopicPartition(TOPIC, (task + number) % partition_count) for number in range(10))
     totals = WriteTotals.of(PartitionReceipt(tp, 1, 100, 0, 1) for tp in tps)
     transaction = Transaction(
-        attempt_id("scale", task, f"{time.monotonic_ns()}.0.{task}"), PRODUCER_ID, PRODUCER_EPOCH, 1
-    )
-    return TransactionMessage(totals, batch=BatchId(""), row_count=10, transaction=transaction)
+        attempt_id("scale", task, f"{time.monotonic_ns()}.0.{task}"), PRODUCER_ID, PRODUCER_EPOCHXX(cluster: FakeCluster) -> Point:
+    """Join a consumer group of Kafka 0.7 in a real ZooKeeper that has a thread for each partition."""
+    members = max(cluster.partitions // _THREADS, 1)
+    root, clock = "/consumers/g/ids", CpuClock()
+    with ZooKeeperServer() as zookeeper:
+        others = KazooClient(zookeeper.connect)
+        others.start()
+        others.ensure_path(root)
+        tree = Tree(others, Deadline.after(_JOIN_S))
+        brokers = min(cluster.brokers, cluster.partitions)
+        count = str(cluster.partitions // brokers).encode()
+        tree.put({f"{TOPICS}/{TOPIC}/{broker}": count for broker in range(brokers)})
+        registered = subscription([TOPIC], _THREADS)
+        tree.claim({f"{root}/g_{number:06}": registered for number in range(members - 1)})
+        discovery, retry = Discovery(zookeeper_connect=zookeeper.connect), RetryPolicy(3, 0.1, _JOIN_S)
+        with clock.running():
+            member = Member(discovery, "g", [TOPIC], _THREADS, retry, _JOIN_S)
+            owned = member.hold()
+        member.close()
+        others.stop()
+        others.close()
+    assert len(owned) == min(_THREADS, cluster.partitions)
+    return Point(members * _THREADS + cluster.partitions, clock.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +221,7 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "idle poll": Measure("partitions", idle_polls),
     "micro-batch with 1 % new": Measure("partitions", micro_batches),
     "read tasks": Measure("tasks", tasks),
+    "0.7 group": Measure("threads and partitions", joins),
     "keyed write": Measure("rows", writes),
     "exactly once, driver": Measure("tasks", exactly_once),
 }

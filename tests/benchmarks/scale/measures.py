@@ -16,21 +16,20 @@ from kazoo.client import KazooClient
 from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.clients.writing.modern.transactional.write_state import BatchId, attempt_id
 from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
 from spark_kafkawire.cluster.modern.transactions import Transaction
-from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.net.pool import POOL
-from spark_kafkawire.source.exactly_once import TransactionMessage
-from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.cluster.v07.balancing import subscription
 from spark_kafkawire.cluster.v07.member import Member
 from spark_kafkawire.cluster.v07.zookeeper import TOPICS
 from spark_kafkawire.cluster.v07.zookeeper_tree import Tree
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import Discovery
+from spark_kafkawire.source.exactly_once import TransactionMessage
 
 from .cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from .coordinators import PRODUCER_EPOCH, PRODUCER_ID
@@ -181,7 +180,12 @@ def _of_task(task: int, partition_count: int) -> TransactionMessage:
     tps = (TopicPartition(TOPIC, (task + number) % partition_count) for number in range(10))
     totals = WriteTotals.of(PartitionReceipt(tp, 1, 100, 0, 1) for tp in tps)
     transaction = Transaction(
-        attempt_id("scale", task, f"{time.monotonic_ns()}.0.{task}"), PRODUCER_ID, PRODUCER_EPOCHXX(cluster: FakeCluster) -> Point:
+        attempt_id("scale", task, f"{time.monotonic_ns()}.0.{task}"), PRODUCER_ID, PRODUCER_EPOCH, 1
+    )
+    return TransactionMessage(totals, batch=BatchId(""), row_count=10, transaction=transaction)
+
+
+def joins(cluster: FakeCluster) -> Point:
     """Join a consumer group of Kafka 0.7 in a real ZooKeeper that has a thread for each partition."""
     members = max(cluster.partitions // _THREADS, 1)
     root, clock = "/consumers/g/ids", CpuClock()

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from ..model import Broker, Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
-from ..options import Directories, NetOptions, ReadOptions, TaskOptions
+from ..options import BadRecords, Directories, NetOptions, ReadOptions, TaskOptions
 from ..protocol.modern.limits import READ_COMMITTED
 
 #: The offset of each partition; None if the cluster has no matching offset.
@@ -169,6 +169,7 @@ def _of_directories(options: ReadOptions | TaskOptions, directories: Directories
         directories,
         is_committed=options.fetch.isolation_level == READ_COMMITTED,
         fail_on_data_loss=options.fetch.fail_on_data_loss,
+        fail_on_damage=options.fetch.bad_records is BadRecords.FAIL,
     )
 
 

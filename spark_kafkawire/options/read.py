@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from ..errors import OptionError
 from ..net.retry import RetryPolicy
-from .bad_records import BAD_RECORDS
 from .connect import INCLUDE_HEADERS, NetOptions, parse_net
 from .discovery import Discovery, parse_discovery
 from .fetch import FetchOptions, parse_fetch
@@ -114,11 +113,6 @@ class ReadOptions:
         """The options that batch reads and streams share, with their own options between them."""
         refuse_table(options)
         typed = parse_typed(options, net, read=True)
-        if discovery.directories is not None and typed is None and options.given(BAD_RECORDS):
-            raise OptionError(
-                f"option {BAD_RECORDS.name} decides about keys and values of log directories, and needs "
-                "valueFormat or keyFormat; a damaged file is an error in each case: leave it out"
-            )
         fetch = parse_fetch(options, net)
         return cls(
             discovery=discovery,

@@ -395,7 +395,9 @@ def test_spark_refuses_a_stream_over_a_path_in_one_line(spark: SparkSession) -> 
 
 
 @pytest.mark.parametrize("value", ["fail", "null", "drop"])
-def test_bad_records_of_a_directory_are_those_of_values(value: str) -> None:
-    with pytest.raises(OptionError, match="option badRecords decides about keys and values of log dir"):
-        offsets(KILLED, badRecords=value)
+def test_bad_records_change_nothing_of_sound_logs(value: str) -> None:
+    for directory in (KILLED, STOPPED, KILLED_4):
+        assert offsets(directory, badRecords=value) == offsets(directory)
+        committed = {"kafka__isolation__level": "read_committed"}
+        assert offsets(directory, badRecords=value, **committed) == offsets(directory, **committed)
     assert DirectoryRead(KILLED, badRecords=value, valueFormat="string").column("offset") == offsets(KILLED)

@@ -59,6 +59,10 @@ class MessageCrossesStop(CorruptDataError):
     """The end of the range is inside a message. Fatal."""
 
 
+class UndecodablePart(CorruptDataError):
+    """Bytes whose checksum is right and whose records cannot be decoded: the next walk calls them damaged."""
+
+
 class Contradiction(BrokerError):
     """A response whose offsets contradict each other, or other responses of the leader. Retriable. ``offset``
     is that of the fetch."""

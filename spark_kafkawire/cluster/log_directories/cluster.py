@@ -36,10 +36,18 @@ class DirectoryCluster:
     """Implements the protocol ``cluster.Cluster``. Nothing is read before the first call; what a method has
     read is the same for later ones: a read is a snapshot."""
 
-    def __init__(self, directories: Directories, *, is_committed: bool, fail_on_data_loss: bool) -> None:
+    def __init__(
+        self,
+        directories: Directories,
+        *,
+        is_committed: bool,
+        fail_on_data_loss: bool,
+        fail_on_damage: bool = True,
+    ) -> None:
         self._options = directories
         self._is_committed = is_committed
         self._fail_on_data_loss = fail_on_data_loss
+        self._fail_on_damage = fail_on_damage
         self._logs: dict[TopicPartition, PartitionLog] = {}
 
     @cached_property
@@ -97,7 +105,7 @@ class DirectoryCluster:
         found: dict[TopicPartition, PartitionLog] = {}
         for place, directory in held:
             partition = TopicPartition(name.topic, name.partition, self._options.broker_ids[place])
-            found[partition] = V07Log(partition, directory, name, place)
+            found[partition] = V07Log(partition, directory, name, place, fail_on_damage=self._fail_on_damage)
         return found
 
     def modern_logs(self, name: LogName, held: _Found) -> dict[TopicPartition, PartitionLog]:
@@ -105,7 +113,10 @@ class DirectoryCluster:
         if not held:
             return {}
         partition = TopicPartition(name.topic, name.partition)
-        replicas = [ReplicaLog(directory, name, place) for place, directory in held]
+        replicas = [
+            ReplicaLog(directory, name, place, fail_on_damage=self._fail_on_damage)
+            for place, directory in held
+        ]
         log = ModernLog(
             partition,
             replicas,

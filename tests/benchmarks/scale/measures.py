@@ -105,7 +105,7 @@ def idle_polls(cluster: FakeCluster) -> Point:
 
 
 def idle_streams(cluster: FakeCluster) -> Point:
-    """Run an idle stream with its own clock for some seconds, as Spark does; seconds are those of a second."""
+    """Run an idle stream with its own clock for some seconds. The result is the time in one second."""
     query, clock = _Query(cluster), CpuClock()
     assert query.batch() == 0
     began_s = time.monotonic()

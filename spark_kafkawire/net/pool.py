@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import ConnectFailed
+from ..errors import ConnectFailed, counted
 from ..model import Broker
 from .client import Client
 from .settings import ConnectionSettings
@@ -101,8 +101,8 @@ class Pool:
             if not is_out_of_files(error):
                 raise
             raise error.advised(
-                f"this process may open {files_max()} files: raise its limit (ulimit -n), or run fewer tasks "
-                "and streams in one process"
+                f"this process may open {counted(files_max(), 'file')}: raise its limit (ulimit -n), or run "
+                "fewer tasks and streams in one process"
             ) from error
 
     def give_back(self, client: Client) -> None:

@@ -74,7 +74,7 @@ class StreamPlanner:
 
     def stop_at_latest(self) -> None:
         """Stop at the current end offsets (trigger AvailableNow)."""
-        bounds = self._partitions.bounds(())
+        bounds = self._partitions.bounds({})
         self._ends = Position(latest_of(bounds), self._partitions.topic_ids(bounds))
 
     def stop_at(self, ends: Offsets) -> None:

@@ -3,8 +3,9 @@ responses. Plain data, of all generations: planning imports no reader."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 from spark_kafkawire.errors import Action, BrokerError, CorruptDataError
 from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
@@ -53,6 +54,13 @@ class FetchTask:
     minimum_versions: MinimumVersions = NO_MINIMUM
     layouts: PartitionLayouts | None = None
     files: LogSlice | None = None
+
+    # See ``Broker``.
+    def __reduce__(self) -> tuple[type[FetchTask], tuple[object, ...]]:
+        return FetchTask, _fields_of(self)
+
+
+_fields_of: Final = attrgetter(*(field.name for field in fields(FetchTask)))
 
 
 class MessageCrossesStop(CorruptDataError):

@@ -45,14 +45,16 @@ class FollowedBounds:
         found = self._followed() if is_known else None
         if found is None:
             found = all_bounds(self._metadata, partitions, self._net, self._isolation_level)
-            self._partitions = partitions
+            # A change of the metadata while the requests are made is a change for the next call.
+            self._partitions, self._version = partitions, self._metadata.version
             self._requests, self._responses = self._latest_requests(partitions), {}
-            self._version = self._metadata.version
         self._bounds = found
         return found
 
     def _latest_requests(self, partitions: tuple[TopicPartition, ...]) -> dict[Broker, ListOffsetsRequest]:
         leaders = self._metadata.known_leaders(partitions)
+        if len(leaders) < len(partitions):
+            self._version = -1  # the ends of the others would stay as they are
         by_broker: dict[Broker, list[TopicPartition]] = defaultdict(list)
         for tp, leader in leaders.items():
             by_broker[leader.broker].append(tp)

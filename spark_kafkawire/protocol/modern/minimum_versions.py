@@ -39,6 +39,9 @@ class MinimumVersions:
     produce: int = -1
     init_producer_id: int = -1
 
+    def __reduce__(self) -> tuple[type[MinimumVersions], tuple[int, int, int]]:
+        return MinimumVersions, (self.fetch, self.produce, self.init_producer_id)
+
     @classmethod
     def of(cls, versions: BrokerVersions) -> MinimumVersions:
         """The versions that one broker offers."""

@@ -40,6 +40,10 @@ _TASKS_MAX: Final = 1_000
 _ROWS_MAX: Final = 20_000
 #: Tasks of a write that is exactly once, at most.
 _TRANSACTIONS_MAX: Final = 10_000
+#: Time for which an idle stream runs, and the interval at which Spark asks it, seconds.
+#: Source: ``spark.sql.streaming.pollingDelay``.
+_IDLE_S: Final = 3.0
+_SPARK_POLLS_S: Final = 0.01
 #: Partitions with new records in a micro-batch, one in so many.
 _IDLE_OF_A_BATCH: Final = 100
 #: Threads of each member of a group, and seconds that joining it may take.
@@ -118,6 +122,18 @@ def idle_polls(cluster: FakeCluster) -> Point:
     with clock.running():
         assert query.batch() == 0
     return Point(cluster.partitions, clock.seconds)
+
+
+def idle_streams(cluster: FakeCluster) -> Point:
+    """Run an idle stream with its own clock for some seconds. The result is the time in one second."""
+    query, clock = _Query(cluster), CpuClock()
+    assert query.batch() == 0
+    began_s = time.monotonic()
+    with clock.running():
+        while time.monotonic() - began_s < _IDLE_S:
+            assert query.batch() == 0
+            time.sleep(_SPARK_POLLS_S)
+    return Point(cluster.partitions, clock.seconds / (time.monotonic() - began_s))
 
 
 def micro_batches(cluster: FakeCluster) -> Point:
@@ -223,6 +239,7 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "planning": Measure("partitions", planning),
     "pickling": Measure("partitions", pickling),
     "idle poll": Measure("partitions", idle_polls),
+    "idle stream, of a core": Measure("partitions", idle_streams),
     "micro-batch with 1 % new": Measure("partitions", micro_batches),
     "read tasks": Measure("tasks", tasks),
     "0.7 group": Measure("threads and partitions", joins),

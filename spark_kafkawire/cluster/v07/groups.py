@@ -135,7 +135,7 @@ def ask_to_leave(discovery: Discovery, timeout_s: float, group: str, consumers: 
         while paths:
             for request, registration in [*paths.items()]:
                 # Repeated, because a lost session removes the node.
-                tree.claim(request, b"")
+                tree.claim({request: b""})
                 if not tree.exists(registration):
                     del paths[request]
             if paths and not deadline.left_s:

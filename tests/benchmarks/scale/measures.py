@@ -12,10 +12,19 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from kazoo.client import KazooClient
 from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.broker import ZooKeeperServer
+from spark_kafkawire.cluster.v07.balancing import subscription
+from spark_kafkawire.cluster.v07.member import Member
+from spark_kafkawire.cluster.v07.zookeeper import TOPICS
+from spark_kafkawire.cluster.v07.zookeeper_tree import Tree
 from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.options import Discovery
 
 from .cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from .curves import Point
@@ -25,6 +34,9 @@ _TASKS_MAX: Final = 1_000
 _ROWS_MAX: Final = 20_000
 #: Partitions with new records in a micro-batch, one in so many.
 _IDLE_OF_A_BATCH: Final = 100
+#: Threads of each member of a group, and seconds that joining it may take.
+_THREADS: Final = 20
+_JOIN_S: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -140,6 +152,31 @@ def writes(cluster: FakeCluster) -> Point:
     return Point(count, clock.seconds)
 
 
+def joins(cluster: FakeCluster) -> Point:
+    """Join a consumer group of Kafka 0.7 in a real ZooKeeper that has a thread for each partition."""
+    members = max(cluster.partitions // _THREADS, 1)
+    root, clock = "/consumers/g/ids", CpuClock()
+    with ZooKeeperServer() as zookeeper:
+        others = KazooClient(zookeeper.connect)
+        others.start()
+        others.ensure_path(root)
+        tree = Tree(others, Deadline.after(_JOIN_S))
+        brokers = min(cluster.brokers, cluster.partitions)
+        count = str(cluster.partitions // brokers).encode()
+        tree.put({f"{TOPICS}/{TOPIC}/{broker}": count for broker in range(brokers)})
+        registered = subscription([TOPIC], _THREADS)
+        tree.claim({f"{root}/g_{number:06}": registered for number in range(members - 1)})
+        discovery, retry = Discovery(zookeeper_connect=zookeeper.connect), RetryPolicy(3, 0.1, _JOIN_S)
+        with clock.running():
+            member = Member(discovery, "g", [TOPIC], _THREADS, retry, _JOIN_S)
+            owned = member.hold()
+        member.close()
+        others.stop()
+        others.close()
+    assert len(owned) == min(_THREADS, cluster.partitions)
+    return Point(members * _THREADS + cluster.partitions, clock.seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """One measure: ``run`` measures it once, ``unit`` is its work."""
@@ -155,6 +192,7 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "idle poll": Measure("partitions", idle_polls),
     "micro-batch with 1 % new": Measure("partitions", micro_batches),
     "read tasks": Measure("tasks", tasks),
+    "0.7 group": Measure("threads and partitions", joins),
     "keyed write": Measure("rows", writes),
 }
 

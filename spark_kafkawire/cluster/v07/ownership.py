@@ -104,8 +104,8 @@ class Ownership:
         ids, topics = (names or [] for names in tree.children([f"{self._root}/ids", TOPICS]))
         if len(ids) > CONSUMERS_COUNT_MAX:
             raise DiscoveryError(
-                f"node {printable(self._root)}/ids registers {len(ids)} consumers, and a group has at most "
-                f"{CONSUMERS_COUNT_MAX}: stop the program that wrote them"
+                f"node {printable(self._root)}/ids registers {counted(len(ids), 'consumer')}, and a group "
+                f"has at most {CONSUMERS_COUNT_MAX}: stop the program that wrote them"
             )
         paths = {f"{self._root}/ids/{name}": name for name in ids}
         nodes = {

@@ -1,4 +1,4 @@
-"""What a member of a consumer group of Kafka 0.7 has read in ZooKeeper, as long as it has not changed.
+"""Nodes of ZooKeeper that a member of a consumer group of Kafka 0.7 has read and that have not changed.
 
 A member looks at its whole group after each change. With 300 members that come one after the other, each of
 them would read 300 nodes 300 times. ZooKeeper reports changes of nodes that were read with a watch, so a look

@@ -280,7 +280,7 @@ class Transactions:
         return found
 
     def _described_by(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
-        """Those that the broker knows, and those that it does not coordinate."""
+        """States of the ids that the broker knows, also of those that it does not coordinate."""
         with POOL.lend(broker, self._net.connection) as client:
             response: DescribeTransactionsResponse = client.request(
                 DescribeTransactionsRequest(transactional_ids=tuple(ids))

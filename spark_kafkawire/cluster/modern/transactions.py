@@ -284,7 +284,7 @@ class Transactions:
         return found
 
     def _described_by(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
-        """Those that the broker knows, and those that it does not coordinate."""
+        """States of the ids that the broker knows, also of those that it does not coordinate."""
         states = [
             state
             for state in self._states_of(broker, ids)

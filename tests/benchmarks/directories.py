@@ -160,8 +160,8 @@ def _link_modern(served: Path, directory: Path) -> None:
         folder.mkdir()
         (folder / f"{0:020}.log").symlink_to(log / modern_logs.DATA)
         starts = np.load(log / modern_logs.INDEX)
-        # An entry has the last offset of a batch, and its position.
-        entries = np.stack((starts[1:, 0] - 1, starts[:-1, 1]), axis=1)
+        # An entry has the last offset of a batch, and its position. The first batch has none.
+        entries = np.stack((starts[2:, 0] - 1, starts[1:-1, 1]), axis=1)
         (folder / f"{0:020}.index").write_bytes(entries.astype(">i4").tobytes())
 
 

@@ -56,9 +56,12 @@ class DirectoryCluster:
         return each_of(lambda path: scan(path, self._options.settings), self._options.paths)
 
     def brokers(self) -> tuple[Broker, ...]:
-        """The directories, as brokers with their paths for addresses."""
-        paths = zip(self._options.broker_ids, self._options.paths, strict=True)
-        return tuple(Broker(broker_id, path, 0) for broker_id, path in paths)
+        """The directories, as brokers with their paths for addresses. From 0.8.2 on a file has the id."""
+        ids = self._options.broker_ids
+        if self._options.generation is Generation.MODERN:
+            known = [each.broker_id for each in self._directories]
+            ids = tuple(place if found is None else found for place, found in zip(ids, known, strict=True))
+        return tuple(Broker(id, path, 0) for id, path in zip(ids, self._options.paths, strict=True))
 
     def topics(self) -> tuple[str, ...]:
         found = {topic for each in self.directories for topic in each.topics}

@@ -59,7 +59,7 @@ class DirectoryCluster:
         """The directories, as brokers with their paths for addresses. From 0.8.2 on a file has the id."""
         ids = self._options.broker_ids
         if self._options.generation is Generation.MODERN:
-            known = [each.broker_id for each in self._directories]
+            known = [each.broker_id for each in self.directories]
             ids = tuple(place if found is None else found for place, found in zip(ids, known, strict=True))
         return tuple(Broker(id, path, 0) for id, path in zip(ids, self._options.paths, strict=True))
 

@@ -68,9 +68,12 @@ def _check(log: DamagedLog, folder: Path, seed: int) -> None:
         if not log.is_damaged(index) and not came.issuperset(entry.rows):
             assert may_be_lost(log, index), f"entry {index} was lost, and no byte of it was flipped"
     damaged = [i for i in range(len(log.entries)) if log.is_damaged(i)]
-    if damaged and not _is_free(log):
+    # The messages of a batch whose header is damaged come, if gzip stored them as they are: each has a checksum.
+    lost = [i for i in damaged if not came.issuperset(log.entries[i].rows)]
+    if lost and not _is_free(log):
         assert places
-        assert places[0][0] == bases(log)[damaged[0]]
+        assert places[0][0] == bases(log)[lost[0]] or not came.isdisjoint(log.entries[lost[0]].rows)
+    if damaged and not _is_free(log):
         assert failed is not None
         segment = max(i for i in range(0, damaged[0] + 1, 7))
         pos = log.positions[damaged[0]] - log.positions[segment]

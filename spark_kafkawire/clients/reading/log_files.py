@@ -151,10 +151,11 @@ class LogFiles:
         is_at_start = self._feed.offset == self._task.range.start_offset > segment.base_offset
         return not self._feed.is_indexed and is_at_start and self._task.start_option is not None
 
-    def _walk(self, damaged: DamagedSegment) -> tuple[bytes, Walk]:
-        bytes_max = 2 * self._options.message_bytes_max + self._window_bytes
+    def _walk(self, damaged: DamagedSegment, size_min: int = 0) -> tuple[bytes, Walk]:
+        window_bytes = max(self._window_bytes, size_min)
+        bytes_max = 2 * self._options.message_bytes_max + window_bytes
         return damaged.walk_at(
-            self._feed.pos, self._feed.walk, window_bytes=self._window_bytes, bytes_max=bytes_max
+            self._feed.pos, self._feed.walk, window_bytes=window_bytes, bytes_max=bytes_max
         )
 
     def _examined(self, damaged: DamagedSegment, cause: KafkaWireError) -> Iterator[Columns]:
@@ -183,8 +184,10 @@ class LogFiles:
     ) -> CorruptDataError | LimitError:
         """The error with the first place of the damage."""
         pos = self._feed.pos
-        _, walk = self._walk(damaged)
-        if isinstance(error, LimitError) or error.pos is None:
+        # The chunk of the error can be larger than a window: the rest of the one before is its begin.
+        place = None if isinstance(error, LimitError) else error.pos
+        _, walk = self._walk(damaged, place or 0)
+        if isinstance(error, LimitError) or place is None:
             if walk.first is None:
                 return error
             return error.advised(f"it begins at byte {pos + walk.first.pos} of the file")

@@ -51,6 +51,12 @@ def _check(log: DamagedLog, folder: Path, seed: int) -> None:
         assert log.form == V07
         assert _is_free(log)
         return
+    except CorruptDataError as error:
+        # The last message has the offset of a damaged one before it: planning sees an earlier end of the log.
+        assert "the end of the log when the read was planned" in str(error)
+        assert _is_free(log)
+        assert log.is_damaged(len(log.entries) - 1)
+        return
     finally:
         failed = _error_of(log, folder, seed, window_bytes)
         for path in folder.iterdir():
@@ -68,7 +74,7 @@ def _check(log: DamagedLog, folder: Path, seed: int) -> None:
         if not log.is_damaged(index) and not came.issuperset(entry.rows):
             assert may_be_lost(log, index), f"entry {index} was lost, and no byte of it was flipped"
     damaged = [i for i in range(len(log.entries)) if log.is_damaged(i)]
-    # The messages of a batch whose header is damaged come, if gzip stored them as they are: each has a checksum.
+    # The messages of a damaged batch may come: gzip can store them as they are, and each has a checksum.
     lost = [i for i in damaged if not came.issuperset(log.entries[i].rows)]
     if lost and not _is_free(log):
         assert places

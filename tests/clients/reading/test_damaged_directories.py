@@ -53,7 +53,8 @@ def _check(log: DamagedLog, folder: Path, seed: int) -> None:
         return
     except CorruptDataError as error:
         # The last message has the offset of a damaged one before it: planning sees an earlier end of the log.
-        assert "the end of the log when the read was planned" in str(error)
+        reason = str(error)
+        assert "the end of the log when the read was planned" in reason
         assert _is_free(log)
         assert log.is_damaged(len(log.entries) - 1)
         return

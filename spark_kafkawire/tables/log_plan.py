@@ -18,7 +18,6 @@ from .log_segments import LogSegment, Share
 _SHARE_BYTES: Final = 128 << 20
 #: Bytes that a file counts as besides its own: to open it takes time.
 _OPEN_BYTES: Final = 1 << 20
-_BROKER_ID: Final = ("node.id", "broker.id")
 
 
 def shares(options: TableOptions) -> list[Share]:
@@ -36,8 +35,7 @@ def shares(options: TableOptions) -> list[Share]:
     for broker_id, directory in zip(directories.broker_ids, cluster.directories, strict=True):
         names = [name for name in sorted(directory.logs) if _is_chosen(name, broker_id, chosen)]
         directory.list_logs(names)
-        properties = directory.properties()
-        ids = {Generation.V07: broker_id, Generation.MODERN: _id_in(properties)}
+        ids = {Generation.V07: broker_id, Generation.MODERN: directory.broker_id}
         segments = [each for name in names for each in _segments(directory.log(name), ids)]
         found += _of_directory(directory, segments, options.table == "batches")
     return found
@@ -48,11 +46,6 @@ def _is_chosen(name: LogName, broker_id: int, chosen: Collection[TopicPartition]
         return True
     found = (TopicPartition(name.topic, name.partition, broker) for broker in (None, broker_id))
     return any(each in chosen for each in found)
-
-
-def _id_in(properties: Mapping[str, str]) -> int | None:
-    texts = [properties[name] for name in _BROKER_ID if name in properties]
-    return int(texts[0]) if texts and texts[0].isdecimal() and len(texts[0]) < 10 else None
 
 
 def _segments(folder: LogFolder, ids: Mapping[Generation, int | None]) -> Iterator[LogSegment]:

@@ -56,12 +56,19 @@ class DirectoryCluster:
         return each_of(lambda path: scan(path, self._options.settings), self._options.paths)
 
     def brokers(self) -> tuple[Broker, ...]:
-        """The directories, as brokers with their paths for addresses. From 0.8.2 on a file has the id."""
-        ids = self._options.broker_ids
-        if self._options.generation is Generation.MODERN:
-            known = [each.broker_id for each in self.directories]
-            ids = tuple(place if found is None else found for place, found in zip(ids, known, strict=True))
+        """The directories, as brokers with their paths for addresses."""
+        ids = _IDS[self._options.generation](self)
         return tuple(Broker(id, path, 0) for id, path in zip(ids, self._options.paths, strict=True))
+
+    def v07_ids(self) -> tuple[int, ...]:
+        """Ids of the brokers of 0.7, which no file has: the option gives them."""
+        return self._options.broker_ids
+
+    def modern_ids(self) -> tuple[int, ...]:
+        """Ids of the brokers, from 0.8.2 on from a file of each."""
+        known = [each.broker_id for each in self.directories]
+        given = self._options.broker_ids
+        return tuple(place if found is None else found for place, found in zip(given, known, strict=True))
 
     def topics(self) -> tuple[str, ...]:
         found = {topic for each in self.directories for topic in each.topics}
@@ -237,4 +244,7 @@ _PARTITIONS: Final[
     Mapping[Generation, Callable[[DirectoryCluster, LogName, _Found], dict[TopicPartition, PartitionLog]]]
 ] = MappingProxyType(
     {Generation.V07: DirectoryCluster.v07_logs, Generation.MODERN: DirectoryCluster.modern_logs}
+)
+_IDS: Final[Mapping[Generation, Callable[[DirectoryCluster], tuple[int, ...]]]] = MappingProxyType(
+    {Generation.V07: DirectoryCluster.v07_ids, Generation.MODERN: DirectoryCluster.modern_ids}
 )

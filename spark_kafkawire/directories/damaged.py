@@ -48,21 +48,29 @@ class DamagedSegment:
     stop_offset: int = OFFSET_MAX
     index: OffsetIndex | None = None
 
-    def walk_at(self, pos: int, walk: WalkOver, *, window_bytes: int, bytes_max: int) -> tuple[bytes, Walk]:
+    def walk_at(
+        self, pos: int, walk: WalkOver, *, window_bytes: int, bytes_max: int, to_damage: bool = False
+    ) -> tuple[bytes, Walk]:
         """Bytes from ``pos`` on, and the walk over them.
 
         The walk has parts, unless no byte is left; the last part may be damage that goes on behind the bytes.
+        With ``to_damage`` it goes to the first damage, if that begins in the first ``bytes_max``. Otherwise
+        damage is reported only if the bytes of a largest batch follow it: the content of a batch that the
+        buffer cuts must not be taken for batches.
+
         Raises ``FileNotFoundError``, ``FileAccessError``, ``ShorterFileError`` (fatal)."""
         count = window_bytes
         while True:
             stop = min(pos + count, self.size)
             data = self._read(pos, stop)
             found = walk(data, stop == self.size, self._boundaries(data, pos))
-            if found.parts or stop == self.size:
+            is_enough = found.first is not None if to_damage else not found.damages
+            if stop == self.size or (found.parts and is_enough):
                 return data, found
             if count >= bytes_max:
-                return data, self._to_boundary(found, pos, stop)
-            count = min(2 * count, bytes_max)
+                found = found if to_damage else _certain(found, len(data) - (bytes_max - window_bytes) // 2)
+                return data, found if found.parts else self._to_boundary(found, pos, stop)
+            count = bytes_max if found.damages else min(2 * count, bytes_max)
 
     def _read(self, pos: int, stop: int) -> bytes:
         data = bytearray(stop - pos)
@@ -121,3 +129,11 @@ class DamagedSegment:
             reason,
         )
         return Walk((damage,), damage.stop, damage.stop_offset)
+
+
+def _certain(found: Walk, stop: int) -> Walk:
+    """The walk up to its first damage that ends after a position; all of it if that is its first part."""
+    for at, part in enumerate(found.parts):
+        if at and isinstance(part, Damage) and part.stop > stop:
+            return Walk(found.parts[:at], part.pos, part.start_offset)
+    return found

@@ -151,11 +151,13 @@ class LogFiles:
         is_at_start = self._feed.offset == self._task.range.start_offset > segment.base_offset
         return not self._feed.is_indexed and is_at_start and self._task.start_option is not None
 
-    def _walk(self, damaged: DamagedSegment, size_min: int = 0) -> tuple[bytes, Walk]:
-        window_bytes = max(self._window_bytes, size_min)
-        bytes_max = 2 * self._options.message_bytes_max + window_bytes
+    def _walk(self, damaged: DamagedSegment, *, to_damage: bool = False) -> tuple[bytes, Walk]:
         return damaged.walk_at(
-            self._feed.pos, self._feed.walk, window_bytes=window_bytes, bytes_max=bytes_max
+            self._feed.pos,
+            self._feed.walk,
+            window_bytes=self._window_bytes,
+            bytes_max=2 * self._options.message_bytes_max + self._window_bytes,
+            to_damage=to_damage,
         )
 
     def _examined(self, damaged: DamagedSegment, cause: KafkaWireError) -> Iterator[Columns]:
@@ -185,9 +187,8 @@ class LogFiles:
         """The error with the first place of the damage."""
         pos = self._feed.pos
         # The chunk of the error can be larger than a window: the rest of the one before is its begin.
-        place = None if isinstance(error, LimitError) else error.pos
-        _, walk = self._walk(damaged, place or 0)
-        if isinstance(error, LimitError) or place is None:
+        _, walk = self._walk(damaged, to_damage=True)
+        if isinstance(error, LimitError) or error.pos is None:
             if walk.first is None:
                 return error
             return error.advised(f"it begins at byte {pos + walk.first.pos} of the file")

@@ -20,6 +20,7 @@ from spark_kafkawire.options import BadRecords, FetchOptions
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.batch.aborted import AbortedTransactions
+from spark_kafkawire.records.batch.decoding import check_crcs
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.damaged_batches import index_of, walk_batches, without_last
@@ -247,6 +248,12 @@ class BatchFeed:
             )
         if self._after is not None and bases[0] < self._after:
             raise index.damage(0, f"the batch before it ends at offset {self._after - 1}")
+        # A batch after the range is not decoded. Behind a gap it may be one of the range with a wrong offset.
+        row = int(np.searchsorted(bases, self._range.stop_offset))
+        if row < index.count and index.table[row, MAGIC] == 2:
+            before = self.offset if row == 0 else int(nexts[row - 1])
+            if before < min(int(bases[row]), self._range.stop_offset):
+                check_crcs(index, np.array([row]))
 
     def _add_gaps(self, index: BatchIndex) -> None:
         """Collect the gaps between batches."""

@@ -46,7 +46,7 @@ IN_PARALLEL = --numprocesses $(or $(WORKERS),$(1)) --dist worksteal
 # reports its errors.
 COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 
-.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip bench bench-turns bench-codec bench-stream bench-peer bench-values bench-first bench-exactly-once bench-scale bench-plot docs lint style types format clean notebook diagrams
+.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip bench bench-turns bench-codec bench-stream bench-peer bench-values bench-first bench-exactly-once bench-scale bench-packs bench-plot docs lint style types format clean notebook diagrams
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -127,6 +127,9 @@ bench-exactly-once: $(INSTALLED) ## measure exactly once beside the idempotent w
 
 bench-scale: $(INSTALLED) ## measure how processor time grows with partitions and brokers, on a fake cluster: ARGS="--max 10000"
 	@$(BIN)/python -m tests.benchmarks.scale $(ARGS)
+
+bench-packs: $(INSTALLED) ## measure how Spark reads many small partitions, packed and not: ARGS="--partitions 2000"
+	@$(BIN)/python -m tests.benchmarks.scale.packs $(ARGS)
 
 bench-plot: $(VENV)/.drawing ## draw the first table of docs/performance.md: docs/images/performance.png
 	@$(BIN)/python -m tests.benchmarks.plot docs/performance.md docs/images/performance.png

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from .errors import printable
 
@@ -112,14 +112,17 @@ class Broker:
     host: str
     port: int
 
+    # One of each task: by default pickle lists the fields of a frozen dataclass for each object.
+    def __reduce__(self) -> tuple[type[Broker], tuple[int, str, int]]:
+        return Broker, (self.id, self.host, self.port)
+
     def __str__(self) -> str:
         name = f"broker {self.id}" if self.id >= 0 else "bootstrap server"
         return f"{name} ({printable(self.host)}:{self.port})"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """The name of one partition.
+class TopicPartition(NamedTuple):
+    """The name of one partition. A tuple, because planning looks up each of them some ten times.
 
     In 0.7 a partition is named by broker, topic and partition: ``debian-gzip 0-1`` is partition 1 of
     that topic on broker 0, and partition 1 on broker 1 is another partition. Later brokers name a partition
@@ -150,6 +153,9 @@ class Leader:
     broker: Broker
     epoch: int = -1
     topic_id: uuid.UUID | None = None
+
+    def __reduce__(self) -> tuple[type[Leader], tuple[Broker, int, uuid.UUID | None]]:
+        return Leader, (self.broker, self.epoch, self.topic_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +195,9 @@ class OffsetRange:
     def __post_init__(self) -> None:
         if self.start_offset > self.stop_offset:
             raise AssertionError(f"range of {self.topic_partition} runs backwards")
+
+    def __reduce__(self) -> tuple[type[OffsetRange], tuple[TopicPartition, int, int]]:
+        return OffsetRange, (self.topic_partition, self.start_offset, self.stop_offset)
 
     @property
     def size(self) -> int:

@@ -25,6 +25,7 @@ SOURCES: Final = sorted(
 COMPARING: Final = {
     "spark_kafkawire/jobs/ingest/run.py": "how many messages come is known where offsets count them",
     "spark_kafkawire/options/connect.py": "what contradicts a wire format is refused",
+    "spark_kafkawire/options/packing.py": "a wire format whose fetches have no size cannot be packed",
     "spark_kafkawire/options/raw.py": "an option is of the generation that was chosen, or is refused",
 }
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from ..model import Broker, Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
-from ..options import Directories, NetOptions, ReadOptions, TaskOptions
+from ..options import BadRecords, Directories, NetOptions, ReadOptions, TaskOptions
 from ..protocol.modern.limits import READ_COMMITTED
 
 #: The offset of each partition; None if the cluster has no matching offset.
@@ -41,6 +41,10 @@ class ConsumerGroups(Protocol):
     def offsets(self, group: str, partitions: Sequence[TopicPartition], *, strict: bool = True) -> Offsets:
         """Offsets that a group has committed; None if it has committed none, and, unless ``strict``, if a
         ZooKeeper node holds something other than an offset."""
+
+    def committed(self, group: str) -> Mapping[TopicPartition, int]:
+        """Offsets that a group has committed, in all partitions that have one; without ZooKeeper nodes that
+        hold something else."""
 
     def texts(self, group: str) -> Sequence[tuple[int, str]]:
         """Committed offsets of a group in all partitions, each with its metadata text. Empty if offsets have
@@ -98,6 +102,13 @@ class Cluster(Protocol):
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
         """Start and end offsets of the partitions now, in the order of ``partitions``."""
+
+    def followed_bounds(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> Mapping[TopicPartition, PartitionBounds]:
+        """Bounds as ``bounds``, but with starts that may be those of an earlier call, and without partitions
+        whose broker is not alive. The same object comes again as long as nothing changes, if the cluster can
+        see that."""
 
     def cut_points(
         self, partitions: Sequence[TopicPartition]
@@ -158,6 +169,7 @@ def _of_directories(options: ReadOptions | TaskOptions, directories: Directories
         directories,
         is_committed=options.fetch.isolation_level == READ_COMMITTED,
         fail_on_data_loss=options.fetch.fail_on_data_loss,
+        fail_on_damage=options.fetch.bad_records is BadRecords.FAIL,
     )
 
 

@@ -27,11 +27,16 @@ def whole_batches(chunk: Buffer) -> tuple[BatchIndex, CorruptDataError | None]:
     found = BatchIndex(array, table, pos)
     if code in _SOUND:
         return found, None
+    # The offset of a batch that alone would be one repeats what is before it.
+    offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
+    reason = "it has offsets that the batch before it has, or has passed"
     try:
         index_batches(array[pos:].data)
     except CorruptDataError as error:
-        return found, error
-    # The offset of a batch that alone would be one repeats what is before it.
-    offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
-    reason = "it has offsets that the batch before it has, or has passed; the bytes before it are whole"
-    return found, CorruptDataError(f"batch at offset {offset} is damaged: {reason}", offset)
+        reason = error.reason
+    return found, CorruptDataError(
+        f"batch at offset {offset} is damaged: {reason}; the bytes before it are whole",
+        offset,
+        reason=reason,
+        pos=pos,
+    )

@@ -26,6 +26,10 @@ _SECRET: Final = re.compile("secret|key|token|sas|sig|password")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 #: Schemes that pyarrow opens without a JVM. Its own HDFS needs one.
 _OF_PYARROW: Final = frozenset(("file", "s3", "gs", "gcs", "abfs", "abfss"))
+_GCS: Final = frozenset(("gs", "gcs"))
+_AZURE: Final = frozenset(("abfs", "abfss"))
+#: Limit of all attempts of a request to GCS, seconds.
+_GCS_RETRY_S: Final = "60"
 #: Schemes of Hadoop for the same stores.
 _SAME_AS: Final = {"s3a": "s3", "s3n": "s3"}
 #: Packages of fsspec for frequent schemes, for the message where one is missing.
@@ -92,9 +96,11 @@ class Files:
             return _listed_locally(folder)
         from pyarrow.fs import FileSelector, FileType
 
+        # pyarrow's GCS lists no folder but those that an empty object marks, so all files are listed.
+        is_deep = _scheme(self.uri) in _GCS
+        selector = FileSelector(folder, allow_not_found=is_deep, recursive=is_deep)
         with reading(self, folder):
-            found = self._system.get_file_info(FileSelector(folder, allow_not_found=False))
-            return sorted(
+            found = [
                 FileInfo(
                     each.path,
                     each.base_name,
@@ -102,8 +108,11 @@ class Files:
                     each.size or 0,
                     int(each.mtime.timestamp() * 1000) if each.mtime else 0,
                 )
-                for each in found
-            )
+                for each in self._system.get_file_info(selector)
+            ]
+        if is_deep and not found:
+            raise FileNotFoundError(printable(folder))
+        return sorted(_children(folder, found) if is_deep else found)
 
     def open(self, path: str) -> OpenFile:
         """Open a file. Raises ``FileNotFoundError``, and ``FileAccessError`` for all other failures."""
@@ -184,8 +193,9 @@ def _parts(uri: str) -> SplitResult:
 
 def _holds_credentials(parts: SplitResult, scheme: str) -> bool:
     """True if a URI has a user, a password, or a parameter that is named like a secret. In URIs of Azure the
-    name before the @ is a container."""
-    has_user = "@" in parts.netloc and scheme not in ("abfs", "abfss")
+    name before the @ is a container. GCS has ``anonymous@`` for a public bucket."""
+    is_anonymous = scheme in _GCS and parts.username == "anonymous"
+    has_user = "@" in parts.netloc and scheme not in _AZURE and not is_anonymous
     names = (name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True))
     return has_user or parts.password is not None or any(map(_SECRET.search, names))
 
@@ -196,10 +206,16 @@ def _with_settings(uri: str, options: FileSystemOptions) -> str:
     parts = urlsplit(uri)
     given = dict(parse_qsl(parts.query))
     scheme = _SAME_AS.get(parts.scheme.lower(), parts.scheme.lower())
-    added: dict[str, str] = {}
+    # Without a limit, pyarrow asks a GCS that does not answer for 15 minutes.
+    added = {"retry_limit_seconds": _GCS_RETRY_S} if scheme in _GCS else {}
     if options.endpoint is not None:
         address = urlsplit(options.endpoint if "://" in options.endpoint else f"https://{options.endpoint}")
-        added = {"endpoint_override": address.netloc, "scheme": address.scheme}
+        if scheme in _AZURE:
+            authorities = ("blob_storage_authority", "dfs_storage_authority")
+            added |= dict.fromkeys(authorities, address.netloc)
+            added["enable_tls"] = str(address.scheme == "https").lower()
+        else:
+            added |= {"endpoint_override": address.netloc, "scheme": address.scheme}
     if options.region is not None:
         added["region"] = options.region
     query = urlencode({**added, **given})
@@ -243,6 +259,18 @@ def reason_of(error: BaseException) -> str:
     line = line.partition(" Detail: ")[0]
     shown = printable(line)
     return shown if len(shown) <= _REASON_SIZE_MAX else f"{shown[:_REASON_SIZE_MAX]}…"
+
+
+def _children(folder: str, found: list[FileInfo]) -> list[FileInfo]:
+    """The content of a folder itself, of all that is below it."""
+    children: dict[str, FileInfo] = {}
+    for each in found:
+        name, is_deeper, _ = each.path[len(folder) + 1 :].partition("/")
+        if is_deeper:
+            children.setdefault(name, FileInfo(f"{folder}/{name}", name, True))
+        else:
+            children[name] = each
+    return list(children.values())
 
 
 def _listed_locally(folder: str) -> list[FileInfo]:

@@ -56,6 +56,11 @@ class OffsetIndex:
         row = int(np.searchsorted(self.offsets, offset, "right")) - 1
         return int(self.positions[row]) if row >= 0 else 0
 
+    def floor_of(self, pos: int) -> int:
+        """The smallest offset that a batch at the position of an entry can have, 0 without one before it."""
+        row = int(np.searchsorted(self.positions, pos, "left")) - 1
+        return int(self.offsets[row]) + 1 if row >= 0 else 0
+
     def stop_position(self, stop_offset: int, size: int) -> int:
         """A position after all batches with offsets below ``stop_offset``, ``size`` if none is known.
 

@@ -10,6 +10,7 @@ A directory is one of a broker's ``log.dirs``. Its logs are of Kafka 0.7 or of 0
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ R = TypeVar("R")
 _AT_ONCE: Final = 16
 #: Most folders that an error lists.
 _SHOWN_MAX: Final = 3
+_BROKER_ID: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 #: Kinds of files beside a segment of Kafka 0.8 and later.
 _BESIDE: Final = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
@@ -83,6 +85,9 @@ class LogDirectory:
     #: Files beside the folders.
     others: Mapping[str, FileInfo]
     _folders: dict[LogName, LogFolder] = field(default_factory=dict)
+    #: Files of all logs are read once, not for each of them.
+    _offsets: dict[str, Mapping[LogName, int]] = field(default_factory=dict)
+    _properties: dict[LogName | None, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -105,8 +110,12 @@ class LogDirectory:
         """The offsets of a checkpoint by log; empty without the file.
 
         Raises ``CorruptDataError`` (fatal) that names the file."""
-        data = self._read(self.others.get(checkpoint))
-        return {} if data is None else self._parsed(self.others[checkpoint], checkpoints.offsets_of, data)
+        if checkpoint not in self._offsets:
+            data = self._read(self.others.get(checkpoint))
+            self._offsets[checkpoint] = (
+                {} if data is None else self._parsed(self.others[checkpoint], checkpoints.offsets_of, data)
+            )
+        return self._offsets[checkpoint]
 
     def epochs(self, name: LogName) -> tuple[EpochStart, ...]:
         """The leader epochs of a log; empty without the file. Raises ``CorruptDataError`` (fatal) that names
@@ -117,11 +126,20 @@ class LogDirectory:
 
     def properties(self, name: LogName | None = None) -> Mapping[str, str]:
         """``meta.properties``, or ``partition.metadata`` of a log; empty without the file."""
-        if name is None:
-            data = self._read(self.others.get(checkpoints.META_PROPERTIES))
-        else:
-            data = self._read(self.log(name).others.get(checkpoints.PARTITION_METADATA))
-        return {} if data is None else checkpoints.properties_of(data)
+        if name not in self._properties:
+            beside = self.others if name is None else self.log(name).others
+            file = checkpoints.META_PROPERTIES if name is None else checkpoints.PARTITION_METADATA
+            data = self._read(beside.get(file))
+            self._properties[name] = {} if data is None else checkpoints.properties_of(data)
+        return self._properties[name]
+
+    @property
+    def broker_id(self) -> int | None:
+        """The id of the broker, from ``meta.properties``; None before Kafka 0.8.2, or without the file."""
+        found = self.properties(None)
+        # node.id is that of KRaft.
+        text = found.get("node.id", found.get("broker.id", ""))
+        return int(text) if _BROKER_ID.fullmatch(text) else None
 
     def generation_of(self, name: LogName) -> Generation | None:
         """The generation of a log's segments; None for a log without any."""

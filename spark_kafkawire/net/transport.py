@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import queue
 import select
 import socket
@@ -88,6 +90,8 @@ class Deadline:
         return f"{self.timeout_s:g} s ({self.option})"
 
 
+#: Errors of the system when no more files can be opened: in this process, on this machine.
+_NO_FILES: Final = (errno.EMFILE, errno.ENFILE)
 #: What to do when nothing listens at an address.
 _ADVICE: Final = "; check that it is running and that this machine can reach the address"
 
@@ -120,7 +124,8 @@ class Transport:
                 failure = error
         if isinstance(failure, TimeoutError | RequestTimedOut):
             raise ConnectFailed(f"cannot connect within {deadline}{_ADVICE}") from failure
-        raise ConnectFailed(f"cannot connect: {reason(failure)}{_ADVICE}") from failure
+        advice = "" if is_out_of_files(failure) else _ADVICE
+        raise ConnectFailed(f"cannot connect: {reason(failure)}{advice}") from failure
 
     def detached(self) -> socket.socket:
         """The socket, for a layer above. This transport must not be used afterwards."""
@@ -238,6 +243,26 @@ def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.
         sock.close()
         raise
     return sock
+
+
+def is_out_of_files(error: BaseException | None) -> bool:
+    """True if an error, or its cause, comes from a limit on open files: of the process, or of the machine."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _NO_FILES:
+            return True
+        if isinstance(error, socket.gaierror) and not _can_open():
+            return True
+        error = error.__cause__
+    return False
+
+
+def _can_open() -> bool:
+    """True if the process can open another file: the look-up of a host does not report why it failed."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno not in _NO_FILES
+    return True
 
 
 def reason(error: Exception) -> str:

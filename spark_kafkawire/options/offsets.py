@@ -120,6 +120,9 @@ class OffsetLimits:
 
 #: The one spelling of the number of a partition or a broker: "00" beside "0" would name one partition twice.
 _NUMBER: Final = "0|[1-9][0-9]{0,8}"
+#: Compiled, because an option may name 200,000 partitions.
+_PARTITION: Final = re.compile(_NUMBER)
+_BROKER_PARTITION: Final = re.compile(rf"({_NUMBER})-({_NUMBER})")
 
 
 #: Numbers that are neither an offset nor a timestamp, as requests for offsets have them.
@@ -148,12 +151,12 @@ class PartitionSyntax:
 
 
 def _broker_partition(topic: str, name: Any) -> TopicPartition | None:
-    match = re.fullmatch(rf"({_NUMBER})-({_NUMBER})", name) if isinstance(name, str) else None
+    match = _BROKER_PARTITION.fullmatch(name) if isinstance(name, str) else None
     return TopicPartition(topic, int(match[2]), int(match[1])) if match and topic else None
 
 
 def _partition(topic: str, name: str) -> TopicPartition | None:
-    return TopicPartition(topic, int(name)) if re.fullmatch(_NUMBER, name) and topic else None
+    return TopicPartition(topic, int(name)) if _PARTITION.fullmatch(name) and topic else None
 
 
 def _partition_number(topic: str, number: Any) -> TopicPartition | None:
@@ -260,6 +263,8 @@ def _offset(
     name: str, partition: TopicPartition, value: int, forbidden: OffsetLimit | None, allowed: OffsetLimit
 ) -> OffsetLimit:
     """The limit of one partition, where -2 is earliest and -1 latest."""
+    if value >= 0:
+        return OffsetLimit(LimitKind.OFFSET, value)
     limit = _SPECIAL.get(value, OffsetLimit(LimitKind.OFFSET, value))
     if limit is forbidden or value < -2:
         meaning = limit.kind.value if limit is forbidden else "negative"
@@ -278,12 +283,8 @@ def _by_partition(name: str, text: str, example: str, syntax: PartitionSyntax) -
             raise bad_value(name, text, f"of the form {example}")
         for key, value in partitions.items():
             partition = syntax.keyed(topic, key)
-            if (
-                partition is None
-                or not isinstance(value, int)
-                or isinstance(value, bool)
-                or value.bit_length() > 63
-            ):
+            # JSON has values of int and of bool, and True is an instance of int.
+            if partition is None or type(value) is not int or value.bit_length() > 63:
                 raise bad_value(name, text, f"of the form {example}")
             values[partition] = value
     return values

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from ..errors import OptionError
 from ..net.retry import RetryPolicy
-from .bad_records import BAD_RECORDS
 from .connect import INCLUDE_HEADERS, NetOptions, parse_net
 from .discovery import Discovery, parse_discovery
 from .fetch import FetchOptions, parse_fetch
@@ -24,6 +23,7 @@ from .offsets import (
     OffsetLimits,
     parse_limits,
 )
+from .packing import parse_packing
 from .raw import RawOptions
 from .selection import Selection, parse_selection, refuse_table
 from .splitting import (
@@ -76,6 +76,8 @@ class ReadOptions:
     key_order: KeyOrder | None = None
     #: None if keys and values are binary.
     typed: TypedOptions | None = None
+    #: True if small ranges are packed, False if they may be; None if other options rule it out.
+    packs_small: bool | None = False
 
     @property
     def of_tasks(self) -> TaskOptions:
@@ -111,11 +113,7 @@ class ReadOptions:
         """The options that batch reads and streams share, with their own options between them."""
         refuse_table(options)
         typed = parse_typed(options, net, read=True)
-        if discovery.directories is not None and typed is None and options.given(BAD_RECORDS):
-            raise OptionError(
-                f"option {BAD_RECORDS.name} decides about keys and values of log directories, and needs "
-                "valueFormat or keyFormat; a damaged file is an error in each case: leave it out"
-            )
+        fetch = parse_fetch(options, net)
         return cls(
             discovery=discovery,
             net=net,
@@ -128,12 +126,13 @@ class ReadOptions:
             min_partitions=options[MIN_PARTITIONS],
             partition_size_max=parse_partition_size(options, discovery),
             partition_bytes_max=parse_partition_bytes(options, discovery),
-            fetch=parse_fetch(options, net),
+            fetch=fetch,
             planning_retry=parse_planning_retry(options, net.retry),
             group_id=options[GROUP_ID],
             include_headers=options[INCLUDE_HEADERS],
             key_order=parse_key_order(options, discovery.generation),
             typed=typed,
+            packs_small=parse_packing(options, discovery, fetch.wire_format),
         )
 
 

@@ -25,7 +25,8 @@ ASSIGN: Final = option(
     sides=READ,
     meaning='`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions',
 )
-#: The tables of a cluster, as ``tables`` has them.
+#: The tables of log directories, and all tables, as ``tables`` has them.
+DIRECTORY_TABLES: Final = ("segments", "batches")
 TABLES: Final = (
     "brokers",
     "topics",
@@ -36,12 +37,13 @@ TABLES: Final = (
     "configs",
     "transactions",
     "producers",
+    *DIRECTORY_TABLES,
 )
 TABLE: Final = option(
     "table",
     choice(*TABLES),
     sides=READ,
-    meaning="reads a [table of the cluster](tables.md) in place of records: "
+    meaning="reads a [table of the cluster](tables.md), or of log directories, in place of records: "
     + ", ".join(f"`{name}`" for name in TABLES),
 )
 

@@ -1,14 +1,30 @@
 """Splitting of offset ranges into Spark partitions (option ``minPartitions`` and others). Pure.
 
-In modern Kafka offsets count records: a range can be cut anywhere, and the cuts are those of Spark's own
-Kafka connector. In 0.7 offsets count bytes, and the only known message boundaries are the starts of segment
-files. So cuts are moved there, and there may be fewer and larger parts than requested.
+Empty ranges are left out, and then:
 
-Source of the proportions: Spark's KafkaOffsetRangeCalculator.
+1. A range larger than ``maxRecordsPerPartition`` (in 0.7 ``maxBytesPerPartition``) is split.
+2. If there are fewer ranges than ``minPartitions``, ranges are split in proportion to their sizes, with the
+   counts and the cuts of Spark's own Kafka connector.
+3. With ``minPartitions``, whatever its value, a range larger than twice the mean is split into equal ones
+   that are not. So the largest is at most three times the mean of the result: L = 2 T / n (total size T, n
+   ranges) adds fewer than T / L ranges, half of n, or three quarters at most if L is rounded down. Spark's
+   connector does nothing here: where a topic has more partitions than ``minPartitions``, the one with most of
+   the data stays one task.
+
+In modern Kafka offsets count records: a range can be cut anywhere. In 0.7 offsets count bytes, and the only
+known message boundaries are the starts of segment files. So cuts are moved there, and there may be fewer and
+larger parts than requested: a single segment is never split. Step 3 packs segments up to L. This may add more
+ranges, which make the mean smaller, so the step is repeated until ranges of several segments are at most
+three times the mean. Each repetition follows on half as many ranges again, so there are few of them.
+
+Work grows with the number of ranges, of parts and of cut points.
+
+Source of the proportions in step 2: Spark's KafkaOffsetRangeCalculator.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -29,8 +45,9 @@ def split(
     size_max: int | None,
     cut_points: CutPoints = None,
 ) -> tuple[OffsetRange, ...]:
-    """Split ranges so that none is larger than ``size_max`` and there are at least ``min_partitions``, as far
-    as ``cut_points`` allow it. Empty ranges are left out.
+    """Split ranges so that none is larger than ``size_max``, there are at least ``min_partitions``, and with
+    ``min_partitions`` none is larger than three times the mean, as far as ``cut_points`` allow it. Empty
+    ranges are left out.
 
     Raises ``OptionError`` (fatal) if ``size_max`` requires more than ``RANGES_COUNT_MAX``.
     """
@@ -45,6 +62,17 @@ def split(
             for whole, count in zip(parts, counts, strict=True)
             for part in _split_evenly(whole, count, cut_points)
         )
+    return parts if min_partitions is None else _levelled(parts, cut_points)
+
+
+def _levelled(parts: tuple[OffsetRange, ...], cut_points: CutPoints) -> tuple[OffsetRange, ...]:
+    """Parts of at most three times their mean, as far as ``cut_points`` allow it (step 3)."""
+    total = sum(part.size for part in parts)
+    while parts:
+        size_max = 2 * total // len(parts)
+        parts = tuple(piece for part in parts for piece in _split_by_size(part, size_max, cut_points))
+        if size_max * len(parts) <= 3 * total:
+            break
     return parts
 
 
@@ -58,6 +86,8 @@ def _check_count(parts: Sequence[OffsetRange], size_max: int, cut_points: CutPoi
 
 
 def _split_by_size(whole: OffsetRange, size_max: int, cut_points: CutPoints) -> Iterable[OffsetRange]:
+    if whole.size <= size_max:
+        return (whole,)
     if cut_points is None:
         return _split_evenly(whole, -(-whole.size // size_max), None)
     cuts, last = [], whole.start_offset
@@ -98,17 +128,16 @@ def _pieces(whole: OffsetRange, cuts: Sequence[int]) -> Iterable[OffsetRange]:
     return (OffsetRange(whole.topic_partition, start, stop) for start, stop in pairwise(ends) if start < stop)
 
 
-def _inner(whole: OffsetRange, cut_points: Mapping[TopicPartition, Sequence[int]]) -> list[int]:
+def _inner(whole: OffsetRange, cut_points: Mapping[TopicPartition, Sequence[int]]) -> Sequence[int]:
     """Cut points strictly inside the range."""
-    return [
-        point
-        for point in cut_points.get(whole.topic_partition, ())
-        if whole.start_offset < point < whole.stop_offset
-    ]
+    points = cut_points.get(whole.topic_partition, ())
+    return points[bisect_right(points, whole.start_offset) : bisect_left(points, whole.stop_offset)]
 
 
 def _nearest(points: Sequence[int], offset: int) -> int:
-    return min(points, key=lambda point: abs(point - offset))
+    """The point at the least distance; the lower one of two."""
+    index = bisect_left(points, offset)
+    return min(points[max(index - 1, 0) : index + 1], key=lambda point: abs(point - offset))
 
 
 def _round(value: float) -> int:

@@ -77,7 +77,7 @@ class LossJudge:
         """
         attempts = Attempts(self._retry, clock=self._clock, sleep=self._sleep)
         while True:
-            bounds = self._partitions.bounds(list(start.offsets))
+            bounds = self._partitions.bounds(start.offsets)
             carried = self._partitions.carried(start.offsets, bounds)
             now = Position({**carried, **latest_of(bounds)}, self._partitions.topic_ids(bounds))
             cut_off, all_lost = losses(due or _NOWHERE, now), losses(start, now)

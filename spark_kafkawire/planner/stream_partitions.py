@@ -112,8 +112,8 @@ class StreamPartitions:
         selection = self._options.selection
         return self.ask(lambda cluster: self._bounds(cluster, select(selection, cluster, may_be_empty=True)))
 
-    def bounds(self, known: Collection[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
-        """Bounds of all partitions that exist now; ``known`` are those with a position of the query."""
+    def bounds(self, known: Offsets) -> Mapping[TopicPartition, PartitionBounds]:
+        """Bounds of all partitions that exist now; ``known`` are the positions of the query."""
         return self.ask(lambda cluster: self._bounds_there(cluster, known))
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, uuid.UUID]:
@@ -160,14 +160,15 @@ class StreamPartitions:
         )  # without those of missing brokers, if failOnDataLoss is false
         return cluster.bounds([tp for tp in partitions if tp in leaders])
 
-    def _bounds_there(
-        self, cluster: Cluster, known: Collection[TopicPartition]
-    ) -> dict[TopicPartition, PartitionBounds]:
+    def _bounds_there(self, cluster: Cluster, known: Offsets) -> Mapping[TopicPartition, PartitionBounds]:
         partitions = self._there(cluster, known)
         if self._among is not None:
             partitions = tuple(tp for tp in partitions if tp in self._among)
+        # Starts are used for partitions without a position or without a pinned one, and for key order.
+        has_positions = all(known.get(tp, UNPINNED) != UNPINNED for tp in partitions)
+        is_followed = has_positions and self._options.key_order is None
         with gone_since():
-            return self._bounds(cluster, partitions)
+            return cluster.followed_bounds(partitions) if is_followed else self._bounds(cluster, partitions)
 
     def _there(self, cluster: Cluster, known: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
         if self._is_old:

@@ -35,6 +35,10 @@ from .stream_start import QueryStart
 
 #: Seconds between two requests for end offsets while no records arrive: Spark then asks every 10 ms.
 POLL_INTERVAL_S: Final = 0.1
+#: The longest of these intervals, seconds, and how many times as long as a request they are. So an idle query
+#: keeps a core busy for a twentieth of the time at most, unless a request takes more than 0.05 s.
+POLL_INTERVAL_MAX_S: Final = 1.0
+_IDLE_TIMES: Final = 20
 
 
 class StreamPlanner:
@@ -54,6 +58,7 @@ class StreamPlanner:
         self._start = QueryStart(options.read, self._partitions, self._judge.lose)
         self._ends: Position | None = None
         self._polled_s = self._batched_s = -math.inf
+        self._poll_took_s = 0.0
         self._last_start: Position | None = None
         #: Latest offsets by the last request, for the lag of the query.
         self.latest: dict[TopicPartition, int] | None = None
@@ -69,7 +74,7 @@ class StreamPlanner:
 
     def stop_at_latest(self) -> None:
         """Stop at the current end offsets (trigger AvailableNow)."""
-        bounds = self._partitions.bounds(())
+        bounds = self._partitions.bounds({})
         self._ends = Position(latest_of(bounds), self._partitions.topic_ids(bounds))
 
     def stop_at(self, ends: Offsets) -> None:
@@ -95,6 +100,7 @@ class StreamPlanner:
         self._check_topics(start.offsets)
         self._pace(start)
         settled = self._judge.settled(start, self._ends)
+        self._poll_took_s = self._clock() - self._polled_s
         found, lost = settled.bounds, settled.lost
         self.latest = latest_of(found)
         position = start.without(lost.recreated_topics)
@@ -136,7 +142,7 @@ class StreamPlanner:
 
     def _pace(self, start: Position) -> None:
         """Wait if no records have arrived since the last request; after a batch ask at once."""
-        wait_s = self._polled_s + POLL_INTERVAL_S - self._clock()
+        wait_s = self._polled_s + idle_s(self._poll_took_s) - self._clock()
         if wait_s > 0 and start == self._last_start:
             self._sleep(wait_s)
         self._polled_s, self._last_start = self._clock(), start
@@ -188,6 +194,11 @@ class StreamPlanner:
         limit = self._read.starting.by_partition.get(part.topic_partition)
         is_given = limit is not None and (limit.kind, limit.value) == (LimitKind.OFFSET, part.start_offset)
         return self._read.starting.option if is_given and part.topic_partition.broker is not None else None
+
+
+def idle_s(request_s: float) -> float:
+    """Seconds between two requests of an idle query whose last request took ``request_s``."""
+    return min(max(_IDLE_TIMES * request_s, POLL_INTERVAL_S), POLL_INTERVAL_MAX_S)
 
 
 def _identified(offsets: Offsets, ids: Mapping[str, uuid.UUID]) -> Position:

@@ -70,7 +70,9 @@ class Api:
     request's version; it returns None for any other response. From ``throttles_since`` on a broker answers
     at once, and the client has to wait for ``throttle_time_ms``; in earlier versions the broker waits before
     it answers. Source: KIP-219. ``may_be_passed_over`` marks a request that some brokers neither answer nor
-    refuse by closing: the response to the next request may come in its place.
+    refuse by closing: the response to the next request may come in its place. ``is_polled`` marks an API
+    whose requests a stream repeats, with many partitions in each: a connection keeps the bytes of the last
+    exchange.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Api:
     read_refusal: Callable[[memoryview], Any] = no_refusal
     throttles_since: int | None = None
     may_be_passed_over: bool = False
+    is_polled: bool = False
 
     def __post_init__(self) -> None:
         assert (self.response is None) == (self.faults is None), (

@@ -22,6 +22,10 @@ POISONED  raises                   nothing                                   POI
 ========  =======================  ========================================  =======================
 
 A poisoned connection raises the same ``ProtocolError`` at every call.
+
+Streams ask the same again and again. So the connection keeps the bytes of the last exchange of each polled
+API: if the same request object is sent again, it is not encoded again, and if the same response comes, its
+body is the same object.
 """
 
 from __future__ import annotations
@@ -80,6 +84,18 @@ class _Awaited:
     correlation_id: int
 
 
+@dataclass(slots=True)
+class _Exchange:
+    """The last request of a polled API, its bytes without the header, and its response: the bytes after the
+    correlation id, and the body."""
+
+    request: Any
+    version: int
+    content: bytes
+    response: bytes = b""
+    body: Any = None
+
+
 class Connection:
     """Frames requests, pairs responses with them, checks lengths before memory is taken.
 
@@ -93,6 +109,7 @@ class Connection:
         self._versions: BrokerVersions | None = None
         self._next_correlation_id = 0
         self._awaited: deque[_Awaited] = deque()
+        self._polled: dict[int, _Exchange] = {}
         self._buffers = Buffers()
         self._length = bytearray(LENGTH_BYTES)
         self._state = _State.LENGTH
@@ -130,8 +147,9 @@ class Connection:
         self._check()
         api = self._dialect.api_of(request)
         awaited = _Awaited(api, request, self.version_of(api, request), self._next_correlation_id)
+        content = self._polled_content(awaited) if api.is_polled else None
         parts = self._dialect.write_request(
-            request, awaited.version, awaited.correlation_id, client_id=self._client_id
+            request, awaited.version, awaited.correlation_id, self._client_id, content
         )
         self._next_correlation_id = (awaited.correlation_id + 1) & CORRELATION_ID_MAX
         if api.awaits_response(request):
@@ -209,9 +227,30 @@ class Connection:
         awaited = self._answered(frame[start:])
         self._await_length()
         api, version = awaited.api, awaited.version
+        last = self._polled.get(api.key)
+        if last is None or last.request is not awaited.request or last.version != version:
+            last = None
+        elif last.body is not None and self._is_repeated(last, frame[start:], awaited.correlation_id):
+            return Response(awaited.request, last.body, frame, api.throttle_time_ms(last.body, version))
         response = self._dialect.read_response(api, frame[start:], version, awaited.correlation_id)
         api.check(awaited.request, response, version)
+        if last is not None:
+            last.response, last.body = bytes(frame[start + INT32.size :]), response
         return Response(awaited.request, response, frame, api.throttle_time_ms(response, version))
+
+    def _polled_content(self, awaited: _Awaited) -> list[Buffer]:
+        """Bytes of a request of a polled API without the header; written once for the same object."""
+        last = self._polled.get(awaited.api.key)
+        if last is None or last.request is not awaited.request or last.version != awaited.version:
+            content = b"".join(self._dialect.write_content(awaited.request, awaited.version))
+            last = self._polled[awaited.api.key] = _Exchange(awaited.request, awaited.version, content)
+        return [last.content]
+
+    @staticmethod
+    def _is_repeated(last: _Exchange, body: memoryview, correlation_id: int) -> bool:
+        """True if a response is the last one once more, in answer to this request."""
+        is_answer = len(body) >= INT32.size and read_int32(body) == correlation_id
+        return is_answer and body[INT32.size :] == last.response
 
     def _answered(self, body: memoryview) -> _Awaited:
         """The request of a response: the oldest one, or the next one if the oldest was passed over."""

@@ -5,7 +5,7 @@ A ``Dialect`` has the APIs of a protocol and their headers. It frames requests a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
@@ -129,9 +129,15 @@ class Dialect:
         return self.apis.of(type(request))
 
     def write_request(
-        self, request: object, version: int = 0, correlation_id: int = 0, client_id: str | None = None
+        self,
+        request: object,
+        version: int = 0,
+        correlation_id: int = 0,
+        client_id: str | None = None,
+        content: Sequence[Buffer] | None = None,
     ) -> list[Buffer]:
-        """The request's frame, as buffers to send one after the other.
+        """The request's frame, as buffers to send one after the other. ``content`` is that of
+        ``write_content``, if it was written before.
 
         Raises ``UnsupportedVersionError`` (fatal) if the version cannot carry the request.
         """
@@ -142,8 +148,13 @@ class Dialect:
         )
         out: list[Buffer] = []
         codec.write(header, out)
-        api.request_codec(version).write(request, out)
-        return _framed(out)
+        return _framed([*out, *(self.write_content(request, version) if content is None else content)])
+
+    def write_content(self, request: object, version: int) -> list[Buffer]:
+        """The request without a header. Raises as ``write_request`` does."""
+        out: list[Buffer] = []
+        self.api_of(request).request_codec(version).write(request, out)
+        return out
 
     def read_request(self, body: memoryview) -> tuple[Api, Any]:
         """The request in a frame's body (the bytes after the length). Extra bytes are ignored.

@@ -76,6 +76,7 @@ def walk_batches(
     boundaries: Iterable[int] = (),
     limits: DecodeLimits = DEFAULT_LIMITS,
     undecodable: Undecodable | None = None,
+    is_start: bool = False,
 ) -> Walk:
     """The sound batches of ``buf`` and the damage between them.
 
@@ -83,7 +84,8 @@ def walk_batches(
     are below ``stop_offset``: the high watermark of a response, or the begin of the next segment. With
     ``is_end`` the log, or its segment, ends where the buffer does: then a cut batch is damaged, and damage up
     to there ends at ``stop_offset``. ``boundaries`` are positions of the buffer where batches are known to
-    begin. A batch larger than ``size_max`` cannot be. ``undecodable`` are sound batches whose records
+    begin. With ``is_start`` no batch begins before ``start_offset``, not even the first one. A batch larger
+    than ``size_max`` cannot be. ``undecodable`` are sound batches whose records
     ``decode_batches`` refused. Never raises.
     """
     array = byte_array(buf)
@@ -96,6 +98,7 @@ def walk_batches(
         boundaries,
         limits,
         undecodable,
+        is_start,
     )
     return entries.walk()
 
@@ -106,6 +109,18 @@ def index_of(buf: Buffer, part: Whole) -> BatchIndex:
     _, _, table = index_table(array[part.pos : part.stop], part.stop - part.pos)
     table[:, log_kernels.POS] += part.pos
     return BatchIndex(array, table, part.stop)
+
+
+def without_last(buf: Buffer, walk: Walk) -> Walk:
+    """The walk without its last batch, if that is sound and no damage follows: the next one, which is cut,
+    may show that its offsets are wrong."""
+    if walk.rest is not None or not walk.parts or not isinstance(last := walk.parts[-1], Whole):
+        return walk
+    index = index_of(buf, last)
+    stop = int(index.table[-1, log_kernels.POS])
+    kept = (Whole(last.pos, stop, last.start_offset),) if stop > last.pos else ()
+    next_offset = int(index.table[-2, log_kernels.NEXT_OFFSET]) if kept else last.start_offset
+    return Walk((*walk.parts[:-1], *kept), stop, next_offset)
 
 
 class _Batches(Entries):
@@ -121,12 +136,15 @@ class _Batches(Entries):
         boundaries: Iterable[int],
         limits: DecodeLimits,
         undecodable: Undecodable | None,
+        is_start: bool,
     ) -> None:
         super().__init__(buf, is_end, boundaries)
         self._view = buf.data
         self._stop_offset, self._size_max, self._limits = stop_offset, size_max, limits
         self._undecodable = undecodable or {}
         self._builder = WalkBuilder(start_offset)
+        #: Only the batch there may begin before ``start_offset``.
+        self._straddling_pos = -1 if is_start else 0
         self._offsets: dict[int, _Offsets] = {}
         self._reasons: dict[int, str] = {}
 
@@ -184,7 +202,7 @@ class _Batches(Entries):
         floor = self._builder.next_offset
         if not offsets.first < offsets.next <= self._stop_offset:
             return f"its offsets {offsets.first} to {offsets.next - 1} are not in the log"
-        if offsets.next <= floor or (pos and offsets.first < floor):
+        if offsets.next <= floor or (pos != self._straddling_pos and offsets.first < floor):
             return f"its offsets begin at {offsets.first}, and those before it end at {floor - 1}"
         following = self._sound_offsets(end)
         if offsets.first <= floor or following is None or following.first >= offsets.next:
@@ -292,7 +310,9 @@ class _Batches(Entries):
             return -1
         floor, offsets = self._builder.next_offset, self._claimed_offsets(pos)
         continues = (
-            self._is_compressed_message(pos) or offsets.first == floor or (not pos and offsets.first < floor)
+            self._is_compressed_message(pos)
+            or offsets.first == floor
+            or (pos == self._straddling_pos and offsets.first < floor)
         )
         return offsets.next if continues and floor < offsets.next <= self._stop_offset else -1
 

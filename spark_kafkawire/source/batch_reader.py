@@ -40,18 +40,19 @@ class KafkaWireBatchReader(DataSourceReader):
 
     @edge
     def partitions(self) -> Sequence[InputPartition]:
-        """The Spark partitions: one for each planned range, or one for each chain of ranges. Warns if brokers
-        do not support a selected column."""
+        """The Spark partitions: one for each planned range, chain or pack of ranges. Warns if brokers do not
+        support a selected column."""
         from ..clients.features import warn_of_columns_read
         from ..planner.batch import plan
-        from ..planner.key_order import chains
+        from ..planner.packs import hint, spark_partitions
 
         tasks = plan(self._options)
         if not tasks:
             return []
         warn_of_columns_read(self._schema.names, self._options.net.connection)
+        hint(tasks, self._options)
         login = _login_of_tasks(self._options.net)
-        return [KafkaWirePartition(*chain, login=login) for chain in chains(tasks)]
+        return [KafkaWirePartition(*each, login=login) for each in spark_partitions(tasks, self._options)]
 
     @edge
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -76,10 +76,14 @@ class KafkaWireDataSource(DataSource):
 
         _check_has_options(self.options)
         if chooses_table(self.options):
-            from .table_reader import KafkaWireTableReader
-
             table = TableOptions.parse(self.options)
             self._has_reader = True
+            if table.discovery.directories is not None:
+                from .log_table_reader import KafkaWireLogTableReader
+
+                return KafkaWireLogTableReader(table, struct_type(schema))
+            from .table_reader import KafkaWireTableReader
+
             return KafkaWireTableReader(table, struct_type(schema))
         options = ReadOptions.parse(of_side(self.options, read=True))
         self._has_reader = True

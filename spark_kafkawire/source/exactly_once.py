@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark import TaskContext
@@ -14,7 +14,7 @@ from ..clients.writing.modern.transactional.committer import WriteCommitter, ope
 from ..clients.writing.modern.transactional.driver import WriteSummary
 from ..clients.writing.modern.transactional.task import AttemptSender, TaskTransaction
 from ..clients.writing.modern.transactional.write_state import BatchId, attempt_id, task_group
-from ..clients.writing.sender import Sender
+from ..clients.writing.sender import Sender, WriteTotals
 from ..cluster.modern.metadata import Metadata
 from ..cluster.modern.transactions import Transaction
 from ..errors import LOG
@@ -32,12 +32,12 @@ ABORTED: Final = (
 
 @dataclass(frozen=True)
 class TransactionMessage(KafkaWireCommitMessage):
-    """Result of one task: its receipts, and the transaction that the driver will commit, None if the task
-    sent nothing."""
+    """Result of one task: its totals, and the transaction that the driver will commit, None if the task sent
+    nothing."""
 
-    batch: BatchId
-    row_count: int
-    transaction: Transaction | None
+    batch: BatchId = field(kw_only=True)
+    row_count: int = field(kw_only=True)
+    transaction: Transaction | None = field(kw_only=True)
 
 
 def create_exactly_once_writer(
@@ -86,7 +86,13 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
     def _message(self, sender: Sender) -> TransactionMessage:
         assert isinstance(sender, AttemptSender)
         receipts = sender.finish()
-        return TransactionMessage(receipts, self._of_task()[0], sender.row_count, sender.transaction)
+        return TransactionMessage(
+            WriteTotals.of(receipts),
+            receipts=receipts,
+            batch=self._of_task()[0],
+            row_count=sender.row_count,
+            transaction=sender.transaction,
+        )
 
     def _of_task(self) -> tuple[BatchId, str]:
         """The batch of a task, and the name of its attempt. The name is unique; in a stream, among the
@@ -130,7 +136,7 @@ def write_summary(messages: Sequence[WriterCommitMessage | None], batch: BatchId
     streams."""
     done = _finished(messages)
     open_ = open_transactions([each.transaction for each in done])
-    topics = [receipt.topic_partition.topic for each in done if each.transaction for receipt in each.receipts]
+    topics = [topic for each in done if each.transaction for topic in each.totals.topics]
     busy = sum(1 for each in done if each.row_count)
     return WriteSummary(done[0].batch if done else batch, len(messages), busy, open_, min(topics, default=""))
 

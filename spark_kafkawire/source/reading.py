@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ..clients.reading.key_order import LayoutsOfRows
     from ..clients.reading.typed_values import TypedValues
 
+#: Rows and bytes from which small batches of a pack are given to Spark as one.
+_JOINED_ROWS: Final = 10_000
+_JOINED_BYTES: Final = 1 << 20
+
 
 def read_partition(
     partition: InputPartition,
@@ -29,13 +33,77 @@ def read_partition(
     schema: pa.Schema,
     typed: Packed[TypedTask] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a partition's ranges, one after the other, as Arrow batches of the schema's columns."""
+    """The messages of a partition's ranges, as Arrow batches of the schema's columns: the ranges of a pack
+    together, others one after the other."""
     keep_memory()
     if isinstance(partition, KafkaWirePartition):  # Spark turns an empty plan into one without a range
         if partition.login is not None:
             options = replace(options, net=options.net.with_token(partition.login))
+        typed_task = typed.value if typed else None
+        if is_pack(partition.tasks):
+            yield from _read_pack(partition.tasks, options, schema, typed_task)
+            return
         for task in partition.tasks:
-            yield from _read_task(task, options, schema, typed.value if typed else None)
+            yield from _read_task(task, options, schema, typed_task)
+
+
+def is_pack(tasks: Sequence[FetchTask]) -> bool:
+    """True if ranges are read together; those of a chain (``keyOrder``) are read one after the other."""
+    return len(tasks) > 1 and tasks[0].layouts is None
+
+
+def _read_pack(
+    tasks: Sequence[FetchTask], options: TaskOptions, schema: pa.Schema, typed: TypedTask | None
+) -> Iterator[pa.RecordBatch]:
+    from ..clients.reading.pack import Pack
+    from ..cluster.cluster import cluster_of
+
+    options = _of_planned(options, tasks[0])
+    cluster = cluster_of(options, tuple(dict.fromkeys(task.leader.broker for task in tasks)))
+    typed_values = {
+        task.range.topic_partition: _typed_values(task, schema, typed) for task in tasks if typed is not None
+    }
+    batches = {
+        tp: typed_values.get(tp) or BatchBuilder(tp, schema)
+        for tp in (task.range.topic_partition for task in tasks)
+    }
+    wanted = batches[tasks[0].range.topic_partition].wanted
+    pack = Pack(tasks, cluster, options.fetch, options.net, wanted=wanted)
+    try:
+        yield from _joined(
+            batches[task.range.topic_partition].build(columns) for task, columns in pack.columns()
+        )
+    finally:
+        for each in typed_values.values():
+            if each is not None:
+                each.report()
+        freeze_objects(compiler.loaded())
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: each costs Spark as much as a hundred rows."""
+    held: list[pa.RecordBatch] = []
+    row_count = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        row_count += batch.num_rows
+        size += batch.nbytes
+        if row_count >= _JOINED_ROWS or size >= _JOINED_BYTES:
+            yield _one(held)
+            held, row_count, size = [], 0, 0
+    if held:
+        yield _one(held)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    if not batches[0].num_columns:
+        count = sum(batch.num_rows for batch in batches)
+        return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 def _read_task(
@@ -61,14 +129,18 @@ def _from_brokers(task: FetchTask, options: TaskOptions, wanted: Container[str])
     from ..clients.reading.fetcher import Fetcher
     from ..cluster.cluster import cluster_of
 
-    # The plan of the task came from the cluster.
-    options = replace(
+    options = _of_planned(options, task)
+    cluster = cluster_of(options, (task.leader.broker,))
+    return Fetcher(task, cluster, options.fetch, options.net, wanted=wanted).columns()
+
+
+def _of_planned(options: TaskOptions, task: FetchTask) -> TaskOptions:
+    """The options of a task whose plan came from the cluster."""
+    return replace(
         options,
         net=options.net.of_brokers(task.minimum_versions),
         planning_retry=options.planning_retry.known,
     )
-    cluster = cluster_of(options, (task.leader.broker,))
-    return Fetcher(task, cluster, options.fetch, options.net, wanted=wanted).columns()
 
 
 def _from_files(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:

@@ -20,7 +20,7 @@ from ..cluster.group_commits import GroupCommits, commits_of
 from ..errors import KafkaWireError, OptionError
 from ..options import StreamOptions
 from ..options.offsets import PARTITION_SYNTAX
-from ..planner.key_order import chains
+from ..planner.packs import hint, spark_partitions
 from ..planner.stream_offsets import Position, from_json, ids_from_json, is_pinned, to_json
 from ..planner.stream_planner import StreamPlanner
 from .edge import edge
@@ -80,7 +80,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         self._of_tasks = Packed(options.read.of_tasks)
         self._schema = arrow_schema(schema)
         self._typed = typed_task(options.read, schema, self._schema, schemas)
-        self._are_columns_checked = False
+        self._are_columns_checked = self._is_hinted = False
         self._leave: Callable[[], None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
 
     @edge
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
-        """The Spark partitions between two offsets: one for each planned range, or one for each chain of
+        """The Spark partitions between two offsets: one for each planned range, chain or pack of
         ranges."""
         begins, ends = self._from_json(start), self._from_json(end, is_end=True)
         tasks = self._planner.tasks(begins, ends, is_pinned=is_pinned(end))
@@ -135,7 +135,9 @@ class KafkaWireStreamReader(DataSourceStreamReader):
             warn_of_columns_read(self._schema.names, self._options.read.net.connection)
             self._are_columns_checked = True
         login = self._login_of_tasks() if tasks else None
-        return [KafkaWirePartition(*chain, login=login) for chain in chains(tasks)]
+        self._is_hinted = self._is_hinted or hint(tasks, self._options.read)
+        found = spark_partitions(tasks, self._options.read)
+        return [KafkaWirePartition(*each, login=login) for each in found]
 
     def _login_of_tasks(self) -> Sasl | None:
         """The present delegation token; None if tasks log in as the driver does. It expires when the query

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ..clients.writing.sender import PartitionReceipt, Sender
+from ..clients.writing.sender import PartitionReceipt, Sender, WriteTotals
 from ..errors import LOG, DeliveryError, KafkaWireError, OptionError, printable, quoted
 from ..model import TopicPartition
 from .edge import edge
@@ -40,19 +40,24 @@ _RUN_BATCHES_MAX: Final = 8
 
 @dataclass(frozen=True)
 class KafkaWireCommitMessage(WriterCommitMessage):
-    """Receipts of one task, by log."""
+    """Totals of one task. ``receipts`` are those of each partition, sorted. They stay in the process that
+    wrote: the driver has the messages of all tasks."""
 
-    receipts: tuple[PartitionReceipt, ...]
+    totals: WriteTotals = WriteTotals()
+    receipts: tuple[PartitionReceipt, ...] = field(default=(), kw_only=True, repr=False, compare=False)
 
     @property
     def message_count(self) -> int:
         """Messages written by the task."""
-        return sum(receipt.message_count for receipt in self.receipts)
+        return self.totals.message_count
 
     @property
     def size(self) -> int:
         """Bytes of all message sets that the task sent."""
-        return sum(receipt.size for receipt in self.receipts)
+        return self.totals.size
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "receipts": ()}
 
 
 class KafkaWireBatchWriter(DataSourceArrowWriter):
@@ -162,7 +167,8 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
 
     def _message(self, sender: Sender) -> KafkaWireCommitMessage:
         """The commit message of a task whose rows have all been handed to its sender."""
-        return KafkaWireCommitMessage(sender.finish())
+        receipts = sender.finish()
+        return KafkaWireCommitMessage(WriteTotals.of(receipts), receipts=receipts)
 
     @edge
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -267,16 +273,11 @@ def forget_encodings(query: str) -> None:
 
 def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:
     """Counts over all tasks, in one line."""
-    receipts = [
-        receipt
-        for message in messages
-        if isinstance(message, KafkaWireCommitMessage)
-        for receipt in message.receipts
-    ]
-    if not receipts:
+    totals = WriteTotals.sum(each.totals for each in messages if isinstance(each, KafkaWireCommitMessage))
+    if not totals.partitions:
         return "nothing"
-    count = sum(receipt.message_count for receipt in receipts)
-    size = sum(receipt.size for receipt in receipts)
-    partitions = {receipt.topic_partition for receipt in receipts}
-    topics = ", ".join(map(printable, sorted({tp.topic for tp in partitions})))
-    return f"{count} message(s) ({size} bytes) to {len(partitions)} partition(s) of {topics}"
+    topics = ", ".join(map(printable, totals.topics))
+    return (
+        f"{totals.message_count} message(s) ({totals.size} bytes) to {totals.partition_count} partition(s) "
+        f"of {topics}"
+    )

@@ -1,4 +1,4 @@
-"""All tables of a cluster by name, and reads of them."""
+"""All tables by name, and reads of those of a cluster."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from ..errors import OptionError, UnsupportedVersionError
 from ..options.cluster_table import TableOptions
+from .batches import BATCHES
 from .brokers import BROKERS
 from .configs import CONFIGS
 from .group_offsets import OFFSETS_TABLE
 from .groups import GROUPS_TABLE, MEMBERS_TABLE
 from .scan import Scan
+from .segments import SEGMENTS
 from .table import Table
 from .topics import PARTITIONS_TABLE, TOPICS_TABLE
 from .transactions import PRODUCERS, TRANSACTIONS
@@ -32,6 +34,8 @@ CATALOGUE: Final[Mapping[str, Table]] = MappingProxyType(
             CONFIGS,
             TRANSACTIONS,
             PRODUCERS,
+            SEGMENTS,
+            BATCHES,
         )
     }
 )
@@ -42,7 +46,7 @@ def table_of(options: TableOptions) -> Table:
     tables, and for a table that these brokers do not have."""
     table, generation = CATALOGUE[options.table], options.discovery.generation
     options.check_filters(table.takes)
-    if table.rows.get(generation) is None:
+    if options.discovery.directories is None and table.rows.get(generation) is None:
         there = ", ".join(each.name for each in CATALOGUE.values() if each.rows.get(generation))
         raise OptionError(
             f"option table={table.name}: {generation.title} has no such table; there are {there}"

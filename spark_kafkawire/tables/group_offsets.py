@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..cluster.modern.described_groups import OF_CONSUMERS, offsets_of
-from ..cluster.modern.list_offsets import list_offsets
+from ..cluster.modern.list_offsets import end_offsets
 from ..model import Generation, TopicPartition
 from ..protocol.modern.limits import READ_UNCOMMITTED
-from ..protocol.modern.list_offsets import LATEST_TIMESTAMP
 from .scan import Scan, needs
 from .table import GROUPS, INT, LONG, TEXT, TOPICS, Column, Row, Table
 
@@ -47,10 +46,7 @@ def _ends(scan: Scan, partitions: set[TopicPartition]) -> dict[TopicPartition, i
     scan.metadata.topics()
     led = sorted(scan.metadata.known_leaders(partitions))
     with needs("Describe on the topics"):
-        [found] = list_offsets(
-            scan.metadata, [dict.fromkeys(led, LATEST_TIMESTAMP)], scan.net, READ_UNCOMMITTED
-        )
-    return found
+        return end_offsets(scan.metadata, led, scan.net, READ_UNCOMMITTED)
 
 
 def _lag(offset: int, latest: int | None) -> Row:
@@ -63,8 +59,8 @@ def _rows_07(scan: Scan) -> Iterator[Row]:
     committed = {
         name: {
             tp: offset
-            for tp, offset in groups.offsets(name, groups.partitions(name), strict=False).items()
-            if offset is not None and (topics is None or tp.topic in topics)
+            for tp, offset in groups.committed(name).items()
+            if topics is None or tp.topic in topics
         }
         for name in groups.names()
     }

@@ -80,7 +80,7 @@ GROUPS_TABLE: Final = Table(
         Column("state", TEXT, "state, such as `Stable` or `Empty`"),
         Column("coordinator", INT, "id of the broker that coordinates the group"),
         Column("assignor", TEXT, "assignor in use; null without members"),
-        Column("members", INT, "number of members; null for `share` and `streams`"),
+        Column("members", INT, "number of members; null for `streams`, and for `share` before Kafka 4.1"),
     ),
     {Generation.MODERN: _groups, Generation.V07: _groups_07},
     GROUPS,
@@ -88,7 +88,7 @@ GROUPS_TABLE: Final = Table(
 
 MEMBERS_TABLE: Final = Table(
     "group_members",
-    "Members of groups, except those of types `share` and `streams`.",
+    "Members of groups, also of share groups from Kafka 4.1 on; none of type `streams`.",
     (
         Column("groupId", TEXT, "group"),
         Column("memberId", TEXT, "id of the member"),
@@ -96,7 +96,11 @@ MEMBERS_TABLE: Final = Table(
         Column("clientId", TEXT, "`client.id` of the member"),
         Column("host", TEXT, "host of the member, as the broker sees it"),
         Column("memberEpoch", INT, "epoch of the member; null in a classic group"),
-        Column("assignment", PARTITIONS, "partitions that the member reads; null if it is no consumer"),
+        Column(
+            "assignment",
+            PARTITIONS,
+            "partitions that it reads, in a share group beside others; null if it is no consumer",
+        ),
     ),
     {Generation.MODERN: _members, Generation.V07: _members_07},
     GROUPS,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from ..model import Generation
 from ..options.selection import SUBSCRIBE, SUBSCRIBE_PATTERN
 from ..options.splitting import GROUP_ID
-from .scan import Scan
+
+if TYPE_CHECKING:
+    # What asks a cluster is not for the tasks of tables of log directories.
+    from .scan import Scan
 
 #: A row has a value for each column of its table; None for null, and for columns that are not wanted.
 Row = Mapping[str, Any]
-Rows = Callable[[Scan], Iterable[Row]]
+Rows = Callable[["Scan"], Iterable[Row]]
 
 #: Options that choose rows, as ``Table.takes`` names them.
 TOPICS: Final = (SUBSCRIBE.name, SUBSCRIBE_PATTERN.name)
@@ -41,8 +44,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. ``rows`` has a function for each generation of brokers that knows the table, and ``takes`` the
-    options that choose rows of it."""
+    """A table. ``rows`` has a function for each generation of brokers that knows the table, none if it is
+    of log directories, and ``takes`` the options that choose rows of it."""
 
     name: str
     meaning: str

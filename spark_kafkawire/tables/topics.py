@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from ..cluster.modern.list_offsets import list_offsets
+from ..cluster.modern.list_offsets import end_offsets, list_offsets
 from ..errors import UnsupportedVersionError
 from ..model import Broker, Generation, TopicPartition
 from ..protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
@@ -92,12 +92,10 @@ def last_stable_offsets(scan: Scan, wanted: bool = True) -> dict[TopicPartition,
     """Last stable offsets; empty if they are not ``wanted``, or if brokers have none (before 0.11)."""
     if not wanted:
         return {}
-    asked = dict.fromkeys(scan.led, LATEST_TIMESTAMP)
     try:
-        [found] = list_offsets(scan.metadata, [asked], scan.net, READ_COMMITTED)
+        return end_offsets(scan.metadata, scan.led, scan.net, READ_COMMITTED)
     except UnsupportedVersionError:
         return {}
-    return found
 
 
 def _sizes(scan: Scan) -> dict[TopicPartition, int]:

@@ -13,6 +13,7 @@ from typing import Final
 from .batch_codec import batch_codec
 from .clients import clients
 from .codec import codec
+from .directories import directories
 from .measure import Figure, say
 from .modern import read_modern, write_modern
 from .reading import large_log, read
@@ -29,6 +30,7 @@ _WITH_SPARK: Final = {
     "tasks": task_cost,
     "read-modern": read_modern,
     "write-modern": write_modern,
+    "directories": directories,
 }
 _WITHOUT_SPARK: Final = {
     "codec": codec,

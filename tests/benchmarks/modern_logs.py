@@ -24,8 +24,9 @@ BATCH_BYTES_MAX: Final = 1_000_000
 _BLOCK_SIZE: Final = 16 << 20
 #: The first record's time, ms; each record is a millisecond younger than the one before.
 _FIRST_MS: Final = 1_750_000_000_000
-_DATA: Final = "batches"
-_INDEX: Final = "index.npy"
+#: Files of a log.
+DATA: Final = "batches"
+INDEX: Final = "index.npy"
 
 
 def write_log(
@@ -59,7 +60,7 @@ def _write_blocks(folder: Path, block: bytes, count: int) -> None:
     """The block ``count`` times, each batch with its own offset; and where the batches are."""
     index: list[tuple[int, int]] = []
     offset = pos = 0
-    with open(folder / _DATA, "wb") as file:
+    with open(folder / DATA, "wb") as file:
         for _ in range(count):
             for batch in split(block):
                 index.append((offset, pos))
@@ -67,7 +68,7 @@ def _write_blocks(folder: Path, block: bytes, count: int) -> None:
                 file.write(batch[8:])
                 offset += offset_count(batch)
                 pos += len(batch)
-    np.save(folder / _INDEX, np.array([*index, (offset, pos)]))
+    np.save(folder / INDEX, np.array([*index, (offset, pos)]))
 
 
 class FileLog:
@@ -76,11 +77,11 @@ class FileLog:
     _by_map: ClassVar[dict[int, FileLog]] = {}
 
     def __init__(self, folder: Path) -> None:
-        offsets, positions = np.load(folder / _INDEX).T
+        offsets, positions = np.load(folder / INDEX).T
         self._offsets: list[int] = offsets.tolist()
         self._positions: list[int] = positions.tolist()
         self.stop_offset = self._offsets[-1]
-        self.file = open(folder / _DATA, "rb")  # noqa: SIM115  # as long as the process serves it
+        self.file = open(folder / DATA, "rb")  # noqa: SIM115  # as long as the process serves it
         self._map = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)
         self._by_map[id(self._map)] = self
 

@@ -14,7 +14,14 @@ from typing import Final
 import psutil
 
 #: A word of the command of each broker.
-_BROKERS: Final = frozenset(("spark_kafkawire.broker", "tests.benchmarks.log_server", "kafka.Kafka"))
+_BROKERS: Final = frozenset(
+    (
+        "spark_kafkawire.broker",
+        "tests.benchmarks.log_server",
+        "tests.benchmarks.scale.cluster",
+        "kafka.Kafka",
+    )
+)
 #: CPU seconds of processes, by their id and role.
 CpuSeconds = dict[tuple[int, str], float]
 

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any, Final
 
-from . import contradictions, decoders, lies, registries, worker
+from . import contradictions, decoders, lies, packs, registries, worker
 from .kinds import KINDS, Cluster, Skipped, running
 from .operation import Outcome
 from .operations import Target
@@ -32,6 +32,7 @@ _PARTS: Final = {
     "lies": lies.run,
     "contradictions": contradictions.run,
     "registries": registries.run,
+    "packs": packs.run,
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5

@@ -19,6 +19,7 @@ from spark_kafkawire.cluster.modern.delegation_tokens import (
     forget_tokens,
     login_of_tasks,
 )
+from spark_kafkawire.cluster.modern.described_groups import CoordinatedGroup, described
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.jobs.offsets.survey import Surveyed
@@ -27,7 +28,7 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern, proposal, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern import fetch
+from spark_kafkawire.protocol.modern import fetch, list_groups
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
@@ -288,6 +289,15 @@ def _tables(options: dict[str, str], _server: LyingServer) -> Any:
     ]
 
 
+def _share_group(options: dict[str, str], _server: LyingServer) -> Any:
+    """Members of a share group, as the table of members asks for them."""
+    read = ReadOptions.parse({**options, "subscribe": TOPIC})
+    [broker] = Metadata(read.discovery.bootstrap_servers, read.net).known_brokers()
+    group = list_groups.ListedGroup(group_id=GROUP, protocol_type="share", group_type="Share")
+    found = described([CoordinatedGroup(broker, group)], read.net)
+    return {name: [member.id for member in each.members] for name, each in found.items()}
+
+
 def _commit(options: dict[str, str], server: LyingServer) -> Any:
     surveyed = Surveyed.of({**options, "subscribe": TOPIC})
     offsets = {TopicPartition(TOPIC, 0): 3, TopicPartition(TOPIC, 1): 2}
@@ -415,6 +425,7 @@ EXCHANGES: Final = (
                 {modern.OFFSET_FETCH.key: 2, modern.LIST_OFFSETS.key: 7},
             ),
             ("tables", (modern.DESCRIBE_LOG_DIRS, modern.DESCRIBE_PRODUCERS), _tables, {}, {}),
+            ("share group", (*_BEFORE, modern.SHARE_GROUP_DESCRIBE), _share_group, {}, {}),
             ("commit", (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_COMMIT), _commit, {}, {}),
             (
                 "transact",

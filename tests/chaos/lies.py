@@ -232,6 +232,7 @@ _REPORTED: Final = "a report shows what the broker says, and nothing else that i
 _ITS_GROUPS: Final = "which groups there are, and what is in them, only their coordinator knows"
 _IDENTITY_PLACE: Final = list(OFFERED).index(modern.INIT_PRODUCER_ID.key)
 _LED_GROUPS_PLACE: Final = list(OFFERED).index(modern.CONSUMER_GROUP_DESCRIBE.key)
+_SHARE_GROUPS_PLACE: Final = list(OFFERED).index(modern.SHARE_GROUP_DESCRIBE.key)
 _ITS_TRANSACTIONS: Final = "which transactions are open, and whose, only their coordinator knows"
 NOT_TO_BE_KNOWN: Final = (
     NotKnown(
@@ -354,6 +355,20 @@ NOT_TO_BE_KNOWN: Final = (
         _ITS_GROUPS,
         "report ConsumerGroupDescribe newest groups.0.members.0.member_id: another topic, always",
         exchanges=("report",),
+    ),
+    NotKnown(
+        "ShareGroupDescribe",
+        ("members", "member_id"),
+        _ITS_GROUPS,
+        "share group ShareGroupDescribe newest groups.0.members.0.member_id: another topic, always",
+        exchanges=("share group",),
+    ),
+    NotKnown(
+        "ApiVersions",
+        ("api_keys", "api_key", "min_version", "max_version"),
+        "brokers before 4.1 do not describe share groups",
+        f"share group ApiVersions newest api_keys.{_SHARE_GROUPS_PLACE}.api_key: max, always",
+        exchanges=("share group",),
     ),
     NotKnown(
         "DescribeLogDirs",

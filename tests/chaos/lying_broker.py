@@ -27,6 +27,7 @@ from spark_kafkawire.protocol.modern import (
     list_transactions,
     offset_commit,
     sasl,
+    share_group_describe,
     txn_offset_commit,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
@@ -133,6 +134,7 @@ class CompleteBroker(LogBroker):
             **self._answers,
             list_groups.ListGroupsRequest: self._list_groups,
             consumer_group_describe.ConsumerGroupDescribeRequest: self._led_groups,
+            share_group_describe.ShareGroupDescribeRequest: self._share_groups,
             offset_commit.OffsetCommitRequest: self._commit,
             create_topics.CreateTopicsRequest: self._create,
             sasl.SaslHandshakeRequest: lambda _: sasl.SaslHandshakeResponse(
@@ -210,6 +212,30 @@ class CompleteBroker(LogBroker):
         return consumer_group_describe.ConsumerGroupDescribeResponse(
             groups=tuple(
                 consumer_group_describe.DescribedConsumerGroup(
+                    error_code=0,
+                    group_id=group_id,
+                    group_state="",
+                    group_epoch=1,
+                    assignment_epoch=1,
+                    assignor_name="",
+                    members=(member,),
+                )
+                for group_id in request.group_ids
+            )
+        )
+
+    def _share_groups(self, request: Any) -> share_group_describe.ShareGroupDescribeResponse:
+        member = share_group_describe.ShareGroupMember(
+            member_id="m",
+            member_epoch=1,
+            client_id="",
+            client_host="",
+            subscribed_topic_names=(),
+            assignment=consumer_group_describe.MemberAssignment(topic_partitions=()),
+        )
+        return share_group_describe.ShareGroupDescribeResponse(
+            groups=tuple(
+                share_group_describe.DescribedShareGroup(
                     error_code=0,
                     group_id=group_id,
                     group_state="",

@@ -53,6 +53,8 @@ def draw(chance: random.Random, truth: Truth) -> Drawn:
         **persistence(chance),
     }
     if chance.random() < 0.3:
+        options["packSmallPartitions"] = "true"
+    elif chance.random() < 0.3:
         options["minPartitions"] = str(chance.randrange(2, 9))
     if chance.random() < 0.3:
         options["maxRecordsPerPartition"] = str(chance.choice((7, 20, 100)))

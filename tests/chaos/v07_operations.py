@@ -69,6 +69,8 @@ def draw_read(chance: random.Random, truth: Truth, addresses: Addresses) -> Draw
         **persistence(chance),
     }
     if chance.random() < 0.3:
+        options["packSmallPartitions"] = "true"
+    elif chance.random() < 0.3:
         options["minPartitions"] = str(chance.randrange(2, 12))
     if chance.random() < 0.3:
         options["maxBytesPerPartition"] = chance.choice(("2KiB", "10KiB"))

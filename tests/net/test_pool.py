@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Final
@@ -11,8 +13,9 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.errors import ConnectFailed
+from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.pool import KEPT_COUNT_MAX, Pool
+from spark_kafkawire.net.pool import IDLE_MAX_S, IDLE_S, KEPT_COUNT_MAX, Pool
 from tests.support.polling import poll
 from tests.support.settings import settings_07
 
@@ -182,3 +185,95 @@ def test_a_forked_process_does_not_use_its_parents_connections(pool: Pool) -> No
         assert take(pool, peer) is client
         assert client.request(OFFSETS).offsets == (202_000,)
         client.close()
+
+
+def test_a_connection_is_kept_for_longer_than_the_interval_of_its_uses() -> None:
+    """A stream that polls each minute connects twice, and never again."""
+    now_s = 0.0
+    pool = Pool(IDLE_S, clock=lambda: now_s)
+    with Peer(stalling()) as peer:
+        for _ in range(6):
+            pool.give_back(take(pool, peer))
+            now_s += 60.0
+            pool._tick()
+        assert peer.connection_count == 2
+        now_s += 60.0  # twice the interval
+        pool._tick()
+        assert pool.kept_count == 0
+    pool.close_idle()
+
+
+def test_a_connection_is_closed_before_its_broker_closes_it() -> None:
+    now_s = 0.0
+    pool = Pool(IDLE_S, clock=lambda: now_s)
+    with Peer(stalling()) as peer:
+        pool.give_back(take(pool, peer))
+        now_s += IDLE_MAX_S - 1.0
+        pool.give_back(take(pool, peer))
+        now_s += IDLE_MAX_S - 1.0
+        pool._tick()
+        assert pool.kept_count == 1
+        now_s += 1.0
+        pool._tick()
+        assert pool.kept_count == 0
+    pool.close_idle()
+
+
+def test_the_pool_grows_with_the_number_of_brokers(pool: Pool) -> None:
+    with Peer(stalling()) as peer:
+        brokers = [Broker(number, peer.broker.host, peer.broker.port) for number in range(40)]
+        for _ in range(2):
+            for broker in brokers:
+                pool.give_back(pool.take(broker, settings_07(TIMEOUT_S)))
+        assert pool.kept_count == 40
+        poll(lambda: peer.connection_count == 40, "each broker has one connection")
+
+
+#: A process that may open 64 files: it keeps 16 connections, and closes them when it needs their files.
+LIMITED = """
+import os, resource, sys
+from spark_kafkawire.errors import ConnectFailed
+from spark_kafkawire.model import Broker
+from spark_kafkawire.net.pool import Pool
+from tests.support.settings import settings_07
+
+host, port = sys.argv[1], int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+pool, settings = Pool(3600.0), settings_07(60.0)
+for number in range(30):
+    pool.give_back(pool.take(Broker(number, host, port), settings))
+print(pool.kept_count)
+files = []
+try:
+    while True:
+        files.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+client = pool.take(Broker(99, host, port), settings)
+print(pool.kept_count)
+while True:
+    try:
+        files.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        break
+for name in (host, "localhost"):
+    try:
+        pool.take(Broker(100, name, port), settings)
+    except ConnectFailed as error:
+        print(error)
+"""
+
+
+def test_a_process_that_may_open_few_files_keeps_few_connections_and_frees_them() -> None:
+    with Peer(stalling()) as peer:
+        address = [peer.broker.host, str(peer.broker.port)]
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITED, *address], capture_output=True, text=True, timeout=TIMEOUT_S
+        )
+    kept, left, *errors = done.stdout.splitlines()
+    assert (kept, left) == ("16", "0"), done.stderr
+    assert len(errors) == 2, done.stderr
+    for error in errors:
+        assert "this process may open 64 files: raise its limit (ulimit -n)" in error
+        assert "check that it is running" not in error
+    assert "Too many open files" in errors[0]

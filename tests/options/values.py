@@ -365,6 +365,10 @@ READS: Final[dict[str, Row]] = {
         [({"minPartitions": "40"}, "min_partitions", 40)],
         ["", "0", "-5", "1e3", "1000001"],
     ),
+    "packSmallPartitions": Row(
+        [({"packSmallPartitions": "True"}, "packs_small", True)],
+        ["", "yes", "1"],
+    ),
     "keyOrder": Row(
         [
             (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import sys
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, overload
 
 import pytest
 from hypothesis import given
@@ -53,6 +56,13 @@ VECTORS: list[tuple[int | None, int | None, Bounds, list[Bounds]]] = [
     (1, 20, [(1, 40)], [[(1, 20), (20, 40)]]),
     (4, 20, [(1, 40)], [[(1, 10), (10, 20), (20, 30), (30, 40)]]),
 ]
+#: The same where Spark's connector leaves a range larger than twice the mean: first its own parts, then ours.
+SKEWED: list[tuple[int, Bounds, list[Bounds]]] = [
+    (3, [(0, 1), (0, 1), (0, 1000)], [[(0, 1)], [(0, 1)], [(0, 500), (500, 1000)]]),
+    (1, [(0, 4), (0, 4), (0, 4), (0, 48)], [[(0, 4)], [(0, 4)], [(0, 4)], [(0, 24), (24, 48)]]),
+    (4, [(5, 6), (0, 0), (5, 6), (0, 9)], [[(5, 6)], [], [(5, 6)], [(0, 4), (4, 9)]]),
+    (2, [(0, 10), (0, 20), (0, 30)], [[(0, 10)], [(0, 20)], [(0, 30)]]),
+]
 
 
 def named(bounds: Bounds) -> list[OffsetRange]:
@@ -69,6 +79,143 @@ def test_records_are_split_as_sparks_connector_splits_them(
         for n in range(len(ranges))
     ]
     assert found == expected
+
+
+@pytest.mark.parametrize(("min_partitions", "ranges", "expected"), SKEWED)
+def test_a_range_above_twice_the_mean_is_split_however_many_ranges_there_are(
+    min_partitions: int, ranges: Bounds, expected: list[Bounds]
+) -> None:
+    parts = split(named(ranges), min_partitions, None)
+    found = [
+        [(part.start_offset, part.stop_offset) for part in parts if part.topic_partition.partition == n]
+        for n in range(len(ranges))
+    ]
+    assert found == expected
+    assert split(named(ranges), None, None) == tuple(each for each in named(ranges) if each.size)
+
+
+#: Sizes of ranges, with some that are a thousand times as large as others.
+SIZES = st.lists(st.integers(0, 40) | st.integers(0, 40_000), max_size=30)
+SIZE_MAX = st.none() | st.integers(1, 20_000)
+
+
+@given(SIZES, st.integers(1, 80), SIZE_MAX)
+def test_no_part_of_records_is_larger_than_three_times_the_mean(
+    sizes: list[int], min_partitions: int, size_max: int | None
+) -> None:
+    ranges = named([(7, 7 + size) for size in sizes])
+    parts = split(ranges, min_partitions, size_max)
+    check_cover(ranges, parts)
+    before = split(ranges, None, size_max)
+    most = max(len(before), min_partitions)
+    # Rounding of proportions gives half of a part more for each range, and the last step half as many again.
+    assert len(parts) <= 1.75 * (most + len(before) / 2)
+    total = sum(part.size for part in parts)
+    assert all(part.size * len(parts) <= 3 * total for part in parts)
+    assert size_max is None or all(part.size <= size_max for part in parts)
+
+
+#: Sizes of the segments of one partition: of many small ones, or a few.
+SEGMENTS = st.lists(st.integers(1, 60) | st.integers(1, 6000), max_size=30) | st.just([1])
+
+
+@given(st.lists(SEGMENTS, min_size=3, max_size=8), st.integers(1, 12), SIZE_MAX)
+def test_no_part_of_several_segments_is_larger_than_three_times_the_mean(
+    logs: list[list[int]], min_partitions: int, size_max: int | None
+) -> None:
+    ranges, cut_points = [], {}
+    for number, segments in enumerate(logs):
+        partition = TopicPartition("t", number, 0)
+        starts = [*accumulate(segments, initial=100)]
+        ranges.append(OffsetRange(partition, starts[0], starts[-1]))
+        cut_points[partition] = starts
+    parts = split(ranges, min_partitions, size_max, cut_points)
+    check_cover(ranges, parts)
+    total = sum(part.size for part in parts)
+    for part in parts:
+        points = cut_points[part.topic_partition]
+        assert {part.start_offset, part.stop_offset} <= set(points)
+        if any(part.start_offset < point < part.stop_offset for point in points):
+            assert part.size * len(parts) <= 3 * total
+
+
+def test_segments_are_packed_again_if_large_ones_have_made_the_mean_small() -> None:
+    """Ten partitions of a byte, and one with five segments of 93 bytes and 535 of a byte. Parts of at most
+    183 bytes are 18, and the largest has 3.3 times their mean."""
+    hot = TopicPartition("t", 10, 0)
+    starts = [*accumulate([93] * 5 + [1] * 535, initial=0)]
+    ranges = [*(OffsetRange(TopicPartition("t", n, 0), 0, 1) for n in range(10)), OffsetRange(hot, 0, 1000)]
+    parts = split(ranges, 1, None, {hot: starts})
+    assert [part.size for part in parts] == [1] * 10 + [93] * 4 + [112, 71] * 3 + [79]
+
+
+def check_cover(ranges: list[OffsetRange], parts: tuple[OffsetRange, ...]) -> None:
+    """Check that parts cover the ranges exactly, in their order, and that none is empty."""
+    by_partition: dict[TopicPartition, list[OffsetRange]] = {}
+    for part in parts:
+        assert part.size > 0
+        by_partition.setdefault(part.topic_partition, []).append(part)
+    filled = [each for each in ranges if each.size]
+    assert list(by_partition) == [each.topic_partition for each in filled]
+    for whole in filled:
+        own = by_partition[whole.topic_partition]
+        assert (own[0].start_offset, own[-1].stop_offset) == (whole.start_offset, whole.stop_offset)
+        assert all(left.stop_offset == right.start_offset for left, right in pairwise(own))
+
+
+def calls_of(run: Callable[[], object]) -> int:
+    """Number of calls of Python functions and of functions in C: a measure of work without a clock."""
+    count = 0
+
+    def seen(_: Any, event: str, __: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+class Points(Sequence[int]):
+    """Cut points of which each look is a call."""
+
+    def __init__(self, points: Sequence[int]) -> None:
+        self._points = points
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        return self._points[index]
+
+
+@pytest.mark.parametrize("has_segments", [False, True])
+def test_the_work_grows_with_the_ranges(has_segments: bool) -> None:
+    """Ten thousand partitions of which one has 99 % of the data. With bytes it has a segment for each other
+    partition, and the search for cuts was quadratic."""
+
+    def work(count: int) -> int:
+        sizes = [100] * (count - 1) + [99 * 100 * (count - 1)]
+        ranges = [OffsetRange(TopicPartition("t", n, 0), 0, size) for n, size in enumerate(sizes)]
+        hot = ranges[-1].topic_partition
+        cut_points = {hot: Points(range(0, sizes[-1], 9900))} if has_segments else None
+        found: list[tuple[OffsetRange, ...]] = []
+        calls = calls_of(lambda: found.append(split(ranges, 200, 10**9, cut_points)))
+        hot_parts = [part for part in found[0] if part.topic_partition == hot]
+        assert 0.4 * count <= len(hot_parts) <= 0.8 * count
+        return calls
+
+    assert work(10_000) <= 12 * work(1_000)
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def test_offsets_of_07_name_broker_and_partition_in_their_order() -> None:
 
 
 PARTITIONS = st.dictionaries(
-    st.builds(TopicPartition, st.text("tö-9._😀", min_size=1, max_size=12), st.integers(0, 10**6)),
+    st.builds(TopicPartition, st.text("tö-9._😀", min_size=1, max_size=12), st.integers(0, 10**6), st.none()),
     st.integers(0, (1 << 63) - 1),
     max_size=40,
 )

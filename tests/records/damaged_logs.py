@@ -232,12 +232,12 @@ def check(log: DamagedLog) -> None:
     _check_order(log, walk, rows)
     held = {row for entry in log.entries for row in entry.rows}
     is_free = any(log.has_hit(i, _FREE[log.form]) for i in range(len(log.entries)))
-    if not is_free and not _may_show_content(log):
+    if not is_free and not may_show_content(log):
         assert held.issuperset(rows), "a row came that the log never held"
     came = set(rows)
     for index, entry in enumerate(log.entries):
         if not log.is_damaged(index) and not came.issuperset(entry.rows):
-            assert _may_be_lost(log, index), f"entry {index} was lost, and no byte of it was flipped"
+            assert may_be_lost(log, index), f"entry {index} was lost, and no byte of it was flipped"
     damaged = [i for i in range(len(log.entries)) if log.is_damaged(i)]
     if damaged and not is_free:
         assert walk.first is not None
@@ -258,7 +258,12 @@ def _check_order(log: DamagedLog, walk: Walk, rows: list[Row]) -> None:
             assert any(each.start_offset <= offset < each.stop_offset for each in walk.damages)
 
 
-def _may_show_content(log: DamagedLog) -> bool:
+def is_free(log: DamagedLog) -> bool:
+    """True if bytes were flipped that no checksum covers and that change rows."""
+    return any(log.has_hit(i, _FREE[log.form]) for i in range(len(log.entries)))
+
+
+def may_show_content(log: DamagedLog) -> bool:
     """True if a changed length of 0.7, beside another change, may lead to a plain message inside of a
     compressed one."""
     has_length_hit = any(log.has_hit(i, _HEADER_07) for i in range(len(log.entries)))
@@ -266,7 +271,7 @@ def _may_show_content(log: DamagedLog) -> bool:
     return log.form == V07 and is_compressed and has_length_hit and sum(map(len, log.hits)) > 1
 
 
-def _may_be_lost(log: DamagedLog, index: int) -> bool:
+def may_be_lost(log: DamagedLog, index: int) -> bool:
     """True if nothing in the format proves an intact entry.
 
     Offsets prove each other: where one is changed beside other damage, it may be any of both. In 0.7, which

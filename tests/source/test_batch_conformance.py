@@ -343,6 +343,19 @@ def test_spark_30656_min_partitions(noida: NoidaBroker, topic: str, count: int) 
     assert sorted(loaded.column("value")) == numbers(range(21))
 
 
+def test_a_partition_with_most_of_the_data_is_split_though_there_are_enough_others(
+    noida: NoidaBroker,
+) -> None:
+    topic = noida.create_topic(partitions=5)
+    for partition in range(4):
+        send(noida, topic, [partition], partition)
+    send(noida, topic, range(4, 104), 4)
+    loaded = Read(noida.bootstrap_servers, subscribe=topic, minPartitions="2")
+    assert [task.range.size for task in loaded.tasks] == [1, 1, 1, 1, 33, 33, 34]
+    assert sorted(loaded.column("value")) == numbers(range(104))
+    assert len(Read(noida.bootstrap_servers, subscribe=topic).tasks) == 5
+
+
 def test_spark_49259_max_records_per_partition(noida: NoidaBroker, topic: str) -> None:
     loaded = Read(noida.bootstrap_servers, subscribe=topic, maxRecordsPerPartition="4")
     assert [task.range.size for task in loaded.tasks] == [3, 3, 4, 3, 3, 4, 1]

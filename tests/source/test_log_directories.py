@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
 
-from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS
+from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS, META_PROPERTIES
 from spark_kafkawire.directories.files import FileAccessError
 from spark_kafkawire.errors import CorruptDataError, DataLossError, OptionError, UnknownTopicError
 from spark_kafkawire.options import StreamOptions
@@ -27,20 +25,27 @@ from tests.support.log_folders import (
     KILLED,
     KILLED_4,
     KILLED_END,
+    MARKERS,
     OPEN_SINCE,
     START_OFFSET,
     STOPPED,
     STOPPED_END,
 )
 
-#: Offsets of the markers that end the two transactions.
-MARKERS = {310, 321}
 FIRST_TIME_MS = 1_700_000_000_000
 
 
 def offsets(*paths: Path, **options: str) -> list[int]:
     found: list[int] = DirectoryRead(*paths, **options).column("offset")
     return found
+
+
+def copied(directory: Path, folder: Path, broker_id: int) -> Path:
+    """A copy of a directory, as another broker has it."""
+    shutil.copytree(directory, folder)
+    meta = folder / META_PROPERTIES
+    meta.write_text(meta.read_text().replace("node.id=1", f"node.id={broker_id}"))
+    return folder
 
 
 def due(start: int, stop: int, without: tuple[int, int] = (0, -1)) -> list[int]:
@@ -255,10 +260,10 @@ def test_a_segment_whose_rename_was_interrupted_replaces_others(logs: Path) -> N
 
 
 def test_replicas_of_one_partition_count_once(tmp_path: Path) -> None:
-    other = shutil.copytree(KILLED, tmp_path / "other")
+    other = copied(KILLED, tmp_path / "other", 2)
     assert offsets(KILLED, other) == due(START_OFFSET, KILLED_END)
     # A follower that is behind.
-    behind = shutil.copytree(STOPPED, tmp_path / "behind")
+    behind = copied(STOPPED, tmp_path / "behind", 3)
     assert offsets(behind, KILLED) == due(START_OFFSET, KILLED_END)
     # The longer log is not committed.
     (other / HIGH_WATERMARKS).write_text(f"0\n1\nevents 0 {STOPPED_END}\n")
@@ -266,7 +271,7 @@ def test_replicas_of_one_partition_count_once(tmp_path: Path) -> None:
 
 
 def test_directories_of_two_clusters_contradict_each_other(tmp_path: Path) -> None:
-    other = shutil.copytree(KILLED, tmp_path / "other")
+    other = copied(KILLED, tmp_path / "other", 2)
     metadata = other / "events-0" / "partition.metadata"
     metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")
     with pytest.raises(
@@ -283,6 +288,30 @@ def test_directories_of_two_clusters_contradict_each_other(tmp_path: Path) -> No
     (other / "meta.properties").write_text("cluster.id=other\n")
     with pytest.raises(OptionError, match=r"meta.properties and .*meta.properties contradict"):
         offsets(KILLED, other)
+
+
+def test_two_copies_of_the_disks_of_one_broker_contradict_each_other(tmp_path: Path) -> None:
+    other = shutil.copytree(KILLED, tmp_path / "other")
+    with pytest.raises(OptionError, match=r"meta.properties and .*other/meta.properties .* are of broker 1,"):
+        offsets(KILLED, other)
+    # ZooKeeper's brokers have another name for it.
+    for path, broker_id in ((other, 1), (copied(KILLED, tmp_path / "third", 2), 1)):
+        (path / META_PROPERTIES).write_text(f"version=0\nbroker.id={broker_id}\n")
+    with pytest.raises(OptionError, match=r"other/meta.properties and .*third/meta.properties contradict"):
+        offsets(other, tmp_path / "third")
+    (other / META_PROPERTIES).write_text("version=0\nbroker.id=7\n")
+    read = DirectoryRead(KILLED, other)
+    assert read.column("offset") == due(START_OFFSET, KILLED_END)
+    assert {task.leader.broker.id for task in read.tasks} <= {1, 7}
+
+
+def test_the_log_dirs_of_one_broker_are_read_together(tmp_path: Path) -> None:
+    other = shutil.copytree(KILLED, tmp_path / "other")
+    (other / "events-0").rename(other / "moved-0")
+    for path in (other / "moved-0").glob("partition.metadata"):
+        path.unlink()
+    found = DirectoryRead(KILLED, other).table()
+    assert set(found.column("topic").to_pylist()) == {"events", "moved"}
 
 
 def by_log(rows: list[dict[str, Any]]) -> dict[tuple[int, str, int], list[bytes]]:
@@ -370,32 +399,10 @@ def test_a_stream_over_a_directory_is_refused() -> None:
             StreamOptions.parse(options)
 
 
-def test_spark_reads_a_path_a_list_of_paths_and_a_view(spark: SparkSession, tmp_path: Path) -> None:
-    reader = spark.read.format("kafkawire")
-    expected = due(START_OFFSET, KILLED_END)
-    found = reader.option("subscribe", "events").load(str(KILLED))
-    assert [row.offset for row in found.select("offset").collect()] == expected
-    other = shutil.copytree(KILLED, tmp_path / "other")
-    both = spark.read.format("kafkawire").option("minPartitions", "3").load([str(KILLED), str(other)])
-    assert both.rdd.getNumPartitions() >= 3
-    assert sorted(row.offset for row in both.select("offset").collect()) == expected
-    spark.sql(f"CREATE TEMPORARY VIEW directory USING kafkawire OPTIONS (path '{KILLED}')")
-    [counted] = spark.sql("SELECT count(*) AS n, max(offset) AS last FROM directory").collect()
-    assert (counted.n, counted.last) == (len(expected), expected[-1])
-    old = spark.read.format("kafkawire").load([str(CORPUS / "broker0"), str(CORPUS / "broker1")])
-    assert old.count() == sum(each["messages"] for each in MANIFEST)
-
-
-def test_spark_refuses_a_stream_over_a_path_in_one_line(spark: SparkSession) -> None:
-    stream = spark.readStream.format("kafkawire").load(str(KILLED))
-    with pytest.raises(
-        StreamingQueryException, match="a stream reads from brokers, not from log directories"
-    ):
-        stream.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
-
-
 @pytest.mark.parametrize("value", ["fail", "null", "drop"])
-def test_bad_records_of_a_directory_are_those_of_values(value: str) -> None:
-    with pytest.raises(OptionError, match="option badRecords decides about keys and values of log dir"):
-        offsets(KILLED, badRecords=value)
+def test_bad_records_change_nothing_of_sound_logs(value: str) -> None:
+    for directory in (KILLED, STOPPED, KILLED_4):
+        assert offsets(directory, badRecords=value) == offsets(directory)
+        committed = {"kafka__isolation__level": "read_committed"}
+        assert offsets(directory, badRecords=value, **committed) == offsets(directory, **committed)
     assert DirectoryRead(KILLED, badRecords=value, valueFormat="string").column("offset") == offsets(KILLED)

@@ -554,6 +554,15 @@ def test_min_partitions(noida: NoidaBroker, topic: str) -> None:
     assert len(reader.partitions({topic: {"0": 0, "1": 0}}, {topic: {"0": 10, "1": 10}})) == 6
 
 
+def test_min_partitions_splits_a_partition_with_most_of_the_new_records(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=3)
+    partitions = [0, 1, *[2] * 58]
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"v", partition=each) for each in partitions])
+    reader = query(noida, topic, minPartitions="1").reader
+    parts = reader.partitions({topic: {"0": 0, "1": 0, "2": 0}}, {topic: {"0": 1, "1": 1, "2": 58}})
+    assert len(parts) == 4
+
+
 def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     query(noida, topic, checkpoint).values()

@@ -25,8 +25,9 @@ from pyspark.sql.types import (
 from spark_kafkawire.broker import BrokerConfig, BrokerServer
 from spark_kafkawire.clients.writing.modern.record_checks import check_records
 from spark_kafkawire.clients.writing.rows import to_rows
+from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
 from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
-from spark_kafkawire.model import Broker, ClusterView, Generation
+from spark_kafkawire.model import Broker, ClusterView, Generation, TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.source.schema import V07_SCHEMA
@@ -221,15 +222,36 @@ def test_a_task_without_rows_opens_no_connection(
     monkeypatch.setattr("spark_kafkawire.clients.writing.v07.broker_sender.Client.connect", None)
     empty = pa.RecordBatch.from_pydict({"value": pa.array([], pa.binary())})
     for batches in ([], [empty], [empty, empty]):
-        assert writer.write(iter(batches)) == KafkaWireCommitMessage(())
+        assert writer.write(iter(batches)) == KafkaWireCommitMessage()
 
 
-def test_a_commit_message_travels_with_counts_and_spans(server: BrokerServer) -> None:
+def test_a_commit_message_travels_with_totals_and_without_receipts(server: BrokerServer) -> None:
     message = write(server, VALUE, {"value": [b"ab", b"c"]}, topic="t")
-    assert pickle.loads(pickle.dumps(message)) == message
     (receipt,) = message.receipts
-    assert (message.message_count, message.size) == (2, 23)
     assert (receipt.start_offset, receipt.stop_offset) == (0, 23)
+    arrived = pickle.loads(pickle.dumps(message))
+    assert arrived == message
+    assert (arrived.message_count, arrived.size, arrived.receipts) == (2, 23, ())
+    assert arrived.totals.topics == ["t"]
+
+
+def test_a_commit_message_of_many_partitions_is_small() -> None:
+    receipts = [PartitionReceipt(TopicPartition("t", number), 3, 90, 7, 10) for number in range(100_000)]
+    message = KafkaWireCommitMessage(WriteTotals.of(receipts), receipts=tuple(receipts))
+    assert len(pickle.dumps(message)) < 14_000
+
+
+def test_totals_count_a_partition_once_however_many_tasks_wrote_to_it() -> None:
+    places = [
+        TopicPartition("t", 0),
+        TopicPartition("t", 9),
+        TopicPartition("t", 9, 1),
+        TopicPartition("u", 70),
+    ]
+    all_ = [PartitionReceipt(tp, 2, 10, None, None) for tp in places]
+    totals = WriteTotals.sum(map(WriteTotals.of, (all_, all_[1:2], [])))
+    assert (totals.message_count, totals.size) == (10, 50)
+    assert (totals.partition_count, totals.topics) == (4, ["t", "u"])
 
 
 @pytest.mark.parametrize(

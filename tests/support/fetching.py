@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
+from tests.support.mock_cluster import DISCONNECT
 from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)
@@ -28,6 +30,24 @@ COUNT = 2000
 VALUES = [b"%06d" % number * 5 for number in range(COUNT)]
 #: Several fetches for one partition.
 SMALL = FetchOptions(fetch_bytes=4096, wait_ms=50)
+
+
+#: Error codes of Fetch after which a read goes on, and what ends a connection.
+ERRORS = {
+    "NOT_LEADER_OR_FOLLOWER": 6,
+    "FENCED_LEADER_EPOCH": 74,
+    "UNKNOWN_LEADER_EPOCH": 75,
+    "UNKNOWN_TOPIC_OR_PARTITION": 3,
+    "LEADER_NOT_AVAILABLE": 5,
+    "REPLICA_NOT_AVAILABLE": 9,
+    "KAFKA_STORAGE_ERROR": 56,
+    "UNKNOWN_TOPIC_ID": 100,
+    "REQUEST_TIMED_OUT": 7,
+    "THROTTLING_QUOTA_EXCEEDED": 89,
+    "CORRUPT_MESSAGE": 2,
+    "UNKNOWN_SERVER_ERROR": -1,
+    "DISCONNECT": DISCONNECT,
+}
 
 
 def cluster_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET) -> ModernCluster:
@@ -88,6 +108,23 @@ def altered(server: LogServer, change: Callable[[fetch.FetchPartition], dict[str
         return replace(response, responses=topics, throttle_time_ms=throttle_time_ms)
 
     honest = server.broker.answer_with(fetch.FetchRequest, fetched)
+
+
+def throttling(server: LogServer, throttles_ms: Iterator[int]) -> list[float]:
+    """Fetches that are answered as by brokers whose quota is used up, without any partition, until
+    ``throttles_ms`` gives 0. The times at which they came."""
+    came = list[float]()
+
+    def fetched(request: fetch.FetchRequest) -> fetch.FetchResponse:
+        came.append(time.monotonic())
+        throttle_time_ms = next(throttles_ms)
+        if throttle_time_ms:
+            return fetch.FetchResponse(throttle_time_ms=throttle_time_ms, responses=())
+        response: fetch.FetchResponse = honest(request)
+        return response
+
+    honest = server.broker.answer_with(fetch.FetchRequest, fetched)
+    return came
 
 
 def list_offsets_as(server: LogServer, offsets: Mapping[int, int]) -> None:

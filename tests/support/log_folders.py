@@ -21,3 +21,5 @@ KILLED_END: Final = 408
 OPEN_SINCE: Final = 402
 #: The transaction that was aborted.
 ABORTED: Final = (311, 320)
+#: Offsets of the markers that end the two transactions.
+MARKERS: Final = frozenset((310, 321))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -18,13 +19,13 @@ from spark_kafkawire.source.worker import KafkaWirePartition
 QUICK = {"kafkaConsumer.pollTimeoutMs": "1s", "retryBackoff": "1ms", "requestTimeout": "10s"}
 
 
-class Read:
-    """One loaded source: planned once, read as often as the test wants, as Spark does it."""
+class PlannedRead:
+    """One loaded source with exactly these options: planned once, read as often as the test wants, as Spark
+    does it."""
 
-    def __init__(self, bootstrap_servers: str, schema: StructType | None = None, /, **options: str) -> None:
-        given = {"kafka.bootstrap.servers": bootstrap_servers, **QUICK, **options}
-        source = KafkaWireDataSource({name.replace("__", "."): value for name, value in given.items()})
-        self.schema = source.schema() if schema is None else schema
+    def __init__(self, options: Mapping[str, str], schema: StructType | None = None) -> None:
+        source = KafkaWireDataSource(dict(options))
+        self.schema: Final = source.schema() if schema is None else schema
         self._reader = source.reader(self.schema)
         assert isinstance(self._reader, KafkaWireBatchReader)
         self.partitions = [part for part in self._reader.partitions() if isinstance(part, KafkaWirePartition)]
@@ -44,6 +45,19 @@ class Read:
         """All rows of one column."""
         values: list[Any] = self.table().column(name).to_pylist()
         return values
+
+
+class Read(PlannedRead):
+    """A read from brokers. Option names have ``__`` for dots."""
+
+    def __init__(self, bootstrap_servers: str, schema: StructType | None = None, /, **options: str) -> None:
+        given = {"kafka.bootstrap.servers": bootstrap_servers, **QUICK, **with_dots(options)}
+        super().__init__(given, schema)
+
+
+def with_dots(options: Mapping[str, str]) -> dict[str, str]:
+    """Options whose names have ``__`` for dots, with dots."""
+    return {name.replace("__", "."): value for name, value in options.items()}
 
 
 def read(bootstrap_servers: str, schema: StructType | None = None, /, **options: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -15,10 +16,11 @@ from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokerError, KafkaWireError, OptionError, UnknownTopicError
 from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.options.selection import TABLES
+from spark_kafkawire.options.selection import DIRECTORY_TABLES, TABLES
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern import describe_log_dirs, metadata
+from spark_kafkawire.protocol.modern import describe_log_dirs, list_groups, metadata, share_group_describe
+from spark_kafkawire.protocol.modern.consumer_group_describe import AssignedTopic, MemberAssignment
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -161,6 +163,76 @@ def test_brokers_that_show_no_directory_mean_a_missing_right() -> None:
         disk_rows([], old)
 
 
+class ShareBroker(LogBroker):
+    """A broker with a share group and a streams group."""
+
+    def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
+        groups = {"s": "share", "w": "streams"}
+        if api is modern.LIST_GROUPS:
+            listed = (
+                list_groups.ListedGroup(group_id=name, protocol_type=kind, group_type=kind.title())
+                for name, kind in groups.items()
+            )
+            response: Any = list_groups.ListGroupsResponse(error_code=0, groups=tuple(listed))
+            return in_version(response, version), version
+        if api is not modern.SHARE_GROUP_DESCRIBE:
+            return super().answer(api, version, request)
+        assert request.group_ids == ("s",)
+        assigned = AssignedTopic(topic_id=uuid.uuid4(), topic_name="t", partitions=(1, 0))
+        member = share_group_describe.ShareGroupMember(
+            member_id="m",
+            member_epoch=3,
+            client_id="c",
+            client_host="/127.0.0.1",
+            subscribed_topic_names=("t",),
+            assignment=MemberAssignment(topic_partitions=(assigned,)),
+        )
+        group = share_group_describe.DescribedShareGroup(
+            error_code=0,
+            group_id="s",
+            group_state="Stable",
+            group_epoch=3,
+            assignment_epoch=3,
+            assignor_name="simple",
+            members=(member,),
+        )
+        return share_group_describe.ShareGroupDescribeResponse(groups=(group,)), version
+
+
+def share_rows(table: str, offered: Mapping[int, VersionRange] = OFFERED) -> list[dict[str, Any]]:
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        server.broker = ShareBroker(server.broker.broker, server.broker.logs, offered)
+        return table_rows(server.bootstrap_servers, table, **QUICK)
+
+
+def test_members_of_share_groups_have_their_partitions() -> None:
+    [row] = share_rows("group_members")
+    assert row == {
+        "groupId": "s",
+        "memberId": "m",
+        "instanceId": None,
+        "clientId": "c",
+        "host": "/127.0.0.1",
+        "memberEpoch": 3,
+        "assignment": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}],
+    }
+    shared, streams = share_rows("groups")
+    assert (shared["type"], shared["state"], shared["assignor"], shared["members"]) == (
+        "share",
+        "Stable",
+        "simple",
+        1,
+    )
+    assert (streams["type"], streams["members"]) == ("streams", None)
+
+
+def test_a_broker_that_does_not_describe_share_groups_lists_them() -> None:
+    old = {key: each for key, each in OFFERED.items() if key != modern.SHARE_GROUP_DESCRIBE.key}
+    assert share_rows("group_members", old) == []
+    shared, _ = share_rows("groups", old)
+    assert (shared["groupId"], shared["type"], shared["members"]) == ("s", "share", None)
+
+
 def test_topics_that_the_user_may_not_see_are_a_missing_right() -> None:
     def hidden(request: metadata.MetadataRequest) -> metadata.MetadataResponse:
         topics = tuple(
@@ -230,6 +302,8 @@ class TestKafka07:
             "option kafka.group.id has no meaning with table=topics",
         ),
         ({"table": "topics", "subscribe": "t", "subscribePattern": "t"}, "set exactly one of the options"),
+        ({"table": "segments"}, "option table=segments is of log directories: give their path to load()"),
+        ({"table": "topics", "fs.region": "r"}, "option fs.region is for log directories"),
     ],
 )
 def test_options_without_meaning_are_refused(options: dict[str, str], refusal: str) -> None:
@@ -251,7 +325,7 @@ def test_tasks_get_no_secret() -> None:
     assert b"opensesame" not in pickle.dumps((source, reader), 0)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [each for each in TABLES if each not in DIRECTORY_TABLES])
 def test_a_column_that_a_table_does_not_have_is_refused(table: str) -> None:
     source = KafkaWireDataSource({**MODERN, "table": table})
     columns = source.schema()

@@ -129,15 +129,17 @@ def unproven(damage: Damage) -> CorruptDataError:
     )
 
 
-def first_place(error: CorruptDataError, walk: Walk, place: str) -> CorruptDataError:
+def first_place(error: CorruptDataError, walk: Walk, place: str, start: int = 0) -> CorruptDataError:
     """The error for the first damage of a walk, which may be before that of ``error``.
 
-    ``place`` describes the buffer in which positions are."""
+    ``place`` describes the bytes in which the buffer of the positions begins at ``start``."""
     first = walk.first
     if first is None or error.pos is None or first.pos > error.pos:
-        return error if error.pos is None else error.advised(f"it begins at byte {error.pos} of {place}")
+        return (
+            error if error.pos is None else error.advised(f"it begins at byte {start + error.pos} of {place}")
+        )
     if first.pos < error.pos:
         error = CorruptDataError(
             f"batch at offset {first.start_offset} is damaged: {first.reason}", first.start_offset
         )
-    return error.advised(f"it begins at byte {first.pos} of {place}")
+    return error.advised(f"it begins at byte {start + first.pos} of {place}")

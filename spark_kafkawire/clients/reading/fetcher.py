@@ -11,7 +11,7 @@ and decodes their responses.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,7 +30,9 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Leader, PartitionBounds
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import Attempts
+from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.options import FetchOptions, NetOptions
+from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.record_log import COLUMNS
 
@@ -49,6 +51,11 @@ _DAMAGED: Final = (
 _DAMAGE_RETRIES: Final = 3
 
 
+def settings_of(task: FetchTask, options: FetchOptions, net: NetOptions) -> ConnectionSettings:
+    """The settings of connections to the leader of a task."""
+    return replace(net.connection, minimum_versions=task.minimum_versions, wire_format=options.wire_format)
+
+
 class Fetcher:
     """Read of one range.
 
@@ -65,14 +72,12 @@ class Fetcher:
         wanted: Container[str] = COLUMNS,
         connections: Pool = POOL,
     ) -> None:
-        self._task = task
+        self.task = task
         self._cluster = cluster
         self._options = options
         self._partition = task.range.topic_partition
         self._stop_offset = task.range.stop_offset
-        settings = replace(
-            net.connection, minimum_versions=task.minimum_versions, wire_format=options.wire_format
-        )
+        settings = settings_of(task, options, net)
         self._connection = LeaderConnection(self._partition, task.leader, cluster, settings, connections)
         self._attempts = Attempts(replace(net.retry, retry_timeout_s=options.retry_timeout_s))
         # A response contradicts itself only briefly, or for ever: long retries do not help.
@@ -91,14 +96,16 @@ class Fetcher:
         """Record bytes that came over the network."""
         return self._reader.bytes_received
 
-    def columns(self) -> Iterator[Columns]:
-        """All records of the range, in order.
+    def columns(self, failed: KafkaWireError | None = None) -> Iterator[Columns]:
+        """All records of the range, in order; the rest of them if a pack has read some and then ``failed``.
 
         Raises ``CorruptDataError``, ``LimitError``, ``DataLossError``, ``BrokerError`` (fatal), or the last
         ``TransportError`` after the retries are used up.
         """
         reached = self._reader.next_offset
         try:
+            if failed is not None:
+                self._recover(failed)
             while True:
                 try:
                     yield from self._reader.columns()
@@ -112,11 +119,50 @@ class Fetcher:
                     self._exchange()
                 except KafkaWireError as error:
                     self._recover(error)
-            self._gaps.report(self._task.leader.broker)
+            self._gaps.report(self.task.leader.broker)
             self._connection.give_back()
         finally:
             self._connection.close()
             self._reader.report()
+
+    # The steps of a pack, which asks for several ranges at once.
+
+    @property
+    def is_done(self) -> bool:
+        """True after all records of the range were given."""
+        return self._reader.done
+
+    @property
+    def is_led(self) -> bool:
+        """True if the leader is known."""
+        return self._connection.leader is not None
+
+    def leader(self) -> Leader:
+        """The leader, from the cluster if it is not known. Raises the errors of ``Cluster``, and
+        ``TopicRecreated``."""
+        return self._connection.look_up()
+
+    def requests(self) -> Sequence[object]:
+        """The requests that are due."""
+        return tuple(self._reader.requests(self.leader()))
+
+    def taken(self, responses: Sequence[Response]) -> Iterator[Columns]:
+        """The records of responses to ``requests``. An error is one for ``columns``, or for ``put_back``."""
+        for response in responses:
+            self._reader.received(response)
+        self._check_gaps()
+        yield from self._reader.columns()
+
+    def put_back(self, *, forget_leader: bool = False) -> None:
+        """Request again what was requested, from a leader that is looked up again with ``forget_leader``."""
+        self._reader.restart()
+        if forget_leader:
+            self._connection.forget_leader()
+
+    def finish(self) -> None:
+        """Log what the read has left out."""
+        self._gaps.report(self.task.leader.broker)
+        self._reader.report()
 
     @property
     def _rest(self) -> tuple[int, int]:
@@ -236,13 +282,13 @@ class Fetcher:
         """The error, as an ``OptionError`` if an option gave the offset."""
         if (wrong := self._wrong_option(error)) is not None:
             return wrong
-        located = error.located(f"{self._partition} on {self._task.leader.broker}")
+        located = error.located(f"{self._partition} on {self.task.leader.broker}")
         return located.advised(_DAMAGED) if isinstance(error, CorruptDataError) else located
 
     def _wrong_option(self, error: CorruptDataError | LimitError) -> OptionError | None:
         """The error for an option that gave the offset, which is likely no message boundary; None without
         one."""
-        task, offset_range = self._task, self._task.range
+        task, offset_range = self.task, self.task.range
         at_start = self._reader.offset == offset_range.start_offset
         for option, offset, suspect in (
             (task.start_option, offset_range.start_offset, at_start),

@@ -52,11 +52,17 @@ class LeaderConnection:
     def open(self) -> tuple[Client, Leader]:
         """The connection and the leader at its other end. Raises ``TransportError``, the errors of
         ``Cluster`` and ``TopicRecreated``."""
+        leader = self.look_up()
+        if self._client is None:
+            self._client = self._connections.take(leader.broker, self._settings)
+        return self._client, leader
+
+    def look_up(self) -> Leader:
+        """The leader, from the cluster if it is not known. Raises the errors of ``Cluster`` and
+        ``TopicRecreated``."""
         if self._leader is None:
             self._leader = self._current_leader()
-        if self._client is None:
-            self._client = self._connections.take(self._leader.broker, self._settings)
-        return self._client, self._leader
+        return self._leader
 
     def forget_leader(self) -> None:
         """Close the connection, and look up the leader before the next one."""

@@ -13,6 +13,7 @@ from spark_kafkawire.directories.indexes import AbortedTransaction
 from spark_kafkawire.model import Generation, OffsetRange
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.damage import Damage, Walk, Whole
 
 #: Bytes that tell whether a batch begins at a place.
 HEADER_BYTES: Final = 17
@@ -28,23 +29,42 @@ class LogFeed(Protocol):
     def offset(self) -> int: ...
 
     @property
+    def pos(self) -> int:
+        """The position in the segment of the first batch or message that is not decoded."""
+
+    @property
     def done(self) -> bool:
         """True after all rows of the range were given."""
 
-    def begin(self, base_offset: int, next_base: int | None) -> None:
-        """Begin a segment, with the offsets where it and the next one begin."""
+    def begin(self, base_offset: int, next_base: int | None, is_last: bool) -> None:
+        """Begin a segment, with the offsets where it and the next one begin. ``is_last`` is True if the log
+        ended in it, where the range does, when the read was planned."""
 
     def may_begin_with(self, header: memoryview) -> bool:
         """True if ``HEADER_BYTES`` at a place that an index names can begin what is read next."""
 
-    def feed(self, frame: memoryview, start: int) -> Iterator[Columns]:
+    def seek(self, pos: int, floor: int) -> None:
+        """Continue at a position of the segment, after which no offset is below ``floor``."""
+
+    def feed(self, frame: memoryview, start: int, is_last: bool) -> Iterator[Columns]:
         """The rows that the chunk ``frame[start:]`` completes. Bytes before ``start`` are overwritten.
+        ``is_last`` is True for the last chunk of a segment.
 
         Raises ``CorruptDataError`` with its offset, ``LimitError`` (fatal)."""
 
-    def finish(self, is_log_end: bool) -> None:
-        """End a segment; ``is_log_end`` is True for one that may end in a part of a message. Raises
-        ``CorruptDataError`` (fatal) if bytes are left over that are no whole message."""
+    def finish(self) -> None:
+        """End a segment. Raises ``CorruptDataError`` (fatal) if bytes of the range are left over that are no
+        whole message."""
+
+    def walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
+        """The walk over the bytes of the segment from ``pos`` on, which has the parts that are certain."""
+
+    def whole(self, data: bytes, part: Whole) -> Iterator[Columns]:
+        """The rows of a part of a walk. Raises ``UndecodablePart`` where another walk is needed, and as
+        ``feed`` does."""
+
+    def skip_damage(self, damage: Damage) -> None:
+        """Continue after a part of a walk."""
 
     def skip(self, offset: int) -> None:
         """Continue at an offset: the bytes before it are gone."""

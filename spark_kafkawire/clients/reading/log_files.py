@@ -11,8 +11,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Final
 
+from spark_kafkawire.directories.damaged import OFFSET_MAX, DamagedSegment, ShorterFileError
 from spark_kafkawire.directories.files import FileAccessError, opened, reading
-from spark_kafkawire.directories.indexes import AbortedTransaction, aborted_transactions, offset_index
+from spark_kafkawire.directories.indexes import (
+    AbortedTransaction,
+    OffsetIndex,
+    aborted_transactions,
+    offset_index,
+)
 from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
 from spark_kafkawire.directories.windows import WINDOW_BYTES, windows
 from spark_kafkawire.errors import (
@@ -25,14 +31,17 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.damage import Damage, Walk, Whole
+from spark_kafkawire.records.log_index import MarkersDisagree
 from spark_kafkawire.records.record_log import COLUMNS
 
+from .damaged_records import DamagedBytes, DamagedRecords, first_place
 from .log_feeds import FEEDS, HEADER_BYTES
-from .task import FetchTask, MessageCrossesStop
+from .task import FetchTask, MessageCrossesStop, UndecodablePart
 
 _DAMAGED: Final = (
-    "the file is damaged there: to read what is sound, end the read before that offset (endingOffsets) and "
-    "start another one after it (startingOffsets)"
+    "the file is damaged there: to read what is sound, set badRecords=null, which keeps the damaged bytes, "
+    "or badRecords=drop"
 )
 
 
@@ -53,6 +62,7 @@ class LogFiles:
         self._options = options
         self._window_bytes = window_bytes
         self._files = opened(self._slice.uri, self._slice.settings)
+        self._damaged = DamagedRecords(task.range, options)
         self._feed = FEEDS[self._slice.generation](
             task.range, options, wanted, self._aborted(), self._slice.is_compacted
         )
@@ -67,52 +77,141 @@ class LogFiles:
                 break
             path = self._slice.path(segment.name)
             try:
-                self._feed.begin(segment.base_offset, segment.next_base)
+                self._feed.begin(segment.base_offset, segment.next_base, self._is_last(segment))
                 yield from self._of_segment(segment, path)
             except (CorruptDataError, LimitError) as error:
                 raise self._explained(error, path) from error
             except FileNotFoundError:
                 self._lose(segment, path)
         self._check_end()
+        self._damaged.report()
         self._feed.report(f"{self._task.range} in {self._files.shown(self._slice.folder)}")
 
     def _of_segment(self, segment: SegmentSlice, path: str) -> Iterator[Columns]:
-        pos, stop_pos = self._span(segment, path)
+        """The rows of a segment. Where it is damaged, it is examined, and read as usual after that."""
+        pos, stop_pos, index = self._span(segment, path)
+        self._feed.seek(pos, max(segment.base_offset, index.floor_of(pos)))
+        while True:
+            try:
+                yield from self._in_order(segment, path, stop_pos)
+                yield from self._missing_end(segment)
+                return
+            except (MarkersDisagree, ShorterFileError):
+                raise
+            except (CorruptDataError, LimitError) as error:
+                cause = error
+            damaged = self._damaged_segment(segment, path, index)
+            if self._damaged.is_error or self._is_unproven_start(segment):
+                raise self._first_place(cause, damaged)
+            yield from self._examined(damaged, cause)
+            if self._feed.done:
+                return
+
+    def _missing_end(self, segment: SegmentSlice) -> Iterator[Columns]:
+        """The row of the bytes that a cut segment of 0.7 lacks at its end."""
+        start, stop = self._feed.offset, segment.next_base
+        if self._feed.is_indexed or self._damaged.is_error or stop is None:
+            return
+        if segment.base_offset + segment.size == start < min(stop, self._task.range.stop_offset):
+            damage = Damage(0, 0, start, stop, "the segment ends before the next one begins")
+            yield from self._damaged.columns(DamagedBytes(damage, b""))
+            self._feed.skip_damage(damage)
+
+    def _in_order(self, segment: SegmentSlice, path: str, stop_pos: int) -> Iterator[Columns]:
+        """The rows from the feed's position on. Raises as ``columns`` does."""
+        pos = self._feed.pos
         # An index says where to stop; what it says is true only if the range is done there.
-        for start_pos, end_pos in ((pos, stop_pos), (stop_pos, segment.size)):
-            for frame, start in windows(
-                self._files, path, start_pos, end_pos, window_bytes=self._window_bytes
-            ):
+        for end_pos in (stop_pos, segment.size):
+            for frame, start in windows(self._files, path, pos, end_pos, window_bytes=self._window_bytes):
                 pos += len(frame) - start
-                yield from self._feed.feed(frame, start)
+                yield from self._feed.feed(frame, start, pos == segment.size)
                 if self._feed.done and self._feed.is_indexed:
                     return
             if self._feed.done:
                 break
             if pos < end_pos:
-                raise CorruptDataError(
+                raise ShorterFileError(
                     f"the file has {pos} bytes now, and had {segment.size} when the read was planned",
                     self._feed.offset,
                 )
-        self._feed.finish(self._slice.is_log_end and segment is self._slice.segments[-1])
+        self._feed.finish()
 
-    def _span(self, segment: SegmentSlice, path: str) -> tuple[int, int]:
-        """The positions in a segment between which the rest of the range is."""
+    def _is_last(self, segment: SegmentSlice) -> bool:
+        """True for the segment in which the log ended when the read was planned."""
+        return self._slice.is_log_end and segment is self._slice.segments[-1]
+
+    # The damaged path.
+
+    def _damaged_segment(self, segment: SegmentSlice, path: str, index: OffsetIndex) -> DamagedSegment:
+        stop = OFFSET_MAX if segment.next_base is None else segment.next_base
+        return DamagedSegment(self._files, path, segment.base_offset, segment.size, stop, index)
+
+    def _is_unproven_start(self, segment: SegmentSlice) -> bool:
+        """True if the range begins where an option says, and maybe inside of a message (0.7)."""
+        is_at_start = self._feed.offset == self._task.range.start_offset > segment.base_offset
+        return not self._feed.is_indexed and is_at_start and self._task.start_option is not None
+
+    def _walk(self, damaged: DamagedSegment, *, to_damage: bool = False) -> tuple[bytes, Walk]:
+        return damaged.walk_at(
+            self._feed.pos,
+            self._feed.walk,
+            window_bytes=self._window_bytes,
+            bytes_max=2 * self._options.message_bytes_max + self._window_bytes,
+            to_damage=to_damage,
+        )
+
+    def _examined(self, damaged: DamagedSegment, cause: KafkaWireError) -> Iterator[Columns]:
+        """The rows of sound batches, and those of damage, from the feed's position on; at least one of both.
+
+        Raises ``cause`` if it is a limit, and nothing is damaged."""
+        while True:
+            data, walk = self._walk(damaged)
+            if isinstance(cause, LimitError) and walk.first is None:
+                raise cause
+            try:
+                for part in walk.parts:
+                    if isinstance(part, Whole):
+                        yield from self._feed.whole(data, part)
+                    else:
+                        yield from self._damaged.columns(DamagedBytes.of(part, data))
+                        self._feed.skip_damage(part)
+                    if self._feed.done:
+                        return
+            except UndecodablePart:
+                continue
+            return
+
+    def _first_place(
+        self, error: CorruptDataError | LimitError, damaged: DamagedSegment
+    ) -> CorruptDataError | LimitError:
+        """The error with the first place of the damage."""
+        pos = self._feed.pos
+        # The chunk of the error can be larger than a window: the rest of the one before is its begin.
+        _, walk = self._walk(damaged, to_damage=True)
+        if isinstance(error, LimitError) or error.pos is None:
+            if walk.first is None:
+                return error
+            return error.advised(f"it begins at byte {pos + walk.first.pos} of the file")
+        return first_place(error, walk, "the file", pos)
+
+    def _span(self, segment: SegmentSlice, path: str) -> tuple[int, int, OffsetIndex]:
+        """The positions in a segment between which the rest of the range is, and the index that says so."""
+        none = offset_index(b"", segment.base_offset)
         start_offset, stop_offset = self._feed.offset, self._task.range.stop_offset
         if not self._feed.is_indexed:
             pos = max(0, start_offset - segment.base_offset)
-            return pos, min(segment.size, stop_offset - segment.base_offset)
+            return pos, min(segment.size, stop_offset - segment.base_offset), none
         if segment.offset_index is None:
-            return 0, segment.size
+            return 0, segment.size, none
         try:
             data = self._files.read(self._slice.path(segment.offset_index))
         except FileNotFoundError:
-            return 0, segment.size
+            return 0, segment.size, none
         index = offset_index(data, segment.base_offset)
         pos = index.position_of(start_offset)
         if pos and not self._begins_at(path, pos):
-            return 0, segment.size
-        return pos, index.stop_position(stop_offset, segment.size)
+            return 0, segment.size, none
+        return pos, index.stop_position(stop_offset, segment.size), index
 
     def _begins_at(self, path: str, pos: int) -> bool:
         """True if a batch with what is read next may begin at a position: an index has no checksum."""
@@ -128,7 +227,7 @@ class LogFiles:
     def _aborted(self) -> list[AbortedTransaction]:
         """The transactions whose records may be in the range and do not count."""
         found = []
-        start_offset, stop_offset = self._task.range.start_offset, self._task.range.stop_offset
+        start_offset, stop_offset = (self._task.range.start_offset, self._task.range.stop_offset)
         for name in self._slice.txn_indexes:
             path = self._slice.path(name)
             try:

@@ -3,8 +3,9 @@ responses. Plain data, of all generations: planning imports no reader."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 from spark_kafkawire.errors import Action, BrokerError, CorruptDataError
 from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
@@ -54,9 +55,20 @@ class FetchTask:
     layouts: PartitionLayouts | None = None
     files: LogSlice | None = None
 
+    # See ``Broker``.
+    def __reduce__(self) -> tuple[type[FetchTask], tuple[object, ...]]:
+        return FetchTask, _fields_of(self)
+
+
+_fields_of: Final = attrgetter(*(field.name for field in fields(FetchTask)))
+
 
 class MessageCrossesStop(CorruptDataError):
     """The end of the range is inside a message. Fatal."""
+
+
+class UndecodablePart(CorruptDataError):
+    """Bytes whose checksum is right and whose records cannot be decoded: the next walk calls them damaged."""
 
 
 class Contradiction(BrokerError):

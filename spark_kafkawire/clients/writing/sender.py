@@ -1,9 +1,10 @@
-"""Interface of the senders of a write task, for both generations: it takes rows and returns receipts."""
+"""Interface of the senders of a write task, for both generations: it takes rows and returns receipts, whose
+totals travel to the driver."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from spark_kafkawire.model import TopicPartition
@@ -27,6 +28,59 @@ class PartitionReceipt:
     size: int
     start_offset: int | None
     stop_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTotals:
+    """Totals of the receipts of tasks, small enough for the driver of any number of tasks and partitions.
+
+    ``partitions`` has the partitions written to, by topic and broker (see ``TopicPartition``): bit n of the
+    number for partition n."""
+
+    message_count: int = 0
+    size: int = 0
+    partitions: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, receipts: Iterable[PartitionReceipt]) -> WriteTotals:
+        """Add up the receipts of one task."""
+        count = size = 0
+        numbers: dict[tuple[str, int | None], list[int]] = {}
+        for receipt in receipts:
+            count += receipt.message_count
+            size += receipt.size
+            tp = receipt.topic_partition
+            numbers.setdefault((tp.topic, tp.broker), []).append(tp.partition)
+        return cls(count, size, {name: _bits(own) for name, own in numbers.items()})
+
+    @classmethod
+    def sum(cls, totals: Iterable[WriteTotals]) -> WriteTotals:
+        """Add up the totals of tasks, which may have written to the same partitions."""
+        count = size = 0
+        partitions: dict[tuple[str, int | None], int] = {}
+        for each in totals:
+            count += each.message_count
+            size += each.size
+            for name, bits in each.partitions.items():
+                partitions[name] = partitions.get(name, 0) | bits
+        return cls(count, size, partitions)
+
+    @property
+    def partition_count(self) -> int:
+        """Number of partitions written to."""
+        return sum(bits.bit_count() for bits in self.partitions.values())
+
+    @property
+    def topics(self) -> list[str]:
+        """Topics written to, sorted."""
+        return sorted({topic for topic, _ in self.partitions})
+
+
+def _bits(numbers: Sequence[int]) -> int:
+    bits = bytearray(max(numbers) // 8 + 1)
+    for number in numbers:
+        bits[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(bits, "little")
 
 
 class Sender(Protocol):

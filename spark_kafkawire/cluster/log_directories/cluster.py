@@ -36,41 +36,60 @@ class DirectoryCluster:
     """Implements the protocol ``cluster.Cluster``. Nothing is read before the first call; what a method has
     read is the same for later ones: a read is a snapshot."""
 
-    def __init__(self, directories: Directories, *, is_committed: bool, fail_on_data_loss: bool) -> None:
+    def __init__(
+        self,
+        directories: Directories,
+        *,
+        is_committed: bool,
+        fail_on_data_loss: bool,
+        fail_on_damage: bool = True,
+    ) -> None:
         self._options = directories
         self._is_committed = is_committed
         self._fail_on_data_loss = fail_on_data_loss
+        self._fail_on_damage = fail_on_damage
         self._logs: dict[TopicPartition, PartitionLog] = {}
 
     @cached_property
-    def _directories(self) -> list[LogDirectory]:
+    def directories(self) -> list[LogDirectory]:
+        """The directories, in the order of their paths."""
         return each_of(lambda path: scan(path, self._options.settings), self._options.paths)
 
     def brokers(self) -> tuple[Broker, ...]:
         """The directories, as brokers with their paths for addresses."""
-        paths = zip(self._options.broker_ids, self._options.paths, strict=True)
-        return tuple(Broker(broker_id, path, 0) for broker_id, path in paths)
+        ids = _IDS[self._options.generation](self)
+        return tuple(Broker(id, path, 0) for id, path in zip(ids, self._options.paths, strict=True))
+
+    def v07_ids(self) -> tuple[int, ...]:
+        """Ids of the brokers of 0.7, which no file has: the option gives them."""
+        return self._options.broker_ids
+
+    def modern_ids(self) -> tuple[int, ...]:
+        """Ids of the brokers, from 0.8.2 on from a file of each."""
+        known = [each.broker_id for each in self.directories]
+        given = self._options.broker_ids
+        return tuple(place if found is None else found for place, found in zip(given, known, strict=True))
 
     def topics(self) -> tuple[str, ...]:
-        found = {topic for each in self._directories for topic in each.topics}
+        found = {topic for each in self.directories for topic in each.topics}
         return tuple(sorted(found - INTERNAL_TOPICS))
 
     def partitions_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
-        known = {topic for each in self._directories for topic in each.topics}
+        known = {topic for each in self.directories for topic in each.topics}
         if missing := sorted(set(topics) - known):
             raise UnknownTopicError(
                 f"no log directory holds the topic {names_of(missing)}{meant_topics(missing, sorted(known))}"
             )
-        for directory in self._directories:
+        for directory in self.directories:
             directory.list_logs([name for name in directory.logs if name.topic in topics])
         find = _PARTITIONS[self._options.generation]
         found: dict[TopicPartition, PartitionLog] = {}
         for topic in topics:
-            names = {name for each in self._directories for name in each.logs if name.topic == topic}
+            names = {name for each in self.directories for name in each.logs if name.topic == topic}
             for name in sorted(names):
                 held = [
                     (place, each)
-                    for place, each in enumerate(self._directories)
+                    for place, each in enumerate(self.directories)
                     if name in each.logs and self._is_of_generation(each, name)
                 ]
                 found.update(find(self, name, held))
@@ -96,7 +115,7 @@ class DirectoryCluster:
         found: dict[TopicPartition, PartitionLog] = {}
         for place, directory in held:
             partition = TopicPartition(name.topic, name.partition, self._options.broker_ids[place])
-            found[partition] = V07Log(partition, directory, name, place)
+            found[partition] = V07Log(partition, directory, name, place, fail_on_damage=self._fail_on_damage)
         return found
 
     def modern_logs(self, name: LogName, held: _Found) -> dict[TopicPartition, PartitionLog]:
@@ -104,7 +123,10 @@ class DirectoryCluster:
         if not held:
             return {}
         partition = TopicPartition(name.topic, name.partition)
-        replicas = [ReplicaLog(directory, name, place) for place, directory in held]
+        replicas = [
+            ReplicaLog(directory, name, place, fail_on_damage=self._fail_on_damage)
+            for place, directory in held
+        ]
         log = ModernLog(
             partition,
             replicas,
@@ -148,6 +170,12 @@ class DirectoryCluster:
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
         found = self._of_each(partitions, lambda log: log.bounds)
         return dict(zip(partitions, found, strict=True))
+
+    def followed_bounds(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> dict[TopicPartition, PartitionBounds]:
+        """Bounds as ``bounds``: a read of directories is a snapshot, and no stream follows one."""
+        return self.bounds(partitions)
 
     def cut_points(
         self, partitions: Sequence[TopicPartition]
@@ -207,7 +235,7 @@ class DirectoryCluster:
         self, partitions: Sequence[TopicPartition], ask: Callable[[PartitionLog], PartitionBounds]
     ) -> list[PartitionBounds]:
         """Ask the log of each partition, several at once where files are far away."""
-        is_local = all(each.files.is_local for each in self._directories)
+        is_local = all(each.files.is_local for each in self.directories)
         logs = [self._log(tp) for tp in partitions]
         return [ask(log) for log in logs] if is_local else each_of(ask, logs)
 
@@ -216,4 +244,7 @@ _PARTITIONS: Final[
     Mapping[Generation, Callable[[DirectoryCluster, LogName, _Found], dict[TopicPartition, PartitionLog]]]
 ] = MappingProxyType(
     {Generation.V07: DirectoryCluster.v07_logs, Generation.MODERN: DirectoryCluster.modern_logs}
+)
+_IDS: Final[Mapping[Generation, Callable[[DirectoryCluster], tuple[int, ...]]]] = MappingProxyType(
+    {Generation.V07: DirectoryCluster.v07_ids, Generation.MODERN: DirectoryCluster.modern_ids}
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from spark_kafkawire.directories.checkpoints import LEADER_EPOCHS
+from spark_kafkawire.directories.checkpoints import LEADER_EPOCHS, META_PROPERTIES, PARTITION_METADATA
 from spark_kafkawire.directories.replicas import Choice, Piece, choose, contradiction
 from spark_kafkawire.errors import LOG, DataLossError, OptionError, counted
 from spark_kafkawire.model import PartitionBounds, TopicPartition
@@ -36,6 +36,7 @@ class ModernLog:
         ``DataLossError`` for one without records that its checkpoint calls committed."""
         replicas = [each.replica for each in self._logs]
         self._check_same_topic()
+        self._check_brokers()
         if found := contradiction(replicas):
             files = [self._file(self._logs[place], LEADER_EPOCHS) for place in (found.first, found.second)]
             raise self._contradicting(files, found.reason)
@@ -50,11 +51,26 @@ class ModernLog:
             for name, key, what in ((None, "cluster.id", "cluster"), (first.name, "topic_id", "topic")):
                 ids = [each.directory.properties(name).get(key) for each in (first, other)]
                 if None not in ids and ids[0] != ids[1]:
-                    file = "meta.properties" if name is None else "partition.metadata"
+                    file = META_PROPERTIES if name is None else PARTITION_METADATA
                     raise self._contradicting(
                         [self._file(each, file) for each in (first, other)],
                         f"they are of two {what}s, {ids[0]} and {ids[1]}",
                     )
+
+    def _check_brokers(self) -> None:
+        """Compare the ids of brokers. The ``log.dirs`` of one broker never hold the same partition."""
+        of_ids: dict[int, ReplicaLog] = {}
+        for log in self._logs:
+            broker_id = log.directory.broker_id
+            if broker_id is None:
+                continue
+            other = of_ids.setdefault(broker_id, log)
+            if other is not log:
+                raise OptionError(
+                    f"{self._partition}: {self._file(other, META_PROPERTIES)} and "
+                    f"{self._file(log, META_PROPERTIES)} contradict each other: both are of broker "
+                    f"{broker_id}, which has one log of a partition; one is likely a copy, leave it out"
+                )
 
     def _check_contents(self, choice: Choice) -> None:
         """Compare the last batch that each replica shares with the authority."""
@@ -104,7 +120,7 @@ class ModernLog:
 
     def _file(self, log: ReplicaLog, name: str = "") -> str:
         root = log.directory.files.root
-        is_of_log = name != "meta.properties"
+        is_of_log = name != META_PROPERTIES
         parts = [root, *([str(log.name)] if is_of_log else []), *([name] if name else [])]
         return log.directory.files.shown("/".join(parts))
 

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from spark_kafkawire.directories.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS
+from spark_kafkawire.directories.damaged import OFFSET_MAX, DamagedSegment
 from spark_kafkawire.directories.files import FileInfo
 from spark_kafkawire.directories.indexes import OffsetIndex, TimeIndex, offset_index, time_index
 from spark_kafkawire.directories.names import LogName
@@ -25,6 +26,7 @@ from spark_kafkawire.directories.windows import windows
 from spark_kafkawire.errors import LOG, CorruptDataError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.records.batch.decoding import check_crcs
+from spark_kafkawire.records.damaged_batches import walk_batches
 from spark_kafkawire.records.log_index import BatchIndex
 from spark_kafkawire.records.log_kernels import (
     ATTRIBUTES,
@@ -38,7 +40,7 @@ from spark_kafkawire.records.log_kernels import (
 from spark_kafkawire.records.log_layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from spark_kafkawire.records.record_log import decode_batches
 
-from .walking import batches
+from .walking import batches, first_damage, sound_batches
 
 #: The columns that find a record by its timestamp.
 _OF_TIMES = frozenset(("offset", "timestamp"))
@@ -46,12 +48,17 @@ _OF_TIMES = frozenset(("offset", "timestamp"))
 
 class ReplicaLog:
     """One broker's log of a partition. ``place`` is the number of the directory among the paths of the
-    read."""
+    read. Without ``fail_on_damage`` damage is passed, as the tasks do."""
 
-    def __init__(self, directory: LogDirectory, name: LogName, place: int) -> None:
+    def __init__(
+        self, directory: LogDirectory, name: LogName, place: int, *, fail_on_damage: bool = True
+    ) -> None:
         self.directory = directory
         self.name = name
         self.place = place
+        self.fail_on_damage = fail_on_damage
+        #: The base offsets of segments in which damage was passed.
+        self._damaged: set[int] = set()
         self._folder = directory.log(name)
         self._offset_indexes: dict[int, OffsetIndex] = {}
 
@@ -102,18 +109,29 @@ class ReplicaLog:
         end, last, after = segment.base_offset, None, pos
         try:
             for each in self._batches(segment, pos):
-                end, last, after = int(each.table[-1, NEXT_OFFSET]), each, after + each.size
+                end, last, after = (int(each.table[-1, NEXT_OFFSET]), each, after + each.size)
         except CorruptDataError as error:
             is_empty = self._is_empty(segment, after)
-            if not is_empty and high_watermark is None:
-                raise error.located(self.shown(segment.file)) from error
+            is_inside = self._has_damage_before(segment, pos, after)
+            if is_inside or (not is_empty and high_watermark is None):
+                raise
             if not is_empty and high_watermark is not None:
                 if high_watermark <= end:
-                    LOG.warning("%s: %s; it is after the high watermark", self.shown(segment.file), error)
+                    LOG.warning(
+                        "%s: %s; it is after the high watermark", self.shown(segment.file), error.__cause__
+                    )
                 return max(high_watermark, end)
         if pos and last is None:  # the index is wrong
             return self._end_of(replace(segment, offset_index=None), high_watermark)
+        if high_watermark is not None and segment.base_offset in self._damaged and high_watermark > end:
+            return high_watermark  # the damage may have them
         return end if last is None else self._without_torn(last, end, high_watermark)
+
+    def _has_damage_before(self, segment: Segment, pos: int, stop_pos: int) -> bool:
+        """True if one of the batches of ``[pos, stop_pos)``, whose headers are in order, has a wrong one."""
+        floor = max(segment.base_offset, self._offset_index(segment).floor_of(pos))
+        found = first_damage(self._damaged_segment(segment), pos, floor)
+        return found is not None and found < stop_pos
 
     def _without_torn(self, last: BatchIndex, end: int, high_watermark: int | None) -> int:
         """The end without a last batch of which the disk has not all bytes: a machine lost its power."""
@@ -132,7 +150,54 @@ class ReplicaLog:
         return not any(np.frombuffer(frame, np.uint8)[start:].any() for frame, start in rest)
 
     def _batches(self, segment: Segment, pos: int = 0) -> Iterator[BatchIndex]:
-        return batches(self.directory.files, segment.file.path, pos, segment.size)
+        """The batches of a segment from a position on. Raises ``CorruptDataError`` (fatal) for damage, or
+        passes it."""
+        begin = pos, max(segment.base_offset, self._offset_index(segment).floor_of(pos))
+        floor = begin[1]
+        try:
+            for index in batches(
+                self.directory.files,
+                segment.file.path,
+                pos,
+                segment.size,
+                yields_before_damage=self.fail_on_damage,
+            ):
+                yield index
+                pos, floor = pos + index.size, int(index.table[-1, NEXT_OFFSET])
+            self._check_torn(segment, pos, floor)
+        except CorruptDataError as error:
+            damaged = self._damaged_segment(segment)
+            if self.fail_on_damage:
+                raise self._named(error, segment, first_damage(damaged, *begin)) from error
+            is_empty = self._is_empty(segment, pos + (error.pos or 0))
+            if not is_empty and segment.base_offset not in self._damaged:
+                self._damaged.add(segment.base_offset)
+                LOG.warning("%s: %s; planning continues after it", self.shown(segment.file), error)
+            yield from sound_batches(damaged, pos, floor)
+
+    def _check_torn(self, segment: Segment, pos: int, floor: int) -> None:
+        """Raise ``CorruptDataError`` if sound batches follow the cut one at ``pos``: its size is damaged."""
+        if pos < segment.size and any(
+            True for _ in sound_batches(self._damaged_segment(segment), pos, floor)
+        ):
+            raise CorruptDataError(
+                f"the batch at offset {floor} is damaged: its size cannot be", floor, pos=0
+            )
+
+    def _named(self, error: CorruptDataError, segment: Segment, pos: int | None) -> CorruptDataError:
+        located = error.located(self.shown(segment.file))
+        return located if pos is None else located.advised(f"it begins at byte {pos} of the file")
+
+    def _damaged_segment(self, segment: Segment) -> DamagedSegment:
+        later = [each.base_offset for each in self._folder.segments if each.base_offset > segment.base_offset]
+        return DamagedSegment(
+            self.directory.files,
+            segment.file.path,
+            segment.base_offset,
+            segment.size,
+            min(later, default=OFFSET_MAX),
+            self._offset_index(segment),
+        )
 
     def _offset_index(self, segment: Segment) -> OffsetIndex:
         """The offset index of a segment; an empty one without the file."""
@@ -191,7 +256,12 @@ class ReplicaLog:
             for index in self._batches(segment, pos):
                 is_due = (index.column(MAX_TIMESTAMP) >= time_ms) & (index.column(NEXT_OFFSET) > start_offset)
                 for row in np.flatnonzero(is_due).tolist():
-                    found = _first_record_at(index, row, time_ms, start_offset)
+                    try:
+                        found = _first_record_at(index, row, time_ms, start_offset)
+                    except CorruptDataError as error:
+                        if self.fail_on_damage:
+                            raise error.located(self.shown(segment.file)) from error
+                        continue  # its timestamps are not known
                     if found is not None:
                         return found if found < stop_offset else None
         return None
@@ -295,4 +365,12 @@ def same_batch(first: ReplicaLog, second: ReplicaLog, offset: int) -> Sequence[F
     is_same = all(rows[0][name] == rows[1][name] for name in (BASE_OFFSET, NEXT_OFFSET, COUNT, MAGIC))
     bytes_a, bytes_b = (bytes(index.batch(row)) for _, index, row in (a, b))
     is_rewritten = any(log.name in log.directory.offsets(CLEANER_OFFSETS) for log in (first, second))
-    return (a[0], b[0]) if not is_rewritten and (not is_same or bytes_a != bytes_b) else ()
+    if is_rewritten or (is_same and bytes_a == bytes_b):
+        return ()
+    if not first.fail_on_damage and not (_is_sound(bytes_a, rows[0]) and _is_sound(bytes_b, rows[1])):
+        return ()  # the tasks find the damage of the replica that they read
+    return a[0], b[0]
+
+
+def _is_sound(data: bytes, row: list[int]) -> bool:
+    return walk_batches(data, row[BASE_OFFSET], is_end=True).first is None

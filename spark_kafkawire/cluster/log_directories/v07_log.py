@@ -15,6 +15,8 @@ from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
 from spark_kafkawire.directories.windows import windows
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
+from spark_kafkawire.records.damage import Whole
+from spark_kafkawire.records.message_set.damaged import walk_messages
 from spark_kafkawire.records.message_set.index import Stop, index_messages
 
 from ..v07 import segments
@@ -28,26 +30,37 @@ _MESSAGE_BYTES_MAX: Final = 64 << 20
 
 
 class V07Log:
-    """Implements ``PartitionLog``. The time of a segment is that of the last change of its file."""
+    """Implements ``PartitionLog``. The time of a segment is that of the last change of its file. Without
+    ``fail_on_damage`` a segment may end before the next one begins: the tasks say which bytes are missing."""
 
-    def __init__(self, partition: TopicPartition, directory: LogDirectory, name: LogName, place: int) -> None:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        directory: LogDirectory,
+        name: LogName,
+        place: int,
+        *,
+        fail_on_damage: bool = True,
+    ) -> None:
         self._partition = partition
         self._directory = directory
         self._folder = directory.log(name)
         self._place = place
+        self._fail_on_damage = fail_on_damage
 
     @cached_property
     def _segments(self) -> tuple[Segment, ...]:
         """All segments. Each begins where the one before it ends."""
         found = self._folder.segments
         for before, after in pairwise(found):
-            if before.base_offset + before.size != after.base_offset:
+            end = before.base_offset + before.size
+            if end > after.base_offset or (end < after.base_offset and self._fail_on_damage):
                 shown = self._directory.files.shown
                 raise CorruptDataError(
                     f"{self._partition}: {shown(before.file.path)} ends at offset "
                     f"{before.base_offset + before.size}, and {shown(after.file.path)} begins at "
                     f"{after.base_offset}: a segment is missing, or was cut; move the files before the "
-                    "gap, or after it, to another directory"
+                    "gap, or after it, to another directory, or set badRecords=null or drop"
                 )
         return found
 
@@ -75,7 +88,15 @@ class V07Log:
                 return pos if is_empty else last.size
             if len(tail) > _MESSAGE_BYTES_MAX:
                 return last.size
-        return pos
+        # A cut message is the end, unless sound ones follow: then its length is damaged.
+        walk = walk_messages(tail, last.base_offset + pos, is_end=True)
+        return last.size if any(isinstance(part, Whole) for part in walk.parts) else pos
+
+    @property
+    def _next_bases(self) -> tuple[int, ...]:
+        """The offset where each segment is followed by the next one."""
+        last = self._segments[-1]
+        return (*(each.base_offset for each in self._segments[1:]), last.base_offset + last.size)
 
     @property
     def high_watermark(self) -> int:
@@ -95,9 +116,9 @@ class V07Log:
 
     def slices(self, start_offset: int, stop_offset: int) -> Sequence[SlicePart]:
         held = [
-            SegmentSlice(each.file.name, each.base_offset, each.size, each.base_offset + each.size)
-            for each in self._segments
-            if each.base_offset < stop_offset and each.base_offset + each.size > start_offset
+            SegmentSlice(each.file.name, each.base_offset, each.size, next_base)
+            for each, next_base in zip(self._segments, self._next_bases, strict=True)
+            if each.base_offset < stop_offset and next_base > start_offset
         ]
         files = LogSlice(
             self._directory.files.uri,

@@ -24,6 +24,7 @@ from spark_kafkawire.protocol.modern.limits import READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import EARLIEST_LOCAL_TIMESTAMP, LATEST_TIMESTAMP
 
 from ..topic_names import NAMES_COUNT_MAX, unknown_topics
+from .followed import FollowedBounds
 from .list_offsets import all_bounds, list_offsets, record_times
 from .metadata import Metadata
 
@@ -42,6 +43,7 @@ class ModernCluster:
         self._net = net
         self._isolation_level = isolation_level
         self._group_id = group_id
+        self._followed = FollowedBounds(metadata, net, isolation_level)
 
     def brokers(self) -> tuple[Broker, ...]:
         return self._metadata.known_brokers()
@@ -97,6 +99,11 @@ class ModernCluster:
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
         return all_bounds(self._metadata, partitions, self._net, self._isolation_level)
+
+    def followed_bounds(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> Mapping[TopicPartition, PartitionBounds]:
+        return self._followed.bounds(partitions)
 
     def cut_points(self, partitions: Sequence[TopicPartition]) -> None:
         """Return None: a record begins at every offset."""

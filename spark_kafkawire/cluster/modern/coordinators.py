@@ -33,6 +33,7 @@ from spark_kafkawire.protocol.modern.find_coordinator import (
 )
 from spark_kafkawire.protocol.modern.txn_offset_commit import TXN_OFFSET_COMMIT
 
+from ..asking import BROKERS_AT_ONCE_MAX
 from .metadata import Metadata
 
 T = TypeVar("T")
@@ -121,7 +122,8 @@ class Coordinators:
                     responses[index] = response.body
 
         lanes = [(broker, lane) for broker, own in by_broker.items() for lane in _lanes(own)]
-        with ThreadPoolExecutor(max(len(lanes), 1), "kafkawire-coordinators") as threads:
+        at_once = max(1, min(len(lanes), BROKERS_AT_ONCE_MAX))
+        with ThreadPoolExecutor(at_once, "kafkawire-coordinators") as threads:
             list(threads.map(fill, *zip(*lanes, strict=True)))
         return responses
 

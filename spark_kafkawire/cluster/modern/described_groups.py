@@ -1,9 +1,9 @@
 """Groups of modern Kafka (0.9 to 4.x) with their state and members, and their committed offsets.
 
 Every broker lists the groups that it coordinates and describes them, a few hundred in each request. Groups of
-the kinds ``share`` (KIP-932) and ``streams`` (KIP-1071) are listed without members.
+the kind ``streams`` (KIP-1071) are listed without members: theirs have tasks, and no partitions.
 
-Source: KIP-848.
+Source: KIP-848, KIP-932.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from spark_kafkawire.errors import quoted
+from spark_kafkawire.errors import UnsupportedVersionError, quoted
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import retried
@@ -23,6 +23,7 @@ from spark_kafkawire.protocol.modern.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedConsumerGroup,
+    MemberAssignment,
 )
 from spark_kafkawire.protocol.modern.describe_groups import (
     DescribedGroup,
@@ -37,9 +38,15 @@ from spark_kafkawire.protocol.modern.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from spark_kafkawire.protocol.modern.share_group_describe import (
+    DescribedShareGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 
 from ..asking import side_by_side
-from .group_offsets import ask_coordinator
+from .group_offsets import ask_coordinator, coordinator_of
+from .metadata import Metadata
 
 #: Groups of one request: the response holds all their members.
 _TOGETHER_MAX: Final = 200
@@ -47,7 +54,8 @@ _TOGETHER_MAX: Final = 200
 OF_CONSUMERS: Final = ("consumer", "")
 #: Kinds of groups, as brokers name them from 3.8 on; empty before.
 _CONSUMER: Final = "consumer"
-_OTHERS: Final = ("share", "streams")
+_SHARE: Final = "share"
+_STREAMS: Final = "streams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +121,8 @@ def described(groups: Sequence[CoordinatedGroup], net: NetOptions) -> dict[str, 
     """The description of each group, without those of kinds that are not described."""
     found: dict[str, GroupDescription] = {}
     for broker, kind, ids in _shares(groups):
-        if kind not in _OTHERS:
-            ask = _led_groups if kind == _CONSUMER else _classic_groups
+        if kind != _STREAMS:
+            ask = _ASKING.get(kind, _classic_groups)
             found |= retried(partial(ask, broker, ids, net), net.request_retry)
     return found
 
@@ -128,6 +136,17 @@ def offsets_of(
     for broker, _, ids in _shares(groups):
         found |= retried(partial(_offsets, broker, ids, net), net.request_retry)
     return found
+
+
+def offsets_of_group(
+    metadata: Metadata, group_id: str, net: NetOptions
+) -> dict[TopicPartition, OffsetFetchPartitionResponse]:
+    """The same of one group, whose coordinator is looked up."""
+
+    def once() -> dict[TopicPartition, OffsetFetchPartitionResponse]:
+        return _offsets(coordinator_of(metadata, group_id), [group_id], net)[group_id]
+
+    return retried(once, net.request_retry)
 
 
 def _shares(groups: Sequence[CoordinatedGroup]) -> Iterator[tuple[Broker, str, list[str]]]:
@@ -190,15 +209,52 @@ def _led(group: DescribedConsumerGroup) -> GroupDescription:
             each.client_id,
             each.client_host,
             each.member_epoch,
-            tuple(
-                TopicPartition(topic.topic_name, partition)
-                for topic in each.assignment.topic_partitions
-                for partition in topic.partitions
-            ),
+            _partitions_of(each.assignment),
         )
         for each in group.members
     )
     return GroupDescription(group.group_state, group.assignor_name, tuple(members))
+
+
+def _share_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    """Share groups; empty if the broker is too old to describe them (before 4.1)."""
+    try:
+        response: ShareGroupDescribeResponse = ask_coordinator(
+            broker, ShareGroupDescribeRequest(group_ids=tuple(ids)), net
+        )
+    except UnsupportedVersionError:
+        return {}
+    for group in response.groups:
+        if group.error_code:
+            place = f"ShareGroupDescribe of group {quoted(group.group_id)} on {broker}"
+            raise broker_error(group.error_code, place, group.error_message)
+    return {group.group_id: _shared(group) for group in response.groups}
+
+
+def _shared(group: DescribedShareGroup) -> GroupDescription:
+    members = (
+        Member(
+            each.member_id,
+            None,
+            each.client_id,
+            each.client_host,
+            each.member_epoch,
+            _partitions_of(each.assignment),
+        )
+        for each in group.members
+    )
+    return GroupDescription(group.group_state, group.assignor_name, tuple(members))
+
+
+def _partitions_of(assignment: MemberAssignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, partition)
+        for topic in assignment.topic_partitions
+        for partition in topic.partitions
+    )
+
+
+_ASKING: Final = {_CONSUMER: _led_groups, _SHARE: _share_groups}
 
 
 def _offsets(
@@ -207,17 +263,24 @@ def _offsets(
     with POOL.lend(broker, net.connection) as client:
         requests = [OffsetFetchRequest.for_group(each, None) for each in ids]
         responses: list[OffsetFetchResponse] = [each.body for each in client.pipeline(requests)]
-    found: dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]] = {}
-    for group_id, response in zip(ids, responses, strict=True):
-        group, place = response.group_of(group_id), f"OffsetFetch of group {quoted(group_id)} on {broker}"
-        if group.error_code:
-            raise broker_error(group.error_code, place)
-        own = found.setdefault(group_id, {})
-        for topic in group.topics:
-            for part in topic.partitions:
-                tp = TopicPartition(topic.name, part.partition_index)
-                if part.error_code:
-                    raise broker_error(part.error_code, f"{place}, {tp}")
-                if part.committed_offset >= 0:
-                    own[tp] = part
+    return {
+        group_id: _committed(group_id, response, broker)
+        for group_id, response in zip(ids, responses, strict=True)
+    }
+
+
+def _committed(
+    group_id: str, response: OffsetFetchResponse, broker: Broker
+) -> dict[TopicPartition, OffsetFetchPartitionResponse]:
+    group, place = response.group_of(group_id), f"OffsetFetch of group {quoted(group_id)} on {broker}"
+    if group.error_code:
+        raise broker_error(group.error_code, place)
+    found: dict[TopicPartition, OffsetFetchPartitionResponse] = {}
+    for topic in group.topics:
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            if part.error_code:
+                raise broker_error(part.error_code, f"{place}, {tp}")
+            if part.committed_offset >= 0:
+                found[tp] = part
     return found

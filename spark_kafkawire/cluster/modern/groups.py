@@ -8,6 +8,7 @@ from spark_kafkawire.errors import UnsupportedVersionError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import NetOptions
 
+from .described_groups import offsets_of_group
 from .group_members import group_members, list_groups, partitions_of_group
 from .group_offsets import commit_offsets, committed_offsets, committed_texts
 from .metadata import Metadata
@@ -37,6 +38,14 @@ class ConsumerGroups:
         strict: bool = True,  # noqa: ARG002  # brokers keep offsets alone
     ) -> dict[TopicPartition, int | None]:
         return committed_offsets(self._metadata, group, partitions, self._net)
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        try:
+            found = offsets_of_group(self._metadata, group, self._net)
+        except UnsupportedVersionError:
+            offsets = self.offsets(group, self.partitions(group))
+            return {tp: offset for tp, offset in offsets.items() if offset is not None}
+        return {tp: part.committed_offset for tp, part in sorted(found.items())}
 
     def texts(self, group: str) -> tuple[tuple[int, str], ...]:
         try:

@@ -73,6 +73,15 @@ def all_bounds(
     return {tp: PartitionBounds(tp, earliest[tp], latest[tp]) for tp in partitions}
 
 
+def end_offsets(
+    metadata: Metadata, partitions: Iterable[TopicPartition], net: NetOptions, isolation_level: int
+) -> dict[TopicPartition, int]:
+    """End offsets of partitions now; with READ_COMMITTED the last stable offsets. Raises as ``list_offsets``
+    does."""
+    [found] = list_offsets(metadata, [dict.fromkeys(partitions, LATEST_TIMESTAMP)], net, isolation_level)
+    return found
+
+
 def list_offsets(
     metadata: Metadata, asked: Sequence[Timestamps], net: NetOptions, isolation_level: int = READ_UNCOMMITTED
 ) -> list[dict[TopicPartition, int]]:
@@ -177,7 +186,9 @@ def _answers(
     isolation_level: int,
 ) -> Iterator[tuple[tuple[int, TopicPartition], ListOffsetsPartitionResponse | KafkaWireError]]:
     places = [index for index, times in enumerate(asked) if times]
-    responses = _responses(broker, [_request(asked[index], epochs, isolation_level) for index in places], net)
+    responses = _responses(
+        broker, [request_of(asked[index], epochs, isolation_level) for index in places], net
+    )
     for index, response in zip(places, responses, strict=True):
         partitions = _partitions(response)
         for partition in asked[index]:
@@ -234,7 +245,7 @@ def _without_tiers(request: ListOffsetsRequest) -> ListOffsetsRequest:
     return replace(request, topics=topics)
 
 
-def _request(
+def request_of(
     times: Timestamps, epochs: Mapping[TopicPartition, int], isolation_level: int
 ) -> ListOffsetsRequest:
     """The request; the leader epoch keeps a previous leader from answering it."""

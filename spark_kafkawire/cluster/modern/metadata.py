@@ -84,12 +84,24 @@ class Metadata:
         self._topics: dict[str, Topic] = {}
         self._last_server: Broker | None = None
         self._controller_id = -1
+        #: The last request, which is sent again as the same object, and what the response to it was.
+        self._last_request: MetadataRequest | None = None
+        self._last_response: MetadataResponse | None = None
+        self._described: dict[str, Topic] = {}
+        #: The names and the version that the topics of the last response were described for.
+        self._described_as: tuple[tuple[str, ...] | None, int] | None = None
+        self._version = 0
         self._kind_requests_left = _KIND_REQUESTS_MAX
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """Live brokers by the last response, sorted."""
         return tuple(sorted(self._brokers.values()))
+
+    @property
+    def version(self) -> int:
+        """Number of changes of what is cached: leaders and topics are the same as long as it is."""
+        return self._version
 
     def controller(self) -> Broker:
         """The controller, which creates topics, by a new request. Raises ``BrokerError`` if the cluster has
@@ -138,12 +150,19 @@ class Metadata:
         """Leaders by the last responses, without a new request, and without partitions that have no
         leader."""
         found = {}
+        # Thousands of partitions have the same leader, mostly with the same epoch.
+        leaders: dict[tuple[str, tuple[int, int]], Leader | None] = {}
         for tp in partitions:
             topic = self._topics.get(tp.topic)
-            if topic is not None and tp.partition in topic.leaders:
-                leader_id, epoch = topic.leaders[tp.partition]
-                if (broker := self._brokers.get(leader_id)) is not None:
-                    found[tp] = Leader(broker, epoch, topic.id)
+            of_partition = topic.leaders.get(tp.partition) if topic is not None else None
+            if topic is None or of_partition is None:
+                continue
+            key = (tp.topic, of_partition)
+            if key not in leaders:
+                broker = self._brokers.get(of_partition[0])
+                leaders[key] = None if broker is None else Leader(broker, of_partition[1], topic.id)
+            if (leader := leaders[key]) is not None:
+                found[tp] = leader
         return found
 
     def known_brokers(self) -> tuple[Broker, ...]:
@@ -166,7 +185,8 @@ class Metadata:
 
     def forget(self, topic: str) -> None:
         """Discard the cached metadata of a topic, so that its next use requests it again."""
-        self._topics.pop(topic, None)
+        if self._topics.pop(topic, None) is not None:
+            self._version += 1
 
     def ask(self, request: object) -> Any:
         """Send a request that any broker can answer, and return the body of the response."""
@@ -213,30 +233,48 @@ class Metadata:
                 raise BrokerError(
                     f"{self._last_server}: the Metadata response lists no broker", action=Action.BACK_OFF
                 )
-            self._brokers = {
+            # Brokers before 0.11 get one request for all topics, whatever the names are.
+            asked = (None if names is None else tuple(names), self._version)
+            if response is self._last_response and asked == self._described_as:
+                return self._described
+            brokers = {
                 broker.node_id: Broker(broker.node_id, broker.host, broker.port)
                 for broker in response.brokers
             }
+            if brokers != self._brokers:
+                self._brokers = brokers
+                self._version += 1
             self._controller_id = response.controller_id
-            return self._learn(names, response)
+            self._described = self._learn(names, response)
+            self._last_response, self._described_as = response, (asked[0], self._version)
+            return self._described
 
     def _learn(self, names: Sequence[str] | None, response: MetadataResponse) -> dict[str, Topic]:
         server = self._last_server
         responses = {topic.name: topic for topic in response.topics if topic.name is not None}
         if names is None:
             listed = {name: Topic.listed(name, topic, server) for name, topic in responses.items()}
-            self._topics = {name: topic for name, topic in listed.items() if topic.leaders}
+            self._cache({name: topic for name, topic in listed.items() if topic.leaders})
             return listed
         described = {name: Topic.described(name, responses.get(name), server) for name in names}
-        self._topics.update(described)
+        self._cache({**self._topics, **described})
         return described
+
+    def _cache(self, topics: dict[str, Topic]) -> None:
+        if topics != self._topics:
+            self._topics = topics
+            self._version += 1
 
     def _request(self, names: Sequence[str] | None, version: int) -> MetadataRequest:
         if names is None or (version < _WITHOUT_CREATING_SINCE and not self._creates_topics):
             topics = None
         else:
             topics = tuple(MetadataRequestTopic(name=name) for name in names)
-        return MetadataRequest(topics=topics, allow_auto_topic_creation=self._creates_topics)
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._creates_topics)
+        if request != self._last_request:
+            self._last_request = request
+        assert self._last_request is not None
+        return self._last_request
 
     def _ask(self, question: Callable[[Client], Any], within: Deadline | None = None) -> Any:
         """Ask servers in turn until one answers. Raises the last error if no server answers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from spark_kafkawire.errors import BrokerError, printable, quoted
@@ -17,7 +18,7 @@ from spark_kafkawire.protocol.modern.metadata import MetadataTopic
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topic:
     """A topic of a cluster; ``id`` is None if topics have no ids (before 2.8).
 
@@ -29,7 +30,7 @@ class Topic:
     is_internal: bool = False
     leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Partitions of the topic, sorted."""
         return tuple(TopicPartition(self.name, partition) for partition in sorted(self.leaders))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from spark_kafkawire.errors import quoted
+from spark_kafkawire.errors import BrokerError, quoted
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import retried
@@ -54,6 +54,7 @@ from spark_kafkawire.protocol.modern.txn_offset_commit import (
     TxnOffsetCommitTopic,
 )
 
+from ..asking import side_by_side
 from .coordinators import Coordinators, Responder, refuse
 from .group_offsets import by_topic
 from .metadata import Metadata
@@ -220,20 +221,20 @@ class Transactions:
         return self._coordinators.ask(_coordinator_of(transactional_id), request, described)
 
     def described(self, transactional_ids: Sequence[str]) -> dict[str, DescribedTransaction]:
-        """Describe many ids, by one request to each coordinator, which is not retried."""
+        """Describe many ids, by requests to all coordinators in parallel, which are not retried."""
         self._coordinators.locate([_coordinator_of(each) for each in transactional_ids])
         by_coordinator: dict[Broker, list[str]] = defaultdict(list)
         for each in transactional_ids:
             by_coordinator[self._coordinators.of(_coordinator_of(each))].append(each)
-        found: dict[str, DescribedTransaction] = {}
-        for broker, ids in by_coordinator.items():
-            with POOL.lend(broker, self._net.connection) as client:
-                response = client.request(DescribeTransactionsRequest(transactional_ids=tuple(ids)))
-            for state in response.transaction_states:
-                place = f"DescribeTransactions of {quoted(state.transactional_id)} on {broker}"
-                refuse(state.error_code, place)
-                found[state.transactional_id] = state
-        return found
+
+        def described(broker: Broker) -> list[DescribedTransaction]:
+            states = self._states_of(broker, by_coordinator[broker])
+            for state in states:
+                refuse(state.error_code, _place_of(state, broker))
+            return states
+
+        found = side_by_side(by_coordinator, described)
+        return {state.transactional_id: state for states in found.values() for state in states}
 
     def listed(self, states: Sequence[str] = (), pattern: str | None = None) -> list[ListedTransaction]:
         """List the transactions of all brokers, or those in some states whose ids match a pattern; needs
@@ -246,38 +247,60 @@ class Transactions:
         self, states: Sequence[str] = (), pattern: str | None = None
     ) -> dict[Broker, list[ListedTransaction]]:
         """The same for each broker."""
-        self._metadata.topics()
+        self._metadata.refresh(())  # the brokers alone
         request = ListTransactionsRequest(state_filters=tuple(states))
         like = re.compile(pattern or ".*", re.DOTALL)
-        found: dict[Broker, list[ListedTransaction]] = {}
-        for broker in self._metadata.brokers:
+
+        def listed(broker: Broker) -> list[ListedTransaction]:
             own = retried(partial(self._listed_by, broker, request, pattern), self._net.request_retry)
-            found[broker] = [each for each in own if like.fullmatch(each.transactional_id)]
-        return found
+            return [each for each in own if like.fullmatch(each.transactional_id)]
+
+        return side_by_side(self._metadata.brokers, listed)
 
     def described_by(
         self, listed: Mapping[Broker, Sequence[ListedTransaction]]
     ) -> dict[str, DescribedTransaction]:
-        """Describe the listed transactions, without ids that were removed since, by their coordinators."""
+        """Describe the listed transactions, without ids that were removed since, by their coordinators; those
+        that have another one by now are looked up."""
+
+        def described(broker: Broker) -> list[DescribedTransaction]:
+            ids = [each.transactional_id for each in listed[broker]]
+            return retried(partial(self._described_by, broker, ids), self._net.request_retry)
+
         found: dict[str, DescribedTransaction] = {}
-        for broker, own in listed.items():
-            ids = [each.transactional_id for each in own]
-            for at in range(0, len(ids), _TOGETHER_MAX):
-                share = ids[at : at + _TOGETHER_MAX]
-                for state in retried(partial(self._described_by, broker, share), self._net.request_retry):
-                    found[state.transactional_id] = state
+        moved: list[str] = []
+        answers = side_by_side((broker for broker, own in listed.items() if own), described)
+        for state in (each for states in answers.values() for each in states):
+            if state.error_code:
+                moved.append(state.transactional_id)
+            else:
+                found[state.transactional_id] = state
+        for each in moved:
+            try:
+                found[each] = self.describe(each)
+            except BrokerError as error:
+                if error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise
         return found
 
     def _described_by(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
+        """States of the ids that the broker knows, also of those that it does not coordinate."""
+        states = [
+            state
+            for state in self._states_of(broker, ids)
+            if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        ]
+        for state in states:
+            if state.error_code != ErrorCode.NOT_COORDINATOR:
+                refuse(state.error_code, _place_of(state, broker))
+        return states
+
+    def _states_of(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
+        """Describe ids by one coordinator, some of them with each request."""
+        shares = [tuple(ids[at : at + _TOGETHER_MAX]) for at in range(0, len(ids), _TOGETHER_MAX)]
         with POOL.lend(broker, self._net.connection) as client:
-            response: DescribeTransactionsResponse = client.request(
-                DescribeTransactionsRequest(transactional_ids=tuple(ids))
-            )
-        for state in response.transaction_states:
-            if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                place = f"DescribeTransactions of {quoted(state.transactional_id)} on {broker}"
-                refuse(state.error_code, place)
-        return [state for state in response.transaction_states if not state.error_code]
+            came = client.pipeline(DescribeTransactionsRequest(transactional_ids=share) for share in shares)
+            return [state for response in came for state in response.body.transaction_states]
 
     def check_sees_ids(self) -> None:
         """Raise ``BrokerError`` if the user may not describe transactional ids: brokers list none then, as if
@@ -323,6 +346,10 @@ class Transactions:
             response: ListTransactionsResponse = client.request(request)
         refuse(response.error_code, f"ListTransactions on {broker}")
         return response.transaction_states
+
+
+def _place_of(state: DescribedTransaction, broker: Broker) -> str:
+    return f"DescribeTransactions of {quoted(state.transactional_id)} on {broker}"
 
 
 def _coordinator_of(transactional_id: str) -> FindCoordinatorRequest:

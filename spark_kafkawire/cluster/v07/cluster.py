@@ -150,6 +150,12 @@ class V07Cluster:
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
         return all_bounds(self._view, partitions, self._net)
 
+    def followed_bounds(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> dict[TopicPartition, PartitionBounds]:
+        leaders = self.leaders_of(partitions)
+        return self.bounds([tp for tp in partitions if tp in leaders])
+
     def cut_points(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
         """Start offsets of segments."""
         return {tp: bounds.segment_starts or () for tp, bounds in self.bounds(partitions).items()}

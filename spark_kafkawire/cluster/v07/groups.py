@@ -90,6 +90,10 @@ class ConsumerGroups:
             for tp, path, data in zip(partitions, paths, found, strict=True)
         }
 
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        offsets = self.offsets(group, self.partitions(group), strict=False)
+        return {tp: offset for tp, offset in offsets.items() if offset is not None}
+
     def texts(self, group: str) -> tuple[tuple[int, str], ...]:
         """Return nothing: offsets of 0.7 have no metadata."""
         self._check(group)
@@ -135,7 +139,7 @@ def ask_to_leave(discovery: Discovery, timeout_s: float, group: str, consumers: 
         while paths:
             for request, registration in [*paths.items()]:
                 # Repeated, because a lost session removes the node.
-                tree.claim(request, b"")
+                tree.claim({request: b""})
                 if not tree.exists(registration):
                     del paths[request]
             if paths and not deadline.left_s:

@@ -33,9 +33,13 @@ from .owned_partition import OwnedPartition, abandoned_text
 from .ownership import Ownership
 
 #: Seconds between two looks at the group: while another member owns a partition to claim, or after a failure,
-#: as for the JVM consumers (``zk.synctime.ms``); and otherwise, in case a watch was missed.
+#: as for the JVM consumers (``zk.synctime.ms``); and otherwise. After the latter time a look reads all nodes
+#: again, in case a watch was missed.
 LOOK_SOON_S: Final = 2.0
 LOOK_AGAIN_S: Final = 30.0
+#: Least seconds between two looks by the member's own thread: many members that come or go together are seen
+#: in a few looks.
+LOOK_PAUSE_S: Final = 0.2
 #: Most seconds of one look by the member's own thread: ``hold`` and ``commit`` wait for its end.
 LOOK_TIMEOUT_S: Final = 10.0
 #: Seconds to wait for another owner before a warning, and between two warnings.
@@ -62,7 +66,7 @@ class Member:
         self._closed = threading.Event()
         self._owned = Ownership(group, self.id, topics, thread_count)
         self._lost_count = 0
-        self._waits_s = time.monotonic()
+        self._waits_s = self._read_s = time.monotonic()
         self._session = MemberSession(discovery, self._stirred.set)
         threading.Thread(target=self._run, name="kafkawire-member", daemon=True).start()
 
@@ -135,17 +139,18 @@ class Member:
         self._session.close()
 
     def _run(self) -> None:
-        pause_s = 0.0
+        is_fine, pause_s = True, 0.0
         while not self._closed.wait(pause_s):
-            is_soon = pause_s or self._owned.others or self._owned.abandoned
-            self._stirred.wait(LOOK_SOON_S if is_soon else LOOK_AGAIN_S)
-            pause_s = 0.0 if self._look() else LOOK_SOON_S
+            is_soon = not is_fine or self._owned.others or self._owned.abandoned
+            if not self._stirred.wait(LOOK_SOON_S if is_soon else LOOK_AGAIN_S):
+                self._stirred.set()
+            is_fine = self._look()
+            pause_s = LOOK_PAUSE_S if is_fine else LOOK_SOON_S
 
     def _look(self) -> bool:
         """Look at the group once. True if it worked; the next ``hold`` repeats, and reports, what fails."""
         with self._lock, contextlib.suppress(KafkaWireError):
             if not self._closed.is_set():
-                self._stirred.set()
                 self._balance(LOOK_TIMEOUT_S)
                 self._warn_of_others()
             return True
@@ -157,6 +162,10 @@ class Member:
         if not self._stirred.is_set():
             return
         self._stirred.clear()
+        now_s = time.monotonic()
+        if now_s - self._read_s >= LOOK_AGAIN_S:
+            self._read_s = now_s
+            self._session.forget()
         try:
             with self._session.tree(timeout_s) as tree:
                 self._forget_lost()

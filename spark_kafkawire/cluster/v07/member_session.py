@@ -15,6 +15,7 @@ from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import Discovery
 
 from .kazoo_client import Handler, LastWarning, new_client, place_of
+from .watched_nodes import WatchedNodes
 from .zookeeper_session import translated_errors
 from .zookeeper_tree import Tree
 
@@ -40,6 +41,7 @@ class MemberSession:
     def __init__(self, discovery: Discovery, stirred: Callable[[], None]) -> None:
         self._discovery = discovery
         self._stirred = stirred
+        self._watched = WatchedNodes(stirred)
         self._warnings = LastWarning()
         hosts = 2 + (discovery.zookeeper_connect or "").count(",")
         self._client: Any = new_client(
@@ -58,22 +60,23 @@ class MemberSession:
         if state == KazooState.LOST:
             self.lost_count += 1
             self._is_refused = self._client.client_state == KeeperState.AUTH_FAILED
+        self._watched.forget_all()
         self._stirred()
 
-    def _seen(self, _: object) -> None:
-        """Handle a change of a node. kazoo keeps every distinct callback of a node until the node changes, so
-        the callback is always this method."""
-        self._stirred()
+    def forget(self) -> None:
+        """Read all nodes again next time."""
+        self._watched.forget_all()
 
     @contextlib.contextmanager
     def tree(self, timeout_s: float) -> Iterator[Tree]:
-        """The nodes, with ``timeout_s`` for all requests. Nodes that are read are watched.
+        """The nodes, with ``timeout_s`` for all requests. Nodes that are read are watched, and read again
+        only after a change.
 
         Raises ``SessionBroke`` (retriable), and ``DiscoveryError`` (fatal) if ZooKeeper does not answer.
         """
         with translated_errors(self._discovery, timeout_s, self._warnings):
             try:
-                yield Tree(self._client, Deadline.after(timeout_s), self._seen)
+                yield Tree(self._client, Deadline.after(timeout_s), self._watched)
             except _BROKEN as error:
                 raise SessionBroke(
                     f"{place_of(self._discovery)}: the session broke{self._warnings.hint}"

@@ -19,21 +19,24 @@ Source: ``zk_tree.json`` of ``tests/golden/kafka-0.7.2``; ZookeeperConsumerConne
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from spark_kafkawire.errors import LOG, counted, printable, quoted
+from spark_kafkawire.errors import LOG, DiscoveryError, counted, printable, quoted
 from spark_kafkawire.model import TopicPartition
 
 from .balancing import GroupView, subscription, thread_counts, threads_of
 from .groups import CONSUMERS, leaving_path, offset_of, offset_path
 from .owned_partition import OwnedPartition
 from .zookeeper import TOPICS, partition_counts
-from .zookeeper_tree import Tree
+from .zookeeper_tree import Node, Tree
 
 #: Seconds that a JVM consumer waits for a partition before it stops reading: four times
 #: (``rebalance.retries.max``) two seconds (``rebalance.backoff.ms``).
 JVM_WAIT_S: Final = 8.0
+#: Most consumers of one group, and bytes of all their registrations: more are another program's work.
+CONSUMERS_COUNT_MAX: Final = 10_000
+REGISTRATIONS_BYTES_MAX: Final = 64 << 20
 
 
 class Ownership:
@@ -84,7 +87,7 @@ class Ownership:
     def balance(self, tree: Tree) -> None:
         """Take over the partitions that are assigned to the consumer now, if their owners gave them up."""
         self.is_asked_to_leave = tree.exists(leaving_path(self._group, self._consumer))
-        tree.claim(f"{self._root}/ids/{self._consumer}", subscription(self._topics, self._thread_count))
+        tree.claim({f"{self._root}/ids/{self._consumer}": subscription(self._topics, self._thread_count)})
         share = self._look(tree).share_of(self._consumer)
         self._give_up(tree, [tp for tp in self.partitions if tp not in share])
         self._claim(tree, share)
@@ -99,19 +102,44 @@ class Ownership:
 
     def _look(self, tree: Tree) -> GroupView:
         ids, topics = (names or [] for names in tree.children([f"{self._root}/ids", TOPICS]))
+        if len(ids) > CONSUMERS_COUNT_MAX:
+            raise DiscoveryError(
+                f"node {printable(self._root)}/ids registers {counted(len(ids), 'consumer')}, and a group "
+                f"has at most {CONSUMERS_COUNT_MAX}: stop the program that wrote them"
+            )
         paths = {f"{self._root}/ids/{name}": name for name in ids}
-        nodes = {path: node for path, node in zip(paths, tree.nodes(paths), strict=True) if node is not None}
-        counts = {paths[path]: thread_counts(path, node.data, topics) for path, node in nodes.items()}
+        nodes = {
+            path: node for path, node in zip(paths, self._registrations(tree, paths), strict=True) if node
+        }
+        there = set(topics)
+        topics = [topic for topic in self._topics if topic in there]
+        counts = {paths[path]: self._counts(path, node.data, topics) for path, node in nodes.items()}
         self._without_session = [
             f"node {printable(path)} registers a consumer but belongs to no ZooKeeper session: the "
             "partitions of that consumer are not read"
             for path, node in nodes.items()
             if not node.is_ephemeral and any(counts[paths[path]].get(topic) for topic in self._topics)
         ]
-        there = set(topics)
-        partitions = partition_counts(tree, [topic for topic in self._topics if topic in there])
+        partitions = partition_counts(tree, topics)
         self.unregistered = [topic for topic in self._topics if not partitions.get(topic)]
         return GroupView(counts, partitions)
+
+    def _registrations(self, tree: Tree, paths: Iterable[str]) -> Iterator[Node | None]:
+        size = 0
+        for node in tree.nodes(paths):
+            size += len(node.data) if node else 0
+            if size > REGISTRATIONS_BYTES_MAX:
+                raise DiscoveryError(
+                    f"the nodes in {printable(self._root)}/ids hold more than {REGISTRATIONS_BYTES_MAX} "
+                    "bytes, which is too much for a group: stop the program that wrote them"
+                )
+            yield node
+
+    def _counts(self, path: str, data: bytes, topics: Sequence[str]) -> dict[str, int]:
+        """Numbers of threads of a consumer for ``topics``. Topics that it reads besides do not matter here,
+        and a filter may match any number of them."""
+        counts = thread_counts(path, data, topics)
+        return {topic: counts[topic] for topic in topics if topic in counts}
 
     def _give_up(self, tree: Tree, partitions: Sequence[TopicPartition]) -> None:
         """Give up partitions, except for those that are held."""
@@ -150,7 +178,7 @@ class Ownership:
         nodes disappear together, so registrations are read after owners."""
         if not owners:
             return []
-        [names] = tree.children([f"{self._root}/ids"])
+        [names] = tree.children([f"{self._root}/ids"], fresh=True)
         registered = set(names or ())
         consumers = {
             tp: (owner or b"").decode("utf-8", "replace").rpartition("-")[0] for tp, owner in owners.items()
@@ -164,14 +192,14 @@ class Ownership:
 
     def _take(self, tree: Tree, wanted: Mapping[TopicPartition, str]) -> None:
         """Claim partitions without an owner, or with a thread of this consumer, if the response was lost."""
-        taken = []
-        for partition, thread in wanted.items():
-            path = self._owner_path(partition)
-            if tree.claim(path, thread.encode()) or next(tree.data([path])) in self._threads:
-                taken.append(partition)
-            else:
-                self.others[partition] = "another consumer"
-        self.partitions.update(self._claimed(tree, taken))
+        paths = {self._owner_path(tp): tp for tp in wanted}
+        is_new = tree.claim({path: wanted[tp].encode() for path, tp in paths.items()})
+        before = [path for path in paths if not is_new[path]]
+        lost = {
+            path for path, owner in zip(before, tree.data(before), strict=True) if owner not in self._threads
+        }
+        self.others |= {paths[path]: "another consumer" for path in paths if path in lost}
+        self.partitions.update(self._claimed(tree, [tp for path, tp in paths.items() if path not in lost]))
 
     def _claimed(
         self, tree: Tree, partitions: Iterable[TopicPartition]
@@ -179,7 +207,7 @@ class Ownership:
         """Partitions that are owned from now on, with their committed offsets."""
         paths = {offset_path(self._group, tp): tp for tp in partitions}
         owned = {}
-        for (path, partition), data in zip(paths.items(), tree.data(paths), strict=True):
+        for (path, partition), data in zip(paths.items(), tree.data(paths, fresh=True), strict=True):
             self._claim_count += 1
             offset = None if data is None else offset_of(path, data, strict=True)
             owned[partition] = OwnedPartition(partition, self._claim_count, offset)

@@ -105,7 +105,7 @@ class Surveyed:
         """The committed offsets of each group."""
         if groups:
             step(f"reading the offsets of {count_text(len(groups), 'group')}")
-        return {group: self._offsets_of(group) for group in groups}
+        return {group: self.cluster.groups.committed(group) for group in groups}
 
     def _writes(self, groups: Sequence[str]) -> tuple[WriteGroups, ...]:
         """The writes whose records some of the groups keep."""
@@ -115,10 +115,6 @@ class Surveyed:
             if (name := write_of_group(group, records)) is not None:
                 found.setdefault(name, []).append(group)
         return tuple(sorted(WriteGroups(name, tuple(own)) for name, own in found.items()))
-
-    def _offsets_of(self, group: str) -> dict[TopicPartition, int]:
-        found = self.cluster.groups.offsets(group, self.cluster.groups.partitions(group), strict=False)
-        return {tp: offset for tp, offset in found.items() if offset is not None}
 
     def _unknown(self, committed: OffsetsOfGroups) -> tuple[GroupOffset, ...]:
         """Offsets in partitions that do not exist. In 0.7 these include partitions of the selected topics

@@ -54,20 +54,21 @@ def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list
     """Write rows in transactions that are committed as one: the result, and the number of rows that an
     earlier run of the write has committed. One attempt of each task counts, however often Spark runs it."""
 
-    def attempt(batches: Iterator[pa.RecordBatch]) -> TransactionMessage:
+    def attempt(batches: Iterator[pa.RecordBatch]) -> tuple[TransactionMessage, Sequence[PartitionReceipt]]:
         message = writer.write(batches)
         assert isinstance(message, TransactionMessage)
-        return message
+        return message, message.receipts
 
     messages: list[TransactionMessage] = []
     try:
-        messages = _of_tasks(rows, attempt)
+        results = _of_tasks(rows, attempt)
+        messages = [message for message, _ in results]
         writer.commit(messages)
     except Exception:
         writer.abort(messages)
         raise
     found_count = sum(each.row_count for each in messages if each.transaction is None)
-    return total(receipt for each in messages for receipt in each.receipts), found_count
+    return total(receipt for _, receipts in results for receipt in receipts), found_count
 
 
 @dataclass(frozen=True, slots=True)

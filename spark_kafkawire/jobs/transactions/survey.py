@@ -12,22 +12,20 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     last_decision,
     write_of_id,
 )
-from spark_kafkawire.cluster.modern.list_offsets import all_bounds
+from spark_kafkawire.cluster.modern.list_offsets import end_offsets
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import (
     LOG,
-    BrokerError,
     KafkaWireError,
     OptionError,
     UnsupportedVersionError,
     quoted,
 )
-from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import WriteOptions
-from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
-from spark_kafkawire.protocol.modern.list_transactions import ONGOING, DescribedTransaction
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.list_transactions import ONGOING, DescribedTransaction, ListedTransaction
 
 #: States of transactions that readers wait for: the others have ended.
 _OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
@@ -98,14 +96,15 @@ class TransactionsSurvey:
                     f"timeout, or when the next write of its name begins: {error}"
                 ) from error
             known = None
-        decisions = asking.decision_of(name) if name is not None else asking.decisions(known or ())
+        ids = [each.transactional_id for _, each in known or ()]
+        decisions = asking.decision_of(name) if name is not None else asking.decisions(ids)
         if name is not None and not known and name not in decisions:
             raise OptionError(
                 f"argument --transactional-id: brokers know no transaction of {quoted(name)}, and no "
                 "decision; check its spelling, and whether this user has the right Describe on "
                 "transactional ids and groups that begin so"
             )
-        found = asking.described(known or {}, decisions)
+        found = asking.described(known or (), decisions)
         return cls(name, found, asking.waiting(found), decisions, known is not None)
 
 
@@ -115,14 +114,16 @@ class _Asking:
         self._metadata = Metadata(options.discovery.bootstrap_servers, options.net)
         self._transactions = Transactions(self._metadata, options.net)
 
-    def known(self, name: str | None) -> dict[str, str] | None:
-        """Ids with their states: of a name all that brokers remember, else those that are open."""
-        listed = self._transactions.listed(_OPEN if name is None else ())
-        return {
-            each.transactional_id: each.transaction_state
-            for each in listed
+    def known(self, name: str | None) -> list[tuple[Broker, ListedTransaction]]:
+        """Transactions with their coordinators: of a name all that brokers remember, else those that are
+        open."""
+        listed = self._transactions.listed_by_coordinator(_OPEN if name is None else ())
+        return [
+            (coordinator, each)
+            for coordinator, own in listed.items()
+            for each in own
             if name is None or write_of_id(each.transactional_id) == name
-        }
+        ]
 
     def decision_of(self, name: str) -> dict[str, Decision]:
         """The last decision of a name; empty without any."""
@@ -140,41 +141,21 @@ class _Asking:
         return found
 
     def described(
-        self, known: Mapping[str, str], decisions: Mapping[str, Decision]
+        self, known: Iterable[tuple[Broker, ListedTransaction]], decisions: Mapping[str, Decision]
     ) -> tuple[OpenTransaction, ...]:
         """The open ones, the oldest first."""
-        ids = [id_ for id_, state in known.items() if state in _OPEN]
-        self._transactions.locate(ids)
+        listed: dict[Broker, list[ListedTransaction]] = {}
+        for coordinator, each in known:
+            if each.transaction_state in _OPEN:
+                listed.setdefault(coordinator, []).append(each)
         decided = {
             (each.id, each.producer_id, each.epoch)
             for decision in decisions.values()
             for each in decision.open
         }
-        found = [self._described(id_, decided) for id_ in ids]
-        return tuple(sorted((each for each in found if each), key=lambda each: (each.began_ms, each.id)))
-
-    def _described(self, id_: str, decided: set[tuple[str, int, int]]) -> OpenTransaction | None:
-        try:
-            described = self._transactions.describe(id_)
-        except BrokerError as error:
-            if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # forgotten since it was listed
-                return None
-            raise
-        if described.transaction_state not in _OPEN:
-            return None
-        return OpenTransaction(
-            id=id_,
-            state=described.transaction_state,
-            producer_id=described.producer_id,
-            epoch=described.producer_epoch,
-            began_ms=described.transaction_start_time_ms,
-            # By the clocks of the broker and of this machine.
-            age_s=max(time.time() - described.transaction_start_time_ms / 1000, 0.0),
-            timeout_ms=described.transaction_timeout_ms,
-            partitions=_partitions_of(described),
-            write=write_of_id(id_),
-            is_decided=(id_, described.producer_id, described.producer_epoch) in decided,
-        )
+        described = self._transactions.described_by(listed).values()
+        found = [_open(each, decided) for each in described if each.transaction_state in _OPEN]
+        return tuple(sorted(found, key=lambda each: (each.began_ms, each.id)))
 
     def waiting(self, found: Sequence[OpenTransaction]) -> tuple[Waiting, ...]:
         """The partitions with open transactions, without those of deleted or internal topics."""
@@ -185,9 +166,26 @@ class _Asking:
                 if partition.topic in there:
                     ids.setdefault(partition, []).append(each.id)
         partitions = sorted(ids)
-        stable = all_bounds(self._metadata, partitions, self._net, READ_COMMITTED)
-        ends = all_bounds(self._metadata, partitions, self._net)
-        return tuple(Waiting(tp, stable[tp].latest, ends[tp].latest, tuple(ids[tp])) for tp in partitions)
+        stable = end_offsets(self._metadata, partitions, self._net, READ_COMMITTED)
+        ends = end_offsets(self._metadata, partitions, self._net, READ_UNCOMMITTED)
+        return tuple(Waiting(tp, stable[tp], ends[tp], tuple(ids[tp])) for tp in partitions)
+
+
+def _open(described: DescribedTransaction, decided: set[tuple[str, int, int]]) -> OpenTransaction:
+    id_ = described.transactional_id
+    return OpenTransaction(
+        id=id_,
+        state=described.transaction_state,
+        producer_id=described.producer_id,
+        epoch=described.producer_epoch,
+        began_ms=described.transaction_start_time_ms,
+        # By the clocks of the broker and of this machine.
+        age_s=max(time.time() - described.transaction_start_time_ms / 1000, 0.0),
+        timeout_ms=described.transaction_timeout_ms,
+        partitions=_partitions_of(described),
+        write=write_of_id(id_),
+        is_decided=(id_, described.producer_id, described.producer_epoch) in decided,
+    )
 
 
 def _partitions_of(described: DescribedTransaction) -> tuple[TopicPartition, ...]:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .old_brokers import BEFORE_API_VERSIONS
     from .produce import PRODUCE
     from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+    from .share_group_describe import SHARE_GROUP_DESCRIBE
     from .txn_offset_commit import TXN_OFFSET_COMMIT
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "RENEW_DELEGATION_TOKEN",
     "SASL_AUTHENTICATE",
     "SASL_HANDSHAKE",
+    "SHARE_GROUP_DESCRIBE",
     "TXN_OFFSET_COMMIT",
 ]
 
@@ -118,6 +120,7 @@ API_HOMES: Final[Mapping[str, str]] = MappingProxyType(
         "DESCRIBE_TRANSACTIONS": "list_transactions",
         "LIST_TRANSACTIONS": "list_transactions",
         "CONSUMER_GROUP_DESCRIBE": "consumer_group_describe",
+        "SHARE_GROUP_DESCRIBE": "share_group_describe",
     }
 )
 _HOMES: Final = {

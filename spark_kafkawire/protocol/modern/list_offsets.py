@@ -171,4 +171,5 @@ LIST_OFFSETS: Final = Api(
     versions=VersionRange(0, 8),
     flexible_since=6,
     throttles_since=3,
+    is_polled=True,
 )

@@ -185,4 +185,5 @@ METADATA: Final = Api(
     flexible_since=9,
     throttles_since=6,
     version_max=_version_max,
+    is_polled=True,
 )

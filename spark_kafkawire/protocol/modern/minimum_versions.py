@@ -16,7 +16,7 @@ Source: KIP-32, KIP-82, KIP-98.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from ..versions import BrokerVersions
@@ -39,6 +39,9 @@ class MinimumVersions:
     produce: int = -1
     init_producer_id: int = -1
 
+    def __reduce__(self) -> tuple[type[MinimumVersions], tuple[int, int, int]]:
+        return MinimumVersions, (self.fetch, self.produce, self.init_producer_id)
+
     @classmethod
     def of(cls, versions: BrokerVersions) -> MinimumVersions:
         """The versions that one broker offers."""
@@ -46,14 +49,17 @@ class MinimumVersions:
 
     def common_with(self, other: MinimumVersions) -> MinimumVersions:
         """The versions that both offer."""
-        return MinimumVersions(*map(min, astuple(self), astuple(other)))
+        return MinimumVersions(*map(min, self._all(), other._all()))
 
     def unmet_by(self, found: MinimumVersions) -> str | None:
         """The API and version that ``found`` lacks; None if it lacks nothing."""
-        for (api, _), needed, offered in zip(_COUNTED, astuple(self), astuple(found), strict=True):
+        for (api, _), needed, offered in zip(_COUNTED, self._all(), found._all(), strict=True):
             if offered < needed:
                 return f"{f'{api.name} {offered}' if offered >= 0 else f'no {api.name}'} instead of {needed}"
         return None
+
+    def _all(self) -> tuple[int, int, int]:
+        return self.fetch, self.produce, self.init_producer_id  # astuple copies: too slow for each connection
 
 
 #: No version is known yet.

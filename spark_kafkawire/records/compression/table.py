@@ -30,6 +30,12 @@ _BY_NUMBER: Final[Mapping[Format, Mapping[int, Codec]]] = MappingProxyType(
 )
 
 
+def names_by_number() -> Mapping[int, str]:
+    """The names of all codecs, ``none`` too, by their number in attributes, which is the same in all
+    formats."""
+    return {0: NONE, **{codec.number: codec.name for codec in _ALL}}
+
+
 def codec_names(format: Format) -> tuple[str, ...]:
     """Values of the option ``compression`` for messages of that format."""
     return NONE, *(codec.name for codec in _BY_NUMBER[format].values())

@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import IO, Any, Final
 
@@ -27,28 +27,22 @@ import pyarrow as pa
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 
+from . import coordinators
+from .layouts import NONE, read_varint, text, varint
+
 TOPIC: Final = "scale"
 #: Records of the batch that all partitions hold copies of.
 BATCH_RECORDS: Final = 10
 _LEADER_EPOCH: Final = 5
-_NONE: Final = b"\0"
-#: Versions by API key: one version of each API, all with compact lengths.
-_PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _API_VERSIONS, _INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 22
-_VERSIONS: Final = {
-    _PRODUCE: 9,
-    _FETCH: 12,
-    _LIST_OFFSETS: 7,
-    _METADATA: 12,
-    _API_VERSIONS: 4,
-    _INIT_PRODUCER_ID: 4,
-}
-_NAMES: Final = {
-    _PRODUCE: "Produce",
-    _FETCH: "Fetch",
-    _LIST_OFFSETS: "ListOffsets",
-    _METADATA: "Metadata",
-    _API_VERSIONS: "ApiVersions",
-    _INIT_PRODUCER_ID: "InitProducerId",
+#: By API key: the name, and the version, with compact lengths.
+_PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _API_VERSIONS = 0, 1, 2, 3, 18
+_APIS: Final[Mapping[int, tuple[str, int]]] = {
+    _PRODUCE: ("Produce", 9),
+    _FETCH: ("Fetch", 12),
+    _LIST_OFFSETS: ("ListOffsets", 7),
+    _METADATA: ("Metadata", 12),
+    _API_VERSIONS: ("ApiVersions", 4),
+    **coordinators.APIS,
 }
 _EARLIEST: Final = -2
 _PARTITION: Final = np.dtype(
@@ -80,30 +74,6 @@ _FETCHED: Final = struct.Struct(">ihqqqBi")
 _APPENDED: Final = struct.Struct(">ihqqqBBB")
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _read_varint(data: bytes, pos: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = data[pos]
-        pos += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, pos
-        shift += 7
-
-
-def _text(text: str) -> bytes:
-    return _varint(len(text) + 1) + text.encode()
-
-
 class _Cluster:
     """All brokers. Methods named as APIs take the body of a request, and give that of its answer."""
 
@@ -114,8 +84,9 @@ class _Cluster:
         size_max = 1 << 20
         [encoded] = encode_batches(records, batch_bytes_max=size_max, request_bytes_max=size_max, now_ms=1)
         self._batch = bytes(encoded.with_producer(-1, -1, -1))
-        keys = b"".join(struct.pack(">hhhB", key, version, version, 0) for key, version in _VERSIONS.items())
-        self._versions = bytes(2) + _varint(len(_VERSIONS) + 1) + keys + bytes(4) + _NONE
+        keys = b"".join(struct.pack(">hhhB", key, each, each, 0) for key, (_, each) in _APIS.items())
+        self._versions = bytes(2) + varint(len(_APIS) + 1) + keys + bytes(4) + NONE
+        self._coordinators = coordinators.Coordinators(TOPIC)
         self._metadata: bytes = b""
         self._without_topics: bytes = b""
         self._answers: dict[int, Callable[[bytes], bytes]] = {
@@ -124,14 +95,15 @@ class _Cluster:
             _LIST_OFFSETS: self._list_offsets,
             _METADATA: lambda body: self._without_topics if body[0] == 1 else self._metadata,
             _API_VERSIONS: lambda _: self._versions,
-            _INIT_PRODUCER_ID: lambda _: struct.pack(">ihqhB", 0, 0, 7, 0, 0),
+            **self._coordinators.answers,
         }
 
     def describe(self, ports: list[int]) -> None:
         """Build the answer to Metadata."""
+        self._coordinators.ports = ports
         count, broker_count = len(self.ends), len(ports)
         brokers = b"".join(
-            struct.pack(">i", number) + _text("127.0.0.1") + struct.pack(">iBB", port, 0, 0)
+            struct.pack(">i", number) + text("127.0.0.1") + struct.pack(">iBB", port, 0, 0)
             for number, port in enumerate(ports)
         )
         partitions = np.zeros(count, _PARTITION)
@@ -144,41 +116,42 @@ class _Cluster:
                 leaders + number
             ) % broker_count
         partitions["offline_count"] = 1
-        start = bytes(4) + _varint(broker_count + 1) + brokers + _text("fake") + bytes(4)
-        topic = bytes(2) + _text(TOPIC) + b"scale-topic-0123" + _NONE + _varint(count + 1)
+        start = bytes(4) + varint(broker_count + 1) + brokers + text("fake") + bytes(4)
+        topic = bytes(2) + text(TOPIC) + b"scale-topic-0123" + NONE + varint(count + 1)
         self._metadata = (
-            start + _varint(2) + topic + partitions.tobytes() + struct.pack(">iBB", -(1 << 31), 0, 0)
+            start + varint(2) + topic + partitions.tobytes() + struct.pack(">iBB", -(1 << 31), 0, 0)
         )
-        self._without_topics = start + _varint(1) + _NONE
+        self._without_topics = start + varint(1) + NONE
 
     def answer(self, frame: bytes) -> bytes:
         """The framed answer to a framed request."""
         key, version, correlation, name_size = struct.unpack_from(">hhih", frame)
-        if version != _VERSIONS[key]:
+        name, offered = _APIS[key]
+        if version != offered:
             raise ValueError(f"version {version} of API {key} was not offered")
-        self.requests[_NAMES[key]] += 1
+        self.requests[name] += 1
         body = self._answers[key](frame[10 + max(name_size, 0) + 1 :])
-        header = struct.pack(">i", correlation) + (b"" if key == _API_VERSIONS else _NONE)
+        header = struct.pack(">i", correlation) + (b"" if key == _API_VERSIONS else NONE)
         return struct.pack(">i", len(header) + len(body)) + header + body
 
     def _list_offsets(self, body: bytes) -> bytes:
-        topics, pos = _read_varint(body, 5)
+        topics, pos = read_varint(body, 5)
         if topics == 1:
-            return bytes(4) + _varint(1) + _NONE
-        size, pos = _read_varint(body, pos)
-        count, pos = _read_varint(body, pos + size - 1)
+            return bytes(4) + varint(1) + NONE
+        size, pos = read_varint(body, pos)
+        count, pos = read_varint(body, pos + size - 1)
         asked = np.frombuffer(body, _ASKED, count - 1, pos)
         found = np.zeros(len(asked), _FOUND)
         found["index"] = asked["index"]
         found["timestamp"] = -1
         found["offset"] = np.where(asked["timestamp"] == _EARLIEST, 0, self.ends[asked["index"]])
         found["epoch"] = _LEADER_EPOCH
-        return bytes(4) + _varint(2) + _text(TOPIC) + _varint(count) + found.tobytes() + _NONE * 2
+        return bytes(4) + varint(2) + text(TOPIC) + varint(count) + found.tobytes() + NONE * 2
 
     def _fetch(self, body: bytes) -> bytes:
-        _, pos = _read_varint(body, 25)
-        size, pos = _read_varint(body, pos)
-        count, pos = _read_varint(body, pos + size - 1)
+        _, pos = read_varint(body, 25)
+        size, pos = read_varint(body, pos)
+        count, pos = read_varint(body, pos + size - 1)
         parts = []
         for _ in range(count - 1):
             index, _, offset = struct.unpack_from(">iiq", body, pos)
@@ -186,23 +159,23 @@ class _Cluster:
             end = int(self.ends[index])
             starts = range(offset, min(end, offset + 10 * BATCH_RECORDS), BATCH_RECORDS)
             records = b"".join(struct.pack(">q", start) + self._batch[8:] for start in starts)
-            parts += [_FETCHED.pack(index, 0, end, end, 0, 0, -1), _varint(len(records) + 1), records, _NONE]
-        return bytes(10) + _varint(2) + _text(TOPIC) + _varint(count) + b"".join(parts) + _NONE * 2
+            parts += [_FETCHED.pack(index, 0, end, end, 0, 0, -1), varint(len(records) + 1), records, NONE]
+        return bytes(10) + varint(2) + text(TOPIC) + varint(count) + b"".join(parts) + NONE * 2
 
     def _produce(self, body: bytes) -> bytes:
-        size, pos = _read_varint(body, 0)
-        topics, pos = _read_varint(body, pos + max(size - 1, 0) + 6)
-        size, pos = _read_varint(body, pos)
-        count, pos = _read_varint(body, pos + size - 1)
+        size, pos = read_varint(body, 0)
+        topics, pos = read_varint(body, pos + max(size - 1, 0) + 6)
+        size, pos = read_varint(body, pos)
+        count, pos = read_varint(body, pos + size - 1)
         parts = []
         for _ in range(count - 1):
             (index,) = struct.unpack_from(">i", body, pos)
-            size, pos = _read_varint(body, pos + 4)
+            size, pos = read_varint(body, pos + 4)
             (records,) = struct.unpack_from(">i", body, pos + 57)
             pos += size
             parts.append(_APPENDED.pack(index, 0, int(self.ends[index]), -1, 0, 1, 0, 0))
             self.ends[index] += records
-        return _varint(topics) + _text(TOPIC) + _varint(count) + b"".join(parts) + _NONE + bytes(4) + _NONE
+        return varint(topics) + text(TOPIC) + varint(count) + b"".join(parts) + NONE + bytes(4) + NONE
 
 
 class _Connection(asyncio.Protocol):

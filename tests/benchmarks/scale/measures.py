@@ -12,19 +12,43 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from kazoo.client import KazooClient
 from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.broker import ZooKeeperServer
+from spark_kafkawire.clients.writing.modern.transactional.write_state import BatchId, attempt_id
+from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
+from spark_kafkawire.cluster.modern.transactions import Transaction
+from spark_kafkawire.cluster.v07.balancing import subscription
+from spark_kafkawire.cluster.v07.member import Member
+from spark_kafkawire.cluster.v07.zookeeper import TOPICS
+from spark_kafkawire.cluster.v07.zookeeper_tree import Tree
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.options import Discovery
+from spark_kafkawire.source.exactly_once import TransactionMessage
 
 from .cluster import BATCH_RECORDS, TOPIC, FakeCluster
+from .coordinators import PRODUCER_EPOCH, PRODUCER_ID
 from .curves import Point
 
 #: Read tasks that are measured at most.
 _TASKS_MAX: Final = 1_000
 _ROWS_MAX: Final = 20_000
+#: Tasks of a write that is exactly once, at most.
+_TRANSACTIONS_MAX: Final = 10_000
+#: Time for which an idle stream runs, and the interval at which Spark asks it, seconds.
+#: Source: ``spark.sql.streaming.pollingDelay``.
+_IDLE_S: Final = 3.0
+_SPARK_POLLS_S: Final = 0.01
 #: Partitions with new records in a micro-batch, one in so many.
 _IDLE_OF_A_BATCH: Final = 100
+#: Threads of each member of a group, and seconds that joining it may take.
+_THREADS: Final = 20
+_JOIN_S: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -100,6 +124,18 @@ def idle_polls(cluster: FakeCluster) -> Point:
     return Point(cluster.partitions, clock.seconds)
 
 
+def idle_streams(cluster: FakeCluster) -> Point:
+    """Run an idle stream with its own clock for some seconds. The result is the time in one second."""
+    query, clock = _Query(cluster), CpuClock()
+    assert query.batch() == 0
+    began_s = time.monotonic()
+    with clock.running():
+        while time.monotonic() - began_s < _IDLE_S:
+            assert query.batch() == 0
+            time.sleep(_SPARK_POLLS_S)
+    return Point(cluster.partitions, clock.seconds / (time.monotonic() - began_s))
+
+
 def micro_batches(cluster: FakeCluster) -> Point:
     """Plan and pickle a micro-batch where one partition in a hundred has new records."""
     query, clock = _Query(cluster), CpuClock()
@@ -140,6 +176,56 @@ def writes(cluster: FakeCluster) -> Point:
     return Point(count, clock.seconds)
 
 
+def exactly_once(cluster: FakeCluster) -> Point:
+    """Begin and commit a write of many tasks on the driver, where each task has written to ten partitions."""
+    count = min(cluster.partitions, _TRANSACTIONS_MAX)
+    options = {"delivery": "exactly-once", "kafka.transactional.id": "scale"}
+    schema = StructType().add("value", "binary")
+    cluster.requests()
+    messages = [pickle.dumps(_of_task(task, cluster.partitions)) for task in range(count)]
+    clock = CpuClock()
+    with clock.running():
+        writer = _source(cluster, topic=TOPIC, **options).writer(schema, overwrite=False)
+        writer = pickle.loads(pickle.dumps(writer))
+        writer.commit([pickle.loads(message) for message in messages])
+    assert cluster.requests()["EndTxn"] == count + 2  # the decision, and that the write is done
+    return Point(count, clock.seconds)
+
+
+def _of_task(task: int, partition_count: int) -> TransactionMessage:
+    tps = (TopicPartition(TOPIC, (task + number) % partition_count) for number in range(10))
+    totals = WriteTotals.of(PartitionReceipt(tp, 1, 100, 0, 1) for tp in tps)
+    transaction = Transaction(
+        attempt_id("scale", task, f"{time.monotonic_ns()}.0.{task}"), PRODUCER_ID, PRODUCER_EPOCH, 1
+    )
+    return TransactionMessage(totals, batch=BatchId(""), row_count=10, transaction=transaction)
+
+
+def joins(cluster: FakeCluster) -> Point:
+    """Join a consumer group of Kafka 0.7 in a real ZooKeeper that has a thread for each partition."""
+    members = max(cluster.partitions // _THREADS, 1)
+    root, clock = "/consumers/g/ids", CpuClock()
+    with ZooKeeperServer() as zookeeper:
+        others = KazooClient(zookeeper.connect)
+        others.start()
+        others.ensure_path(root)
+        tree = Tree(others, Deadline.after(_JOIN_S))
+        brokers = min(cluster.brokers, cluster.partitions)
+        count = str(cluster.partitions // brokers).encode()
+        tree.put({f"{TOPICS}/{TOPIC}/{broker}": count for broker in range(brokers)})
+        registered = subscription([TOPIC], _THREADS)
+        tree.claim({f"{root}/g_{number:06}": registered for number in range(members - 1)})
+        discovery, retry = Discovery(zookeeper_connect=zookeeper.connect), RetryPolicy(3, 0.1, _JOIN_S)
+        with clock.running():
+            member = Member(discovery, "g", [TOPIC], _THREADS, retry, _JOIN_S)
+            owned = member.hold()
+        member.close()
+        others.stop()
+        others.close()
+    assert len(owned) == min(_THREADS, cluster.partitions)
+    return Point(members * _THREADS + cluster.partitions, clock.seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """One measure: ``run`` measures it once, ``unit`` is its work."""
@@ -153,9 +239,12 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "planning": Measure("partitions", planning),
     "pickling": Measure("partitions", pickling),
     "idle poll": Measure("partitions", idle_polls),
+    "idle stream, of a core": Measure("partitions", idle_streams),
     "micro-batch with 1 % new": Measure("partitions", micro_batches),
     "read tasks": Measure("tasks", tasks),
+    "0.7 group": Measure("threads and partitions", joins),
     "keyed write": Measure("rows", writes),
+    "exactly once, driver": Measure("tasks", exactly_once),
 }
 
 

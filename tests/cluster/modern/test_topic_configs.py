@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.topic_configs import cleanup_policy
 from spark_kafkawire.errors import BrokerError, UnsupportedVersionError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.modern import describe_configs
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
@@ -16,6 +18,12 @@ from tests.support.noida import NoidaBroker
 from tests.support.settings import net_modern, servers
 
 NET = net_modern(timeout_s=5.0, backoff_s=0.001)
+
+
+def test_resources_have_the_numbers_of_kafka() -> None:
+    """Apache Kafka's ConfigResource.java."""
+    assert (describe_configs.TOPIC_RESOURCE, describe_configs.BROKER_RESOURCE) == (2, 4)
+    assert (ResourceType.TOPIC.value, ResourceType.BROKER.value) == (2, 4)
 
 
 def policy(bootstrap_servers: str, topic: str = "t") -> frozenset[str]:

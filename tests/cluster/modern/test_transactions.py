@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +14,20 @@ from spark_kafkawire.cluster.modern.transactions import Transaction, Transaction
 from spark_kafkawire.errors import BrokerError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.list_transactions import ONGOING
+from spark_kafkawire.protocol.modern.list_transactions import (
+    ONGOING,
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListedTransaction,
+)
+from tests.benchmarks.scale.cluster import FakeCluster
+from tests.support.log_broker import LogBroker
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
 
 
@@ -82,3 +96,84 @@ def test_a_timeout_above_the_brokers_own_is_refused(transactions: Transactions) 
     with pytest.raises(BrokerError) as error:
         transactions.begin("timeout", 2_000_000_000)
     assert error.value.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+#: Longest wait for the questions to the other brokers, seconds.
+_TOGETHER_S = 60.0
+BROKERS = 3
+
+
+@pytest.mark.parametrize("name", ["_listed_by", "_states_of"])
+def test_all_brokers_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    asked = threading.Barrier(BROKERS)
+    send = getattr(Transactions, name)
+
+    def send_with_the_others(*arguments: Any) -> Any:
+        asked.wait(_TOGETHER_S)
+        return send(*arguments)
+
+    with FakeCluster(partitions=1, brokers=BROKERS) as cluster:
+        options = WriteOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap})
+        metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+        transactions = Transactions(metadata, options.net)
+        ids = [f"x-{number}-7.0.{number}" for number in range(2_500)]
+        monkeypatch.setattr(Transactions, name, send_with_the_others)
+        if name == "_listed_by":
+            assert transactions.listed() == []
+            assert cluster.requests()["ListTransactions"] == BROKERS
+            assert metadata._last_response is not None
+            assert not metadata._last_response.topics
+        else:
+            assert sorted(transactions.described(ids)) == sorted(ids)
+
+
+class DescribingBroker(LogBroker):
+    """A broker with this function for what it describes."""
+
+    described: Callable[[DescribeTransactionsRequest], DescribeTransactionsResponse]
+
+    def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
+        if api is not modern.DESCRIBE_TRANSACTIONS:
+            return super().answer(api, version, request)
+        return self.described(request), version
+
+
+def test_ids_that_have_another_coordinator_by_now_are_looked_up() -> None:
+    asked: list[tuple[str, ...]] = []
+    codes = {
+        "here": [ErrorCode.NONE],
+        "moved": [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE],
+        "removed": [ErrorCode.NOT_COORDINATOR, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND],
+        "gone": [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND],
+    }
+
+    def described(request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+        asked.append(request.transactional_ids)
+        states = (
+            DescribedTransaction(
+                error_code=codes[each].pop(0),
+                transactional_id=each,
+                transaction_state=ONGOING,
+                transaction_timeout_ms=1,
+                transaction_start_time_ms=1,
+                producer_id=1,
+                producer_epoch=0,
+                topics=(),
+            )
+            for each in request.transactional_ids
+        )
+        return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=tuple(states))
+
+    with LogServer({"t": [MemoryLog()]}) as server:
+        server.broker = DescribingBroker(server.broker.broker, server.broker.logs)
+        server.broker.described = described
+        options = WriteOptions.parse({"kafka.bootstrap.servers": server.bootstrap_servers})
+        metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+        listed = [
+            ListedTransaction(transactional_id=each, producer_id=1, transaction_state=ONGOING)
+            for each in codes
+        ]
+        [broker] = metadata.known_brokers()
+        found = Transactions(metadata, options.net).described_by({broker: listed})
+    assert sorted(found) == ["here", "moved"]
+    assert asked == [tuple(codes), ("moved",), ("removed",)]

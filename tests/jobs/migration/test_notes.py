@@ -30,7 +30,7 @@ def test_a_note_is_read_back_as_it_was_written() -> None:
     "route",
     [
         replace(ROUTE, source=TopicPartition("old", 2, 1)),
-        replace(ROUTE, source=replace(ROUTE.source, broker=2)),
+        replace(ROUTE, source=ROUTE.source._replace(broker=2)),
         replace(ROUTE, target=TopicPartition("new", 6)),
     ],
 )

@@ -33,6 +33,7 @@ from spark_kafkawire.protocol.modern import (
     offset_fetch,
     produce,
     sasl,
+    share_group_describe,
     txn_offset_commit,
 )
 from spark_kafkawire.protocol.primitives import join
@@ -244,6 +245,33 @@ def led(*names: str) -> consumer_group_describe.ConsumerGroupDescribeResponse:
     )
 
 
+def shared(*names: str, members: tuple[str, ...] = ()) -> share_group_describe.ShareGroupDescribeResponse:
+    return share_group_describe.ShareGroupDescribeResponse(
+        groups=tuple(
+            share_group_describe.DescribedShareGroup(
+                error_code=0,
+                group_id=name,
+                group_state="",
+                group_epoch=0,
+                assignment_epoch=0,
+                assignor_name="",
+                members=tuple(
+                    share_group_describe.ShareGroupMember(
+                        member_id=each,
+                        member_epoch=1,
+                        client_id="",
+                        client_host="",
+                        subscribed_topic_names=(),
+                        assignment=consumer_group_describe.MemberAssignment(topic_partitions=()),
+                    )
+                    for each in members
+                ),
+            )
+            for name in names
+        )
+    )
+
+
 def identity(producer_id: int, epoch: int, error_code: int = 0) -> init_producer_id.InitProducerIdResponse:
     return init_producer_id.InitProducerIdResponse(
         throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=epoch
@@ -382,6 +410,7 @@ def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> api_versions.A
 
 DESCRIBING: Final = describe_groups.DescribeGroupsRequest(groups=("g",))
 LEADING: Final = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",))
+SHARING: Final = share_group_describe.ShareGroupDescribeRequest(group_ids=("g",))
 VERSIONS: Final = api_versions.ApiVersionsRequest()
 IDENTIFYING: Final = init_producer_id.InitProducerIdRequest()
 
@@ -526,6 +555,8 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (DESCRIBING, described("g", "g"), 5, "it contains g twice"),
         (DESCRIBING, described("g", members=2), 5, "it contains g m twice"),
         (LEADING, led(), 1, "it lacks g, which was requested, and contains nothing"),
+        (SHARING, shared(), 1, "it lacks g, which was requested, and contains nothing"),
+        (SHARING, shared("g", members=("m", "m")), 1, "it contains g m twice"),
         (
             LOGGING_IN,
             sasl.SaslAuthenticateResponse(error_code=0, auth_bytes=b"", session_lifetime_ms=-1),

@@ -16,17 +16,22 @@ from spark_kafkawire.directories.batches import whole_batches
 from spark_kafkawire.directories.indexes import AbortedTransaction
 from spark_kafkawire.errors import LOG, CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange
-from spark_kafkawire.options import FetchOptions
+from spark_kafkawire.options import BadRecords, FetchOptions
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.batch.aborted import AbortedTransactions
+from spark_kafkawire.records.batch.decoding import check_crcs
 from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.damage import Damage, Walk, Whole
+from spark_kafkawire.records.damaged_batches import index_of, walk_batches, without_last
 from spark_kafkawire.records.limits import DecodeLimits
-from spark_kafkawire.records.log_index import BatchIndex
-from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, MAGIC, NEXT_OFFSET
+from spark_kafkawire.records.log_index import BatchIndex, MarkersDisagree
+from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, CRC, MAGIC, NEXT_OFFSET, POS
 from spark_kafkawire.records.log_layout import CODEC_MASK, LOG_OVERHEAD, MAGIC_POS, SIZE_POS
 from spark_kafkawire.records.record_log import decode_batches
 from spark_kafkawire.records.spans import DecodeBuffers
+
+from ..task import UndecodablePart
 
 #: Most gaps that a warning lists.
 _LISTED_MAX: Final = 5
@@ -57,7 +62,12 @@ class BatchFeed:
         self._last_offsets: Int64s = np.array([each.last_offset for each in aborted], np.int64)
         self._is_compacted = is_compacted
         self._tail = bytearray()
-        self._base_offset = self._next_base = 0
+        self._holds_back = options.bad_records is not BadRecords.FAIL
+        self._undecodable: dict[tuple[int, int], str] = {}
+        self.pos = 0
+        #: No batch from ``pos`` on has an offset below it.
+        self._floor = 0
+        self._base_offset = self._next_base = self._log_end = 0
         #: The offset after the last batch, None before the first one of the range.
         self._after: int | None = None
         self._gaps: list[tuple[int, int]] = []
@@ -67,9 +77,15 @@ class BatchFeed:
     def done(self) -> bool:
         return self.offset >= self._range.stop_offset
 
-    def begin(self, base_offset: int, next_base: int | None) -> None:
+    def begin(self, base_offset: int, next_base: int | None, is_last: bool) -> None:
         self._base_offset = base_offset
         self._next_base = 2**63 - 1 if next_base is None else next_base
+        self._log_end = self._range.stop_offset if is_last else self._next_base
+        self.pos, self._floor = 0, base_offset
+
+    def seek(self, pos: int, floor: int) -> None:
+        self._tail = bytearray()
+        self.pos, self._floor = pos, floor
 
     def may_begin_with(self, header: memoryview) -> bool:
         if len(header) <= MAGIC_POS:
@@ -80,7 +96,7 @@ class BatchFeed:
         is_before = base_offset <= self.offset if magic == 2 else magic < 2
         return is_before and self._base_offset <= base_offset < self._next_base
 
-    def feed(self, frame: memoryview, start: int) -> Iterator[Columns]:
+    def feed(self, frame: memoryview, start: int, is_last: bool) -> Iterator[Columns]:
         chunk = frame[start:]
         if self._tail and len(self._tail) <= start:
             chunk = frame[start - len(self._tail) :]
@@ -89,9 +105,13 @@ class BatchFeed:
             chunk = memoryview(self._tail + chunk)
         self._tail = bytearray()
         index, damage = whole_batches(chunk)
-        if index.count:
-            self._check(index)
-            yield from self._decoded(index)
+        if damage is not None and self._is_before_end(chunk, index, is_last):
+            # What is before it is not used: a wrong offset there may be the damage.
+            raise damage
+        if self._holds_back and not is_last and index.count:
+            # The next batch shows if the offset of the last one is wrong.
+            index = replace(index, table=index.table[:-1], size=int(index.table[-1, POS]))
+        yield from self._checked(index)
         if self.done:
             return
         if damage is not None:
@@ -99,13 +119,68 @@ class BatchFeed:
         self._tail += chunk[index.size :]
         self._check_size()
 
-    def finish(self, is_log_end: bool) -> None:
+    def _is_before_end(self, chunk: memoryview, index: BatchIndex, is_last: bool) -> bool:
+        """True if damage after whole batches is in the range: they do not reach its end, or one of them has a
+        wrong offset."""
+        if self._holds_back or (index.next_offset or 0) < self._range.stop_offset:
+            return True
+        walk = walk_batches(chunk, self._floor, self._log_end, is_end=is_last, is_start=True)
+        return walk.first is not None and walk.first.pos < index.size
+
+    def _checked(self, index: BatchIndex) -> Iterator[Columns]:
+        """The rows of batches; ``pos`` is after them in the end."""
+        if index.count:
+            self._check(index)
+            yield from self._decoded(index)
+            self._add_gaps(index)
+            self._after = self._floor = int(index.table[-1, NEXT_OFFSET])
+        self.pos += index.size
+
+    def finish(self) -> None:
         tail, self._tail = self._tail, bytearray()
-        if tail and not self.done and not is_log_end:
+        if tail and not self.done:
             raise CorruptDataError(
                 f"the segment ends in the middle of a batch, {len(tail)} bytes after the last whole one",
                 self.offset,
             )
+
+    def walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
+        self._tail = bytearray()
+        found = walk_batches(
+            data,
+            self._floor,
+            self._log_end,
+            size_max=self._options.message_bytes_max,
+            is_end=is_end,
+            boundaries=boundaries,
+            limits=self._limits,
+            undecodable=self._undecodable,
+            is_start=True,
+        )
+        return found if is_end else without_last(data, found)
+
+    def whole(self, data: bytes, part: Whole) -> Iterator[Columns]:
+        if self._transactions is not None:
+            self._transactions = AbortedTransactions()  # the damage may have their markers
+        index = index_of(data, part)
+        try:
+            yield from self._checked(replace(index, size=part.stop - part.pos))
+        except MarkersDisagree:
+            raise
+        except CorruptDataError as error:
+            rows = [] if error.pos is None else np.flatnonzero(index.column(POS) == error.pos).tolist()
+            if not rows:
+                raise
+            kind = (int(index.table[rows[0], BASE_OFFSET]), int(index.table[rows[0], CRC]))
+            if kind in self._undecodable:
+                raise
+            self._undecodable[kind] = error.reason
+            raise UndecodablePart(str(error)) from error
+
+    def skip_damage(self, damage: Damage) -> None:
+        self.pos += damage.stop - damage.pos
+        self.offset = max(self.offset, damage.stop_offset)
+        self._floor, self._after = damage.stop_offset, None
 
     def skip(self, offset: int) -> None:
         self._tail = bytearray()
@@ -128,7 +203,7 @@ class BatchFeed:
     def _decoded(self, index: BatchIndex) -> Iterator[Columns]:
         next_offset = int(index.table[-1, NEXT_OFFSET])
         index = self._trimmed(index)
-        yield from decode_batches(
+        for columns in decode_batches(
             index,
             self.offset,
             self._range.stop_offset,
@@ -137,7 +212,11 @@ class BatchFeed:
             transactions=self._transactions,
             limits=self._limits,
             buffers=self._buffers,
-        )
+        ):
+            given = int(columns.offset[-1]) + 1
+            yield columns
+            del columns  # its memory is reused for the next ones
+            self.offset = given
         self.offset = max(self.offset, next_offset)
 
     def _trimmed(self, index: BatchIndex) -> BatchIndex:
@@ -151,12 +230,12 @@ class BatchFeed:
         """The aborted transactions that a Fetch response with these batches would name."""
         if not self._aborted or not index.count:
             return ()
-        first, stop = int(index.table[0, BASE_OFFSET]), int(index.table[-1, NEXT_OFFSET])
+        first, stop = (int(index.table[0, BASE_OFFSET]), int(index.table[-1, NEXT_OFFSET]))
         rows = np.flatnonzero((self._last_offsets >= first) & (self._first_offsets < stop))
         return [self._aborted[row] for row in rows.tolist()]
 
     def _check(self, index: BatchIndex) -> None:
-        """Check what no checksum covers: the offsets of the batches. Collect gaps between them."""
+        """Check what no checksum covers: the offsets of the batches."""
         bases, nexts = index.column(BASE_OFFSET), index.column(NEXT_OFFSET)
         is_outside = (bases < self._base_offset) | (nexts > self._next_base)
         if is_outside.any():
@@ -167,10 +246,20 @@ class BatchFeed:
                 if self._next_base < 2**63 - 1
                 else f"its segment begins at offset {self._base_offset}",
             )
-        # A compressed message of magic 0 or 1 has the offset of its last inner message.
-        is_opaque = (index.column(MAGIC) < 2) & (index.column(ATTRIBUTES) & CODEC_MASK != 0)
         if self._after is not None and bases[0] < self._after:
             raise index.damage(0, f"the batch before it ends at offset {self._after - 1}")
+        # A batch after the range is not decoded. Behind a gap it may be one of the range with a wrong offset.
+        row = int(np.searchsorted(bases, self._range.stop_offset))
+        if row < index.count and index.table[row, MAGIC] == 2:
+            before = self.offset if row == 0 else int(nexts[row - 1])
+            if before < min(int(bases[row]), self._range.stop_offset):
+                check_crcs(index, np.array([row]))
+
+    def _add_gaps(self, index: BatchIndex) -> None:
+        """Collect the gaps between batches."""
+        bases, nexts = index.column(BASE_OFFSET), index.column(NEXT_OFFSET)
+        # A compressed message of magic 0 or 1 has the offset of its last inner message.
+        is_opaque = (index.column(MAGIC) < 2) & (index.column(ATTRIBUTES) & CODEC_MASK != 0)
         if not self._is_compacted:
             before = np.concatenate(
                 (np.array([bases[0] if self._after is None else self._after]), nexts[:-1])
@@ -180,7 +269,6 @@ class BatchFeed:
             for row in rows.tolist():
                 self._gaps.append((int(before[row]), int(bases[row])))
                 self._missing_count += int(bases[row] - before[row])
-        self._after = int(nexts[-1])
 
     def _check_size(self) -> None:
         if len(self._tail) < LOG_OVERHEAD:

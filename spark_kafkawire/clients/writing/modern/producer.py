@@ -170,6 +170,9 @@ class Producer:
 
 def joined(parts: Sequence[Records]) -> Iterator[Records]:
     """Concatenate small parts, which copies them; parts without records are dropped."""
+    if len(parts) == 1 and parts[0].count:  # most partitions of many
+        yield parts[0]
+        return
     small: list[Records] = []
     size = 0
     for part in filter(attrgetter("count"), parts):

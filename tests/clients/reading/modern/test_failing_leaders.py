@@ -4,36 +4,16 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from spark_kafkawire.errors import BrokerError, KafkaWireError, RequestTimedOut
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.protocol.modern import fetch
-from tests.support.fetching import COUNT, SMALL, VALUES, fetcher_of, rows, values
+from tests.support.fetching import COUNT, ERRORS, SMALL, VALUES, fetcher_of, rows, throttling, values
 from tests.support.log_server import LogServer
 from tests.support.mock_cluster import DISCONNECT, FETCH, MockCluster
 from tests.support.settings import net_modern
-
-
-def throttling(server: LogServer, throttles_ms: Iterator[int]) -> list[float]:
-    """Fetches that are answered as by brokers whose quota is used up, without any partition, until
-    ``throttles_ms`` gives 0. The times at which they came."""
-    came = list[float]()
-
-    def fetched(request: fetch.FetchRequest) -> fetch.FetchResponse:
-        came.append(time.monotonic())
-        throttle_time_ms = next(throttles_ms)
-        if throttle_time_ms:
-            return fetch.FetchResponse(throttle_time_ms=throttle_time_ms, responses=())
-        response: fetch.FetchResponse = honest(request)
-        return response
-
-    honest = server.broker.answer_with(fetch.FetchRequest, fetched)
-    return came
 
 
 def test_a_quota_makes_a_read_wait_on_its_connection(served: LogServer, pool: Pool) -> None:
@@ -49,23 +29,6 @@ def test_a_quota_that_stays_used_up_ends_a_read_with_its_name(served: LogServer,
         BrokerError, match=r"^gave up after 4 .* throttles this client for another 0.001 s: a quota"
     ):
         values(fetcher_of(served.bootstrap_servers, pool))
-
-
-ERRORS = {
-    "NOT_LEADER_OR_FOLLOWER": 6,
-    "FENCED_LEADER_EPOCH": 74,
-    "UNKNOWN_LEADER_EPOCH": 75,
-    "UNKNOWN_TOPIC_OR_PARTITION": 3,
-    "LEADER_NOT_AVAILABLE": 5,
-    "REPLICA_NOT_AVAILABLE": 9,
-    "KAFKA_STORAGE_ERROR": 56,
-    "UNKNOWN_TOPIC_ID": 100,
-    "REQUEST_TIMED_OUT": 7,
-    "THROTTLING_QUOTA_EXCEEDED": 89,
-    "CORRUPT_MESSAGE": 2,
-    "UNKNOWN_SERVER_ERROR": -1,
-    "DISCONNECT": DISCONNECT,
-}
 
 
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.clients.writing.modern.transactional import write_state
-from spark_kafkawire.clients.writing.modern.transactional.driver import DriverStep, DriverTransaction
+from spark_kafkawire.clients.writing.modern.transactional.driver import DriverStep, DriverTransaction, Due
 from spark_kafkawire.clients.writing.modern.transactional.requests import (
     EndTransaction,
     FetchOffsets,
@@ -187,6 +187,22 @@ def test_a_decision_that_lacks_a_part_is_not_carried_out_in_part() -> None:
     assert not failed.requests()
 
 
+def test_what_is_due_is_not_copied_at_each_answer() -> None:
+    decided = Decision(7, BatchId("b"), 30, 30, transactions(30), "t", "f").records("n")
+    driver = DriverTransaction.begin("n").answered(
+        InitProducerId("n-driver"), Transaction("n-driver", 1, 0, 1)
+    )
+    driver = driver.answered(driver.requests()[0], decided)
+    requests = driver.due.requests
+    first, second, third, *_, last = requests
+    for request in (first, second):
+        driver = driver.answered(request, None)
+        assert driver.due.requests is requests
+    driver = driver.answered(last, None)  # out of turn
+    assert driver.requests() == requests[2:-1]
+    assert driver.answered(third, None).requests() == requests[3:-1]
+
+
 @pytest.mark.parametrize(("rows", "size", "is_done"), [(2, 10, True), (1, 10, False), (2, 11, False)])
 def test_a_task_whose_rows_are_there_compares_their_number_and_bytes(
     rows: int, size: int, is_done: bool
@@ -241,7 +257,7 @@ def without_record(task: TaskTransaction, _rows: int, _size: int, _topic: str) -
 
 
 def without_finishing(driver: DriverTransaction, last: Any) -> DriverTransaction:
-    return replace(driver, last=last, step=DriverStep.READY, due=())
+    return replace(driver, last=last, step=DriverStep.READY, due=Due())
 
 
 def without_decision(driver: DriverTransaction) -> DriverTransaction:
@@ -271,7 +287,7 @@ def without_asking_for_the_driver(task: TaskTransaction, answer: Any) -> TaskTra
 def without_fencing_itself(driver: DriverTransaction, write: Any) -> DriverTransaction:
     aborting = ABORT(driver, write)
     return (
-        replace(aborting, due=(EndTransaction(driver.transaction, committed=False),))
+        replace(aborting, due=Due((EndTransaction(driver.transaction, committed=False),)))
         if driver.transaction
         else aborting
     )

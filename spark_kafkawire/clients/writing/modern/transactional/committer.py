@@ -171,9 +171,11 @@ class WriteCommitter:
 
     def _run(self, requests: TransactionRequests) -> None:
         while due := self._driver.requests():
+            step = self._driver.step
             for request, answer in zip(due, requests.send_all(due), strict=True):
-                if request in self._driver.requests():  # an earlier answer may have made it needless
-                    self._driver = self._driver.answered(request, answer)
+                if self._driver.step is not step:  # the answer before has made the others needless
+                    break
+                self._driver = self._driver.answered(request, answer)
 
     def fence_old_attempts(self, metadata: Metadata | None = None) -> None:
         """Fence the ids of attempts of earlier runs, and of this run once it is over.

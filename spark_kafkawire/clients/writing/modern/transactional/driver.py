@@ -79,6 +79,31 @@ class WriteSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Due:
+    """Requests without an answer yet: all but the first ``answered`` ones.
+
+    Answers come in the order of the requests. So the cost of an answer does not grow with the number of
+    requests."""
+
+    requests: tuple[Request, ...] = ()
+    answered: int = 0
+
+    def __bool__(self) -> bool:
+        return self.answered < len(self.requests)
+
+    def left(self) -> tuple[Request, ...]:
+        """Return the requests, in order."""
+        return self.requests[self.answered :]
+
+    def without(self, request: Request) -> Due:
+        """Return what is due after the answer to a request."""
+        at = self.requests.index(request, self.answered)
+        if at == self.answered:
+            return Due(self.requests, at + 1)
+        return Due(self.requests[:at] + self.requests[at + 1 :], self.answered)
+
+
+@dataclass(frozen=True, slots=True)
 class DriverTransaction:
     """Driver of the writes of one prefix. ``last`` is the decision that counts now."""
 
@@ -88,8 +113,8 @@ class DriverTransaction:
     transaction: Transaction | None = None
     last: Decision | None = None
     write: WriteSummary | None = None
-    #: Requests without an answer yet, and the parts of the last decision that were fetched.
-    due: tuple[Request, ...] = ()
+    due: Due = Due()
+    #: Parts of the last decision that were fetched.
     parts: tuple[tuple[str, OffsetAndMetadata], ...] = ()
     lost: int = 0
     failure: str = ""
@@ -97,7 +122,7 @@ class DriverTransaction:
     @classmethod
     def begin(cls, prefix: str) -> DriverTransaction:
         """Return a driver that takes over the name: the previous driver can decide nothing any more."""
-        return cls(prefix, due=(InitProducerId(driver_id(prefix)),))
+        return cls(prefix, due=Due((InitProducerId(driver_id(prefix)),)))
 
     @property
     def id(self) -> str:
@@ -106,7 +131,7 @@ class DriverTransaction:
 
     def requests(self) -> tuple[Request, ...]:
         """Requests to send now, in any order or at the same time; none while the caller has to act."""
-        return self.due
+        return self.due.left()
 
     def fault_of(self, batch: BatchId | None) -> str | None:
         """Reason why a batch must not follow the last decision; None if it may."""
@@ -129,21 +154,20 @@ class DriverTransaction:
         if fault := self._fault(write):
             return committing._abort_tasks(fault)
         if not write.open:
-            return replace(committing, step=DriverStep.DONE, due=())
-        return replace(committing, step=DriverStep.CHECK, due=tuple(IsOngoing(each) for each in write.open))
+            return replace(committing, step=DriverStep.DONE, due=Due())
+        return replace(committing, step=DriverStep.CHECK, due=Due(tuple(map(IsOngoing, write.open))))
 
     def abort(self, write: WriteSummary) -> DriverTransaction:
         """Abort a write that failed, unless it was decided."""
         aborting = replace(self, phase=Phase.ABORT, write=write)
         if self.transaction is None:
             return aborting
-        return replace(aborting, step=DriverStep.FENCE_SELF, due=(FenceIfCurrent(self.transaction),))
+        return replace(aborting, step=DriverStep.FENCE_SELF, due=Due((FenceIfCurrent(self.transaction),)))
 
     def answered(self, request: Request, answer: Answer) -> DriverTransaction:
         """Return the driver after the answer to a request. Raises ``OptionError`` for records of another
         program."""
-        at = self.due.index(request)  # mostly the first of up to as many as there are tasks
-        return replace(self, due=self.due[:at] + self.due[at + 1 :])._after(request, answer)
+        return replace(self, due=self.due.without(request))._after(request, answer)
 
     def _after(self, request: Request, answer: Answer) -> DriverTransaction:
         match self.step, answer:
@@ -200,7 +224,7 @@ class DriverTransaction:
         raise AssertionError(f"{self.step}: {answer}")
 
     def _read_last(self) -> DriverTransaction:
-        return replace(self, step=DriverStep.READ, due=(FetchOffsets(self.id, is_stable=True),))
+        return replace(self, step=DriverStep.READ, due=Due((FetchOffsets(self.id, is_stable=True),)))
 
     def _read(self, records: tuple[OffsetAndMetadata, ...]) -> DriverTransaction:
         record = newest(records)
@@ -214,7 +238,7 @@ class DriverTransaction:
             self,
             step=DriverStep.READ_PARTS,
             parts=((self.id, record),),
-            due=tuple(FetchOffsets(group, is_stable=True) for group in groups[1:]),
+            due=Due(tuple(FetchOffsets(group, is_stable=True) for group in groups[1:])),
         )
 
     def _read_part(self, group: str, records: tuple[OffsetAndMetadata, ...]) -> DriverTransaction:
@@ -222,7 +246,7 @@ class DriverTransaction:
         serial = self.parts[0][1].offset
         if record is None or record.offset != serial:
             message = f"group {quoted(group)} lacks a part of decision {serial} of {quoted(self.prefix)}"
-            return replace(self, step=DriverStep.FAILED, due=(), failure=message)
+            return replace(self, step=DriverStep.FAILED, due=Due(), failure=message)
         read = replace(self, parts=(*self.parts, (group, record)))
         if read.due:
             return read
@@ -231,7 +255,7 @@ class DriverTransaction:
 
     def _last_known(self, last: Decision | None) -> DriverTransaction:
         """Continue with the last decision, which is known now."""
-        known = replace(self, last=last, due=())
+        known = replace(self, last=last, due=Due())
         if self.phase is Phase.ABORT:
             assert self.write is not None
             return known._abort_unless_decided(last, self.write)
@@ -261,23 +285,24 @@ class DriverTransaction:
             deciding, step=DriverStep.RECORD_DECISION, due=deciding._commit_offsets(self.transaction)
         )
 
-    def _commit_offsets(self, transaction: Transaction) -> tuple[Request, ...]:
+    def _commit_offsets(self, transaction: Transaction) -> Due:
         assert self.last is not None
         records = self.last.records(self.prefix)
         groups = decision_groups(self.id, len(records))
-        return tuple(
+        commits = (
             CommitOffset(transaction, group, self.last.topic, record)
             for group, record in zip(groups, records, strict=True)
         )
+        return Due(tuple(commits))
 
     def _commit_own(self, step: DriverStep) -> DriverTransaction:
         assert self.transaction is not None
-        return replace(self, step=step, due=(EndTransaction(self.transaction, committed=True),))
+        return replace(self, step=step, due=Due((EndTransaction(self.transaction, committed=True),)))
 
     def _commit_tasks(self) -> DriverTransaction:
         assert self.last is not None
         ends = tuple(EndTransaction(each, committed=True) for each in self.last.open)
-        return replace(self, step=DriverStep.COMMIT_TASKS, due=ends) if ends else self._finished()
+        return replace(self, step=DriverStep.COMMIT_TASKS, due=Due(ends)) if ends else self._finished()
 
     def _commit_refused(self, outcome: TransactionOutcome, message: str) -> DriverTransaction:
         """Count a decided transaction that cannot be committed any more, or fail."""
@@ -292,7 +317,7 @@ class DriverTransaction:
         return replace(
             self,
             step=DriverStep.AWAIT_COMPLETION,
-            due=tuple(AwaitCompletion(each) for each in self.last.open),
+            due=Due(tuple(map(AwaitCompletion, self.last.open))),
         )
 
     def _record_done(self) -> DriverTransaction:
@@ -309,17 +334,19 @@ class DriverTransaction:
         if self.phase is Phase.OPEN:
             # A new epoch: the state of the id shows whether the driver decided (see ``IsDriverWaiting``).
             return replace(
-                marked, step=DriverStep.TAKE_OVER, due=(InitProducerId(self.id),), lost=0, failure=""
+                marked, step=DriverStep.TAKE_OVER, due=Due((InitProducerId(self.id),)), lost=0, failure=""
             )
         return marked._finished()
 
     def _done_not_recorded(self, message: str) -> DriverTransaction:
         """Finish without the record: the next driver commits all again, which changes nothing."""
-        return self._finished() if self.lost else replace(self, step=DriverStep.DONE, due=(), failure=message)
+        return (
+            self._finished() if self.lost else replace(self, step=DriverStep.DONE, due=Due(), failure=message)
+        )
 
     def _finished(self) -> DriverTransaction:
         if not self.lost:
-            return replace(self, step=DriverStep.DONE, due=())
+            return replace(self, step=DriverStep.DONE, due=Due())
         return self._fail(f"{self._lost} could not be committed any more: {self.failure}")
 
     @property
@@ -330,18 +357,18 @@ class DriverTransaction:
         return "the only transaction" if self.lost == 1 else f"all {counted(self.lost, 'transaction')}"
 
     def _fail(self, message: str) -> DriverTransaction:
-        return replace(self, step=DriverStep.FAILED, due=(), failure=message)
+        return replace(self, step=DriverStep.FAILED, due=Due(), failure=message)
 
     def _abort_tasks(self, message: str) -> DriverTransaction:
         assert self.write is not None
         ends = tuple(EndTransaction(each, committed=False) for each in self.write.open)
         if self.step is DriverStep.RECORD_DECISION and self.transaction is not None:
             ends += (EndTransaction(self.transaction, committed=False),)
-        aborting = replace(self, step=DriverStep.ABORT_TASKS, due=ends, failure=message)
+        aborting = replace(self, step=DriverStep.ABORT_TASKS, due=Due(ends), failure=message)
         return aborting if ends else aborting._aborted()
 
     def _aborted(self) -> DriverTransaction:
-        return replace(self, step=DriverStep.ABORTED, due=())
+        return replace(self, step=DriverStep.ABORTED, due=Due())
 
 
 def _blamed(outcome: TransactionOutcome, message: str) -> str:

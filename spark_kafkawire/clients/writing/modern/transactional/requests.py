@@ -215,6 +215,10 @@ class TransactionRequests:
                 fences = {each.id: each for each in requests if isinstance(each, FenceProducer)}
                 epochs = self.transactions.begin_many(list(fences), FENCED_TIMEOUT_MS)
                 return dict.fromkeys(fences[id_] for id_ in epochs)
+            case CommitOffset():
+                # Each is sent alone, but one request finds the coordinators of all groups.
+                groups = [each.group for each in requests if isinstance(each, CommitOffset)]
+                self.transactions.locate([], groups)
         return {}
 
     def _send(self, request: Request) -> Answer:
@@ -268,7 +272,7 @@ class TransactionRequests:
         return _is_of(transaction, found)
 
     def _all_open(self, requests: Sequence[IsOngoing]) -> dict[Request, Answer]:
-        """Answer many ``IsOngoing`` with one request to each coordinator."""
+        """Answer many ``IsOngoing`` with few requests to each coordinator."""
         try:
             found = self.transactions.described([each.transaction.id for each in requests])
         except UnsupportedVersionError:
@@ -279,13 +283,14 @@ class TransactionRequests:
         """Find the transactions that are complete, and poll while others may become so."""
         settled: dict[Request, Answer] = {}
         waiting, stop_s = list(requests), time.monotonic() + self._net.request_timeout_s
-        while waiting and time.monotonic() < stop_s:
+        while waiting and (began_s := time.monotonic()) < stop_s:
             found = self.transactions.described([each.transaction.id for each in waiting])
             settled |= {each: None for each in waiting if _is_complete(each, found[each.transaction.id])}
             states = {id_: each.transaction_state for id_, each in found.items()}
             waiting = [each for each in waiting if states[each.transaction.id] == PREPARE_COMMIT]
             if waiting:
-                time.sleep(_SETTLING_POLL_S)
+                # Questions about many transactions are not asked without a pause.
+                time.sleep(max(_SETTLING_POLL_S, time.monotonic() - began_s))
         return settled
 
 

@@ -1,0 +1,98 @@
+"""Coordinators of groups and transactions in the fake cluster: all requests succeed.
+
+A transaction is ongoing until it is ended, and complete from then on. No group has an offset, so each write
+of a name is its first. Source of the layouts: Apache Kafka's message definitions.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from .layouts import NONE, read_varint, text, varint
+
+#: Identity of all transactions.
+PRODUCER_ID: Final = 7
+PRODUCER_EPOCH: Final = 0
+#: By API key: the name, and the version, with compact lengths.
+APIS: Final[Mapping[int, tuple[str, int]]] = {
+    9: ("OffsetFetch", 8),
+    10: ("FindCoordinator", 4),
+    15: ("DescribeGroups", 5),
+    22: ("InitProducerId", 4),
+    25: ("AddOffsetsToTxn", 3),
+    26: ("EndTxn", 3),
+    28: ("TxnOffsetCommit", 3),
+    65: ("DescribeTransactions", 0),
+    66: ("ListTransactions", 0),
+}
+_NOT_ASKED: Final = -(1 << 31)
+_TIMEOUT_MS: Final = 60_000
+
+
+class Coordinators:
+    """The coordinators of all brokers. Methods take the body of a request, and return that of its answer."""
+
+    def __init__(self, topic: str) -> None:
+        self.ports: Sequence[int] = ()
+        self._ended: set[str] = set()
+        partition = varint(2) + struct.pack(">ihB", 0, 0, 0) + NONE
+        self._committed = bytes(4) + varint(2) + text(topic) + partition + NONE
+        self.answers: Mapping[int, Callable[[bytes], bytes]] = {
+            9: lambda body: (
+                bytes(4) + _each(body, 0, lambda group: text(group) + varint(1) + bytes(3)) + NONE
+            ),
+            10: lambda body: bytes(4) + _each(body, 1, self._coordinator) + NONE,
+            15: lambda body: bytes(4) + _each(body, 0, _group) + NONE,
+            22: self._init_producer_id,
+            25: lambda _: bytes(7),
+            26: self._end,
+            28: lambda _: self._committed,
+            65: lambda body: bytes(4) + _each(body, 0, self._described) + NONE,
+            66: lambda _: bytes(6) + varint(1) * 2 + NONE,
+        }
+
+    def _coordinator(self, key: str) -> bytes:
+        number = zlib.crc32(key.encode()) % len(self.ports)
+        place = struct.pack(">i", number) + text("127.0.0.1") + struct.pack(">i", self.ports[number])
+        return text(key) + place + bytes(2) + varint(0) + NONE
+
+    def _init_producer_id(self, body: bytes) -> bytes:
+        size, pos = read_varint(body, 0)
+        if size:  # ids may be used again
+            self._ended.discard(body[pos : pos + size - 1].decode())
+        return struct.pack(">ihqhB", 0, 0, PRODUCER_ID, PRODUCER_EPOCH, 0)
+
+    def _end(self, body: bytes) -> bytes:
+        size, pos = read_varint(body, 0)
+        self._ended.add(body[pos : pos + size - 1].decode())
+        return bytes(7)
+
+    def _described(self, id_: str) -> bytes:
+        state = text("CompleteCommit" if id_ in self._ended else "Ongoing")
+        times = struct.pack(">iq", _TIMEOUT_MS, 0)
+        return (
+            bytes(2) + text(id_) + state + times + struct.pack(">qh", PRODUCER_ID, PRODUCER_EPOCH) + b"\1\0"
+        )
+
+
+def _group(name: str) -> bytes:
+    texts = text(name) + text("Dead") + text("") * 2
+    return bytes(2) + texts + varint(1) + struct.pack(">iB", _NOT_ASKED, 0)
+
+
+def _each(body: bytes, pos: int, answer: Callable[[str], bytes]) -> bytes:
+    """The answers for the names of an array at a position, as an array."""
+    answers = [answer(name) for name in _names(body, pos)]
+    return varint(len(answers) + 1) + b"".join(answers)
+
+
+def _names(body: bytes, pos: int) -> Iterator[str]:
+    """The names of an array: texts, or groups without topics."""
+    count, pos = read_varint(body, pos)
+    for _ in range(count - 1):
+        size, pos = read_varint(body, pos)
+        yield body[pos : pos + size - 1].decode()
+        pos += size - 1

@@ -1,0 +1,32 @@
+"""Pace of an idle stream."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import StreamOptions
+from spark_kafkawire.planner.stream_offsets import UNPINNED, Position
+from spark_kafkawire.planner.stream_planner import StreamPlanner, idle_s
+from tests.benchmarks.scale.cluster import TOPIC, FakeCluster
+
+
+@pytest.mark.parametrize(
+    ("request_s", "interval_s"), [(0.0, 0.1), (0.005, 0.1), (0.02, 0.4), (0.05, 1.0), (7.0, 1.0)]
+)
+def test_an_idle_query_asks_less_often_where_asking_takes_longer(request_s: float, interval_s: float) -> None:
+    assert idle_s(request_s) == pytest.approx(interval_s)
+
+
+@pytest.mark.parametrize(("offset", "request_count"), [(0, 1), (UNPINNED, 2)])
+def test_starts_are_asked_for_as_long_as_a_position_is_not_pinned(offset: int, request_count: int) -> None:
+    """A start by committed offsets must not be checked against the start of an earlier poll."""
+    with FakeCluster(partitions=4, brokers=1) as fake:
+        options = {"kafka.bootstrap.servers": fake.bootstrap, "subscribe": TOPIC}
+        planner = StreamPlanner(StreamOptions.parse(options), sleep=lambda _: None)
+        start = Position({TopicPartition(TOPIC, number): offset for number in range(4)})
+        for _ in range(2):
+            planner.next(start)
+        fake.requests()
+        planner.next(start)
+        assert fake.requests()["ListOffsets"] == request_count

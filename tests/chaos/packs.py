@@ -291,7 +291,7 @@ def _judged(rows: Sequence[tuple[Any, ...]], cluster: Cluster, fails_on_loss: bo
 
 
 def fault_of(seed: str) -> str | None:
-    """What is wrong with a read; None if nothing is."""
+    """Fault of a read; None if it has none."""
     return ended(seed).fault
 
 

@@ -17,6 +17,7 @@ from spark_kafkawire.errors import (
     ConnectionLost,
     KafkaWireError,
     TransportError,
+    UnsupportedVersionError,
 )
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
@@ -35,7 +36,11 @@ def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
     with connect(kafka, "PLAINTEXT") as client:
         for api in modern.DIALECT.apis:
             newest = min(api.versions.max, newest_version(api, kafka.version))
-            assert client.version_of(api) == newest, api.name
+            if newest < api.versions.min:
+                with pytest.raises(UnsupportedVersionError):
+                    client.version_of(api)
+            else:
+                assert client.version_of(api) == newest, api.name
 
 
 def test_tls_lets_in_who_trusts_the_authority(kafka: ApacheKafka, certificates: Certificates) -> None:

@@ -15,7 +15,7 @@ from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.log_kernels import BASE_OFFSET, NEXT_OFFSET, POS, SIZE
-from tests.support.directory_reading import DirectoryRead
+from tests.support.directory_reading import DirectoryRead, copied
 from tests.support.golden import CORPUS
 from tests.support.log_folders import KILLED, KILLED_END, START_OFFSET
 
@@ -127,7 +127,7 @@ def test_each_offset_of_damage_is_in_one_range(logs: Path) -> None:
 
 
 def test_a_replica_that_is_damaged_contradicts_no_other(logs: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(logs, tmp_path / "other")
+    other = copied(logs, tmp_path / "other", broker_id=2)
     table = index_batches((logs / "events-0" / ACTIVE).read_bytes()).table
     damage(other / "events-0" / ACTIVE, "crc", len(table) - 1)
     found, bad = sound_and_damaged(logs, other)

@@ -18,7 +18,7 @@ from spark_kafkawire.options import StreamOptions
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.log_kernels import POS
 from tests.support.corpus import partitions_of
-from tests.support.directory_reading import DirectoryRead
+from tests.support.directory_reading import DirectoryRead, copied
 from tests.support.golden import CORPUS, MANIFEST, values_sha256
 from tests.support.log_folders import (
     ABORTED,
@@ -38,14 +38,6 @@ FIRST_TIME_MS = 1_700_000_000_000
 def offsets(*paths: Path, **options: str) -> list[int]:
     found: list[int] = DirectoryRead(*paths, **options).column("offset")
     return found
-
-
-def copied(directory: Path, folder: Path, broker_id: int) -> Path:
-    """A copy of a directory, as another broker has it."""
-    shutil.copytree(directory, folder)
-    meta = folder / META_PROPERTIES
-    meta.write_text(meta.read_text().replace("node.id=1", f"node.id={broker_id}"))
-    return folder
 
 
 def due(start: int, stop: int, without: tuple[int, int] = (0, -1)) -> list[int]:

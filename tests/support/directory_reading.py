@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+
+from spark_kafkawire.directories.checkpoints import META_PROPERTIES
 
 from .reading import PlannedRead, with_dots
 
@@ -18,3 +21,11 @@ class DirectoryRead(PlannedRead):
         elif paths:
             given["paths"] = json.dumps([str(path) for path in paths])
         super().__init__(given)
+
+
+def copied(directory: Path, folder: Path, broker_id: int) -> Path:
+    """A copy of a directory, as another broker has it."""
+    shutil.copytree(directory, folder)
+    meta = folder / META_PROPERTIES
+    meta.write_text(meta.read_text().replace("node.id=1", f"node.id={broker_id}"))
+    return folder

@@ -4,8 +4,8 @@ Several members of such a group may read one partition.
 
 Versions of ShareGroupDescribe::
 
-    0       not spoken: an early access of Kafka 4.0, which later brokers do not have
-    1       flexible (KIP-482), throttled responses come at once; share groups and their members (KIP-932)
+    0       not spoken: an early access of Kafka 4.0; throttled responses come at once
+    1       flexible (KIP-482); share groups and their members (KIP-932)
 
 Source: Apache Kafka's ShareGroupDescribeRequest.json and ShareGroupDescribeResponse.json.
 """
@@ -105,5 +105,5 @@ SHARE_GROUP_DESCRIBE: Final = Api(
     faults=_faults,
     versions=VersionRange(1, 1),
     flexible_since=1,
-    throttles_since=1,
+    throttles_since=0,
 )

@@ -4,13 +4,14 @@
         if isinstance(part, Damaged): ...
         else: part.index             # BatchIndex, or MessageIndex in 0.7
 
-Checksums of all batches are compared. ``records.damage`` says which places prove that a log continues.
+Checksums of all batches are compared. ``damaged`` examines what is not sound, and ``records.damage`` says
+which places prove that a log continues.
 Nothing is decompressed, but compressed messages of magic 0 and 1 beside damage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -25,12 +26,14 @@ from ..records.arrays import Uint8s, byte_array
 from ..records.batch.decoding import check_crcs
 from ..records.checksum import first_mismatch
 from ..records.damage import Damage, Walk
-from ..records.damaged_batches import OFFSET_MAX, walk_batches
+from ..records.damaged_batches import OFFSET_MAX, walk_batches, without_last
 from ..records.log_index import BatchIndex, index_table
 from ..records.log_layout import LOG_OVERHEAD, MAGIC_POS, SIZE_POS
 from ..records.message_set.damaged import walk_messages
 from ..records.message_set.index import MessageIndex, Stop, index_messages
+from .damaged import DamagedSegment
 from .files import Files
+from .indexes import OffsetIndex
 from .windows import WINDOW_BYTES, windows
 
 #: Largest batch, bytes: a damaged size must not take all memory.
@@ -75,110 +78,110 @@ class Damaged:
 def walked(
     files: Files,
     segment: SegmentFile,
-    boundaries: Callable[[], Sequence[int]] = tuple,
+    find_index: Callable[[], OffsetIndex | None] = lambda: None,
     *,
     pos: int = 0,
     window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[Sound | Damaged]:
     """All bytes of a segment file from ``pos`` on, where a batch begins. A batch that the end of the file
-    cuts is damage, too.
+    cuts is damage, too. A file that is shorter than ``segment.size`` ends where it does.
 
-    ``boundaries`` gives positions at which batches are known to begin, such as those of an offset index; it
-    is called at the first damage. Raises as ``windows`` does.
+    ``find_index`` gives the offset index; it is called at each damage. Raises as ``windows`` does, and
+    ``ShorterFileError`` (fatal) for a file that is cut while its damage is examined.
     """
-    walker, held = _Walker(segment, boundaries, pos), None
-    for frame, start in windows(files, segment.path, pos, segment.size, window_bytes=window_bytes):
-        is_end = walker.read + len(frame) - start == segment.size or len(frame) - start < window_bytes
-        for part in walker.feed(frame, start, is_end):
-            if held is not None and isinstance(part, Damaged):
-                held = Damaged(held.pos, part.stop, held.start_offset, part.stop_offset, held.reason)
-                continue
-            if held is not None:
-                yield held
-            held = part if isinstance(part, Damaged) else None
-            if isinstance(part, Sound):
-                yield part
-        if is_end:
-            break
-    if held is not None:
-        yield held
+    walker = _Walker(files, segment, find_index, pos, window_bytes)
+    while walker.pos < walker.size:
+        yield from walker.sound()
+        if walker.pos < walker.size:
+            yield from walker.damaged()
 
 
 class _Walker:
-    """A segment in chunks; the rest of one that the next one completes is kept."""
+    """A place in a segment: all before ``pos`` is given."""
 
-    def __init__(self, segment: SegmentFile, boundaries: Callable[[], Sequence[int]], pos: int) -> None:
-        self._segment = segment
+    def __init__(
+        self,
+        files: Files,
+        segment: SegmentFile,
+        find_index: Callable[[], OffsetIndex | None],
+        pos: int,
+        window_bytes: int,
+    ) -> None:
+        self.pos, self.size = pos, segment.size
+        self._files, self._segment, self._find_index = files, segment, find_index
+        self._window_bytes = window_bytes
         self._format = _FORMATS[segment.generation]
-        self._find_boundaries = boundaries
-        self._boundaries: Sequence[int] | None = None
-        self._stop_offset = OFFSET_MAX if segment.next_base is None else segment.next_base
+        self._stop_offset = self._format.stop_offset(segment)
         self._offset = segment.base_offset
-        self._tail = b""
-        self.read = pos
 
-    def feed(self, frame: memoryview, start: int, is_end: bool) -> Iterator[Sound | Damaged]:
-        """The parts of the next bytes, ``frame[start:]``; what is before them is overwritten."""
-        pos, tail = self.read - len(self._tail), self._tail
-        self.read += len(frame) - start
-        if len(tail) <= start:
-            frame[start - len(tail) : start] = tail
-            chunk: Buffer = frame[start - len(tail) :]
-        else:
-            chunk = tail + bytes(frame[start:])
-        buf = byte_array(chunk)
-        size = yield from self._sound(buf, pos)
-        if size < len(buf) and (is_end or not self._is_cut(buf[size:], pos + size)):
-            size += yield from self._walked(buf[size:], pos + size, is_end)
-        self._tail = buf[size:].tobytes()
+    def sound(self) -> Iterator[Sound]:
+        """The sound batches up to the first one that is not, or to the end."""
+        tail, read = b"", self.pos
+        path, size = self._segment.path, self.size
+        for frame, start in windows(self._files, path, self.pos, size, window_bytes=self._window_bytes):
+            read += len(frame) - start
+            is_end = read == size or len(frame) - start < self._window_bytes
+            if len(tail) <= start:
+                frame[start - len(tail) : start] = tail
+                chunk: Buffer = frame[start - len(tail) :]
+            else:
+                chunk = tail + bytes(frame[start:])
+            buf = byte_array(chunk)
+            found = self._format.sound(buf, self._offset, self._stop_offset, is_end)
+            if found is None:
+                return
+            index, self._offset = found
+            if index.count:
+                yield Sound(self.pos, buf, index)
+            self.pos += index.size
+            rest = buf[index.size :]
+            if is_end:
+                break
+            if not self._is_cut(rest):
+                return
+            tail = rest.tobytes()
+        self.size = read
 
-    def _sound(self, buf: Uint8s, pos: int) -> Generator[Sound, None, int]:
-        """The batches up to the first one that is not sound or that is cut; their size."""
-        found = self._format.sound(buf, self._offset, self._stop_offset)
-        if found is None:
-            return 0
-        index, self._offset = found
-        if index.count:
-            yield Sound(pos, buf, index)
-        return index.size
-
-    def _is_cut(self, rest: Uint8s, pos: int) -> bool:
+    def _is_cut(self, rest: Uint8s) -> bool:
         """True if the rest of a chunk is the begin of a batch that can be complete later in the file."""
         size = self._format.claimed_size(rest)
-        return size is None or len(rest) < size <= min(self._segment.size - pos, BATCH_BYTES_MAX)
+        return size is None or size <= min(self.size - self.pos, BATCH_BYTES_MAX)
 
-    def _walked(self, buf: Uint8s, pos: int, is_end: bool) -> Generator[Sound | Damaged, None, int]:
-        """The parts of a chunk with damage; the size of those that are complete."""
-        if self._boundaries is None:
-            self._boundaries = self._find_boundaries()
-        walk = self._format.walk(
-            buf,
-            self._offset if self._format.counts_records else self._segment.base_offset + pos,
+    def damaged(self) -> Iterator[Sound | Damaged]:
+        """The next parts, of which the first one is damaged or begins at a batch that is."""
+        segment = DamagedSegment(
+            self._files,
+            self._segment.path,
+            self._segment.base_offset,
+            self.size,
             self._stop_offset,
-            BATCH_BYTES_MAX if is_end else min(self._segment.size - pos, BATCH_BYTES_MAX),
-            is_end,
-            [each - pos for each in self._boundaries],
+            self._find_index(),
         )
+        bytes_max = 2 * BATCH_BYTES_MAX + self._window_bytes
+        data, walk = segment.walk_at(
+            self.pos, self._walk, window_bytes=self._window_bytes, bytes_max=bytes_max
+        )
+        buf = byte_array(data)
         for part in walk.parts:
             if isinstance(part, Damage):
-                yield self._damaged(part, buf, pos)
+                yield self._damage(part, buf)
             else:
                 own = buf[part.pos : part.stop]
-                yield Sound(pos + part.pos, own, self._format.index(own))
-        self._offset, left = walk.next_offset, len(buf) - walk.size
-        if left and (is_end or left > BATCH_BYTES_MAX):
-            # No place after it is proven: what comes next is one damage with it, until a place is.
-            reason = walk.rest.reason if walk.rest is not None else "it is cut"
-            yield self._damaged(Damage(walk.size, len(buf), walk.next_offset, OFFSET_MAX, reason), buf, pos)
-            return len(buf)
-        return walk.size
+                yield Sound(self.pos + part.pos, own, self._format.index(own))
+        self.pos, self._offset = self.pos + walk.size, walk.next_offset
 
-    def _damaged(self, damage: Damage, buf: Uint8s, pos: int) -> Damaged:
-        is_empty = not buf[damage.pos : damage.stop].any()
-        is_known = self._format.counts_records and damage.start_offset < damage.stop_offset < OFFSET_MAX
+    def _walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
+        is_counted = self._format.counts_records
+        offset = self._offset if is_counted else self._segment.base_offset + self.pos
+        return self._format.walk(data, offset, self._stop_offset, is_end, boundaries)
+
+    def _damage(self, damage: Damage, buf: Uint8s) -> Damaged:
+        is_empty = damage.stop <= len(buf) and not buf[damage.pos : damage.stop].any()
+        is_ended = self._segment.next_base is not None or damage.stop_offset < self._stop_offset
+        is_known = self._format.counts_records and is_ended and damage.start_offset < damage.stop_offset
         return Damaged(
-            pos + damage.pos,
-            pos + damage.stop,
+            self.pos + damage.pos,
+            self.pos + damage.stop,
             damage.start_offset,
             damage.stop_offset if is_known else None,
             "there are only zeros" if is_empty else damage.reason,
@@ -191,10 +194,14 @@ class _Format(Protocol):
     #: True if offsets count records, False if they are positions.
     counts_records: bool
 
+    def stop_offset(self, segment: SegmentFile) -> int:
+        """An offset that no batch of a segment reaches."""
+
     def sound(
-        self, buf: Uint8s, offset: int, stop_offset: int
+        self, buf: Uint8s, offset: int, stop_offset: int, is_end: bool
     ) -> tuple[BatchIndex | MessageIndex, int] | None:
-        """The whole batches at the begin of a buffer, and the offset after them; None if there is damage."""
+        """The whole batches at the begin of a buffer, and the offset after them; None if there is damage.
+        The last one may be left out if the file goes on."""
 
     def index(self, buf: Uint8s) -> BatchIndex | MessageIndex:
         """The index of sound batches."""
@@ -204,14 +211,13 @@ class _Format(Protocol):
 
     def walk(
         self,
-        buf: Uint8s,
+        data: bytes,
         offset: int,
         stop_offset: int,
-        size_max: int,
         is_end: bool,
         boundaries: Sequence[int],
     ) -> Walk:
-        """The sound batches of a buffer and the damage between them."""
+        """The sound batches of a buffer and the damage between them, without a last one as in ``sound``."""
 
 
 class _Batches:
@@ -219,14 +225,25 @@ class _Batches:
 
     counts_records = True
 
-    def sound(self, buf: Uint8s, offset: int, stop_offset: int) -> tuple[BatchIndex, int] | None:
+    def stop_offset(self, segment: SegmentFile) -> int:
+        # A broker begins the next segment before an index entry, of four bytes, cannot hold the offset.
+        return segment.base_offset + (1 << 31) if segment.next_base is None else segment.next_base
+
+    def sound(
+        self, buf: Uint8s, offset: int, stop_offset: int, is_end: bool
+    ) -> tuple[BatchIndex, int] | None:
         code, pos, table = index_table(buf, len(buf))
-        index = BatchIndex(buf, table, pos)
         if code not in (log_kernels.END, log_kernels.CUT):
             return None
+        if len(table) and not is_end:  # the next batch may show that its offsets are wrong
+            pos, table = int(table[-1, log_kernels.POS]), table[:-1]
+        index = BatchIndex(buf, table, pos)
         if not index.count:
             return index, offset
-        first, last = int(table[0, log_kernels.BASE_OFFSET]), int(table[-1, log_kernels.NEXT_OFFSET])
+        first, last = (
+            int(table[0, log_kernels.BASE_OFFSET]),
+            int(table[-1, log_kernels.NEXT_OFFSET]),
+        )
         return (index, last) if offset <= first and last <= stop_offset and _is_right(index) else None
 
     def index(self, buf: Uint8s) -> BatchIndex:
@@ -240,16 +257,22 @@ class _Batches:
 
     def walk(
         self,
-        buf: Uint8s,
+        data: bytes,
         offset: int,
         stop_offset: int,
-        size_max: int,
         is_end: bool,
         boundaries: Sequence[int],
     ) -> Walk:
-        return walk_batches(
-            buf.data, offset, stop_offset, size_max=size_max, is_end=is_end, boundaries=boundaries
+        found = walk_batches(
+            data,
+            offset,
+            stop_offset,
+            size_max=BATCH_BYTES_MAX,
+            is_end=is_end,
+            boundaries=boundaries,
+            is_start=True,
         )
+        return found if is_end else without_last(data, found)
 
 
 def _is_right(index: BatchIndex) -> bool:
@@ -260,7 +283,10 @@ def _is_right(index: BatchIndex) -> bool:
     except CorruptDataError:
         return False
     old = index.table[~is_modern]
-    starts, sizes = old[:, log_kernels.POS] + MAGIC_POS, old[:, log_kernels.SIZE] - MAGIC_POS
+    starts, sizes = (
+        old[:, log_kernels.POS] + MAGIC_POS,
+        old[:, log_kernels.SIZE] - MAGIC_POS,
+    )
     claimed = old[:, log_kernels.CRC].astype(np.uint32)
     return not len(old) or first_mismatch(index.buf, starts, sizes, claimed) is None
 
@@ -270,7 +296,16 @@ class _Messages:
 
     counts_records = False
 
-    def sound(self, buf: Uint8s, offset: int, stop_offset: int) -> tuple[MessageIndex, int] | None:  # noqa: ARG002
+    def stop_offset(self, segment: SegmentFile) -> int:
+        return OFFSET_MAX if segment.next_base is None else segment.next_base
+
+    def sound(
+        self,
+        buf: Uint8s,
+        offset: int,
+        stop_offset: int,  # noqa: ARG002
+        is_end: bool,  # noqa: ARG002
+    ) -> tuple[MessageIndex, int] | None:
         index = index_messages(buf.data)
         if index.stop not in (Stop.END, Stop.CUT):
             return None
@@ -287,15 +322,19 @@ class _Messages:
 
     def walk(
         self,
-        buf: Uint8s,
+        data: bytes,
         offset: int,
         stop_offset: int,
-        size_max: int,
         is_end: bool,
         boundaries: Sequence[int],
     ) -> Walk:
         return walk_messages(
-            buf.data, offset, stop_offset, size_max=size_max, is_end=is_end, boundaries=boundaries
+            data,
+            offset,
+            stop_offset,
+            size_max=BATCH_BYTES_MAX,
+            is_end=is_end,
+            boundaries=boundaries,
         )
 
 

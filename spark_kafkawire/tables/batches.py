@@ -40,7 +40,7 @@ _Flags = npt.NDArray[np.bool_]
 
 def batches(files: Files, segment: LogSegment, wanted: Collection[str]) -> Iterator[Mapping[str, pa.Array]]:
     """The rows of a segment."""
-    for part in walked(files, segment.file, lambda: index_of(files, segment).positions.tolist()):
+    for part in walked(files, segment.file, lambda: index_of(files, segment)):
         if isinstance(part, Damaged):
             yield _of_damage(part, wanted)
         else:

@@ -35,10 +35,10 @@ from .stream_start import QueryStart
 
 #: Seconds between two requests for end offsets while no records arrive: Spark then asks every 10 ms.
 POLL_INTERVAL_S: Final = 0.1
-#: The longest of these intervals, seconds, and how many times as long as a request they are. So an idle query
-#: keeps a core busy for a twentieth of the time at most, unless a request takes more than 0.05 s.
+#: The longest of these intervals, seconds, and how many times as long as the work of a request they are: an
+#: idle query keeps a core busy for a twentieth of the time, with the work of pyspark, unless requests take long.
 POLL_INTERVAL_MAX_S: Final = 1.0
-_IDLE_TIMES: Final = 20
+_IDLE_TIMES: Final = 30
 
 
 class StreamPlanner:
@@ -99,8 +99,13 @@ class StreamPlanner:
         """
         self._check_topics(start.offsets)
         self._pace(start)
+        try:
+            return self._next(start, limited)
+        finally:
+            self._poll_took_s = self._clock() - self._polled_s
+
+    def _next(self, start: Position, limited: bool) -> Position:
         settled = self._judge.settled(start, self._ends)
-        self._poll_took_s = self._clock() - self._polled_s
         found, lost = settled.bounds, settled.lost
         self.latest = latest_of(found)
         position = start.without(lost.recreated_topics)

@@ -59,5 +59,7 @@ class LimitedStreamReader(KafkaWireStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> JsonOffsets | None:
         """End offsets at the last look, which a query's progress shows as ``latestOffset``. A query
         that has joined a group adds its consumer there, as a topic of no partitions."""
-        latest = self._planner.latest
-        return {**to_json(latest or {}), **self._consumer_mark()} or None
+        latest = self._planner.latest or {}
+        if latest != self._reported[0]:
+            self._reported = latest, to_json(latest)
+        return {**self._reported[1], **self._consumer_mark()} or None

@@ -21,7 +21,7 @@ from ..errors import KafkaWireError, OptionError
 from ..options import StreamOptions
 from ..options.offsets import PARTITION_SYNTAX
 from ..planner.packs import hint, spark_partitions
-from ..planner.stream_offsets import Position, from_json, ids_from_json, is_pinned, to_json
+from ..planner.stream_offsets import Offsets, Position, from_json, ids_from_json, is_pinned, to_json
 from ..planner.stream_planner import StreamPlanner
 from .edge import edge
 from .schema import check_read
@@ -81,6 +81,8 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         self._schema = arrow_schema(schema)
         self._typed = typed_task(options.read, schema, self._schema, schemas)
         self._are_columns_checked = self._is_hinted = False
+        self._parsed: tuple[bool, JsonOffsets, Position] | None = None
+        self._reported: tuple[Offsets, JsonOffsets] = {}, {}
         self._leave: Callable[[], None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -173,9 +175,13 @@ class KafkaWireStreamReader(DataSourceStreamReader):
             self._commits.commit(self._from_json(end).offsets)
 
     def _from_json(self, written: Any, *, is_end: bool = False) -> Position:
-        syntax = PARTITION_SYNTAX[self._options.read.discovery.generation]
-        offsets = from_json(written, syntax, unpinned=self._planner.is_begun and not is_end)
-        return Position(offsets, ids_from_json(written))
+        """The position in a text of Spark. The last one is kept: an idle query has the same at each poll."""
+        is_unpinned = self._planner.is_begun and not is_end
+        if self._parsed is None or self._parsed[:2] != (is_unpinned, written):
+            syntax = PARTITION_SYNTAX[self._options.read.discovery.generation]
+            offsets = from_json(written, syntax, unpinned=is_unpinned)
+            self._parsed = is_unpinned, written, Position(offsets, ids_from_json(written))
+        return self._parsed[2]
 
     def _to_json(self, end: Position, start: Position) -> JsonOffsets:
         return to_json(end.offsets, start.offsets, end.topic_ids)

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any, Final
 
-from . import contradictions, decoders, lies, packs, registries, worker
+from . import contradictions, damage, decoders, lies, packs, registries, worker
 from .kinds import KINDS, Cluster, Skipped, running
 from .operation import Outcome
 from .operations import Target
@@ -33,6 +33,7 @@ _PARTS: Final = {
     "contradictions": contradictions.run,
     "registries": registries.run,
     "packs": packs.run,
+    "damage": damage.run,
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5

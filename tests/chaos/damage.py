@@ -1,0 +1,188 @@
+"""Reads of damaged logs with ``badRecords=null`` and ``drop``, while responses are damaged in transit, connections
+break, and the leader moves.
+
+Damage of a log makes the same response again, damage of a response does not: only the first one may become a
+row of nulls, or be left out.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from bisect import bisect_right
+from collections import Counter
+from typing import Any, Final
+
+from spark_kafkawire.clients.reading.damaged_records import SuspectedDamage
+from spark_kafkawire.net.pool import Pool
+from spark_kafkawire.options import BadRecords, FetchOptions
+from spark_kafkawire.protocol.modern import fetch
+from tests.records.batches import batch, record
+from tests.support.fetching import altered, fetcher_of
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+from tests.support.settings import net_modern
+
+from .operation import EXACT
+
+#: Batches of a log, each of two records.
+BATCHES: Final = 30
+_NET: Final = net_modern(5.0, retries=5, backoff_s=0.001)
+_NOT_LEADER: Final = 6
+#: The offset, the value, and the offsets of damage of a row.
+Row = tuple[int, bytes | None, tuple[int, int] | None]
+
+
+class FaultyLog(MemoryLog):
+    """A log some of whose batches are damaged. Each response has a fault with a probability, and never two
+    in a row, so that a fetch that is tried again is answered.
+
+    ``faults`` counts them by kind.
+    """
+
+    def __init__(self, chance: random.Random, lost: set[int], compression: str) -> None:
+        batches = (
+            batch(
+                [record(i, value(2 * n + i)) for i in range(2)], compression=compression
+            )
+            for n in range(BATCHES)
+        )
+        super().__init__(*batches)
+        for index in lost:
+            self._data[self._positions[index] + 61] ^= 1
+        self._chance, self._share = chance, chance.choice((0.3, 0.6, 1.0))
+        self._was_faulty, self.fault = False, ""
+        self.faults = Counter[str]()
+
+    def read(self, offset: int, size_max: int) -> bytes:
+        data = bytearray(super().read(offset, size_max))
+        self.fault = ""
+        self._was_faulty = (
+            bool(data) and not self._was_faulty and self._chance.random() < self._share
+        )
+        if self._was_faulty:
+            self.fault = self._chance.choice(("flip", "flip", "flip", "break", "move"))
+            self.faults[self.fault] += 1
+        if self.fault == "flip":
+            # Bytes that a checksum covers, and not those that are damaged in the log: a flip may mend these.
+            starts = self._positions[bisect_right(self._offsets, offset) - 1 :]
+            pos = self._chance.choice(
+                [pos - starts[0] for pos in starts if pos - starts[0] < len(data)]
+            )
+            data[pos + self._chance.randrange(21, 61)] ^= 1 << self._chance.randrange(8)
+        return bytes(data)
+
+
+def value(offset: int) -> bytes:
+    """The value of a record."""
+    return b"value %06d" % offset * 3
+
+
+class BreakingServer(LogServer):
+    """A broker whose connection ends within a response if the log says so."""
+
+    def _send(self, connection: Any, parts: Any) -> None:
+        log: Any = self.log
+        if log.fault == "break":
+            log.fault = ""
+            data = b"".join(parts)
+            connection.sendall(data[: len(data) // 2])
+            raise ConnectionResetError
+        super()._send(connection, parts)
+
+    log: FaultyLog
+
+
+def operation(seed: int, number: int) -> Counter[str]:
+    """One read. Raises ``AssertionError`` for rows that are not exact.
+
+    A read may end with ``SuspectedDamage``: damage in transit of the damaged batch itself, in each second
+    response, leaves no two fetches that show the same."""
+    chance = random.Random(f"{seed} damage {number}")
+    lost = set(chance.sample(range(BATCHES), chance.choice((0, 0, 1, 2, 5))))
+    bad_records = chance.choice((BadRecords.NULL, BadRecords.DROP))
+    log = FaultyLog(chance, lost, chance.choice(("none", "gzip")))
+    start, stop = sorted(chance.sample(range(2 * BATCHES + 1), 2))
+    options = FetchOptions(
+        fetch_bytes=chance.choice((300, 1000, 4096, 1 << 20)),
+        wait_ms=50,
+        bad_records=bad_records,
+    )
+    pool = Pool()
+    ended = Counter[str]()
+    with BreakingServer({"t": [log]}) as server:
+        server.log = log
+
+        def moved(_: fetch.FetchPartition) -> dict[str, Any]:
+            if log.fault != "move":
+                return {}
+            return {"error_code": _NOT_LEADER, "records": b""}
+
+        altered(server, moved)
+        try:
+            found = rows(
+                fetcher_of(server.bootstrap_servers, pool, start, stop, options, _NET)
+            )
+        except SuspectedDamage as error:
+            ended[type(error).__name__] += 1
+        else:
+            due = expected(start, stop, lost, bad_records)
+            assert found == due, (
+                f"operation {number} of seed {seed}: {found} instead of {due}"
+            )
+            ended[EXACT] += 1
+        finally:
+            pool.close_idle()
+    return ended + Counter(
+        {f"faults {kind}": count for kind, count in log.faults.items()}
+    )
+
+
+def rows(fetcher: Any) -> list[Row]:
+    """The rows of a read; damage that is next to other damage is one place."""
+    found: list[Row] = []
+    for columns in fetcher.columns():
+        corrupt = (
+            [None] * columns.count
+            if columns.corrupt is None
+            else columns.corrupt.to_pylist()
+        )
+        spans = [
+            None if each is None else (each["startOffset"], each["endOffset"])
+            for each in corrupt
+        ]
+        for row in zip(
+            columns.offset.tolist(), columns.values.to_pylist(), spans, strict=True
+        ):
+            last = found[-1][2] if found else None
+            if last is not None and row[2] is not None and last[1] == row[2][0]:
+                found[-1] = (last[0], None, (last[0], row[2][1]))
+            else:
+                found.append(row)
+    return found
+
+
+def expected(
+    start: int, stop: int, lost: set[int], bad_records: BadRecords
+) -> list[Row]:
+    """The rows of a range."""
+    due: list[Row] = []
+    for offset in range(start, stop):
+        last = due[-1][2] if due else None
+        if offset // 2 not in lost:
+            due.append((offset, value(offset), None))
+        elif bad_records is BadRecords.NULL:
+            if last is not None:
+                due[-1] = (last[0], None, (last[0], offset + 1))
+            else:
+                due.append((offset, None, (offset, offset + 1)))
+    return due
+
+
+def run(seed: int, seconds: float) -> Counter[str]:
+    """Operations for some seconds."""
+    until_s, number, ended = time.monotonic() + seconds, 0, Counter[str]()
+    while time.monotonic() < until_s:
+        ended += operation(seed, number)
+        number += 1
+    return ended

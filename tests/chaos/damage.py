@@ -98,7 +98,8 @@ def operation(seed: int, number: int) -> Counter[str]:
     """One read. Raises ``AssertionError`` for rows that are not exact.
 
     A read may end with an error. Damage in transit of a damaged batch itself, in each second response, leaves
-    no two fetches that show the same; and damage of its neighbour takes away the proof of its end.
+    no two fetches that show the same; and the end of the log does not prove the place after its last two
+    batches, if both are damaged.
     """
     chance = random.Random(f"{seed} damage {number}")
     lost = set(chance.sample(range(BATCHES), chance.choice((0, 0, 1, 2, 5))))

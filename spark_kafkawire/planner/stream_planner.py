@@ -36,7 +36,7 @@ from .stream_start import QueryStart
 #: Seconds between two requests for end offsets while no records arrive: Spark then asks every 10 ms.
 POLL_INTERVAL_S: Final = 0.1
 #: The longest of these intervals, seconds, and how many times as long as the work of a request they are: an
-#: idle query keeps a core busy for a twentieth of the time, with the work of pyspark, unless requests take long.
+#: idle query keeps a core busy for a twentieth of the time, with pyspark, unless requests take long.
 POLL_INTERVAL_MAX_S: Final = 1.0
 _IDLE_TIMES: Final = 30
 

@@ -1,8 +1,9 @@
-"""Reads of damaged logs whose responses are damaged in transit, too: exact rows, and planted defects are found."""
+"""Reads of damaged logs whose responses are damaged in transit, too: exact rows. A planted defect is found."""
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -19,14 +20,9 @@ SEED: Final = 1
 @short_and_long("operations", short=40, long=1000)
 @pytest.mark.timeout(1800)
 def test_only_damage_of_the_log_becomes_a_bad_record(operations: int) -> None:
-    ended = sum(
-        (operation(SEED, number) for number in range(operations)), start=Counter[str]()
-    )
+    ended = sum((operation(SEED, number) for number in range(operations)), start=Counter[str]())
     assert ended[EXACT] > 0.95 * operations, ended
-    assert (
-        ended[EXACT] + ended["SuspectedDamage"] + ended["CorruptDataError"]
-        == operations
-    ), ended
+    assert ended[EXACT] + ended["SuspectedDamage"] + ended["CorruptDataError"] == operations, ended
     assert all(ended[f"faults {kind}"] > 0 for kind in ("flip", "break", "move")), ended
 
 
@@ -39,5 +35,4 @@ def test_a_reader_that_believes_the_first_fetch_is_found(
 
     monkeypatch.setattr(DamagedRecords, "confirm", believe)
     with pytest.raises(AssertionError, match="instead of"):
-        for number in range(60):
-            operation(SEED, number)
+        list(map(partial(operation, SEED), range(60)))

@@ -26,10 +26,7 @@ Row = tuple[int, bytes | None, tuple[int, int] | None]
 
 
 def batches(first: int, stop: int) -> list[bytes]:
-    return [
-        batch([record(i, b"%d" % (2 * n + i)) for i in range(2)])
-        for n in range(first, stop)
-    ]
+    return [batch([record(i, b"%d" % (2 * n + i)) for i in range(2)]) for n in range(first, stop)]
 
 
 def damage(log: MemoryLog, *lost: int) -> None:
@@ -56,9 +53,7 @@ def options(server: LogServer, bad_records: str) -> dict[str, str]:
 
 
 def shown(rows: list[dict[str, Any]]) -> list[Row]:
-    return [
-        (row["offset"], row["value"], span(row.get("_corrupt_record"))) for row in rows
-    ]
+    return [(row["offset"], row["value"], span(row.get("_corrupt_record"))) for row in rows]
 
 
 def span(corrupt: dict[str, Any] | None) -> tuple[int, int] | None:
@@ -81,7 +76,7 @@ def due(first: int, stop: int, lost: tuple[int, ...], bad_records: str) -> list[
 def test_each_micro_batch_has_its_rows_and_its_damage(
     server: LogServer, bad_records: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A query that ends within a batch reads it again, and each batch has one warning with its first place."""
+    """A query that is killed within a batch reads it again. Each batch has one warning."""
     checkpoint = Checkpoint()
     chosen = options(server, bad_records)
     found = [available_now(checkpoint, **chosen).batch() or []]
@@ -93,11 +88,7 @@ def test_each_micro_batch_has_its_rows_and_its_damage(
     assert [shown(rows) for rows in found] == [
         due(first, stop, LOST, bad_records) for first, stop in ((0, 4), (4, 8), (8, 10))
     ]
-    warnings = [
-        each.getMessage()
-        for each in caplog.records
-        if "damaged place" in each.getMessage()
-    ]
+    warnings = [each.getMessage() for each in caplog.records if "damaged place" in each.getMessage()]
     assert [" at offset 8: " in warnings[0], " at offset 18: " in warnings[1]] == [
         True,
         True,
@@ -117,11 +108,7 @@ def test_spark_passes_damage_and_a_query_that_starts_again_goes_on(
     """The trigger AvailableNow ends, also if the last batch of the log is damaged."""
 
     def go_on() -> None:
-        rows = (
-            spark.readStream.format("kafkawire")
-            .options(**options(server, bad_records))
-            .load()
-        )
+        rows = spark.readStream.format("kafkawire").options(**options(server, bad_records)).load()
         writer = rows.writeStream.format("parquet").trigger(availableNow=True)
         run(
             writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option(
@@ -147,9 +134,7 @@ def test_spark_passes_damage_and_a_query_that_starts_again_goes_on(
 
 
 @pytest.mark.parametrize("bad_records", ["null", "drop"])
-def test_streams_of_kafka_07_pass_damage(
-    spark: SparkSession, bad_records: str, tmp_path: Path
-) -> None:
+def test_streams_of_kafka_07_pass_damage(spark: SparkSession, bad_records: str, tmp_path: Path) -> None:
     """The first and the last message are damaged, and later a message comes."""
     values = [b"value %d" % number for number in range(9)]
     folder = tmp_path / "logs"

@@ -1,4 +1,4 @@
-"""Reads of damaged logs whose responses are damaged in transit, too: exact rows. A planted defect is found."""
+"""Reads of damaged logs whose responses are damaged in transit: exact rows. Planted defects are found."""
 
 from __future__ import annotations
 

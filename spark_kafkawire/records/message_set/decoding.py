@@ -47,6 +47,9 @@ class Decoded:
     cut: bool
 
 
+#: Compressed bytes that are decompressed at once: more than fits the caches of a core costs up to twice as
+#: much.
+_COMPRESSED_BYTES: Final = 1 << 20
 _NO_VALUES: Final = np.empty(0, np.uint8)
 _WRONG_CRC: Final = "the CRC-32 of its payload is wrong"
 
@@ -92,10 +95,13 @@ def _first(error: CorruptDataError, window: Uint8s, base_offset: int) -> Corrupt
 
 def _window(buf: Uint8s, limits: DecodeLimits) -> Uint8s:
     """Part of the buffer that one call may take: the batch limit, or one larger message."""
-    if len(buf) <= limits.batch_bytes_max:
+    size_max = limits.batch_bytes_max
+    if _is_compressed(buf):
+        size_max = min(size_max, _COMPRESSED_BYTES)
+    if len(buf) <= size_max:
         return buf
     first = LENGTH_BYTES + int.from_bytes(buf[:LENGTH_BYTES].tobytes(), "big")
-    return buf[: max(limits.batch_bytes_max, first)]
+    return buf[: max(size_max, first)]
 
 
 def _is_compressed(window: Uint8s) -> bool:

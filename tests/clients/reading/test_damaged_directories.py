@@ -31,7 +31,7 @@ _KINDS = [
 ]
 
 
-@short_and_long("count", short=16, long=4_400)
+@short_and_long("count", short=16, long=3_600)
 @pytest.mark.parametrize(("form", "codec", "is_mixed"), _KINDS)
 def test_corruptions_cost_only_the_batches_they_are_in(
     form: int, codec: str, is_mixed: bool, count: int, tmp_path: Path

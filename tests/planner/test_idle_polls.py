@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import StreamOptions
 from spark_kafkawire.planner.stream_offsets import UNPINNED, Position
-from spark_kafkawire.planner.stream_planner import StreamPlanner, idle_s
+from spark_kafkawire.planner.stream_planner import POLL_INTERVAL_S, StreamPlanner, idle_s
 from tests.benchmarks.scale.cluster import TOPIC, FakeCluster
 
 
@@ -30,3 +32,16 @@ def test_starts_are_asked_for_as_long_as_a_position_is_not_pinned(offset: int, r
         fake.requests()
         planner.next(start)
         assert fake.requests()["ListOffsets"] == request_count
+
+
+def test_the_interval_follows_the_work_of_a_poll() -> None:
+    ticks, slept = itertools.count(), list[float]()
+    with FakeCluster(partitions=4, brokers=1) as fake:
+        options = {"kafka.bootstrap.servers": fake.bootstrap, "subscribe": TOPIC}
+        planner = StreamPlanner(
+            StreamOptions.parse(options), clock=lambda: 0.01 * next(ticks), sleep=slept.append
+        )
+        start = Position({TopicPartition(TOPIC, number): 0 for number in range(4)})
+        for _ in range(3):
+            planner.next(start)
+    assert slept[-1] > POLL_INTERVAL_S

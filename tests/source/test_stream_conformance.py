@@ -660,6 +660,15 @@ def test_an_idle_query_asks_brokers_ten_times_a_second_at_most(noida: NoidaBroke
     assert slept_before_the_next_look(running) == [pytest.approx(0.07)]
 
 
+def test_the_reported_end_follows_the_partitions(noida: NoidaBroker, topic: str) -> None:
+    running = query(noida, topic)
+    running.batch()
+    assert running.reader.reportLatestOffset() == {topic: {"0": 10, "1": 10}}
+    send(noida, topic, range(3))
+    running.batch()
+    assert running.reader.reportLatestOffset() == {topic: {"0": 13, "1": 10}}
+
+
 def test_a_query_that_is_behind_asks_brokers_at_once(noida: NoidaBroker, topic: str) -> None:
     running = query(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="2")
     assert running.batch() is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import struct
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -247,6 +248,17 @@ def test_windows_of_any_size_have_the_same_batches(copy: Path, window_bytes: int
     damaged = [(pos, size, index not in (1, 4)) for index, (pos, size, _) in enumerate(expected)]
     assert parts_of(copy / FIRST, 1 << 20) == damaged
     assert parts_of(copy / FIRST, window_bytes) == damaged
+
+
+def test_a_moved_batch_at_the_end_of_a_window_is_the_damaged_one(copy: Path) -> None:
+    expected = parts_of(copy / FIRST, 1 << 20)
+    pos, size, _ = expected[2]
+    data = bytearray((copy / FIRST).read_bytes())
+    struct.pack_into(">q", data, pos, struct.unpack_from(">q", data, pos)[0] + 1)
+    (copy / FIRST).write_bytes(data)
+    damaged = [(*place, index != 2) for index, (*place, _) in enumerate(expected)]
+    for window_bytes in (pos + size, pos + size + 1, pos + size + 20, 1 << 20):
+        assert parts_of(copy / FIRST, window_bytes) == damaged
 
 
 def test_a_file_that_was_cut_since_the_plan_ends_there(copy: Path) -> None:

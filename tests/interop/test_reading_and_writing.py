@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from spark_kafkawire.errors import DataLossError
 from tests.support import kafka_python, librdkafka, ours
+from tests.support.certificates import Certificates
 from tests.support.foreign import CODECS, Record, values
 from tests.support.reading import Read, read_values
 
@@ -115,14 +117,17 @@ def test_a_read_goes_on_where_a_group_is(kafka: ApacheKafka) -> None:
     assert [each.offset for each in found] == [7, 8, 9]
 
 
-def test_a_planned_read_survives_a_restart_that_ends_the_leader_epoch(kafka: ApacheKafka) -> None:
-    servers = kafka.bootstrap_servers()
-    topic = librdkafka.create_topic(servers)
-    ours.produce(servers, topic, RECORDS)
-    planned = Read(servers, subscribe=topic)
-    [before] = [task.leader.epoch for task in planned.tasks]
-    kafka.stop()
-    kafka.start()
-    [after] = [task.leader.epoch for task in Read(servers, subscribe=topic).tasks]
-    assert 0 <= before < after
-    assert planned.column("value") == values(RECORDS)
+def test_a_planned_read_survives_a_restart_that_ends_the_leader_epoch(
+    kafka: ApacheKafka, certificates: Certificates, tmp_path: Path
+) -> None:
+    with ApacheKafka(kafka.version, tmp_path, certificates) as broker:
+        servers = broker.bootstrap_servers()
+        topic = librdkafka.create_topic(servers)
+        ours.produce(servers, topic, RECORDS)
+        planned = Read(servers, subscribe=topic)
+        [before] = [task.leader.epoch for task in planned.tasks]
+        broker.stop()
+        broker.start()
+        [after] = [task.leader.epoch for task in Read(servers, subscribe=topic).tasks]
+        assert 0 <= before < after
+        assert planned.column("value") == values(RECORDS)

@@ -162,8 +162,8 @@ class _Batches(Entries):
             if self._is_after_end(pos):
                 break
             stop, claimed = self.resume(pos), self.claimed_next(pos)
-            if stop < 0 and claimed == self._stop_offset:
-                stop = self.size  # its own offsets end where the log ends
+            if stop < 0 and self._reaches_end(pos):
+                stop = self.size
             builder.add_damage(pos, stop if stop > 0 else self.size, reason, claimed)
             if stop < 0:
                 break
@@ -301,14 +301,26 @@ class _Batches(Entries):
         offsets = self._offsets_of(pos)
         return begin <= offsets.first < offsets.next <= end
 
-    def claimed_next(self, pos: int) -> int:
-        """The offset after those of the batch at ``pos`` by its header, if that continues the log; -1
-        otherwise."""
+    def _reaches_end(self, pos: int) -> bool:
+        """True if the headers of the batches from ``pos`` on, damaged ones, continue each other up to the
+        offset where the log ends."""
+        next_offset: int | None = None
+        while 0 <= pos < self.size and next_offset != -1:
+            next_offset = self.claimed_next(pos, next_offset)
+            if next_offset == self._stop_offset:
+                return True
+            pos = self.claimed_end(pos)
+        return False
+
+    def claimed_next(self, pos: int, floor: int | None = None) -> int:
+        """The offset after those of the batch at ``pos`` by its header, if that continues the log, which ends
+        at ``floor``, or by default where the last sound batch does; -1 otherwise."""
         if self.size - pos <= MAGIC_POS or self._magic(pos) > _MAGIC_2:
             return -1
         if self.size - pos < _SIZES_MIN[self._magic(pos)]:
             return -1
-        floor, offsets = self._builder.next_offset, self._claimed_offsets(pos)
+        floor = self._builder.next_offset if floor is None else floor
+        offsets = self._claimed_offsets(pos)
         continues = (
             self._is_compressed_message(pos)
             or offsets.first == floor

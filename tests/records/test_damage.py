@@ -150,6 +150,22 @@ def test_damage_without_a_place_where_the_log_continues_is_the_rest() -> None:
     assert walk_batches(data, 100, 110, is_end=True).damages[0].stop_offset == 110
 
 
+def test_headers_that_continue_each_other_prove_the_end_of_the_log() -> None:
+    batches = _batches(4)
+    length = len(batches[0])
+    data = _flipped(_flipped(b"".join(batches), length + 70), 3 * length + 70)
+    data = _flipped(data, 2 * length + 70)
+    assert walk_batches(data, 100, 108).damages == (
+        Damage(length, 4 * length, 102, 108, "its CRC-32C is wrong"),
+    )
+    assert walk_batches(data, 100, 109).rest is not None
+    assert walk_batches(_flipped(data, 2 * length + 7), 100, 108).rest is not None
+    # A changed size leads past the next batch, which is intact: the headers do not continue each other.
+    data = bytearray(_flipped(data, length + 70))
+    struct.pack_into(">i", data, 8, 2 * length - 12)
+    assert walk_batches(bytes(data), 100, 108).rest is not None
+
+
 def test_a_known_boundary_proves_where_the_log_continues() -> None:
     batches = _batches(4)
     length = len(batches[0])

@@ -115,6 +115,8 @@ PLACES = {
     "size of the first batch": [(0, 10)],
     "last batch": [(39, 80)],
     "size of the last batch": [(39, 11)],
+    "last batches": [(37, 80), (38, 17), (39, 80)],
+    "last batches and a size": [(38, 80), (39, 11)],
     "neighbours": [(7, 80), (8, 11), (9, 80)],
     "many": [(1, 80), (3, 11), (5, 16), (20, 80), (21, 9), (38, 80)],
 }

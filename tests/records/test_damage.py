@@ -161,9 +161,9 @@ def test_headers_that_continue_each_other_prove_the_end_of_the_log() -> None:
     assert walk_batches(data, 100, 109).rest is not None
     assert walk_batches(_flipped(data, 2 * length + 7), 100, 108).rest is not None
     # A changed size leads past the next batch, which is intact: the headers do not continue each other.
-    data = bytearray(_flipped(data, length + 70))
-    struct.pack_into(">i", data, 8, 2 * length - 12)
-    assert walk_batches(bytes(data), 100, 108).rest is not None
+    longer = bytearray(_flipped(data, length + 70))
+    struct.pack_into(">i", longer, 8, 2 * length - 12)
+    assert walk_batches(longer, 100, 108).rest is not None
 
 
 def test_a_known_boundary_proves_where_the_log_continues() -> None:

@@ -22,6 +22,7 @@ from spark_kafkawire.protocol.modern.consumer_assignment import assigned_topics
 from spark_kafkawire.protocol.modern.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    ConsumerGroupMember,
     DescribedConsumerGroup,
     MemberAssignment,
 )
@@ -42,6 +43,7 @@ from spark_kafkawire.protocol.modern.share_group_describe import (
     DescribedShareGroup,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
+    ShareGroupMember,
 )
 
 from ..asking import side_by_side
@@ -190,60 +192,47 @@ def _assignment(group: DescribedGroup, member: GroupMember) -> tuple[TopicPartit
     return tuple(TopicPartition(each.topic, partition) for each in topics for partition in each.partitions)
 
 
-def _led_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
-    response: ConsumerGroupDescribeResponse = ask_coordinator(
-        broker, ConsumerGroupDescribeRequest(group_ids=tuple(ids)), net
-    )
-    for group in response.groups:
-        if group.error_code:
-            place = f"ConsumerGroupDescribe of group {quoted(group.group_id)} on {broker}"
-            raise broker_error(group.error_code, place, group.error_message)
-    return {group.group_id: _led(group) for group in response.groups}
-
-
-def _led(group: DescribedConsumerGroup) -> GroupDescription:
-    members = (
-        Member(
-            each.member_id,
-            each.instance_id,
-            each.client_id,
-            each.client_host,
-            each.member_epoch,
-            _partitions_of(each.assignment),
-        )
-        for each in group.members
-    )
-    return GroupDescription(group.group_state, group.assignor_name, tuple(members))
+def _consumer_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    request = ConsumerGroupDescribeRequest(group_ids=tuple(ids))
+    response: ConsumerGroupDescribeResponse = ask_coordinator(broker, request, net)
+    return _with_epochs(response.groups, "ConsumerGroupDescribe", broker)
 
 
 def _share_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
     """Share groups; empty if the broker is too old to describe them (before 4.1)."""
     try:
-        response: ShareGroupDescribeResponse = ask_coordinator(
-            broker, ShareGroupDescribeRequest(group_ids=tuple(ids)), net
-        )
+        request = ShareGroupDescribeRequest(group_ids=tuple(ids))
+        response: ShareGroupDescribeResponse = ask_coordinator(broker, request, net)
     except UnsupportedVersionError:
         return {}
-    for group in response.groups:
+    return _with_epochs(response.groups, "ShareGroupDescribe", broker)
+
+
+def _with_epochs(
+    groups: Sequence[DescribedConsumerGroup | DescribedShareGroup], api: str, broker: Broker
+) -> dict[str, GroupDescription]:
+    """Groups whose members have epochs. Raises ``BrokerError``."""
+    for group in groups:
         if group.error_code:
-            place = f"ShareGroupDescribe of group {quoted(group.group_id)} on {broker}"
+            place = f"{api} of group {quoted(group.group_id)} on {broker}"
             raise broker_error(group.error_code, place, group.error_message)
-    return {group.group_id: _shared(group) for group in response.groups}
-
-
-def _shared(group: DescribedShareGroup) -> GroupDescription:
-    members = (
-        Member(
-            each.member_id,
-            None,
-            each.client_id,
-            each.client_host,
-            each.member_epoch,
-            _partitions_of(each.assignment),
+    return {
+        group.group_id: GroupDescription(
+            group.group_state, group.assignor_name, tuple(map(_with_epoch, group.members))
         )
-        for each in group.members
+        for group in groups
+    }
+
+
+def _with_epoch(member: ConsumerGroupMember | ShareGroupMember) -> Member:
+    return Member(
+        member.member_id,
+        member.instance_id if isinstance(member, ConsumerGroupMember) else None,
+        member.client_id,
+        member.client_host,
+        member.member_epoch,
+        _partitions_of(member.assignment),
     )
-    return GroupDescription(group.group_state, group.assignor_name, tuple(members))
 
 
 def _partitions_of(assignment: MemberAssignment) -> tuple[TopicPartition, ...]:
@@ -254,7 +243,7 @@ def _partitions_of(assignment: MemberAssignment) -> tuple[TopicPartition, ...]:
     )
 
 
-_ASKING: Final = {_CONSUMER: _led_groups, _SHARE: _share_groups}
+_ASKING: Final = {_CONSUMER: _consumer_groups, _SHARE: _share_groups}
 
 
 def _offsets(

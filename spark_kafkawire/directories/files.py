@@ -16,10 +16,11 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ..errors import OptionError, printable, quoted
+from .file_systems import ArrowFiles, FileInfo, FileSystem, FsspecFiles, LocalFiles, OpenFile
 
 #: Names of parameters of a URI that are secrets.
 _SECRET: Final = re.compile("secret|key|token|sas|sig|password")
@@ -39,7 +40,12 @@ _PACKAGES: Final = {
     "sftp": "paramiko",
     "http": "aiohttp",
     "https": "aiohttp",
+    "webhdfs": "requests",
 }
+#: Schemes whose paths may name a user: the name alone is no credential.
+_WITH_USER: Final = frozenset(("webhdfs", "sftp", "ssh", "smb"))
+#: Parameters of a request in the error of another library: some are credentials.
+_PARAMETERS: Final = re.compile(r"\?[^\s'\")]+")
 #: Characters of an error of another library that are shown.
 _REASON_SIZE_MAX: Final = 300
 
@@ -57,28 +63,6 @@ class FileSystemOptions:
     region: str | None = None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class FileInfo:
-    """A file or a folder. ``path`` is one of its file system, ``size`` counts bytes (0 for folders),
-    ``modified_ms`` is the time of its last change, 0 if it is not known."""
-
-    path: str
-    name: str
-    is_folder: bool
-    size: int = 0
-    modified_ms: int = 0
-
-
-class OpenFile(Protocol):
-    """A file that is open for reading at any position. Several threads may read at once."""
-
-    def read_into(self, buffer: memoryview, pos: int) -> int:
-        """Fill ``buffer`` from ``pos`` on; the number of bytes, which is smaller only at the end of the file.
-        Raises ``OSError``."""
-
-    def close(self) -> None: ...
-
-
 @dataclass(slots=True)
 class Files:
     """One file system and the path in it that the user gave as ``uri``. ``is_local`` is True for the disks of
@@ -87,54 +71,33 @@ class Files:
     uri: str
     root: str
     is_local: bool
-    _system: Any = field(repr=False)
+    _system: FileSystem = field(repr=False)
 
     def listed(self, folder: str) -> list[FileInfo]:
         """The content of a folder, sorted by name. Raises ``FileNotFoundError``, and ``FileAccessError`` for
         all other failures."""
-        if self.is_local:
-            return _listed_locally(folder)
-        from pyarrow.fs import FileSelector, FileType
-
-        # pyarrow's GCS lists no folder but those that an empty object marks, so all files are listed.
-        is_deep = _scheme(self.uri) in _GCS
-        selector = FileSelector(folder, allow_not_found=is_deep, recursive=is_deep)
         with reading(self, folder):
-            found = [
-                FileInfo(
-                    each.path,
-                    each.base_name,
-                    each.type == FileType.Directory,
-                    each.size or 0,
-                    int(each.mtime.timestamp() * 1000) if each.mtime else 0,
-                )
-                for each in self._system.get_file_info(selector)
-            ]
-        if is_deep and not found:
-            raise FileNotFoundError(printable(folder))
-        return sorted(_children(folder, found) if is_deep else found)
+            return sorted(self._system.listed(folder))
 
     def open(self, path: str) -> OpenFile:
         """Open a file. Raises ``FileNotFoundError``, and ``FileAccessError`` for all other failures."""
         with reading(self, path):
-            if self.is_local:
-                return _LocalFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-            return _RemoteFile(self._system.open_input_file(path))
+            return self._system.open(path)
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file. Raises as ``open`` does."""
         with reading(self, path):
-            if self.is_local:
-                with open(path, "rb") as file:
-                    return file.read()
-            with self._system.open_input_file(path) as remote:
-                content: bytes = remote.read()
-                return content
+            return self._system.read(path)
 
     def shown(self, path: str) -> str:
         """A path of the file system as the user would write it."""
         scheme = _scheme(self.uri)
-        return printable(path if self.is_local or not scheme else f"{scheme}://{path}")
+        if self.is_local or not scheme:
+            return printable(path)
+        # In a path of fsspec there may be no host.
+        parts = urlsplit(self.uri)
+        host = parts.netloc if self.root == parts.path.rstrip("/") else ""
+        return printable(f"{scheme}://{host}{path}")
 
 
 @contextlib.contextmanager
@@ -144,7 +107,7 @@ def reading(files: Files, path: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # libraries of file systems have classes of their own
         raise FileAccessError(f"{files.shown(path)} cannot be read: {reason_of(error)}") from error
 
 
@@ -154,14 +117,14 @@ def opened(uri: str, options: FileSystemOptions) -> Files:
         raise FileAccessError("path: it holds a NUL, which no path can have")
     scheme = _scheme(uri)
     if not scheme:
-        return Files(uri, os.path.abspath(uri), True, None)
+        return Files(uri, os.path.abspath(uri), True, LocalFiles())
     parts = _parts(uri)
     if scheme == "file":
-        return Files(uri, os.path.abspath(parts.path), True, None)
+        return Files(uri, os.path.abspath(parts.path), True, LocalFiles())
     if _holds_credentials(parts, scheme):
         raise FileAccessError(
-            "path: it holds credentials, which would be logged: set them where pyarrow looks for them, as "
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            "path: it holds credentials, which would be logged: set them where pyarrow or fsspec looks "
+            "for them, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     if scheme == "hdfs":
         raise FileAccessError(
@@ -180,7 +143,8 @@ def _of_pyarrow(uri: str, options: FileSystemOptions) -> Files:
         system, root = FileSystem.from_uri(_with_settings(uri, options))
     except Exception as error:  # pyarrow raises classes of many kinds here
         raise FileAccessError(f"path {quoted(uri)} cannot be opened: {reason_of(error)}") from error
-    return Files(uri, root.rstrip("/"), False, system)
+    # pyarrow's GCS lists no folder but those that an empty object marks.
+    return Files(uri, root.rstrip("/"), False, ArrowFiles(system, is_flat=_scheme(uri) in _GCS))
 
 
 def _parts(uri: str) -> SplitResult:
@@ -195,7 +159,8 @@ def _holds_credentials(parts: SplitResult, scheme: str) -> bool:
     """True if a URI has a user, a password, or a parameter that is named like a secret. In URIs of Azure the
     name before the @ is a container. GCS has ``anonymous@`` for a public bucket."""
     is_anonymous = scheme in _GCS and parts.username == "anonymous"
-    has_user = "@" in parts.netloc and scheme not in _AZURE and not is_anonymous
+    may_have_user = scheme in _AZURE or scheme in _WITH_USER or is_anonymous
+    has_user = "@" in parts.netloc and not may_have_user
     names = (name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True))
     return has_user or parts.password is not None or any(map(_SECRET.search, names))
 
@@ -223,8 +188,10 @@ def _with_settings(uri: str, options: FileSystemOptions) -> str:
 
 
 def _of_fsspec(uri: str, scheme: str, options: FileSystemOptions) -> Files:
-    from pyarrow.fs import FSSpecHandler, PyFileSystem
-
+    if scheme == "webhdfs" and options.endpoint is not None:
+        raise FileAccessError(
+            f"path {quoted(uri)}: fs.endpoint does not apply to webhdfs://, whose path names the name node"
+        )
     try:
         import fsspec
     except ImportError:
@@ -240,7 +207,7 @@ def _of_fsspec(uri: str, scheme: str, options: FileSystemOptions) -> Files:
         raise FileAccessError(f"path {quoted(uri)}: {reason_of(error)}{install}") from None
     except Exception as error:  # each scheme has classes of its own
         raise FileAccessError(f"path {quoted(uri)} cannot be opened: {reason_of(error)}") from error
-    return Files(uri, root.rstrip("/"), False, PyFileSystem(FSSpecHandler(system)))
+    return Files(uri, root.rstrip("/"), False, FsspecFiles(system, scheme))
 
 
 def _scheme(uri: str) -> str:
@@ -250,86 +217,26 @@ def _scheme(uri: str) -> str:
     return _SAME_AS.get(scheme, scheme)
 
 
+def _system_reason(error: BaseException) -> str:
+    """The system's text for an error or, if that has none, for the one that led to it: libraries of HTTP show
+    the whole request before it. "" without one."""
+    each: BaseException | None = error
+    while isinstance(each, Exception):
+        if isinstance(each, OSError) and each.strerror:
+            return str(each.strerror)
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+    return ""
+
+
 def reason_of(error: BaseException) -> str:
     """The reason of another library's error, one short line: libraries of object stores print requests."""
-    if isinstance(error, OSError) and error.strerror:
-        return printable(error.strerror)
+    if reason := _system_reason(error):
+        return printable(reason)
     line = " ".join(str(error).split())
     # pyarrow's errors of S3 end in details for its own developers.
     line = line.partition(" Detail: ")[0]
-    shown = printable(line)
+    shown = printable(_PARAMETERS.sub("?…", line))
     return shown if len(shown) <= _REASON_SIZE_MAX else f"{shown[:_REASON_SIZE_MAX]}…"
-
-
-def _children(folder: str, found: list[FileInfo]) -> list[FileInfo]:
-    """The content of a folder itself, of all that is below it."""
-    children: dict[str, FileInfo] = {}
-    for each in found:
-        name, is_deeper, _ = each.path[len(folder) + 1 :].partition("/")
-        if is_deeper:
-            children.setdefault(name, FileInfo(f"{folder}/{name}", name, True))
-        else:
-            children[name] = each
-    return list(children.values())
-
-
-def _listed_locally(folder: str) -> list[FileInfo]:
-    found = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                with contextlib.suppress(FileNotFoundError):  # a broker has just removed it
-                    facts = entry.stat()
-                    is_folder = entry.is_dir()
-                    size = 0 if is_folder else facts.st_size
-                    found.append(
-                        FileInfo(
-                            entry.path,
-                            entry.name,
-                            is_folder,
-                            size,
-                            facts.st_mtime_ns // 1_000_000,
-                        )
-                    )
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise FileAccessError(f"{printable(folder)} cannot be listed: {reason_of(error)}") from error
-    return sorted(found)
-
-
-class _LocalFile:
-    """A file of this machine, read into the caller's memory."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def read_into(self, buffer: memoryview, pos: int) -> int:
-        done = 0
-        while done < len(buffer):
-            count = os.preadv(self._descriptor, [buffer[done:]], pos + done)
-            if not count:
-                break
-            done += count
-        return done
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
-class _RemoteFile:
-    """A file of an object store: each read is one request."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def read_into(self, buffer: memoryview, pos: int) -> int:
-        found = self._file.read_at(len(buffer), pos)
-        buffer[: len(found)] = found
-        return len(found)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 #: Settings of nobody, for callers without options.

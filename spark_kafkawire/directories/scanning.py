@@ -20,10 +20,10 @@ from ..errors import CorruptDataError, listed_some, printable, quoted
 from ..model import Generation
 from . import checkpoints
 from .checkpoints import EpochStart
+from .file_systems import FileInfo
 from .files import (
     NO_SETTINGS,
     FileAccessError,
-    FileInfo,
     Files,
     FileSystemOptions,
     opened,

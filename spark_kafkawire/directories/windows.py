@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from .files import Files, OpenFile, reading
+from .file_systems import OpenFile
+from .files import Files, reading
 
 #: Size of a window, bytes: one request to an object store.
 WINDOW_BYTES: Final = 8 << 20

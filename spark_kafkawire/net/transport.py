@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import queue
 import select
 import socket
-import threading
 import time
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ..bounded import NotEnded, bounded
 from ..errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut, printable
 from ..model import Broker
 from ..protocol.primitives import Buffer
@@ -211,27 +210,18 @@ class Transport:
 
 
 def _addresses(broker: Broker, deadline: Deadline) -> list[Any]:
-    """The addresses of a broker's host.
+    """The addresses of a broker's host. The system's look-up has no deadline and takes half a minute if name
+    servers are down."""
 
-    The system's look-up has no deadline and takes half a minute if name servers are down. So it runs in a
-    separate thread, which is abandoned at the deadline.
-    """
-    found: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
+    def look_up() -> list[Any]:
+        return list(socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM))
 
-    def look_up() -> None:
-        try:
-            found.put(list(socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM)))
-        except (OSError, ValueError) as error:  # ValueError: text that cannot be a host name
-            found.put(error)
-
-    threading.Thread(target=look_up, name="kafkawire-look-up", daemon=True).start()
     try:
-        addresses = found.get(timeout=deadline.remaining_s())
-    except queue.Empty:
+        return bounded(look_up, deadline.remaining_s(), "kafkawire-look-up")
+    except NotEnded:
         raise ConnectFailed(f"cannot find the host within {deadline}") from None
-    if isinstance(addresses, Exception):
-        raise ConnectFailed(f"cannot find the host: {reason(addresses)}") from addresses
-    return addresses
+    except (OSError, ValueError) as error:  # ValueError: text that cannot be a host name
+        raise ConnectFailed(f"cannot find the host: {reason(error)}") from error
 
 
 def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.socket:

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..directories.files import FileInfo, Files
+from ..directories.file_systems import FileInfo
+from ..directories.files import Files
 from ..directories.indexes import time_index
 from ..directories.walking import Damaged, SegmentFile, Sound, walked
 from ..model import Generation

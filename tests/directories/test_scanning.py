@@ -103,7 +103,7 @@ def test_a_folder_without_a_log_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileAccessError, match="no Kafka log is below it"):
         scan(str(tmp_path))
     (tmp_path / "file").touch()
-    with pytest.raises(FileAccessError, match="cannot be listed: Not a directory"):
+    with pytest.raises(FileAccessError, match="cannot be read: Not a directory"):
         scan(str(tmp_path / "file"))
 
 

@@ -17,6 +17,7 @@ from typing import Final
 _BROKER: Final = Path(__file__).with_name("pom.xml")
 _CONNECTOR: Final = Path(__file__).with_name("connector.xml")
 _AVRO: Final = Path(__file__).with_name("avro.xml")
+_HDFS: Final = Path(__file__).with_name("hdfs.xml")
 #: Later releases than 3.0 need Java 21.
 _APICURIO: Final = "io.apicurio:apicurio-registry-app:3.0.9:tar.gz:all"
 #: Some 50 MB for each version, from a cold cache. Below what pytest allows a test in all.
@@ -44,6 +45,11 @@ def connector_jars() -> list[Path]:
 def avro_jars() -> list[Path]:
     """The jars that make ``from_avro`` work in a PySpark. Raises ``NoJars``."""
     return sorted(_jars(_AVRO, "Spark's functions for Avro").glob("*.jar"))
+
+
+def hdfs_jars() -> Path:
+    """The folder of the jars of Hadoop's cluster for tests, 110 MB. Raises ``NoJars``."""
+    return _jars(_HDFS, "Hadoop's HDFS")
 
 
 def apicurio_archive() -> Path:

@@ -10,7 +10,7 @@ from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
 
 from .debian import NoPackages, Programs
-from .jars import NoJars, apicurio_archive, avro_jars, broker_jars, connector_jars
+from .jars import NoJars, apicurio_archive, avro_jars, broker_jars, connector_jars, hdfs_jars
 
 
 def needs_broker(version: str) -> None:
@@ -43,6 +43,15 @@ def needs_registry() -> None:
     try:
         find_java()
         apicurio_archive()
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+
+
+def needs_hdfs() -> None:
+    """Skip the test where the machine cannot run HDFS."""
+    try:
+        find_java()
+        hdfs_jars()
     except (OptionError, NoJars) as reason:
         pytest.skip(str(reason))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from spark_kafkawire.directories.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS
 from spark_kafkawire.directories.damaged import OFFSET_MAX, DamagedSegment
-from spark_kafkawire.directories.files import FileInfo
+from spark_kafkawire.directories.file_systems import FileInfo
 from spark_kafkawire.directories.indexes import OffsetIndex, TimeIndex, offset_index, time_index
 from spark_kafkawire.directories.names import LogName
 from spark_kafkawire.directories.replicas import Replica

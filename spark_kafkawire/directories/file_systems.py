@@ -1,0 +1,256 @@
+"""File systems of log directories: disks of this machine, those of ``pyarrow.fs``, and those of fsspec.
+
+    system.listed(folder)           # FileInfo of each file and folder in it
+    system.read(path)               # the content of a small file
+    system.open(path).read_into(buffer, pos)
+
+Each call raises ``FileNotFoundError`` if the store says that there is no such file, and another error if it
+does not say so: log directories take a missing folder for a deleted topic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeVar
+
+from ..bounded import NotEnded, bounded
+from ..errors import printable
+
+T = TypeVar("T")
+
+#: Longest wait for a request through fsspec, seconds: the libraries below it wait without a limit.
+REQUEST_TIMEOUT_S: Final = 120.0
+#: Bytes that fsspec reads ahead: the next window is another request.
+_AHEAD_BYTES: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileInfo:
+    """A file or a folder. ``path`` is one of its file system, ``size`` counts bytes (0 for folders),
+    ``modified_ms`` is the time of its last change, 0 if it is not known."""
+
+    path: str
+    name: str
+    is_folder: bool
+    size: int = 0
+    modified_ms: int = 0
+
+
+class OpenFile(Protocol):
+    """A file that is open for reading at any position. Several threads may read at once."""
+
+    def read_into(self, buffer: memoryview, pos: int) -> int:
+        """Fill ``buffer`` from ``pos`` on; the number of bytes, which is smaller only at the end of the
+        file."""
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """Folders and files by path."""
+
+    def listed(self, folder: str) -> list[FileInfo]: ...
+
+    def open(self, path: str) -> OpenFile: ...
+
+    def read(self, path: str) -> bytes: ...
+
+
+class LocalFiles:
+    """The disks of this machine."""
+
+    def listed(self, folder: str) -> list[FileInfo]:
+        found = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # a broker has just removed it
+                    facts, is_folder = entry.stat(), entry.is_dir()
+                    size = 0 if is_folder else facts.st_size
+                    modified_ms = facts.st_mtime_ns // 1_000_000
+                    found.append(FileInfo(entry.path, entry.name, is_folder, size, modified_ms))
+        return found
+
+    def open(self, path: str) -> OpenFile:
+        return _LocalFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+
+class _LocalFile:
+    """A file of this machine, read into the caller's memory."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def read_into(self, buffer: memoryview, pos: int) -> int:
+        done = 0
+        while done < len(buffer):
+            count = os.preadv(self._descriptor, [buffer[done:]], pos + done)
+            if not count:
+                break
+            done += count
+        return done
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class ArrowFiles:
+    """A file system of ``pyarrow.fs``. With ``is_flat`` it has no folders but those that an empty object
+    marks, so all files are listed."""
+
+    def __init__(self, system: Any, *, is_flat: bool) -> None:
+        self._system, self._is_flat = system, is_flat
+
+    def listed(self, folder: str) -> list[FileInfo]:
+        from pyarrow.fs import FileSelector, FileType
+
+        selector = FileSelector(folder, allow_not_found=self._is_flat, recursive=self._is_flat)
+        found = [
+            FileInfo(
+                each.path,
+                each.base_name,
+                each.type == FileType.Directory,
+                each.size or 0,
+                _ms(each.mtime),
+            )
+            for each in self._system.get_file_info(selector)
+        ]
+        if self._is_flat and not found:
+            raise FileNotFoundError(printable(folder))
+        return _children(folder, found) if self._is_flat else found
+
+    def open(self, path: str) -> OpenFile:
+        return _ArrowFile(self._system.open_input_file(path))
+
+    def read(self, path: str) -> bytes:
+        with self._system.open_input_file(path) as file:
+            content: bytes = file.read()
+            return content
+
+
+def _children(folder: str, found: list[FileInfo]) -> list[FileInfo]:
+    """The content of a folder itself, of all that is below it."""
+    children: dict[str, FileInfo] = {}
+    for each in found:
+        name, is_deeper, _ = each.path[len(folder) + 1 :].partition("/")
+        if is_deeper:
+            children.setdefault(name, FileInfo(f"{folder}/{name}", name, True))
+        else:
+            children[name] = each
+    return list(children.values())
+
+
+class _ArrowFile:
+    """A file of an object store: each read is one request."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read_into(self, buffer: memoryview, pos: int) -> int:
+        found = self._file.read_at(len(buffer), pos)
+        buffer[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class FsspecFiles:
+    """A file system of fsspec.
+
+    pyarrow's handler of fsspec asks ``exists`` and ``isfile`` first, which are False if the request fails. So
+    it is not used: here a failed request is an error, and a file has the size that the store says.
+    """
+
+    def __init__(self, system: Any, scheme: str) -> None:
+        self._system = system
+        if scheme == "webhdfs" and _raise_for_status not in system.session.hooks["response"]:
+            system.session.hooks["response"].append(_raise_for_status)
+
+    def listed(self, folder: str) -> list[FileInfo]:
+        def call() -> list[FileInfo]:
+            self._system.invalidate_cache(folder)
+            return [_info(each) for each in self._system.ls(folder, detail=True)]
+
+        return _in_time(call)
+
+    def open(self, path: str) -> OpenFile:
+        return _FsspecFile(self._system, path, _in_time(lambda: int(self._system.info(path)["size"])))
+
+    def read(self, path: str) -> bytes:
+        file = _FsspecFile(self._system, path, _in_time(lambda: int(self._system.info(path)["size"])))
+        content = memoryview(bytearray(file.size))
+        return bytes(content[: file.read_into(content, 0)])
+
+
+class _FsspecFile:
+    """A file of ``size`` bytes. Each read opens it: a handle of fsspec serves one thread."""
+
+    def __init__(self, system: Any, path: str, size: int) -> None:
+        self._system, self._path, self.size = system, path, size
+
+    def read_into(self, buffer: memoryview, pos: int) -> int:
+        count = max(min(len(buffer), self.size - pos), 0)
+
+        def call() -> bytes:
+            with self._system.open(self._path, "rb", block_size=_AHEAD_BYTES) as file:
+                file.seek(pos)
+                found: bytes = file.read(count)
+                return found
+
+        found = _in_time(call) if count else b""
+        if len(found) != count:
+            raise OSError(f"the store returned {len(found)} of {count} bytes at position {pos}")
+        buffer[:count] = found
+        return count
+
+    def close(self) -> None:
+        """No handle is open."""
+
+
+def _in_time(call: Callable[[], T]) -> T:
+    try:
+        return bounded(call, REQUEST_TIMEOUT_S, "kafkawire-files")
+    except NotEnded:
+        raise OSError(f"no answer within {REQUEST_TIMEOUT_S:g} s") from None
+
+
+def _info(found: dict[str, Any]) -> FileInfo:
+    """An entry of fsspec. Times have another name in each file system; those of the two that have folders
+    are known."""
+    path = found["name"].rstrip("/")
+    is_folder = found["type"] == "directory"
+    milliseconds = found.get("modificationTime")  # of webhdfs
+    modified_ms = int(milliseconds) if milliseconds else _ms(found.get("mtime"))
+    return FileInfo(
+        path, path.rpartition("/")[2], is_folder, 0 if is_folder else found["size"] or 0, modified_ms
+    )
+
+
+def _ms(time: datetime | float | None) -> int:
+    """A time in ms; 0 without one."""
+    if not time:
+        return 0
+    return int((time.timestamp() if isinstance(time, datetime) else time) * 1000)
+
+
+def _raise_for_status(response: Any, *_: Any, **__: Any) -> None:
+    """Raise the error of a name node or a data node. fsspec does not look at the status of a data node, so
+    that an error would be the content of a file."""
+    if response.status_code < 400:
+        return
+    try:
+        remote = response.json()["RemoteException"]
+        kind, message = str(remote["exception"]), str(remote["message"])
+    except (ValueError, KeyError, TypeError):
+        kind, message = "", str(response.reason)
+    if kind == "FileNotFoundException":
+        raise FileNotFoundError(message)
+    raise OSError(f"status {response.status_code} {kind}: {message}")

@@ -1,0 +1,210 @@
+"""Log directories through fsspec, from a WebHDFS that fails: an error, never another content or no rows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import fsspec
+import pytest
+
+from spark_kafkawire.directories import file_systems
+from spark_kafkawire.directories.files import FileAccessError, FileSystemOptions, opened
+from tests.support.directory_reading import DirectoryRead
+from tests.support.log_folders import KILLED
+from tests.support.noida import HOST
+
+LOG = "00000000000000000000.log"
+
+
+class WebHdfs(ThreadingHTTPServer):
+    """``KILLED`` as ``/logs``, as Hadoop answers: the name node redirects to a data node for content.
+
+    ``failing`` is an operation and the end of a path; then ``status`` and ``body`` are the answer, or with
+    status 0 no answer comes until the end."""
+
+    daemon_threads = True
+    failing = ("", "")
+    status = 403
+    body = b""
+
+    def __init__(self) -> None:
+        super().__init__((HOST, 0), _Node)
+        self.ended = threading.Event()
+        self.asked: list[str] = []
+
+    def fail(self, operation: str, path_end: str, status: int, body: bytes) -> None:
+        self.failing, self.status, self.body = (operation, path_end), status, body
+
+    def uri(self, path: str = "/logs") -> str:
+        return f"webhdfs://{HOST}:{self.server_address[1]}{path}"
+
+
+class _Node(BaseHTTPRequestHandler):
+    server: WebHdfs
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        given = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        is_data = parts.path.startswith("/data")
+        path = parts.path.removeprefix("/data").removeprefix("/webhdfs/v1")
+        operation = "DATA" if is_data else given["op"]
+        self.server.asked.append(f"{operation} {path}")
+        failing, end = self.server.failing
+        if operation == failing and path.endswith(end):
+            if not self.server.status:
+                self.server.ended.wait(60)
+                return
+            self._answer(self.server.status, self.server.body)
+            return
+        file = KILLED / path.removeprefix("/logs").lstrip("/")
+        if not path.startswith("/logs") or not file.exists():
+            self._answer(404, remote_error("FileNotFoundException", f"File does not exist: {path}"))
+        elif operation == "LISTSTATUS":
+            statuses = [_status(each, each.name) for each in file.iterdir()]
+            self._answer(200, json.dumps({"FileStatuses": {"FileStatus": statuses}}).encode())
+        elif operation == "GETFILESTATUS":
+            self._answer(200, json.dumps({"FileStatus": _status(file, "")}).encode())
+        elif operation == "OPEN":
+            self.send_response(307)
+            host, port = self.server.server_address[:2]
+            self.send_header("Location", f"http://{host!s}:{port}/data{path}?{parts.query}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        else:
+            start = int(given["offset"])
+            self._answer(200, file.read_bytes()[start : start + int(given["length"])])
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is logged."""
+
+
+def _status(file: Path, name: str) -> dict[str, Any]:
+    kind = "DIRECTORY" if file.is_dir() else "FILE"
+    size = 0 if file.is_dir() else file.stat().st_size
+    return {"type": kind, "length": size, "pathSuffix": name, "modificationTime": 1_700_000_000_000}
+
+
+def remote_error(kind: str, message: str) -> bytes:
+    return json.dumps({"RemoteException": {"exception": kind, "message": message}}).encode()
+
+
+@pytest.fixture
+def hdfs() -> Iterator[WebHdfs]:
+    with WebHdfs() as server:
+        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving.start()
+        yield server
+        server.ended.set()
+        server.shutdown()
+        serving.join()
+
+
+def test_rows_are_those_of_the_files(hdfs: WebHdfs) -> None:
+    assert DirectoryRead(hdfs.uri()).table() == DirectoryRead(KILLED).table()
+    [segment] = [each for each in opened(hdfs.uri(), FileSystemOptions()).listed("/logs") if each.is_folder]
+    assert (segment.name, segment.modified_ms) == ("events-0", 1_700_000_000_000)
+
+
+DENIED = remote_error("AccessControlException", "Permission denied: user=guest")
+
+
+@pytest.mark.parametrize(
+    ("operation", "end"),
+    [
+        ("LISTSTATUS", "/logs"),
+        ("LISTSTATUS", "/events-0"),
+        ("GETFILESTATUS", LOG),
+        ("OPEN", LOG),
+        ("DATA", LOG),
+        ("DATA", "/replication-offset-checkpoint"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (403, DENIED, "status 403 AccessControlException: Permission denied: user=guest"),
+        (500, b"<html>", "status 500 : Internal Server Error"),
+        (
+            503,
+            remote_error("StandbyException", "state standby"),
+            "status 503 StandbyException: state standby",
+        ),
+    ],
+)
+def test_a_request_that_fails_is_an_error(
+    operation: str, end: str, status: int, body: bytes, reason: str, hdfs: WebHdfs
+) -> None:
+    hdfs.fail(operation, end, status, body)
+    with pytest.raises(FileAccessError) as raised:
+        DirectoryRead(hdfs.uri()).table()
+    assert str(raised.value).endswith(f"{end} cannot be read: {reason}")
+    assert hdfs.uri("") in str(raised.value)
+
+
+def test_content_that_is_cut_is_an_error(hdfs: WebHdfs) -> None:
+    hdfs.fail("DATA", LOG, 200, bytes(9))
+    with pytest.raises(FileAccessError, match=r"log cannot be read: the store returned 9 of \d+ bytes at "):
+        DirectoryRead(hdfs.uri()).table()
+
+
+@pytest.mark.parametrize(("operation", "end"), [("LISTSTATUS", "/logs"), ("DATA", LOG)])
+def test_a_node_that_never_answers_is_an_error(
+    operation: str, end: str, hdfs: WebHdfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_systems, "REQUEST_TIMEOUT_S", 1.5)
+    hdfs.fail(operation, end, 0, b"")
+    with pytest.raises(FileAccessError, match=rf"{end} cannot be read: no answer within 1\.5 s"):
+        DirectoryRead(hdfs.uri()).table()
+
+
+def test_an_error_does_not_show_a_delegation_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fsspec.config.conf, "webhdfs", {"token": "hush"})
+    with pytest.raises(FileAccessError) as down:
+        DirectoryRead(f"webhdfs://{HOST}:1/logs")
+    assert str(down.value) == f"webhdfs://{HOST}:1/logs cannot be read: Connection refused"
+    with pytest.raises(FileAccessError) as unknown:
+        DirectoryRead("webhdfs://no host:9870/logs")
+    assert "hush" not in str(unknown.value)
+    assert "\n" not in str(unknown.value)
+
+
+def test_a_path_that_is_not_there_is_named(hdfs: WebHdfs) -> None:
+    with pytest.raises(FileAccessError) as missing:
+        DirectoryRead(hdfs.uri("/missing"))
+    assert str(missing.value) == f"path '{hdfs.uri('/missing')}' does not exist"
+
+
+def test_a_user_is_named_in_the_path_and_a_password_is_not(hdfs: WebHdfs) -> None:
+    named = hdfs.uri().replace("://", "://backup@")
+    assert DirectoryRead(named).table() == DirectoryRead(KILLED).table()
+    with pytest.raises(FileAccessError, match="holds credentials") as refused:
+        opened(hdfs.uri().replace("://", "://backup:hush@"), FileSystemOptions())
+    assert "hush" not in str(refused.value)
+
+
+def test_an_endpoint_beside_the_path_is_refused() -> None:
+    with pytest.raises(FileAccessError, match=r"fs\.endpoint does not apply to webhdfs://"):
+        opened("webhdfs://node:9870/logs", FileSystemOptions(endpoint="http://node:9871"))
+
+
+def test_other_file_systems_of_fsspec() -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(KILLED), "/backup/logs", recursive=True)
+    try:
+        assert DirectoryRead("memory://backup/logs").table() == DirectoryRead(KILLED).table()
+        with pytest.raises(FileAccessError, match=r"path 'memory:///?backup/missing' does not exist"):
+            DirectoryRead("memory://backup/missing")
+    finally:
+        memory.rm("/backup", recursive=True)

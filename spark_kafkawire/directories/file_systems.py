@@ -130,9 +130,7 @@ class ArrowFiles:
         return _ArrowFile(self._system.open_input_file(path))
 
     def read(self, path: str) -> bytes:
-        with self._system.open_input_file(path) as file:
-            content: bytes = file.read()
-            return content
+        return _content(_ArrowFile(self._system.open_input_file(path)))
 
 
 def _children(folder: str, found: list[FileInfo]) -> list[FileInfo]:
@@ -151,12 +149,10 @@ class _ArrowFile:
     """A file of an object store: each read is one request."""
 
     def __init__(self, file: Any) -> None:
-        self._file = file
+        self._file, self.size = file, int(file.size())
 
     def read_into(self, buffer: memoryview, pos: int) -> int:
-        found = self._file.read_at(len(buffer), pos)
-        buffer[: len(found)] = found
-        return len(found)
+        return _filled(buffer, pos, self.size, lambda count: self._file.read_at(count, pos))
 
     def close(self) -> None:
         self._file.close()
@@ -182,12 +178,13 @@ class FsspecFiles:
         return _in_time(call)
 
     def open(self, path: str) -> OpenFile:
-        return _FsspecFile(self._system, path, _in_time(lambda: int(self._system.info(path)["size"])))
+        return self._opened(path)
 
     def read(self, path: str) -> bytes:
-        file = _FsspecFile(self._system, path, _in_time(lambda: int(self._system.info(path)["size"])))
-        content = memoryview(bytearray(file.size))
-        return bytes(content[: file.read_into(content, 0)])
+        return _content(self._opened(path))
+
+    def _opened(self, path: str) -> _FsspecFile:
+        return _FsspecFile(self._system, path, _in_time(lambda: int(self._system.info(path)["size"])))
 
 
 class _FsspecFile:
@@ -197,22 +194,37 @@ class _FsspecFile:
         self._system, self._path, self.size = system, path, size
 
     def read_into(self, buffer: memoryview, pos: int) -> int:
-        count = max(min(len(buffer), self.size - pos), 0)
-
-        def call() -> bytes:
+        def ask(count: int) -> bytes:
             with self._system.open(self._path, "rb", block_size=_AHEAD_BYTES) as file:
                 file.seek(pos)
                 found: bytes = file.read(count)
                 return found
 
-        found = _in_time(call) if count else b""
-        if len(found) != count:
-            raise OSError(f"the store returned {len(found)} of {count} bytes at position {pos}")
-        buffer[:count] = found
-        return count
+        return _filled(buffer, pos, self.size, lambda count: _in_time(lambda: ask(count)))
 
     def close(self) -> None:
         """No handle is open."""
+
+
+def _content(file: _ArrowFile | _FsspecFile) -> bytes:
+    """The content of a small file, which is closed then."""
+    content = memoryview(bytearray(file.size))
+    try:
+        file.read_into(content, 0)
+    finally:
+        file.close()
+    return bytes(content)
+
+
+def _filled(buffer: memoryview, pos: int, size: int, ask: Callable[[int], bytes]) -> int:
+    """Fill ``buffer`` with the bytes of a file of that size from ``pos`` on. Raises ``OSError`` if a store
+    returns fewer: the rest of a log would be missing."""
+    count = max(min(len(buffer), size - pos), 0)
+    found = ask(count) if count else b""
+    if len(found) != count:
+        raise OSError(f"the store returned {len(found)} of {count} bytes at position {pos}")
+    buffer[:count] = found
+    return count
 
 
 def _in_time(call: Callable[[], T]) -> T:

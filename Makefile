@@ -85,7 +85,7 @@ test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of t
 test-sparks: $(INSTALLED) ## run the tests of Spark with the lowest versions, with Spark 4.0 to 4.2, all with each Python, and platforms: ARGS="--only 4.0.5 --short"
 	@$(WITH_JAVA) $(BIN)/python .ci/sparks.py $(VENV)/sparks --workers $(or $(WORKERS),4) $(ARGS)
 
-interop: $(BRIEF_JAVA)/.made $(VENV)/.interop ## run the tests against Apache Kafka 0.8 to 4.4 and a schema registry, which Maven gets the first time
+interop: $(BRIEF_JAVA)/.made $(VENV)/.interop ## run the tests against Apache Kafka 0.8 to 4.4, a schema registry and HDFS, which Maven gets the first time
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop $(ARGS)
 
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"

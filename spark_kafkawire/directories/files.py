@@ -188,10 +188,8 @@ def _with_settings(uri: str, options: FileSystemOptions) -> str:
 
 
 def _of_fsspec(uri: str, scheme: str, options: FileSystemOptions) -> Files:
-    if scheme == "webhdfs" and options.endpoint is not None:
-        raise FileAccessError(
-            f"path {quoted(uri)}: fs.endpoint does not apply to webhdfs://, whose path names the name node"
-        )
+    if scheme == "webhdfs":
+        _check_webhdfs(uri, options)
     try:
         import fsspec
     except ImportError:
@@ -208,6 +206,20 @@ def _of_fsspec(uri: str, scheme: str, options: FileSystemOptions) -> Files:
     except Exception as error:  # each scheme has classes of its own
         raise FileAccessError(f"path {quoted(uri)} cannot be opened: {reason_of(error)}") from error
     return Files(uri, root.rstrip("/"), False, FsspecFiles(system, scheme))
+
+
+def _check_webhdfs(uri: str, options: FileSystemOptions) -> None:
+    """Refuse what fsspec would not use."""
+    parts = _parts(uri)
+    if options.endpoint is not None:
+        reason = "fs.endpoint does not apply to webhdfs://, whose path names the name node"
+    elif not parts.hostname:
+        reason = "it lacks the name node; write webhdfs://host:port/path, with the HTTP port"
+    elif parts.query:
+        reason = "webhdfs:// takes no parameters; see the documentation of fsspec for FSSPEC_WEBHDFS"
+    else:
+        return
+    raise FileAccessError(f"path {quoted(uri)}: {reason}")
 
 
 def _scheme(uri: str) -> str:

@@ -194,9 +194,17 @@ def test_a_user_is_named_in_the_path_and_a_password_is_not(hdfs: WebHdfs) -> Non
     assert "hush" not in str(refused.value)
 
 
-def test_an_endpoint_beside_the_path_is_refused() -> None:
-    with pytest.raises(FileAccessError, match=r"fs\.endpoint does not apply to webhdfs://"):
-        opened("webhdfs://node:9870/logs", FileSystemOptions(endpoint="http://node:9871"))
+@pytest.mark.parametrize(
+    ("uri", "endpoint", "reason"),
+    [
+        ("webhdfs://node:9870/logs", "http://node:9871", r"fs\.endpoint does not apply to webhdfs://"),
+        ("webhdfs:///logs", None, "it lacks the name node; write webhdfs://host:port/path"),
+        ("webhdfs://node:9870/logs?user.name=backup", None, "takes no parameters"),
+    ],
+)
+def test_what_fsspec_would_not_use_is_refused(uri: str, endpoint: str | None, reason: str) -> None:
+    with pytest.raises(FileAccessError, match=reason):
+        opened(uri, FileSystemOptions(endpoint=endpoint))
 
 
 def test_other_file_systems_of_fsspec() -> None:

@@ -42,6 +42,10 @@ class Hdfs:
         self._rpc_port = free_port()
         self._process: ChildProcess | None = None
 
+    def path(self, path: str) -> str:
+        """A path as Spark writes it."""
+        return f"hdfs://{HOST}:{self._rpc_port}{path}"
+
     def uri(self, path: str, user: str | None = None) -> str:
         """A path as a user writes it."""
         at = "" if user is None else f"{user}@"

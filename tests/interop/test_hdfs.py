@@ -1,16 +1,23 @@
-"""Log directories in HDFS, read from Hadoop's own name node and data node by WebHDFS."""
+"""Hadoop's own HDFS: log directories in it by WebHDFS, and the files of jobs by Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.directories.files import FileAccessError
+from spark_kafkawire.jobs.ingest.output import OutputOptions
+from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.spark.hadoop_files import HadoopFiles
+from spark_kafkawire.jobs.state.file_system import FileError
+from tests.jobs.ingest.ingesting import QUIET, Crash, Crashing, options_of, produce, values_of
 from tests.support.directory_reading import DirectoryRead
 from tests.support.golden import CORPUS
 from tests.support.log_folders import KILLED, START_OFFSET
+from tests.support.noida import NoidaBroker
 
 from .hdfs import OWNER, Hdfs
 from .needs import needs_hdfs
@@ -75,3 +82,44 @@ def test_a_file_that_the_user_may_not_read_is_an_error(hdfs: Hdfs) -> None:
             DirectoryRead(hdfs.uri("/backup/broker-1")).table()
     finally:
         hdfs.allow(file, "644")
+
+
+@pytest.mark.timeout(400)
+def test_an_ingest_into_hdfs_that_crashes_at_any_step_loses_and_doubles_nothing(
+    hdfs: Hdfs, spark: SparkSession, noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hdfs.allow("/", "777")
+    topic, numbers = noida.create_topic(2), 0
+    output = OutputOptions(hdfs.path("/ingested"))
+    options = options_of(noida, topic, output, group=topic)
+    crashing, crashes = Crashing(monkeypatch), 0
+    for step in range(1, 8):
+        for crashing.after in (False, True):
+            produce(noida.bootstrap_servers, topic, range(numbers, numbers + 4))
+            numbers += 4
+            crashing.left = step
+            with suppress(Crash):
+                Ingest(spark, options, QUIET).run()
+                crashes -= 1
+            crashes += 1
+    assert crashes >= 11
+    crashing.left = 0
+    Ingest(spark, options, QUIET).run()
+    assert values_of(spark, output) == [*range(numbers)]
+
+
+def test_hdfs_moves_a_folder_into_one_that_another_run_has_made_and_that_is_an_error(
+    hdfs: Hdfs, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hdfs.allow("/", "777")
+    files, exists = HadoopFiles(spark), HadoopFiles.exists
+    for name in ("attempt/part", "batch=0/other"):
+        files.make_folder(hdfs.path(f"/racing/{name}"))
+    with pytest.raises(FileError, match="already exists"):
+        files.rename(hdfs.path("/racing/attempt"), hdfs.path("/racing/batch=0"))
+    with monkeypatch.context() as patched:
+        # The other run makes it just after this look.
+        patched.setattr(HadoopFiles, "exists", lambda self, path: path[-2:] != "=0" and exists(self, path))
+        with pytest.raises(FileError, match=r"batch=0 was created meanwhile: does another run write here\?"):
+            files.rename(hdfs.path("/racing/attempt"), hdfs.path("/racing/batch=0"))
+    assert files.names(hdfs.path("/racing/batch=0")) == ["other"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
+import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.spark.hadoop_files import Files
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -41,3 +44,28 @@ class Crash(BaseException):
 def crash(*_: Any) -> None:
     """A step at which the run ends."""
     raise Crash
+
+
+class Crashing:
+    """Counts the steps that change files, and ``more``, and ends the run before or after one of them."""
+
+    CHANGES: Final = ("create", "rename", "remove", "make_folder")
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *more: tuple[type, str]) -> None:
+        self.left = 0
+        self.after = False
+        for owner, name in [*((Files, name) for name in self.CHANGES), *more]:
+            monkeypatch.setattr(owner, name, self._crashing(getattr(owner, name)))
+
+    def _crashing(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments, **options: self._step(lambda: step(*arguments, **options))
+
+    def _step(self, step: Callable[[], Any]) -> Any:
+        self.left -= 1
+        crashes = self.left == 0
+        if crashes and not self.after:
+            raise Crash
+        result = step()
+        if crashes:
+            raise Crash
+        return result

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -22,7 +22,6 @@ from spark_kafkawire.jobs.ingest.output import OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.shell.arguments import parse_starting
 from spark_kafkawire.jobs.shell.progress import progress_on
-from spark_kafkawire.jobs.spark.hadoop_files import Files
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.options import Discovery
 from spark_kafkawire.records.message_set.encoding import encode
@@ -34,7 +33,7 @@ from tests.support.settings import net_07
 from tests.support.writing import binary
 from tests.support.zookeeper_tree import expired
 
-from .ingesting import QUIET, Crash, crash, options_of, produce, values_of
+from .ingesting import QUIET, Crash, Crashing, crash, options_of, produce, values_of
 
 
 def test_runs_go_on_where_the_last_one_ended(
@@ -247,32 +246,6 @@ def test_wrong_options_are_told_before_spark_is_asked(
         IngestOptions(connection, output, {"subscribe": "t"}, **changed)
 
 
-class Crashing:
-    """Counts the steps that change something, and ends the run before or after one of them."""
-
-    CHANGES: Final = ("create", "rename", "remove", "make_folder")
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.left = 0
-        self.after = False
-        steps = [*((Files, name) for name in self.CHANGES), (ConsumerGroups, "commit")]
-        for owner, name in steps:
-            monkeypatch.setattr(owner, name, self._crashing(getattr(owner, name)))
-
-    def _crashing(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *arguments, **options: self._step(lambda: step(*arguments, **options))
-
-    def _step(self, step: Callable[[], Any]) -> Any:
-        self.left -= 1
-        crashes = self.left == 0
-        if crashes and not self.after:
-            raise Crash
-        result = step()
-        if crashes:
-            raise Crash
-        return result
-
-
 def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
     spark: SparkSession,
     corpus: EmbeddedCluster,
@@ -290,7 +263,7 @@ def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
 
     produce()
     await_topic(corpus, topic, log_count=3)
-    crashing = Crashing(monkeypatch)
+    crashing = Crashing(monkeypatch, (ConsumerGroups, "commit"))
     crashes = 0
     for after in (False, True):
         crashing.after = after

@@ -245,6 +245,8 @@ def reason_of(error: BaseException) -> str:
     if reason := _system_reason(error):
         return printable(reason)
     line = " ".join(str(error).split())
+    if not isinstance(error, OSError | ValueError | RuntimeError | ImportError):
+        line = f"{type(error).__name__}: {line}"
     # pyarrow's errors of S3 end in details for its own developers.
     line = line.partition(" Detail: ")[0]
     shown = printable(_PARAMETERS.sub("?…", line))

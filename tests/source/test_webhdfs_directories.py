@@ -26,12 +26,13 @@ class WebHdfs(ThreadingHTTPServer):
     """``KILLED`` as ``/logs``, as Hadoop answers: the name node redirects to a data node for content.
 
     ``failing`` is an operation and the end of a path; then ``status`` and ``body`` are the answer, or with
-    status 0 no answer comes until the end."""
+    status 0 no answer comes until the end. ``data_node`` is another address of the data node."""
 
     daemon_threads = True
     failing = ("", "")
     status = 403
     body = b""
+    data_node = ""
 
     def __init__(self) -> None:
         super().__init__((HOST, 0), _Node)
@@ -73,7 +74,8 @@ class _Node(BaseHTTPRequestHandler):
         elif operation == "OPEN":
             self.send_response(307)
             host, port = self.server.server_address[:2]
-            self.send_header("Location", f"http://{host!s}:{port}/data{path}?{parts.query}")
+            data_node = self.server.data_node or f"http://{host!s}:{port}"
+            self.send_header("Location", f"{data_node}/data{path}?{parts.query}")
             self.send_header("Content-Length", "0")
             self.end_headers()
         else:
@@ -169,8 +171,20 @@ def test_a_node_that_never_answers_is_an_error(
         DirectoryRead(hdfs.uri()).table()
 
 
-def test_an_error_does_not_show_a_delegation_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_answer_of_hdfs_is_an_error(hdfs: WebHdfs) -> None:
+    hdfs.fail("LISTSTATUS", "/logs", 200, b"{}")
+    with pytest.raises(FileAccessError, match=r"/logs cannot be read: KeyError: 'FileStatuses'$"):
+        DirectoryRead(hdfs.uri())
+
+
+def test_an_error_does_not_show_a_delegation_token(hdfs: WebHdfs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fsspec.config.conf, "webhdfs", {"token": "hush"})
+    hdfs.data_node = "other://node"
+    with pytest.raises(
+        FileAccessError, match=r"No connection adapters .* 'other://node/data/logs/.*\?…'"
+    ) as cut:
+        DirectoryRead(hdfs.uri()).table()
+    assert "hush" not in str(cut.value)
     with pytest.raises(FileAccessError) as down:
         DirectoryRead(f"webhdfs://{HOST}:1/logs")
     assert str(down.value) == f"webhdfs://{HOST}:1/logs cannot be read: Connection refused"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -14,23 +14,19 @@ class NotEnded(Exception):
     """A call that did not end in time."""
 
 
-def bounded(call: Callable[[], T], seconds: float | None, name: str) -> T:
+def bounded(call: Callable[[], T], seconds: float, name: str) -> T:
     """The result of a call, or its error. It runs in a thread of that name, which is abandoned after that
-    time: None waits without a limit. Raises ``NotEnded`` then.
-    """
-    found: queue.SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = queue.SimpleQueue()
+    time. Raises ``NotEnded`` then."""
+    found: Future[T] = Future()
 
     def run() -> None:
         try:
-            found.put((call(), None))
+            found.set_result(call())
         except BaseException as error:
-            found.put((None, error))
+            found.set_exception(error)
 
     threading.Thread(target=run, name=name, daemon=True).start()
-    try:
-        result, error = found.get(timeout=seconds)
-    except queue.Empty:
-        raise NotEnded from None
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value]
+    # The call may end in a TimeoutError of its own.
+    if not wait((found,), seconds).done:
+        raise NotEnded
+    return found.result()

@@ -1,7 +1,7 @@
 """Hadoop's HDFS, one name node and one data node, in a process of its own.
 
 with Hdfs(folder) as hdfs:
-    hdfs.upload(directory, "/backup/broker-1", mode="755")
+    hdfs.upload(directory, "/backup/broker-1")
     hdfs.uri("/backup/broker-1")
 
 Users are names, as in a cluster without Kerberos; permissions count.

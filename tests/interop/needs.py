@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +17,7 @@ from .jars import NoJars, apicurio_archive, avro_jars, broker_jars, connector_ja
 
 def needs_broker(version: str) -> None:
     """Skip the test where the machine cannot run a broker of this version."""
-    try:
-        find_java()
-        broker_jars(version)
-    except (OptionError, NoJars) as reason:
-        pytest.skip(str(reason))
+    _needs_java_and(lambda: broker_jars(version))
 
 
 def needed_connector() -> list[str]:
@@ -40,18 +38,18 @@ def needed_avro() -> list[str]:
 
 def needs_registry() -> None:
     """Skip the test where the machine cannot run a schema registry."""
-    try:
-        find_java()
-        apicurio_archive()
-    except (OptionError, NoJars) as reason:
-        pytest.skip(str(reason))
+    _needs_java_and(apicurio_archive)
 
 
 def needs_hdfs() -> None:
     """Skip the test where the machine cannot run HDFS."""
+    _needs_java_and(hdfs_jars)
+
+
+def _needs_java_and(get: Callable[[], Path]) -> None:
     try:
         find_java()
-        hdfs_jars()
+        get()
     except (OptionError, NoJars) as reason:
         pytest.skip(str(reason))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,7 +13,7 @@ from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.spark.hadoop_files import HadoopFiles
 from spark_kafkawire.jobs.state.file_system import FileError
-from tests.jobs.ingest.ingesting import QUIET, Crash, Crashing, options_of, produce, values_of
+from tests.jobs.ingest.ingesting import QUIET, Crashing, options_of, produce, values_of
 from tests.support.directory_reading import DirectoryRead
 from tests.support.golden import CORPUS
 from tests.support.log_folders import KILLED, START_OFFSET
@@ -89,23 +89,18 @@ def test_an_ingest_into_hdfs_that_crashes_at_any_step_loses_and_doubles_nothing(
     hdfs: Hdfs, spark: SparkSession, noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hdfs.allow("/", "777")
-    topic, numbers = noida.create_topic(2), 0
+    topic, starts = noida.create_topic(2), itertools.count(0, 4)
     output = OutputOptions(hdfs.path("/ingested"))
     options = options_of(noida, topic, output, group=topic)
-    crashing, crashes = Crashing(monkeypatch), 0
-    for step in range(1, 8):
-        for crashing.after in (False, True):
-            produce(noida.bootstrap_servers, topic, range(numbers, numbers + 4))
-            numbers += 4
-            crashing.left = step
-            with suppress(Crash):
-                Ingest(spark, options, QUIET).run()
-                crashes -= 1
-            crashes += 1
-    assert crashes >= 11
-    crashing.left = 0
-    Ingest(spark, options, QUIET).run()
-    assert values_of(spark, output) == [*range(numbers)]
+
+    def run() -> None:
+        start = next(starts)
+        produce(noida.bootstrap_servers, topic, range(start, start + 4))
+        Ingest(spark, options, QUIET).run()
+
+    assert Crashing(monkeypatch).around_each(range(1, 8), run) >= 11
+    run()
+    assert values_of(spark, output) == [*range(next(starts))]
 
 
 def test_hdfs_moves_a_folder_into_one_that_another_run_has_made_and_that_is_an_error(

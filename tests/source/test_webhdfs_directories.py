@@ -37,7 +37,6 @@ class WebHdfs(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__((HOST, 0), _Node)
         self.ended = threading.Event()
-        self.asked: list[str] = []
 
     def fail(self, operation: str, path_end: str, status: int, body: bytes) -> None:
         self.failing, self.status, self.body = (operation, path_end), status, body
@@ -55,7 +54,6 @@ class _Node(BaseHTTPRequestHandler):
         is_data = parts.path.startswith("/data")
         path = parts.path.removeprefix("/data").removeprefix("/webhdfs/v1")
         operation = "DATA" if is_data else given["op"]
-        self.server.asked.append(f"{operation} {path}")
         failing, end = self.server.failing
         if operation == failing and path.endswith(end):
             if not self.server.status:

@@ -57,6 +57,20 @@ class Crashing:
         for owner, name in [*((Files, name) for name in self.CHANGES), *more]:
             monkeypatch.setattr(owner, name, self._crashing(getattr(owner, name)))
 
+    def around_each(self, steps: range, run: Callable[[], Any]) -> int:
+        """Run with a crash before and one after each of these steps. Returns how many crashed: a run may have
+        fewer steps."""
+        crashes = 0
+        for self.after in (False, True):
+            for step in steps:
+                self.left = step
+                try:
+                    run()
+                except Crash:
+                    crashes += 1
+        self.left = 0
+        return crashes
+
     def _crashing(self, step: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments, **options: self._step(lambda: step(*arguments, **options))
 

@@ -16,6 +16,9 @@ import pytest
 
 from spark_kafkawire.errors import DeliveryError
 from spark_kafkawire.jobs.shell.command_line import run_job
+from spark_kafkawire.jobs.transactions import run
+from spark_kafkawire.jobs.transactions.finishing import Finished, FinishPlan, finish
+from spark_kafkawire.options import WriteOptions
 from tests.jobs.arguments import command
 from tests.support import librdkafka
 from tests.support.exactly_once import OnceWrite, committed, dying
@@ -90,6 +93,29 @@ class OfAnyBroker:
         assert at > 15
         assert was_decided
         assert kinds == {"committed", "aborted"}
+
+    def test_a_decision_after_the_plan_is_reported_as_committed(
+        self, job: TransactionsJob, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A driver decides, and dies, after the job has asked the brokers and before it takes over."""
+        topic = new_topic(job.bootstrap_servers)
+        write = once(job.bootstrap_servers, topic, topic)
+        made = write.writer()
+        messages = [write.message(made, number) for number in range(3)]
+
+        def decided_first(options: WriteOptions, plan: FinishPlan) -> Finished:
+            assert (plan.commit, len(plan.abort)) == ((), 2)
+            # Asks about both transactions, commits the decision and its transaction.
+            with dying(3, after_it=True) as died:
+                made.commit(messages)
+            assert died
+            return finish(options, plan)
+
+        monkeypatch.setattr(run, "finish", decided_first)
+        ids = sorted(message.transaction.id for message in messages[:2])
+        ended = job.ended(topic)
+        assert (sorted(ended["committed"]), ended["aborted"]) == (ids, [])
+        assert committed(job.bootstrap_servers, topic, PARTITIONS) == VALUES
 
     def test_a_write_that_may_run_is_left_alone_unless_forced(self, job: TransactionsJob) -> None:
         """It is shown, refused without --force, and the write goes on."""

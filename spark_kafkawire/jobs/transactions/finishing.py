@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,8 @@ from .survey import OpenTransaction, TransactionsSurvey
 
 #: Ids that an error names.
 _NAMED_MAX: Final = 3
+#: Interval between looks at transactions that are ending, seconds: brokers take about 50 ms.
+_ENDING_POLL_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +53,31 @@ class FinishPlan:
         )
 
 
-def finish(options: WriteOptions, plan: FinishPlan) -> None:
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Transactional ids of the transactions that were ended."""
+
+    committed: tuple[str, ...] = ()
+    aborted: tuple[str, ...] = ()
+
+
+def finish(options: WriteOptions, plan: FinishPlan) -> Finished:
     """Commit what was decided, and abort the rest; ``options`` are those of a write of the name.
 
-    If there is nothing to do, the name is not taken over. Raises ``DeliveryError`` (fatal) if a part can no
-    longer be committed, or is still open, and as ``WriteCommitter.begin``.
+    A driver may decide after the plan was made: then the transactions to abort are committed. If there is
+    nothing to do, the name is not taken over. Returns when readers wait for none of these transactions.
+    Raises ``DeliveryError`` (fatal) if a part can no longer be committed, or is still open after
+    ``requestTimeout``, and as ``WriteCommitter.begin``.
     """
+    finished = Finished()
     if plan.commit or plan.abort:
         committer = WriteCommitter.begin(options)
         committer.fence_old_attempts()
-    found = TransactionsSurvey.of(options, plan.name, needs_list=False)
-    ended = {*plan.commit, *(each.id for each in plan.abort)}
-    if left := [each.id for each in found.transactions if each.is_ongoing and each.id in ended]:
+        committed = tuple(each.id for each in committer.earlier.open) if committer.earlier else ()
+        finished = Finished(committed, tuple(each.id for each in plan.abort if each.id not in committed))
+    found = _without_ending(options, plan.name)
+    ended = {*finished.committed, *finished.aborted}
+    if left := [each.id for each in found.transactions if not each.is_ongoing or each.id in ended]:
         named = ", ".join(map(quoted, left[:_NAMED_MAX]))
         raise DeliveryError(f"{len(left)} transaction(s) are still open, {named} first; run again")
     last = found.decisions.get(plan.name)
@@ -70,3 +86,14 @@ def finish(options: WriteOptions, plan: FinishPlan) -> None:
             f"batch {last.batch} of {quoted(plan.name)} {last.loss}; run that write again, with the same "
             "rows and name: what is there is not written twice"
         )
+    return finished
+
+
+def _without_ending(options: WriteOptions, name: str) -> TransactionsSurvey:
+    """Survey a name once none of its transactions is ending, or after ``requestTimeout``."""
+    stop_s = time.monotonic() + options.net.request_timeout_s
+    while True:
+        found = TransactionsSurvey.of(options, name, needs_list=False)
+        if all(each.is_ongoing for each in found.transactions) or time.monotonic() >= stop_s:
+            return found
+        time.sleep(_ENDING_POLL_S)

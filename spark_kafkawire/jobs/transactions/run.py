@@ -10,7 +10,7 @@ from spark_kafkawire.errors import OptionError, one_line
 from spark_kafkawire.options import WriteOptions
 
 from ..shell.progress import Progress
-from .finishing import FinishPlan, finish
+from .finishing import Finished, FinishPlan, finish
 from .report import json_of, table_of
 from .survey import TransactionsSurvey
 
@@ -70,13 +70,14 @@ def _finished(
     plan = FinishPlan.of(found)
     if not (options.force or options.dry_run):
         plan.check()
+    finished = Finished(plan.commit, tuple(each.id for each in plan.abort))
     if not options.dry_run:
         progress.step(f"committing {len(plan.commit)} transaction(s), aborting {len(plan.abort)}")
-        finish(write, plan)
+        finished = finish(write, plan)
     return {
         **({"dry_run": True} if options.dry_run else {}),
-        "committed": [*plan.commit],
-        "aborted": [each.id for each in plan.abort],
+        "committed": [*finished.committed],
+        "aborted": [*finished.aborted],
         **(
             {}
             if found.is_listed

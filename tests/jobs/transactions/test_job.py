@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from spark_kafkawire.jobs.transactions.survey import TransactionsSurvey
+from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.interrupted import (
@@ -72,6 +76,33 @@ def test_a_decision_is_finished_without_force(job: TransactionsJob) -> None:
             break
     assert len(job.reported("--transactional-id", topic, "--finish")["committed"]) == 2
     assert committed(job.bootstrap_servers, topic, 2) == VALUES
+
+
+@pytest.mark.parametrize(("looks", "code"), [(2, 0), (1000, 1)])
+def test_a_finish_waits_until_nothing_is_ending(
+    looks: int, code: int, job: TransactionsJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(job.bootstrap_servers)
+    write = once(job.bootstrap_servers, topic, topic)
+    message = write.message(write.writer(), 0)
+    survey, found = TransactionsSurvey.of, list[TransactionsSurvey]()
+
+    def ends_late(options: WriteOptions, name: str | None, *, needs_list: bool = True) -> TransactionsSurvey:
+        """Before the end, and for some looks after it, brokers report the transaction."""
+        found.append(survey(options, name, needs_list=needs_list))
+        if 1 < len(found) <= 1 + looks:
+            [ongoing] = found[0].transactions
+            return replace(found[-1], transactions=(replace(ongoing, state="PrepareAbort"),))
+        return found[-1]
+
+    monkeypatch.setattr(TransactionsSurvey, "of", ends_late)
+    options = ("--transactional-id", topic, "--finish", "--force", "--option=requestTimeout=2000")
+    exit_code, _, err = job.run(*options)
+    assert exit_code == code
+    if code:
+        assert f"1 transaction(s) are still open, '{message.transaction.id}' first; run again" in err
+    else:
+        assert len(found) == 2 + looks
 
 
 def test_a_name_that_brokers_do_not_know_is_told(job: TransactionsJob) -> None:

@@ -101,6 +101,11 @@ class WriteCommitter:
         return self._driver.last
 
     @property
+    def earlier(self) -> Decision | None:
+        """Decision of an interrupted write that ``begin`` has finished; None without one."""
+        return self._driver.earlier
+
+    @property
     def driver_transaction(self) -> Transaction:
         """Transaction of the driver while it waits for its tasks."""
         assert self._driver.transaction is not None

@@ -105,13 +105,15 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class DriverTransaction:
-    """Driver of the writes of one prefix. ``last`` is the decision that counts now."""
+    """Driver of the writes of one prefix. ``last`` is the decision that counts now, ``earlier`` that of an
+    interrupted write whose transactions this driver has committed; None without one."""
 
     prefix: str
     step: DriverStep = DriverStep.TAKE_OVER
     phase: Phase = Phase.OPEN
     transaction: Transaction | None = None
     last: Decision | None = None
+    earlier: Decision | None = None
     write: WriteSummary | None = None
     due: Due = Due()
     #: Parts of the last decision that were fetched.
@@ -260,7 +262,7 @@ class DriverTransaction:
             assert self.write is not None
             return known._abort_unless_decided(last, self.write)
         if last is not None and last.open:
-            return known._commit_tasks()
+            return replace(known, earlier=last)._commit_tasks()
         return replace(known, step=DriverStep.READY)
 
     def _abort_unless_decided(self, last: Decision | None, write: WriteSummary) -> DriverTransaction:

@@ -132,7 +132,7 @@ class OnceStream:
 
     def _decided(self) -> Noted | None:
         """The last record of the driver, without further parts: no batch here has so many tasks."""
-        texts = committed_texts(self._metadata, driver_id(self._name), self._net, require_stable=False)
+        texts = committed_texts(self._metadata, driver_id(self._name), self._net, stable_in=None)
         return newest(Noted(number, text) for number, text in texts)
 
     def _open(self) -> list[Transaction]:

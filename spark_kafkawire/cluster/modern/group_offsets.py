@@ -6,7 +6,7 @@ FindCoordinator finds the broker that stores the offsets of a group. It gets Off
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from spark_kafkawire.errors import OptionError, quoted
@@ -23,6 +23,7 @@ from spark_kafkawire.protocol.modern.offset_commit import (
     OffsetCommitTopic,
 )
 from spark_kafkawire.protocol.modern.offset_fetch import (
+    NO_OFFSET,
     OFFSET_FETCH,
     STABLE_SINCE,
     OffsetFetchGroupResponse,
@@ -41,6 +42,9 @@ _HAS_MEMBERS: Final = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
     )
 )
+#: Codes of a partition of which this user cannot have committed an offset: Read on the topic is missing, or
+#: there is no such topic.
+_NOT_COMMITTED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def committed_offsets(
@@ -55,29 +59,48 @@ def committed_offsets(
 
 
 def committed_texts(
-    metadata: Metadata, group_id: str, net: NetOptions, *, require_stable: bool
+    metadata: Metadata, group_id: str, net: NetOptions, *, stable_in: Collection[TopicPartition] | None
 ) -> tuple[tuple[int, str], ...]:
     """Committed offsets of a group in all partitions, each with its metadata text.
 
-    ``require_stable`` waits for transactions that commit offsets and are ending, if the coordinator supports
-    it (since Kafka 2.5). Raises as ``committed_offsets``.
+    Unless ``stable_in`` is None, waits for transactions that commit offsets and are ending, if the
+    coordinator supports it (since Kafka 2.5). ``stable_in`` are the partitions that they may be the first to
+    commit an offset of: a request for all partitions leaves those out (Kafka 3.9 and 4.1). Raises as
+    ``committed_offsets``.
     """
 
     def once() -> tuple[tuple[int, str], ...]:
         coordinator = coordinator_of(metadata, group_id)
         place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
         with POOL.lend(coordinator, net.connection) as client:
-            is_known = client.version_of(OFFSET_FETCH) >= STABLE_SINCE
-            request = OffsetFetchRequest.for_group(group_id, None, require_stable=require_stable and is_known)
+            is_stable = stable_in is not None and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
+            request = OffsetFetchRequest.for_group(group_id, None, require_stable=is_stable)
             response: OffsetFetchResponse = client.request(request)
-        group = response.group_of(group_id)
-        if group.error_code:
-            raise broker_error(group.error_code, place)
-        _offsets(group, place)
-        parts = (part for topic in group.topics for part in topic.partitions)
-        return tuple((part.committed_offset, part.metadata or "") for part in parts)
+            found = _texts(response.group_of(group_id), place)
+            left_out = [tp for tp in stable_in or () if tp not in found]
+            if is_stable and left_out:
+                response = client.request(_request(group_id, left_out, require_stable=True))
+                found |= _texts(response.group_of(group_id), place, skipped=_NOT_COMMITTED)
+        return tuple(found.values())
 
     return retried(once, net.request_retry)
+
+
+def _texts(
+    group: OffsetFetchGroupResponse, place: str, skipped: Collection[int] = ()
+) -> dict[TopicPartition, tuple[int, str]]:
+    """Committed offsets with their metadata, without partitions that have none or an error of ``skipped``."""
+    if group.error_code:
+        raise broker_error(group.error_code, place)
+    found = {}
+    for topic in group.topics:
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            if part.error_code and part.error_code not in skipped:
+                raise broker_error(part.error_code, f"{place}, {tp}")
+            if not part.error_code and part.committed_offset != NO_OFFSET:
+                found[tp] = part.committed_offset, part.metadata or ""
+    return found
 
 
 def commit_offsets(
@@ -148,12 +171,14 @@ def _committed_once(
             raise broker_error(codes[tp], f"{place}, {tp}")
 
 
-def _request(group_id: str, partitions: Sequence[TopicPartition]) -> OffsetFetchRequest:
+def _request(
+    group_id: str, partitions: Sequence[TopicPartition], *, require_stable: bool = False
+) -> OffsetFetchRequest:
     topics = [
         OffsetFetchTopic(name=topic, partition_indexes=tuple(tp.partition for tp in own))
         for topic, own in by_topic(partitions).items()
     ]
-    return OffsetFetchRequest.for_group(group_id, tuple(topics))
+    return OffsetFetchRequest.for_group(group_id, tuple(topics), require_stable=require_stable)
 
 
 def _commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:

@@ -49,7 +49,7 @@ class ConsumerGroups:
 
     def texts(self, group: str) -> tuple[tuple[int, str], ...]:
         try:
-            return committed_texts(self._metadata, group, self._net, require_stable=False)
+            return committed_texts(self._metadata, group, self._net, stable_in=None)
         except UnsupportedVersionError:
             return ()
 

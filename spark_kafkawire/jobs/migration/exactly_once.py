@@ -119,9 +119,8 @@ class PartitionTransaction:
     def note(self) -> Note | None:
         """The note of the log that brokers keep; None before the first piece, or after the note expired."""
         with explained():
-            texts = committed_texts(
-                self._clusters.metadata, self._id, self._clusters.write.net, require_stable=True
-            )
+            net, target = self._clusters.write.net, self._route.target
+            texts = committed_texts(self._clusters.metadata, self._id, net, stable_in=[target])
         record = newest(OffsetAndMetadata(number, text) for number, text in texts)
         return None if record is None else Note.of(record, self._route, self._id)
 

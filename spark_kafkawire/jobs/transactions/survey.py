@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     Decision,
+    driver_id,
     last_decision,
+    partitions_of_offsets,
     write_of_id,
 )
 from spark_kafkawire.cluster.modern.list_offsets import end_offsets
@@ -96,8 +99,10 @@ class TransactionsSurvey:
                     f"timeout, or when the next write of its name begins: {error}"
                 ) from error
             known = None
-        ids = [each.transactional_id for _, each in known or ()]
-        decisions = asking.decision_of(name) if name is not None else asking.decisions(ids)
+        states = (
+            None if known is None else {each.transactional_id: each.transaction_state for _, each in known}
+        )
+        decisions = asking.decision_of(name, states) if name is not None else asking.decisions(states or {})
         if name is not None and not known and name not in decisions:
             raise OptionError(
                 f"argument --transactional-id: brokers know no transaction of {quoted(name)}, and no "
@@ -114,6 +119,10 @@ class _Asking:
         self._metadata = Metadata(options.discovery.bootstrap_servers, options.net)
         self._transactions = Transactions(self._metadata, options.net)
 
+    @cached_property
+    def _partitions_of_offsets(self) -> tuple[TopicPartition, ...]:
+        return partitions_of_offsets(self._metadata, None)
+
     def known(self, name: str | None) -> list[tuple[Broker, ListedTransaction]]:
         """Transactions with their coordinators: of a name all that brokers remember, else those that are
         open."""
@@ -125,17 +134,21 @@ class _Asking:
             if name is None or write_of_id(each.transactional_id) == name
         ]
 
-    def decision_of(self, name: str) -> dict[str, Decision]:
-        """The last decision of a name; empty without any."""
-        decision = last_decision(self._metadata, self._net, name)
+    def decision_of(self, name: str, states: Mapping[str, str] | None) -> dict[str, Decision]:
+        """The last decision of a name; empty without any. ``states`` are those of transactional ids, None if
+        brokers cannot list them."""
+        # A decision counts as soon as its transaction is to be committed. Brokers show it a little later.
+        is_stable = states is not None and states.get(driver_id(name)) != ONGOING
+        stable_in = self._partitions_of_offsets if is_stable else None
+        decision = last_decision(self._metadata, self._net, name, stable_in)
         return {} if decision is None else {name: decision}
 
-    def decisions(self, ids: Iterable[str]) -> dict[str, Decision]:
+    def decisions(self, states: Mapping[str, str]) -> dict[str, Decision]:
         """The last decisions of all names that the ids seem to belong to; an id may be of another program."""
         found: dict[str, Decision] = {}
-        for name in sorted({name for name in map(write_of_id, ids) if name is not None}):
+        for name in sorted({name for name in map(write_of_id, states) if name is not None}):
             try:
-                found |= self.decision_of(name)
+                found |= self.decision_of(name, states)
             except KafkaWireError as error:
                 LOG.warning("the decision of %s cannot be read: %s", quoted(name), error)
         return found

@@ -41,9 +41,7 @@ class Coordinators:
         partition = varint(2) + struct.pack(">ihB", 0, 0, 0) + NONE
         self._committed = bytes(4) + varint(2) + text(topic) + partition + NONE
         self.answers: Mapping[int, Callable[[bytes], bytes]] = {
-            9: lambda body: (
-                bytes(4) + _each(body, 0, lambda group: text(group) + varint(1) + bytes(3)) + NONE
-            ),
+            9: lambda body: bytes(4) + varint(2) + _without_offsets(body) + NONE,
             10: lambda body: bytes(4) + _each(body, 1, self._coordinator) + NONE,
             15: lambda body: bytes(4) + _each(body, 0, _group) + NONE,
             22: self._init_producer_id,
@@ -78,6 +76,21 @@ class Coordinators:
         )
 
 
+def _without_offsets(body: bytes) -> bytes:
+    """The answer for the one group of an OffsetFetch: no offset in each partition that it names."""
+    group, pos = _name(body, 1)
+    topic_count, pos = read_varint(body, pos)
+    topics = []
+    for _ in range(topic_count - 1):
+        name, pos = _name(body, pos)
+        count, pos = read_varint(body, pos)
+        indexes = [body[at : at + 4] for at in range(pos, pos + 4 * (count - 1), 4)]
+        pos += 4 * (count - 1) + 1
+        partitions = b"".join(index + struct.pack(">qiBh", -1, -1, 1, 0) + NONE for index in indexes)
+        topics.append(text(name) + varint(count) + partitions + NONE)
+    return text(group) + varint(len(topics) + 1) + b"".join(topics) + bytes(2) + NONE
+
+
 def _group(name: str) -> bytes:
     texts = text(name) + text("Dead") + text("") * 2
     return bytes(2) + texts + varint(1) + struct.pack(">iB", _NOT_ASKED, 0)
@@ -90,9 +103,14 @@ def _each(body: bytes, pos: int, answer: Callable[[str], bytes]) -> bytes:
 
 
 def _names(body: bytes, pos: int) -> Iterator[str]:
-    """The names of an array: texts, or groups without topics."""
+    """The names of an array of texts."""
     count, pos = read_varint(body, pos)
     for _ in range(count - 1):
-        size, pos = read_varint(body, pos)
-        yield body[pos : pos + size - 1].decode()
-        pos += size - 1
+        name, pos = _name(body, pos)
+        yield name
+
+
+def _name(body: bytes, pos: int) -> tuple[str, int]:
+    """A text, and the position after it."""
+    size, pos = read_varint(body, pos)
+    return body[pos : pos + size - 1].decode(), pos + size - 1

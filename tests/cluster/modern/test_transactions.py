@@ -66,11 +66,11 @@ def test_an_offset_counts_where_its_transaction_is_committed(
     transactions.commit_offset(begun, name, partition, 7, "what it is about")
     assert state_of(transactions, begun) == ONGOING
     assert name in {each.transactional_id for each in transactions.listed((ONGOING,))}
-    assert committed_texts(metadata, name, options.net, require_stable=False) == ()
+    assert committed_texts(metadata, name, options.net, stable_in=None) == ()
     for _ in range(2):  # again says the same
         transactions.end(begun, committed=committed)
     expected = ((7, "what it is about"),) if committed else ()
-    assert committed_texts(metadata, name, options.net, require_stable=True) == expected
+    assert committed_texts(metadata, name, options.net, stable_in=[partition]) == expected
     assert name not in {each.transactional_id for each in transactions.listed((ONGOING,))}
 
 

@@ -172,7 +172,8 @@ class WriteCommitter:
         return metadata
 
     def _requests(self, metadata: Metadata) -> TransactionRequests:
-        return TransactionRequests(metadata, self._options.net, min(self.timeout_ms, DRIVER_TIMEOUT_MS_MAX))
+        timeout_ms = min(self.timeout_ms, DRIVER_TIMEOUT_MS_MAX)
+        return TransactionRequests(metadata, self._options.net, timeout_ms, self._options.topic)
 
     def _run(self, requests: TransactionRequests) -> None:
         while due := self._driver.requests():

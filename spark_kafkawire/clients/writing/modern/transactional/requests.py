@@ -31,7 +31,7 @@ from spark_kafkawire.protocol.modern.list_transactions import (
     DescribedTransaction,
 )
 
-from .write_state import OffsetAndMetadata
+from .write_state import OffsetAndMetadata, partitions_of_offsets
 
 #: Transaction timeout of ids that were fenced, ms. Brokers report it and no attempt uses it (see
 #: ``options``), so an id with this timeout need not be fenced again.
@@ -169,15 +169,22 @@ Answer = Transaction | tuple[OffsetAndMetadata, ...] | Refused | bool | None
 
 class TransactionRequests:
     """Sends requests to the brokers of one cluster. ``timeout_ms`` is the timeout of the transactions that it
-    begins; with ``two_phase_commit`` they have none."""
+    begins; with ``two_phase_commit`` they have none. ``topic`` is None if rows name their topics."""
 
     def __init__(
-        self, metadata: Metadata, net: NetOptions, timeout_ms: int, *, two_phase_commit: bool = False
+        self,
+        metadata: Metadata,
+        net: NetOptions,
+        timeout_ms: int,
+        topic: str | None = None,
+        *,
+        two_phase_commit: bool = False,
     ) -> None:
         self.transactions = Transactions(metadata, net)
         self._metadata = metadata
         self._net = net
         self._timeout_ms = timeout_ms
+        self._topic = topic
         self._two_phase_commit = two_phase_commit
 
     def send(self, request: Request) -> Answer:
@@ -226,7 +233,8 @@ class TransactionRequests:
             case InitProducerId() | FenceProducer() | FenceIfCurrent():
                 return self._take_over(request)
             case FetchOffsets(group, is_stable):
-                texts = committed_texts(self._metadata, group, self._net, require_stable=is_stable)
+                stable_in = partitions_of_offsets(self._metadata, self._topic) if is_stable else None
+                texts = committed_texts(self._metadata, group, self._net, stable_in=stable_in)
                 return tuple(OffsetAndMetadata(number, text) for number, text in texts)
             case CommitOffset(transaction, group, topic, record):
                 partition = TopicPartition(topic, 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import DeliveryError, OptionError, quoted
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import NetOptions
 
 #: Name of a run in the id of an attempt: the driver's producer id and epoch, or the run's id in Spark and a
@@ -76,6 +77,13 @@ def decision_groups(group: str, count: int) -> Iterator[str]:
     yield group
     for part in range(1, count):
         yield f"{group}.{part}"
+
+
+def partitions_of_offsets(metadata: Metadata, topic: str | None) -> tuple[TopicPartition, ...]:
+    """Partitions whose offsets keep the state of a write: partition 0 of its topic, or of one of all topics
+    if ``topic`` is None."""
+    topics = (topic,) if topic is not None else (each.name for each in metadata.topics())
+    return tuple(TopicPartition(each, 0) for each in topics)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -280,19 +288,24 @@ def _is_transaction(entry: object) -> bool:
     )
 
 
-def last_decision(metadata: Metadata, net: NetOptions, prefix: str) -> Decision | None:
+def last_decision(
+    metadata: Metadata, net: NetOptions, prefix: str, stable_in: Collection[TopicPartition] | None
+) -> Decision | None:
     """Read the last decision of a name without fencing its driver; None if there was none, or brokers have
     deleted it.
 
-    Raises ``OptionError`` (fatal) for records of another program, ``DeliveryError`` (fatal) if a driver
-    decides while the parts are read, and as ``committed_texts``.
+    Unless ``stable_in`` is None (see ``committed_texts``), waits for a decision whose transaction is
+    committed and that is not visible yet, and for a driver that is deciding. Raises ``OptionError`` (fatal)
+    for records of another program, ``DeliveryError`` (fatal) if a driver decides while the parts are read,
+    and as ``committed_texts``.
     """
     group = driver_id(prefix)
-    first = _newest(metadata, net, group)
+    first = _newest(metadata, net, group, stable_in)
     if first is None:
         return None
     others = [
-        _newest(metadata, net, each) for each in [*decision_groups(group, part_count(first, group))][1:]
+        _newest(metadata, net, each, stable_in)
+        for each in [*decision_groups(group, part_count(first, group))][1:]
     ]
     records = [first, *(each for each in others if each is not None and each.offset == first.offset)]
     if len(records) <= len(others):
@@ -304,8 +317,10 @@ def last_decision(metadata: Metadata, net: NetOptions, prefix: str) -> Decision 
     return Decision.of(tuple(records), prefix, group)
 
 
-def _newest(metadata: Metadata, net: NetOptions, group: str) -> OffsetAndMetadata | None:
-    texts = committed_texts(metadata, group, net, require_stable=False)
+def _newest(
+    metadata: Metadata, net: NetOptions, group: str, stable_in: Collection[TopicPartition] | None
+) -> OffsetAndMetadata | None:
+    texts = committed_texts(metadata, group, net, stable_in=stable_in)
     return newest(OffsetAndMetadata(number, text) for number, text in texts)
 
 

@@ -133,6 +133,15 @@ def test_a_right_that_is_missing_is_named_before_there_are_rows(strict: ApacheKa
     assert committed(strict.bootstrap_servers(), topic, 2) == [b"a", b"b"]
 
 
+def test_a_topic_without_any_right_is_named_before_there_are_rows(strict: ApacheKafka) -> None:
+    """A coordinator refuses offsets of a topic that the user may not describe."""
+    topic = topic_of(strict)
+    allow(strict, topic, ["Write on transactional ids", "Read on groups"])
+    reported = refusal(as_alice(strict, topic))
+    assert reported.startswith(f"topic '{topic}' on "), reported
+    assert "TOPIC_AUTHORIZATION_FAILED" in reported
+
+
 def test_rights_on_what_begins_with_the_name_are_enough(strict: ApacheKafka) -> None:
     topic = topic_of(strict)
     allow(strict, topic, RIGHTS)

@@ -42,9 +42,6 @@ _HAS_MEMBERS: Final = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
     )
 )
-#: Codes of a partition of which this user cannot have committed an offset: Read on the topic is missing, or
-#: there is no such topic.
-_NOT_COMMITTED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def committed_offsets(
@@ -80,25 +77,23 @@ def committed_texts(
             left_out = [tp for tp in stable_in or () if tp not in found]
             if is_stable and left_out:
                 response = client.request(_request(group_id, left_out, require_stable=True))
-                found |= _texts(response.group_of(group_id), place, skipped=_NOT_COMMITTED)
+                found |= _texts(response.group_of(group_id), place)
         return tuple(found.values())
 
     return retried(once, net.request_retry)
 
 
-def _texts(
-    group: OffsetFetchGroupResponse, place: str, skipped: Collection[int] = ()
-) -> dict[TopicPartition, tuple[int, str]]:
-    """Committed offsets with their metadata, without partitions that have none or an error of ``skipped``."""
+def _texts(group: OffsetFetchGroupResponse, place: str) -> dict[TopicPartition, tuple[int, str]]:
+    """Committed offsets with their metadata, without partitions that have none."""
     if group.error_code:
         raise broker_error(group.error_code, place)
     found = {}
     for topic in group.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
-            if part.error_code and part.error_code not in skipped:
+            if part.error_code:
                 raise broker_error(part.error_code, f"{place}, {tp}")
-            if not part.error_code and part.committed_offset != NO_OFFSET:
+            if part.committed_offset != NO_OFFSET:
                 found[tp] = part.committed_offset, part.metadata or ""
     return found
 
@@ -143,11 +138,8 @@ def _fetched_once(
     coordinator = coordinator_of(metadata, group_id)
     place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
     response: OffsetFetchResponse = ask_coordinator(coordinator, _request(group_id, partitions), net)
-    group = response.group_of(group_id)
-    if group.error_code:
-        raise broker_error(group.error_code, place)
-    found = _offsets(group, place)
-    return {tp: found[tp] for tp in partitions}
+    found = _texts(response.group_of(group_id), place)
+    return {tp: found[tp][0] if tp in found else None for tp in partitions}
 
 
 def _committed_once(
@@ -203,15 +195,3 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
     for partition in partitions:
         by_topic[partition.topic].append(partition)
     return by_topic
-
-
-def _offsets(group: OffsetFetchGroupResponse, place: str) -> dict[TopicPartition, int | None]:
-    found: dict[TopicPartition, int | None] = {}
-    for topic in group.topics:
-        for partition in topic.partitions:
-            tp = TopicPartition(topic.name, partition.partition_index)
-            if partition.error_code:
-                raise broker_error(partition.error_code, f"{place}, {tp}")
-            committed = partition.committed_offset
-            found[tp] = committed if committed >= 0 else None
-    return found

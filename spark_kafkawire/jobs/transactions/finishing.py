@@ -77,7 +77,7 @@ def finish(options: WriteOptions, plan: FinishPlan) -> Finished:
         finished = Finished(committed, tuple(each.id for each in plan.abort if each.id not in committed))
     found = _without_ending(options, plan.name)
     ended = {*finished.committed, *finished.aborted}
-    if left := [each.id for each in found.transactions if not each.is_ongoing or each.id in ended]:
+    if left := [each.id for each in found.transactions if each.id in ended]:
         named = ", ".join(map(quoted, left[:_NAMED_MAX]))
         raise DeliveryError(f"{len(left)} transaction(s) are still open, {named} first; run again")
     last = found.decisions.get(plan.name)
@@ -90,7 +90,8 @@ def finish(options: WriteOptions, plan: FinishPlan) -> Finished:
 
 
 def _without_ending(options: WriteOptions, name: str) -> TransactionsSurvey:
-    """Survey a name once none of its transactions is ending, or after ``requestTimeout``."""
+    """Survey a name once none of its transactions is ending, or after ``requestTimeout``: another write of
+    the name may run, and end one after the other."""
     stop_s = time.monotonic() + options.net.request_timeout_s
     while True:
         found = TransactionsSurvey.of(options, name, needs_list=False)

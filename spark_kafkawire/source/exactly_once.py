@@ -136,9 +136,9 @@ def write_summary(messages: Sequence[WriterCommitMessage | None], batch: BatchId
     streams."""
     done = _finished(messages)
     open_ = open_transactions([each.transaction for each in done])
-    topics = [topic for each in done if each.transaction for topic in each.totals.topics]
+    topics = {topic for each in done if each.transaction for topic in each.totals.topics}
     busy = sum(1 for each in done if each.row_count)
-    return WriteSummary(done[0].batch if done else batch, len(messages), busy, open_, min(topics, default=""))
+    return WriteSummary(done[0].batch if done else batch, len(messages), busy, open_, tuple(sorted(topics)))
 
 
 def _finished(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:

@@ -68,8 +68,8 @@ def test_a_key_tab_is_read_with_its_principal() -> None:
 
 def test_a_ticket_cache_is_named_or_that_of_the_environment() -> None:
     assert login(CACHE) == KerberosLogin("kafka")
-    named = f'{CACHE} ticketCache="/tmp/cache" principal="a@R" useKeyTab=false'
-    assert login(named) == KerberosLogin("kafka", "a@R", None, "/tmp/cache")
+    named = f'{CACHE} ticketCache="tickets-of-a" principal="a@R" useKeyTab=false'
+    assert login(named) == KerberosLogin("kafka", "a@R", None, "tickets-of-a")
 
 
 def test_the_name_of_the_service_is_in_either_place() -> None:

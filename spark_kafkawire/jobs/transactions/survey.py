@@ -121,7 +121,7 @@ class _Asking:
 
     @cached_property
     def _partitions_of_offsets(self) -> tuple[TopicPartition, ...]:
-        return partitions_of_offsets(self._metadata, None)
+        return partitions_of_offsets(self._metadata)
 
     def known(self, name: str | None) -> list[tuple[Broker, ListedTransaction]]:
         """Transactions with their coordinators: of a name all that brokers remember, else those that are

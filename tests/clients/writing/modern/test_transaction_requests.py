@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spark_kafkawire.clients.writing.modern.transactional.requests import (
     AwaitCompletion,
+    CommitOffset,
     EndTransaction,
+    FetchOffsets,
     IsOngoing,
     Refused,
     TransactionOutcome,
     TransactionRequests,
 )
+from spark_kafkawire.clients.writing.modern.transactional.write_state import OffsetAndMetadata
 from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.topic import Topic
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
@@ -62,6 +68,28 @@ def test_of_many_ends_one_that_is_refused_is_refused_alone(noida: NoidaBroker) -
     assert states(requests, others) == {COMPLETE_COMMIT}
     assert states(requests, [again]) == {ONGOING}
     assert requests.send(EndTransaction(again, committed=False)) == again
+
+
+def test_all_topics_are_requested_only_for_a_group_without_offsets(
+    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows name their topics, so that the first offset of the group may be pending in any of them."""
+    requests, topic = requests_to(noida.bootstrap_servers), noida.create_topic()
+    asked, topics = list[Metadata](), Metadata.topics
+
+    def counted(metadata: Metadata) -> tuple[Topic, ...]:
+        asked.append(metadata)
+        return topics(metadata)
+
+    monkeypatch.setattr(Metadata, "topics", counted)
+    assert requests.send(FetchOffsets(topic, is_stable=True)) == ()
+    assert len(asked) == 1
+    transaction, record = requests.transactions.begin(topic, 60_000), OffsetAndMetadata(7, "text")
+    assert requests.send(CommitOffset(transaction, topic, topic, record)) is None
+    requests.transactions.end(transaction, committed=True)
+    assert requests.send(FetchOffsets(topic, is_stable=True)) == (record,)
+    assert requests.send(FetchOffsets(f"{topic}-other")) == ()
+    assert len(asked) == 1
 
 
 def test_many_are_told_which_of_them_are_open(noida: NoidaBroker) -> None:

@@ -9,8 +9,14 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.clients.writing.modern.transactional import write_state
-from spark_kafkawire.clients.writing.modern.transactional.driver import DriverStep, DriverTransaction, Due
+from spark_kafkawire.clients.writing.modern.transactional.driver import (
+    DriverStep,
+    DriverTransaction,
+    Due,
+    WriteSummary,
+)
 from spark_kafkawire.clients.writing.modern.transactional.requests import (
+    CommitOffset,
     EndTransaction,
     FetchOffsets,
     InitProducerId,
@@ -185,6 +191,21 @@ def test_a_decision_that_lacks_a_part_is_not_carried_out_in_part() -> None:
     assert failed.step is DriverStep.FAILED
     assert failed.failure == "group 'n-driver.1' lacks a part of decision 7 of 'n'"
     assert not failed.requests()
+
+
+@pytest.mark.parametrize(("topics", "expected"), [(("a", "b"), "b"), (("c", "d"), "c")])
+def test_a_decision_is_kept_in_the_topic_of_the_last_one_if_it_is_written(
+    topics: tuple[str, ...], expected: str
+) -> None:
+    last = Decision(7, BatchId("1"), 1, 1, topic="b")
+    driver = DriverTransaction.begin("n").answered(
+        InitProducerId("n-driver"), Transaction("n-driver", 1, 0, 1)
+    )
+    driver = driver.answered(driver.requests()[0], last.records("n"))
+    driver = driver.commit(WriteSummary(BatchId("2"), 1, 1, transactions(1), topics))
+    [request] = driver.answered(driver.requests()[0], True).requests()
+    assert isinstance(request, CommitOffset)
+    assert request.topic == expected
 
 
 def test_what_is_due_is_not_copied_at_each_answer() -> None:

@@ -432,7 +432,7 @@ class World:
 
     def _write(self) -> WriteSummary:
         open_ = tuple(each for _, each in self.winners if each is not None)
-        return WriteSummary(self.batch, len(TASKS), self._busy(), open_, "t")
+        return WriteSummary(self.batch, len(TASKS), self._busy(), open_, ("t",))
 
     def _busy(self) -> int:
         with_rows = self.tasks_of(self.batches[self.number])

@@ -69,13 +69,13 @@ class WriteSummary:
     """Summary of the commit messages of all tasks.
 
     It has the batch, None without messages; the number of tasks, and of tasks with rows; the transactions of
-    tasks that sent rows; and a topic that they wrote to."""
+    tasks that sent rows; and the topics that they wrote to, sorted."""
 
     batch: BatchId | None
     tasks: int
     busy: int
     open: tuple[Transaction, ...]
-    topic: str
+    topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,9 @@ class DriverTransaction:
         assert self.transaction is not None
         serial = self.last.serial + 1 if self.last else 1
         counts = write.tasks, write.busy
-        last = Decision(serial, write.batch, *counts, write.open, write.topic, write.open[0].id)
+        # A stable read sees that an offset is pending where the group has one already.
+        topic = self.last.topic if self.last and self.last.topic in write.topics else write.topics[0]
+        last = Decision(serial, write.batch, *counts, write.open, topic, write.open[0].id)
         deciding = replace(self, last=last)
         return replace(
             deciding, step=DriverStep.RECORD_DECISION, due=deciding._commit_offsets(self.transaction)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -233,8 +233,7 @@ class TransactionRequests:
             case InitProducerId() | FenceProducer() | FenceIfCurrent():
                 return self._take_over(request)
             case FetchOffsets(group, is_stable):
-                stable_in = partitions_of_offsets(self._metadata, self._topic) if is_stable else None
-                texts = committed_texts(self._metadata, group, self._net, stable_in=stable_in)
+                texts = self._stable_texts(group) if is_stable else self._texts(group, None)
                 return tuple(OffsetAndMetadata(number, text) for number, text in texts)
             case CommitOffset(transaction, group, topic, record):
                 partition = TopicPartition(topic, 0)
@@ -250,6 +249,16 @@ class TransactionRequests:
                 return None
             case IsDriverWaiting(driver):
                 return self._awaits(driver)
+
+    def _texts(self, group: str, stable_in: Collection[TopicPartition] | None) -> tuple[tuple[int, str], ...]:
+        return committed_texts(self._metadata, group, self._net, stable_in=stable_in)
+
+    def _stable_texts(self, group: str) -> tuple[tuple[int, str], ...]:
+        if self._topic is not None:
+            return self._texts(group, [TopicPartition(self._topic, 0)])
+        # The first offset of the group may be pending in any topic. All topics are requested only then: a
+        # stream reads twice a batch.
+        return self._texts(group, ()) or self._texts(group, partitions_of_offsets(self._metadata))
 
     def _take_over(self, request: InitProducerId | FenceProducer | FenceIfCurrent) -> Transaction | None:
         match request:

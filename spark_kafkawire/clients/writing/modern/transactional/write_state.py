@@ -79,11 +79,9 @@ def decision_groups(group: str, count: int) -> Iterator[str]:
         yield f"{group}.{part}"
 
 
-def partitions_of_offsets(metadata: Metadata, topic: str | None) -> tuple[TopicPartition, ...]:
-    """Partitions whose offsets keep the state of a write: partition 0 of its topic, or of one of all topics
-    if ``topic`` is None."""
-    topics = (topic,) if topic is not None else (each.name for each in metadata.topics())
-    return tuple(TopicPartition(each, 0) for each in topics)
+def partitions_of_offsets(metadata: Metadata) -> tuple[TopicPartition, ...]:
+    """Partitions whose offsets may keep the state of a write, by a request for all topics."""
+    return tuple(TopicPartition(topic.name, 0) for topic in metadata.topics())
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -6,7 +6,8 @@
 
 A registry that has no such schema raises ``UnknownSchemaError``: nothing but its own error code is evidence
 for that. A registry that is away, slow, broken or replaced by a proxy's page is a failed request: each server
-is asked in turn, retries follow, and then the error is fatal.
+is asked in turn, retries follow, and then the error is fatal. ``requestTimeout`` bounds what one server takes
+for a schema with all that it imports; the imports that have come are kept for the next attempt.
 
 Source: the API reference of Confluent's Schema Registry.
 """
@@ -18,6 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -76,6 +78,14 @@ _JSON: Final = "application/vnd.schemaregistry.v1+json"
 _CONTEXT: Final = ":."
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A server whose turn it is, and the deadline for all that is asked of it."""
+
+    url: Url
+    deadline: Deadline
+
+
 class Registry:
     """A registry with the schemas that this process knows. Threads may share it."""
 
@@ -97,9 +107,9 @@ class Registry:
         in_context = subject is not None and subject.startswith(_CONTEXT)
         query = f"?subject={quote(subject or '', safe='')}" if in_context else ""
 
-        def fetch() -> RegisteredSchema:
-            found = self._request("GET", f"/schemas/ids/{schema_id}{query}")
-            return self._resolved(registered_in(found, schema_id=schema_id), subject)
+        def fetch(turn: _Turn) -> RegisteredSchema:
+            found = self._request(turn, "GET", f"/schemas/ids/{schema_id}{query}")
+            return self._resolved(turn, registered_in(found, schema_id=schema_id), subject)
 
         what = f"schema id {schema_id}"
         return self._kept(("id", schema_id, query), what, fetch)
@@ -108,9 +118,9 @@ class Registry:
         """The schema of a GUID, 16 bytes. Raises as ``schema`` does."""
         text = str(uuid.UUID(bytes=guid))
 
-        def fetch() -> RegisteredSchema:
-            found = self._request("GET", f"/schemas/guids/{text}")
-            return self._resolved(registered_in(found, guid=text), None)
+        def fetch(turn: _Turn) -> RegisteredSchema:
+            found = self._request(turn, "GET", f"/schemas/guids/{text}")
+            return self._resolved(turn, registered_in(found, guid=text), None)
 
         what = f"schema GUID {text}"
         return self._kept(("guid", guid), what, fetch)
@@ -119,12 +129,13 @@ class Registry:
         """The newest version of a subject, which is asked for each time. Raises as ``schema`` does."""
         what = f"the latest version of subject {printable(subject)}"
         with self._lock:
-            return self._attempted(what, lambda: self._version(subject, None))
+            return self._attempted(what, lambda turn: self._version(turn, subject, None))
 
     def version(self, subject: str, number: int) -> RegisteredSchema:
         """A version of a subject. Raises as ``schema`` does."""
         what = f"version {number} of subject {printable(subject)}"
-        return self._kept(("version", subject, number), what, lambda: self._version(subject, number))
+        key = "version", subject, number
+        return self._kept(key, what, lambda turn: self._version(turn, subject, number))
 
     def register(self, subject: str, schema: Schema) -> int:
         """Register a schema and return its id: a registered one again gets the id that it has.
@@ -140,17 +151,20 @@ class Registry:
     def _posted(self, verb: str, path: str, subject: str, schema: Schema) -> int:
         what = f"{verb} a schema in subject {printable(subject)}"
         body = request_of(schema)
-        return self._kept(
-            (verb, subject, schema), what, lambda: number_in(self._request("POST", path, body), "id")
-        )
 
-    def _version(self, subject: str, number: int | None) -> RegisteredSchema:
+        def fetch(turn: _Turn) -> int:
+            return number_in(self._request(turn, "POST", path, body), "id")
+
+        return self._kept((verb, subject, schema), what, fetch)
+
+    def _version(self, turn: _Turn, subject: str, number: int | None) -> RegisteredSchema:
         path = f"/subjects/{quote(subject, safe='')}/versions/{'latest' if number is None else number}"
-        return self._resolved(version_in(self._request("GET", path), subject, number), subject)
+        found = version_in(self._request(turn, "GET", path), subject, number)
+        return self._resolved(turn, found, subject)
 
     # Caches
 
-    def _kept(self, key: tuple[object, ...], what: str, fetch: Callable[[], T]) -> T:
+    def _kept(self, key: tuple[object, ...], what: str, fetch: Callable[[_Turn], T]) -> T:
         """The answer of an earlier request, or a new one."""
         with self._lock:
             if (answer := self._answers.get(key)) is not None:
@@ -169,10 +183,10 @@ class Registry:
 
     # Imported schemas
 
-    def _resolved(self, found: RegisteredSchema, subject: str | None) -> RegisteredSchema:
+    def _resolved(self, turn: _Turn, found: RegisteredSchema, subject: str | None) -> RegisteredSchema:
         """The schema with the texts of all that it imports."""
         texts: dict[str, tuple[Reference, str]] = {}
-        self._add_imports(found.schema, texts, _context_of(subject), 0)
+        self._add_imports(turn, found.schema, texts, _context_of(subject), 0)
         return RegisteredSchema(
             found.id,
             found.schema,
@@ -182,7 +196,7 @@ class Registry:
         )
 
     def _add_imports(
-        self, schema: Schema, texts: dict[str, tuple[Reference, str]], context: str, depth: int
+        self, turn: _Turn, schema: Schema, texts: dict[str, tuple[Reference, str]], context: str, depth: int
     ) -> None:
         if depth > DEPTH_MAX:
             raise LimitError(f"imports of schemas are nested more than {DEPTH_MAX} deep")
@@ -197,11 +211,11 @@ class Registry:
                 continue
             if len(texts) >= DEPENDENCIES_MAX:
                 raise LimitError(f"a schema imports more than {DEPENDENCIES_MAX} others")
-            imported = self._imported(reference, context)
-            self._add_imports(imported, texts, context, depth + 1)
+            imported = self._imported(turn, reference, context)
+            self._add_imports(turn, imported, texts, context, depth + 1)
             texts[reference.name] = reference, imported.text
 
-    def _imported(self, reference: Reference, context: str) -> Schema:
+    def _imported(self, turn: _Turn, reference: Reference, context: str) -> Schema:
         subject = reference.subject
         if context and not subject.startswith(_CONTEXT):
             subject = context + subject
@@ -210,7 +224,10 @@ class Registry:
             # A version that was deleted is still what others import.
             path = f"/subjects/{quote(subject, safe='')}/versions/{reference.version}?deleted=true"
             try:
-                answer = version_in(self._request("GET", path), subject, reference.version).schema
+                found = self._request(turn, "GET", path)
+                answer = version_in(found, subject, reference.version).schema
+            except TransportError as error:
+                raise error.located(f"the imported {_version_of(reference)}") from error
             except UnknownSchemaError as error:
                 # The schema that imports it exists, so this is no answer about the schema itself.
                 raise RegistryError(f"an imported schema is missing: {error}") from error
@@ -220,21 +237,21 @@ class Registry:
 
     # Requests
 
-    def _attempted(self, what: str, attempt: Callable[[], T]) -> T:
+    def _attempted(self, what: str, fetch: Callable[[_Turn], T]) -> T:
         try:
-            return retried(attempt, self._settings.retry)
+            return retried(lambda: self._fetched(fetch), self._settings.retry)
         except KafkaWireError as error:
             raise error.located(f"schema registry: {what}") from error
 
-    def _request(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
-        """The JSON object that the first server to answer sends."""
+    def _fetched(self, fetch: Callable[[_Turn], T]) -> T:
+        """What the first server to answer has; each gets the time of one request for all that is asked."""
         urls = self._settings.urls
         failure: TransportError | None = None
         for turn in range(len(urls)):
             index = (self._first + turn) % len(urls)
             url = urls[index]
             try:
-                found = _object_of(self._asked(url, method, path, body))
+                found = fetch(_Turn(url, Deadline.after(self._settings.timeout_s)))
             except TransportError as error:
                 failure = error.located(_place(url))
             except KafkaWireError as error:
@@ -245,16 +262,17 @@ class Registry:
         assert failure is not None
         raise failure
 
-    def _asked(self, url: Url, method: str, path: str, body: bytes | None) -> Answer:
-        settings = self._settings
-        deadline = Deadline.after(settings.timeout_s)
+    def _request(self, turn: _Turn, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
+        """The JSON object that the server sends."""
+        settings, url = self._settings, turn.url
         headers = {"Accept": f"{_JSON}, application/json", **dict(settings.headers)}
         if body is not None:
             headers["Content-Type"] = _JSON
-        if login := _authorization(settings, deadline):
+        if login := _authorization(settings, turn.deadline):
             headers["Authorization"] = login
         target = Url(url.scheme, url.host, url.port, url.target.rstrip("/") + path, url.netloc)
-        return ask(target, method, headers, body, settings.tls, deadline, ANSWER_BYTES_MAX)
+        answer = ask(target, method, headers, body, settings.tls, turn.deadline, ANSWER_BYTES_MAX)
+        return _object_of(answer)
 
 
 def _object_of(answer: Answer) -> dict[str, Any]:

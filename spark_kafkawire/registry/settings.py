@@ -38,7 +38,8 @@ class RegistrySettings:
     schemas, for equal settings. Secrets travel to the executors, and are in no repr.
 
     ``urls`` are servers of one registry. ``headers`` are sent with each request. ``tls`` is needed for https.
-    ``timeout_s`` bounds one request, ``retry`` what follows failed ones.
+    ``timeout_s`` bounds the requests to one server for a schema with all that it imports, ``retry`` what
+    follows failed ones.
     """
 
     urls: tuple[Url, ...]

@@ -39,8 +39,6 @@ from .proxy import HOST, Proxy, Upstream
 #: The deadline of each request where there are faults, and where there are none, on a busy machine.
 TIMEOUT_S: Final = 0.3
 CALM_TIMEOUT_S: Final = 60.0
-#: Requests of one question: ``top`` imports two schemas.
-_REQUESTS_MAX: Final = 3
 #: Longest wait between two attempts, seconds.
 _WAIT_MAX_S: Final = 0.1
 _RETRIES: Final = (0, 1, 3)
@@ -185,8 +183,9 @@ class Operation:
 
     @property
     def _seconds_max(self) -> float:
-        """Longest time of a question: all its requests at all servers, each with its deadline."""
-        attempt_s = _REQUESTS_MAX * 2 * self._timeout_s + _WAIT_MAX_S
+        """Longest time of a question: an attempt has one deadline for each of up to two servers, however many
+        schemas are imported."""
+        attempt_s = 2 * self._timeout_s + _WAIT_MAX_S
         return (1 + self._retry.retries) * attempt_s + self._retry.retry_timeout_s + attempt_s + GRACE_S
 
     def _ask(self, registry: Registry, question: Question) -> None:

@@ -311,6 +311,63 @@ def test_a_slow_registry_is_left_at_the_deadline(fake: FakeRegistry) -> None:
     assert time.monotonic() - began_s < 0.3 + GRACE_S
 
 
+def imports_of(shape: str, fake: FakeRegistry) -> tuple[int, list[str]]:
+    """The id of a schema, and the subjects of all that it imports, so many that they take many answers."""
+    chance, subjects = random.Random(43), [f"s{number}" for number in range(60)]
+    for number, subject in enumerate(subjects):
+        below = subjects[:number]
+        drawn = chance.sample(below, min(len(below), chance.randrange(3)))
+        imported = {"wide": [], "deep": below[-1:], "drawn": drawn}[shape]
+        fake.add(subject, f"of {subject}", "PROTOBUF", tuple((each, each, 1) for each in imported))
+    top = tuple((each, each, 1) for each in ([subjects[-1]] if shape == "deep" else subjects))
+    return fake.add("top", "top", "PROTOBUF", top), subjects
+
+
+SHAPES: Final = ("wide", "deep", "drawn")
+
+
+def hold_each_answer(fake: FakeRegistry, seconds: float) -> None:
+    """Let each answer come, late."""
+
+    def wait(*_: object) -> None:
+        time.sleep(seconds)
+
+    fake.lie = wait
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_schema_with_all_its_imports_has_one_deadline(shape: str, fake: FakeRegistry) -> None:
+    top, _ = imports_of(shape, fake)
+    hold_each_answer(fake, 0.1)
+    with pytest.raises(
+        RequestTimedOut, match=r"gave up after 2 .*: no answer within 0\.4 s \(requestTimeout\)"
+    ):
+        client_of(fake, timeout_s=0.4, retry=RetryPolicy(retries=1, backoff_s=0.01)).schema(top)
+    # An attempt has time for four answers at most, and may have sent the next request.
+    assert len(fake.requests) <= 2 * 5
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_imports_that_came_in_time_are_kept_for_the_next_attempt(shape: str, fake: FakeRegistry) -> None:
+    top, subjects = imports_of(shape, fake)
+    hold_each_answer(fake, 0.02)
+    found = client_of(fake, timeout_s=0.2, retry=RetryPolicy(retries=1000, backoff_s=0.001)).schema(top)
+    assert found.references == {each: f"of {each}" for each in subjects}
+    assert len([each for each in fake.requests if "/ids/" in each]) > 1
+
+
+def test_a_server_that_is_slow_with_imports_takes_no_time_of_the_next_one(fake: FakeRegistry) -> None:
+    with FakeRegistry() as slow_one:
+        for each in (slow_one, fake):
+            top, _ = imports_of("drawn", each)
+        hold_each_answer(slow_one, 0.3)
+        assert (
+            client_of(slow_one, fake, timeout_s=1.0, retry=RetryPolicy(retries=50)).schema(top).text == "top"
+        )
+        assert slow_one.requests
+        assert fake.requests
+
+
 def test_patience_outlasts_a_restart_and_is_logged_once(
     fake: FakeRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,6 +13,7 @@ Source: Confluent's wire format; AWS Glue's AWSSchemaRegistryConstants.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -42,6 +43,10 @@ VALUE_HEADER: Final = "__value_schema_id"
 KEY_HEADER: Final = "__key_schema_id"
 #: Bytes to which all compressed messages of one column may decompress together.
 DECOMPRESSED_MAX: Final = 256 << 20
+#: Bytes of a compressed message that are taken at once, and bytes that come out at once. A message with more
+#: is measured before memory is taken for it.
+_TAKEN_BYTES: Final = 16 << 10
+_PIECE_BYTES: Final = 1 << 20
 #: Indexes of one message type: how deep Protobuf's types may be nested.
 INDEXES_MAX: Final = 32
 #: Bytes of a varint of 32 bits.
@@ -176,23 +181,22 @@ class _Frames:
 
     def _decompress(self, rows: Int64s) -> None:
         """Append the decompressed messages to the buffer, as far as the limit allows."""
-        parts, size, left = [self._data.tobytes()], len(self._data), DECOMPRESSED_MAX
+        content, left = bytearray(self._data), DECOMPRESSED_MAX
         for row in rows.tolist():
-            reader = zlib.decompressobj()
+            payload = self._data[self._starts[row] : self._stops[row]].data
             try:
-                plain = reader.decompress(self._data[self._starts[row] : self._stops[row]].data, left + 1)
+                size, last = _measured(payload, left)
             except zlib.error:
                 self.faults[row] = Fault.BAD_COMPRESSION
                 continue
-            if len(plain) > left:
+            if size > left:
                 self.faults[row] = Fault.TOO_LARGE
-            elif not reader.eof or reader.unused_data:
-                self.faults[row] = Fault.BAD_COMPRESSION
-            else:
-                parts.append(plain)
-                self._starts[row], self._stops[row] = size, size + len(plain)
-                size, left = size + len(plain), left - len(plain)
-        self._data = byte_array(b"".join(parts))
+                continue
+            self._starts[row], self._stops[row] = len(content), len(content) + size
+            for piece in (last,) if len(last) == size else _pieces(payload):
+                content += piece
+            left -= size
+        self._data = byte_array(content)
 
     def _take_ids(self, rows: Int64s, data: Uint8s, places: Int64s) -> None:
         if not len(rows):
@@ -247,6 +251,33 @@ class _Frames:
             self._indexes_of,
             self.faults,
         )
+
+
+def _measured(payload: memoryview, size_max: int) -> tuple[int, bytes]:
+    """The size of a decompressed message and its last piece, or a size above the limit. Raises
+    ``zlib.error``."""
+    size, last = 0, b""
+    for last in _pieces(payload):
+        size += len(last)
+        if size > size_max:
+            break
+    return size, last
+
+
+def _pieces(payload: memoryview) -> Iterator[bytes]:
+    """The decompressed pieces of a message. Raises ``zlib.error`` for one that is damaged or cut, or that
+    other bytes follow."""
+    reader, taken, rest = zlib.decompressobj(), 0, b""
+    while not reader.eof:
+        fed = rest or payload[taken : taken + _TAKEN_BYTES]
+        taken += 0 if rest else len(fed)
+        piece = reader.decompress(fed, _PIECE_BYTES)
+        rest = reader.unconsumed_tail
+        if not fed and not piece and not reader.eof:
+            raise zlib.error("it ends early")
+        yield piece
+    if reader.unused_data or taken < len(payload):
+        raise zlib.error("bytes follow")
 
 
 def _bytes_at(data: Uint8s, places: Int64s, is_there: _Flags) -> Int64s:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 import uuid
 import zlib
 from typing import Final
@@ -151,6 +152,44 @@ def test_bad_compression_and_bombs_are_bad_messages(monkeypatch: pytest.MonkeyPa
         Fault.TOO_LARGE,
     ]
     assert bodies(framed)[6] == bytes(1000)
+
+
+def packed(size: int, piece: bytes = bytes(1 << 20)) -> bytes:
+    """A compressed message of that many bytes, a multiple of those of the piece."""
+    deflater = zlib.compressobj(9)
+    parts = [deflater.compress(piece) for _ in range(size // len(piece))]
+    return b"\3\5" + GUID + b"".join([*parts, deflater.flush()])
+
+
+def test_bombs_take_no_memory_and_spoil_no_other_message() -> None:
+    large = random.Random(43).randbytes(1000) * 5000
+    messages = column(
+        *[packed(300 << 20)] * 2, packed(5_000_000, large), b"\3\5" + GUID + zlib.compress(b"a")
+    )
+    size = sum(map(len, messages.to_pylist()))
+    tracemalloc.start()
+    try:
+        framed = unframed(messages, SchemaIdSource.PREFIX)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert framed.faults.tolist() == [Fault.TOO_LARGE, Fault.TOO_LARGE, Fault.NONE, Fault.NONE]
+    assert bodies(framed)[2:] == [large, b"a"]
+    # What is kept, pieces of a bomb, and zlib's own blocks.
+    assert peak < 1.25 * (size + len(large)) + (8 << 20)
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20])
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_messages_of_any_size_are_decompressed_as_they_were(size: int, level: int) -> None:
+    draw = random.Random(size)
+    for body in (bytes(size), draw.randbytes(size)):
+        compressed = zlib.compress(body, level)
+        good = b"\3\5" + GUID + compressed
+        framed = unframed(column(good, good[:-1], good + b"x", good[:-1] + b"\0", good), SchemaIdSource.AUTO)
+        bad = Fault.NONE if compressed.endswith(b"\0") else Fault.BAD_COMPRESSION
+        assert framed.faults.tolist() == [Fault.NONE, *(Fault.BAD_COMPRESSION,) * 2, bad, Fault.NONE]
+        assert bodies(framed)[0] == bodies(framed)[4] == body
 
 
 @pytest.mark.parametrize("indexes", [(0,), (1,), (0, 0), (1, 0, 63), (64, 8192), (5,) * 32])

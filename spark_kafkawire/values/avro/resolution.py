@@ -26,6 +26,8 @@ _PROMOTED: Final = {
     ("bytes", "string"),
 }
 _WIDER: Final = ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
+_NANOS: Final = {"millis": 10**6, "micros": 10**3, "nanos": 1}
+#: Logical types whose columns have another unit, microseconds.
 _MILLIS: Final = ("timestamp-millis", "local-timestamp-millis")
 
 
@@ -148,14 +150,14 @@ class Resolver:
 
     def _leaf(self, writer: AvroType, reader: AvroType, node: Node, path: str) -> None:
         _require(reader, node, path)
-        logical = _logical(writer, reader, node.type)
-        if logical is None:
+        factor = _factor(writer, reader)
+        if factor is None:
             self._fail(Fault.UNRESOLVABLE_SCHEMA, path)
             return
         program, kind, stream = self.program, writer.kind, node.stream
         bounds = self._bounds(node)
         if kind in ("int", "long"):
-            program.emit(ops.LONG, stream, 1000 if logical in _MILLIS else 1, int(kind == "int"), path)
+            program.emit(ops.LONG, stream, factor, int(kind == "int"), path)
             self._from(node, "integer")
         elif kind in ("float", "double"):
             program.emit(ops.FIXED, stream, 4 if kind == "float" else 8, path=path)
@@ -264,20 +266,27 @@ def _require(reader: AvroType, node: Node, path: str) -> None:
         raise OptionError(f"the Avro field {printable(path or 'itself')} cannot be read as {printable(of)}")
 
 
-def _logical(writer: AvroType, reader: AvroType, of: pa.DataType) -> str | None:
-    """The logical type that a writer's value is read by; None if it is not the reader's.
+def _factor(writer: AvroType, reader: AvroType) -> int | None:
+    """The factor from a writer's number to that of the reader's column, 1 for all that are no times; None for
+    logical types that do not convert exactly.
 
-    A writer without one wrote the reader's, as Avro's own classes take it.
+    A writer without a logical type wrote the reader's, as Avro's own classes take it, and a reader without
+    one takes the number or the bytes as they are. Times convert to finer units. Decimals match if precision
+    and scale do.
     """
-    if pa.types.is_decimal(of):
+    written, read = writer.logical or reader.logical, reader.logical
+    if read == "decimal":
+        fits = writer.kind == reader.kind and written == read
         same = (writer.precision, writer.scale) == (reader.precision, reader.scale)
-        return reader.logical if writer.kind == reader.kind and (same or not writer.logical) else None
-    if not pa.types.is_timestamp(of) and not pa.types.is_date(of):
-        return ""
-    if writer.logical in ("", reader.logical):
-        return reader.logical
-    units = {f"{reader.logical.rpartition('-')[0]}-{unit}" for unit in ("millis", "micros")}
-    return writer.logical if writer.logical in units else None
+        return 1 if fits and (same or not writer.logical) else None
+    name, _, unit = written.rpartition("-")
+    of_column, _, target = read.rpartition("-")
+    if not read or (written == read and read not in _MILLIS):
+        return 1
+    if name != of_column or unit not in _NANOS or target not in _NANOS:
+        return None
+    factor, rest = divmod(_NANOS[unit], _NANOS["micros" if read in _MILLIS else target])
+    return None if rest else factor
 
 
 def resolves(writer: AvroType, reader: AvroType) -> bool:

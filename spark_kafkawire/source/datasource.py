@@ -56,15 +56,16 @@ class KafkaWireDataSource(DataSource):
         a batch or a stream."""
         freeze_imports()
         from ..options import TableOptions, chooses_table, of_side, read_options_of
+        from .schema import ReadColumns
         from .typed import planned_columns
 
         _check_is_no_table(self.options)
         if chooses_table(self.options):
             from .table_reader import table_schema
 
-            return table_schema(TableOptions.parse(self.options))
+            return ReadColumns(table_schema(TableOptions.parse(self.options)).fields)
         columns, self._schemas = planned_columns(read_options_of(of_side(self.options, read=True)))
-        return columns
+        return ReadColumns(columns.fields)
 
     @edge
     def reader(self, schema: StructType) -> DataSourceReader:

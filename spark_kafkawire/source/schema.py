@@ -87,6 +87,23 @@ _BINARY: Final[Mapping[str, DataType]] = MappingProxyType({})
 _SCHEMAS: Final = {Generation.V07: V07_SCHEMA, Generation.MODERN: MODERN_SCHEMA}
 
 
+class ReadColumns(StructType):
+    """The columns that ``schema()`` returns: Spark takes its own types, and an engine that asks for an Arrow
+    schema, such as Sail, takes that. Sail's own conversion passes no time zone, which pyspark-client asks for
+    from 4.2 on."""
+
+    def __arrow_c_schema__(self) -> object:
+        """A capsule with the Arrow schema. Source: Arrow's PyCapsule interface."""
+        from .spark_versions import arrow_schema
+
+        return arrow_schema(self).__arrow_c_schema__()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StructType) and self.fields == other.fields
+
+    __hash__ = StructType.__hash__
+
+
 def read_schema(options: ReadOptions, types: Mapping[str, DataType] = _BINARY) -> StructType:
     """All columns of a read; ``types`` are those of keys and values that are not binary."""
     schema = _SCHEMAS[options.discovery.generation]

@@ -12,7 +12,9 @@ from tests.support.noida import NoidaBroker
 
 from .environments import Environment
 
-PACKAGES: Final = ("pysail==0.7.2", "pyspark-client==4.1.3", "pandas<3")
+SAIL: Final = "pysail==0.7.2"
+#: pyspark-client 4.2 converts no timestamp without a time zone, and Sail passes none.
+CLIENTS: Final = ("pyspark-client==4.1.3", "pyspark-client==4.2.0")
 
 PROGRAM: Final = """
 import sys
@@ -82,11 +84,13 @@ print("later", found.count())
 """
 
 
-@pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory, noida: NoidaBroker) -> Mapping[str, str]:
+@pytest.fixture(scope="module", params=CLIENTS)
+def lines(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, noida: NoidaBroker
+) -> Mapping[str, str]:
     """Lines that the program prints, by their first word."""
     folder = tmp_path_factory.mktemp("sail")
-    sail = Environment(folder / "venv", *PACKAGES, build_wheel(folder))
+    sail = Environment(folder / "venv", SAIL, request.param, "pandas<3", build_wheel(folder))
     topics = noida.create_topic(partitions=2), noida.create_topic(partitions=2)
     reported = sail.run(PROGRAM, noida.bootstrap_servers, *topics, str(folder / "checkpoint"))
     return dict(line.split(" ", 1) for line in reported.splitlines())

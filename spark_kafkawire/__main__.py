@@ -68,18 +68,31 @@ def _run(command: Command, words: Sequence[str]) -> int:
         parser.prog = f"kafkawire {command.name}"
         return run_job(parser, module.run, words)
     except ImportError as error:
+        from .jobs.shell.failures import is_of_spark, missing_module
+
         # pyspark-client has a module pyspark, which lacks names, and no py4j.
-        if not command.needs_spark or (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+        if command.needs_spark and is_of_spark(error):
+            return _complain(command.name, _without_spark(command, str(error)), _FAILED)
+        line = missing_module(error)
+        if line is None:
             raise
-        return _complain(command.name, _without_spark(command, str(error)), _FAILED)
+        return _complain(command.name, line, _FAILED)
 
 
 def _without_spark(command: Command, message: str) -> str:
-    first = message.partition(":")[0]
+    from importlib.metadata import packages_distributions, version
+    from importlib.util import find_spec
+
+    first, install = message.partition(":")[0], "pip install 'spark-kafkawire[spark]'"
+    if find_spec("pyspark") is None:
+        advice = f"run {install}"
+    else:
+        found = sorted({f"{name} {version(name)}" for name in packages_distributions().get("pyspark", ())})
+        owner = " and ".join(found) or "another pyspark"
+        advice = f"it has {owner}, which {install} would overwrite: run that in an environment of its own"
     return (
-        f"this command runs Spark, which {sys.executable} does not have ({first}): run pip install "
-        f"'spark-kafkawire[spark]', or on a machine with Spark spark-submit "
-        f'"$(kafkawire path {command.name})"'
+        f"this command runs Spark, which {sys.executable} does not have ({first}): {advice}, or on a machine "
+        f'with Spark spark-submit "$(kafkawire path {command.name})"'
     )
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -123,9 +124,13 @@ def test_other_shells_are_given_each_command_with_its_line(
 @pytest.fixture(scope="module", params=[("pyspark", "py4j"), ("py4j",)], ids=lambda lacking: lacking[0])
 def lacking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The ``PYTHONPATH`` of an installation without pyspark, or as pyspark-client is without py4j alone."""
-    folder = tmp_path_factory.mktemp("lacking")
+    return path_without(tmp_path_factory.mktemp("lacking"), *request.param)
+
+
+def path_without(folder: Path, *modules: str) -> str:
+    """The ``PYTHONPATH`` of an installation without these modules."""
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if entry.name not in request.param and entry.suffix != ".pth":
+        if entry.name not in modules and entry.suffix != ".pth":
             (folder / entry.name).symlink_to(entry)
     return f"{ROOT}:{folder}"
 
@@ -150,6 +155,27 @@ def test_a_command_that_needs_spark_says_so_in_one_line(lacking: str, name: str,
     assert "No module named 'py" in line
     assert line.endswith(f'spark-submit "$(kafkawire path {name})"')
     assert "pip install 'spark-kafkawire[spark]'" in line
+    # What pip would install over a pyspark of another package breaks that package.
+    is_there = (Path(lacking.rpartition(":")[2]) / "pyspark").exists()
+    assert (f"it has pyspark {version('pyspark')}, which pip install" in line) is is_there
+    assert ("run that in an environment of its own" in line) is is_there
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "words"),
+    [
+        *(("rich", "rich", [name]) for name in COMMANDS),
+        ("snappy", "python-snappy", ["offsets", "--option=kafka.bootstrap.servers=127.0.0.1:1"]),
+        ("kazoo", "kazoo", ["offsets", "--quiet", "--option=zookeeper.connect=127.0.0.1:1"]),
+    ],
+)
+def test_a_command_that_lacks_a_package_names_it_in_one_line(
+    module: str, package: str, words: list[str], tmp_path: Path
+) -> None:
+    done = run_lacking(path_without(tmp_path, module), *words)
+    assert (done.returncode, done.stdout) == (ExitCode.FAILED, "")
+    line = f"{words[0]}: No module named '{module}': run {sys.executable} -m pip install {package}\n"
+    assert done.stderr == line
 
 
 def test_offsets_are_shown_and_a_migration_is_planned_without_spark(

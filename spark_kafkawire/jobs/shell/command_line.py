@@ -31,7 +31,7 @@ from typing import Any, Final, NoReturn
 
 from spark_kafkawire.errors import close_matches, one_line, printable
 
-from .failures import ExitCode, explained, failures
+from .failures import ExitCode, explained, failures, missing_module
 from .progress import Progress, progress_on
 from .streams import error_stream
 from .summary import DATA_LOSS_KEY, Summary, print_summary
@@ -116,6 +116,12 @@ def run_job(
             summary = job(arguments, progress)
     except failures() as error:
         return parser.report(error)
+    except ImportError as error:
+        line = missing_module(error)
+        if line is None:
+            raise
+        parser.complain(line)
+        return ExitCode.FAILED
     try:
         print_summary(summary, as_json=arguments.json)
     except OSError as error:

@@ -24,6 +24,9 @@ _JVM_ENDED: Final = (
     "hs_err_pid*.log and the system log (dmesg), raise spark.driver.memory, and run again"
 )
 
+#: Packages whose modules have other names.
+_PACKAGES: Final = {"snappy": "python-snappy"}
+
 
 class ExitCode(enum.IntEnum):
     """Exit codes of a job."""
@@ -38,6 +41,24 @@ def failures() -> tuple[type[Exception], ...]:
     """Errors that end a job: those of this package, of Spark, and of the operating system, such as a full
     disk."""
     return (KafkaWireError, OSError, *_spark("PySparkException"), *_py4j("Py4JError"))
+
+
+def is_of_spark(error: ImportError) -> bool:
+    """True if an import lacks a module, or a name, of pyspark or py4j."""
+    return _root(error) in ("pyspark", "py4j")
+
+
+def missing_module(error: ImportError) -> str | None:
+    """The package to install, in one line, where an import lacks a module of a package other than Spark. None
+    for any other error, which is a defect."""
+    module = _root(error)
+    if not isinstance(error, ModuleNotFoundError) or is_of_spark(error) or module == "spark_kafkawire":
+        return None
+    return f"{error}: run {sys.executable} -m pip install {_PACKAGES.get(module, module)}"
+
+
+def _root(error: ImportError) -> str:
+    return (error.name or "").partition(".")[0]
 
 
 def _spark(name: str) -> tuple[type[Exception], ...]:

@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from spark_kafkawire.regular_files import open_regular
+
 from ..errors import OptionError, printable, quoted
 from .properties import property_pairs
-from .regular_files import open_regular
 
 #: The provider, and what it is asked for.
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z0-9_.-]+):([^}]*)\}")

@@ -10,13 +10,14 @@ import functools
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from spark_kafkawire.regular_files import open_regular
+
 from ..errors import LOG, OptionError, quoted
 from ..net.stores import JKS, PEM, PKCS12, Store, StoreError, identity_of, kind_of, trust_of, unsupported
 from ..net.stores.pem import normalized
 from ..net.tls import OF_BROKERS, Tls, TlsNames, context
 from .option import Option, bad_value
 from .raw import RawOptions
-from .regular_files import open_regular
 from .security import TLS_OPTIONS, TlsOptions
 from .tls_limits import limits_of
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from spark_kafkawire.regular_files import open_regular
+
 from ..errors import LOG, OptionError, quoted
 from ..net.logins.oauthbearer import Bearer
 from ..net.logins.tokens.aws.msk import MskToken
@@ -27,7 +29,6 @@ from . import login_options as of
 from .aws import aws_login_of
 from .option import Option
 from .raw import RawOptions
-from .regular_files import open_regular
 from .security import JAAS, TOKEN_URL
 
 #: Longest file of a key or a template, bytes.

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from spark_kafkawire.regular_files import open_regular
+
 from ..errors import LOG, OptionError, quoted
 from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
 from . import schema_registry
@@ -13,7 +15,6 @@ from .bad_records import BAD_RECORDS, BadRecords
 from .connect import NetOptions
 from .option import BLANKS, READ, WRITE, Option, bad_value, choice, flag, mapped, option, string, word
 from .raw import RawOptions
-from .regular_files import open_regular
 
 if TYPE_CHECKING:
     from ..registry.settings import RegistrySettings

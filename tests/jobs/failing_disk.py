@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.jobs.state import local_files
-from spark_kafkawire.options.regular_files import open_regular
+from spark_kafkawire.regular_files import open_regular
 
 from .ingest.ingesting import Crash
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_kafkawire.errors import LimitError, OptionError, printable
-from spark_kafkawire.options.regular_files import not_regular, open_regular
+from spark_kafkawire.regular_files import not_regular, open_regular
 
 from ..state.local_files import sync_folder, write_synced
 

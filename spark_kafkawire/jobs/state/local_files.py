@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
-from spark_kafkawire.options.regular_files import open_regular
+from spark_kafkawire.regular_files import open_regular
 
 from .file_system import FileError, file_error, is_there, printable_path
 

@@ -13,7 +13,7 @@ import enum
 import os
 from pathlib import Path
 
-from spark_kafkawire.options.regular_files import open_regular
+from spark_kafkawire.regular_files import open_regular
 
 from .file_system import FileSystem, file_error
 from .sole_run import LOCK

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from spark_kafkawire.options.regular_files import open_regular
+from spark_kafkawire.regular_files import open_regular
 
 from .file_system import FileError, FileSystem, file_error, printable_path
 

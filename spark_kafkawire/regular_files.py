@@ -1,4 +1,4 @@
-"""Files at a path from an option: only regular files are opened, because others may block for ever.
+"""Files at a path from outside: only regular files are opened, because others may block for ever.
 
     with open_regular(path) as file:
         data = file.read(size_max + 1)

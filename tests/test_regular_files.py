@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.options.regular_files import open_regular
+from spark_kafkawire.regular_files import open_regular
 from tests.support.special_files import KINDS, special_file
 
 

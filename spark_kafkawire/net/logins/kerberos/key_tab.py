@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import struct
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_kafkawire.errors import AuthenticationError, listed_some, printable, quoted
+from spark_kafkawire.regular_files import open_regular
 
 #: Longest key tab, bytes: some 10,000 keys.
 FILE_BYTES_MAX: Final = 1 << 20
@@ -114,17 +114,13 @@ def _escaped(part: str) -> str:
 
 def _read(path: str) -> bytes:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with os.fdopen(fd, "rb") as file:
-            is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
-            data = file.read(FILE_BYTES_MAX + 1) if is_regular else b""
+        with open_regular(path) as file:
+            data = file.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
         raise _failed(
             path, f"cannot be read where the client connects: {printable(reason)}; {_WHERE}"
         ) from error
-    if not is_regular:
-        raise _failed(path, f"is not a regular file; {_WHERE}")
     if len(data) > FILE_BYTES_MAX:
         raise _failed(path, f"is longer than {FILE_BYTES_MAX} bytes")
     return data

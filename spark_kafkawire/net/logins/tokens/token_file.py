@@ -5,13 +5,12 @@ Source: KIP-768 (``file:`` URLs of the token endpoint).
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass
 from typing import Final
 
 from spark_kafkawire.errors import AuthenticationError, printable, quoted
 from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.regular_files import open_regular
 
 from .token import Token, is_token
 
@@ -56,17 +55,13 @@ def read_text(path: str, option: str) -> str:
     Raises ``AuthenticationError`` (fatal). Never blocks.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with os.fdopen(fd, "rb") as file:
-            is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
-            data = file.read(FILE_BYTES_MAX + 1) if is_regular else b""
+        with open_regular(path) as file:
+            data = file.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
         raise AuthenticationError(
             f"option {option}: {quoted(path)} cannot be read where the client connects: {printable(reason)}"
         ) from error
-    if not is_regular:
-        raise AuthenticationError(f"option {option}: {quoted(path)} is not a regular file")
     if len(data) > FILE_BYTES_MAX:
         raise AuthenticationError(f"option {option}: {quoted(path)} is longer than {FILE_BYTES_MAX} bytes")
     return data.decode("utf-8", "replace")

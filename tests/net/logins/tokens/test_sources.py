@@ -123,8 +123,8 @@ def test_bad_files_are_reported_and_block_nothing(tmp_path: Path) -> None:
     assert "longer than 1048576 bytes" in refused(source)
     path.unlink()
     os.mkfifo(path)
-    assert "is not a regular file" in refused(source)
-    assert "is not a regular file" in refused(TokenFile("/dev/zero"))
+    assert "it is a pipe, and a regular file is needed" in refused(source)
+    assert "it is a device, and a regular file is needed" in refused(TokenFile("/dev/zero"))
     assert "Is a directory" in refused(TokenFile(str(tmp_path)))
     assert "cannot be a file's name" in refused(TokenFile("a\0b"))
 

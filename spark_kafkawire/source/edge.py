@@ -16,7 +16,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TextIO, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,6 +26,8 @@ _OF_WORKERS: Final = "PYTHON_WORKER_FACTORY_"
 #: ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` sets it, too.
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
 _BY_US: Final = "spark_kafkawire"
+#: The module of Spark that forks the processes of tasks.
+_DAEMON: Final = os.path.join("pyspark", "daemon.py")
 
 
 def edge(function: F) -> F:
@@ -35,6 +37,7 @@ def edge(function: F) -> F:
     # A bare ``raise`` adds no frame of its own.
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        _hide_broken_pipes()
         try:
             result = function(*args, **kwargs)
         except Exception as error:
@@ -45,6 +48,7 @@ def edge(function: F) -> F:
 
     @functools.wraps(function)
     def iterate(*args: Any, **kwargs: Any) -> Any:
+        _hide_broken_pipes()
         try:
             yield from function(*args, **kwargs)
         except Exception as error:
@@ -75,6 +79,43 @@ def _strip(error: Exception) -> None:
         error.__traceback__.tb_next = None
     error.__traceback__ = error.__cause__ = error.__context__ = None
     _hide_frames()
+
+
+@functools.cache
+def _hide_broken_pipes() -> None:
+    """Keep a process of Spark's from printing a traceback when the JVM wants no more of it."""
+    if is_worker():
+        sys.stderr = cast(TextIO, _WithoutBrokenPipes(sys.stderr))
+
+
+class _WithoutBrokenPipes:
+    """A stream of errors, without those of Spark's daemon about a socket that the JVM has closed.
+
+    The JVM closes it when a query needs no more rows, as ``limit`` and ``show`` do, and when Spark stops. The
+    iterator of the source may be read to its end by then, so the source cannot keep the daemon from writing
+    to the socket. Errors of other code pass.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return len(text) if _is_of_daemon(sys.exc_info()[1]) else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _is_of_daemon(error: BaseException | None) -> bool:
+    """True for an error of a closed socket that only frames of Spark's daemon have seen."""
+    if not isinstance(error, (BrokenPipeError, ConnectionResetError)):
+        return False
+    frame = error.__traceback__
+    while frame is not None:
+        if not frame.tb_frame.f_code.co_filename.endswith(_DAEMON):
+            return False
+        frame = frame.tb_next
+    return True
 
 
 def is_worker() -> bool:

@@ -7,6 +7,7 @@ import inspect
 import logging
 import os
 import pickle
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -158,3 +159,36 @@ def test_all_that_spark_calls_is_an_edge(module: str, name: str) -> None:
     }
     assert ours
     assert [each for each, function in ours.items() if inspect.unwrap(function) is function] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "error", "hidden"),
+    [
+        ("pyspark/daemon.py", BrokenPipeError, True),
+        ("pyspark/daemon.py", ConnectionResetError, True),
+        ("pyspark/daemon.py", OSError, False),
+        ("users.py", BrokenPipeError, False),
+    ],
+)
+def test_a_process_of_sparks_hides_only_the_daemons_broken_pipes(
+    file: str, error: type[OSError], hidden: bool
+) -> None:
+    """The JVM closes the socket of a process whose rows it needs no more."""
+    program = f"""
+import os, traceback
+os.environ["PYTHON_WORKER_FACTORY_SECRET"] = "x"
+from spark_kafkawire.source.edge import edge
+edge(lambda: None)()
+try:
+    exec(compile("raise {error.__name__}(32, 'this one')", "/lib/{file}", "exec"), {{}})
+except OSError:
+    if {hidden}:  # no frame but the daemon's own
+        import sys
+        error = sys.exc_info()[1]
+        error.__traceback__ = error.__traceback__.tb_next
+    traceback.print_exc()
+print("that one", file=__import__("sys").stderr)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ("this one" not in ended.stderr) is hidden
+    assert ended.stderr.endswith("that one\n")

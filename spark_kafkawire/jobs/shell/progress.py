@@ -161,18 +161,21 @@ def progress_on(stream: TextIO, job: str, *, quiet: bool = False) -> Progress:
 
 
 class Lines:
-    """Plain lines, at most one each ``LINE_INTERVAL_S`` about the same work."""
+    """Plain lines, at most one each ``LINE_INTERVAL_S`` about the same work, and none without progress."""
 
     def __init__(self, stream: TextIO, job: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._job, self._clock = stream, job, clock
         self._last_s = clock()
+        self._counted = ""
 
     def say(self, what: str) -> None:
         self._last_s = self._clock()
         print(f"{self._job}: {what}", file=self._stream, flush=True)
 
     def show(self, what: str, work: Work) -> None:
-        if self._clock() - self._last_s >= LINE_INTERVAL_S:
+        counted = f"{what} {work.counted}" if work.messages or work.size else ""
+        if self._clock() - self._last_s >= LINE_INTERVAL_S and counted != self._counted:
+            self._counted = counted
             percent = "" if work.fraction is None else f" {work.fraction:.0%},"
             self.say(f"{what}:{percent} {work}")
 

@@ -107,6 +107,17 @@ def test_lines_come_at_intervals(clock: Clock) -> None:
     ]
 
 
+def test_a_line_comes_only_after_progress(clock: Clock) -> None:
+    stream = io.StringIO()
+    lines = Lines(stream, "copy", clock)
+    work = Work(messages_total=1000, size_total=None, clock=clock)
+    for messages in (0, 0, 10, 10, 10, 20):
+        clock.now_s += 10
+        work.set_to(messages, 0, 0, 2)
+        lines.show("reading", work)
+    assert [line.split(",")[1] for line in stream.getvalue().splitlines()] == [" 10 messages", " 20 messages"]
+
+
 def test_a_terminal_gets_a_bar_that_leaves_the_lines() -> None:
     stream = Terminal()
     work = Work(messages_total=4, size_total=None)

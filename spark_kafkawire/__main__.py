@@ -60,13 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(command: Command, words: Sequence[str]) -> int:
     # Spark's workers run the Python that has this package, also where no environment is activated.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from .jobs.shell.interruption import Interrupted, interruptible
+
     try:
         from .jobs.shell.command_line import run_job
 
-        module = importlib.import_module(f".{command.module}", commands.__name__)
-        parser = module.make_parser()
+        with interruptible(lambda: None):
+            module = importlib.import_module(f".{command.module}", commands.__name__)
+            parser = module.make_parser()
         parser.prog = f"kafkawire {command.name}"
         return run_job(parser, module.run, words)
+    except Interrupted as error:  # ``run_job`` reports its own
+        return _complain(command.name, "interrupted; nothing was changed", error.code)
     except ImportError as error:
         from .jobs.shell.failures import is_of_spark, missing_module
 

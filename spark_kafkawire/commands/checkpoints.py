@@ -43,7 +43,7 @@ def main() -> int:
 
 def make_parser() -> JobParser:
     """The command line."""
-    parser = JobParser("checkpoints", __doc__)
+    parser = JobParser("checkpoints", __doc__, left)
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder given as checkpointLocation")
     parser.add_argument("--to", choices=(KAFKA, KAFKAWIRE), help="the connector that will continue the query")
     parser.add_argument(
@@ -74,6 +74,13 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         json=arguments.json,
         place=place,
     )
+
+
+def left(arguments: argparse.Namespace) -> str:
+    """The work that an interrupted run leaves, and the next step."""
+    if arguments.write:
+        return "each file was changed as a whole or not at all; run it again"
+    return "nothing was changed"
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
 
 def make_parser() -> JobParser:
     """The command line."""
-    parser = JobParser("ingest", __doc__)
+    parser = JobParser("ingest", __doc__, left)
     add_input(parser)
     add_progress(parser)
     add_output(parser)
@@ -152,6 +152,11 @@ def parse_arguments(arguments: argparse.Namespace) -> IngestOptions:
         records_max=arguments.max_records,
         gone_brokers=gone_brokers_of(arguments),
     )
+
+
+def left(_arguments: argparse.Namespace) -> str:
+    """The work that an interrupted run leaves, and the next step."""
+    return "finished batches stay; run again with the same arguments, which continues after them"
 
 
 if __name__ == "__main__":

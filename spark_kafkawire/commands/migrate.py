@@ -55,7 +55,7 @@ def main() -> int:
 
 def make_parser() -> JobParser:
     """The command line."""
-    parser = JobParser("migrate", __doc__)
+    parser = JobParser("migrate", __doc__, left)
     add_partitions(parser)
     add_transactions(add_how(parser))
     add_connection(parser, "source", "zookeeper.connect=HOST:PORT")
@@ -175,6 +175,13 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         piece_bytes=arguments.piece_bytes,
         gone_brokers=gone_brokers_of(arguments),
     )
+
+
+def left(arguments: argparse.Namespace) -> str:
+    """The work that an interrupted run leaves, and the next step."""
+    if arguments.dry_run:
+        return "nothing was changed"
+    return "copied pieces stay; run again with the same --state, which continues after them"
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def main() -> int:
 
 def make_parser() -> JobParser:
     """The command line."""
-    parser = JobParser("offsets", __doc__)
+    parser = JobParser("offsets", __doc__, left)
     add_connection(parser)
     add_report(parser)
     add_files(parser)
@@ -105,6 +105,13 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         dry_run=arguments.dry_run,
     )
     return run_offsets(options, progress, sys.stdout, json=arguments.json)
+
+
+def left(arguments: argparse.Namespace) -> str:
+    """The work that an interrupted run leaves, and the next step."""
+    if arguments.imported is not None and not arguments.dry_run:
+        return "some offsets may be committed; run it again, which commits all"
+    return "no offset was changed; run it again"
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def main() -> int:
 
 def make_parser() -> JobParser:
     """The command line."""
-    parser = JobParser("publish", __doc__)
+    parser = JobParser("publish", __doc__, left)
     add_input(parser)
     add_messages(parser)
     add_state(parser)
@@ -187,6 +187,18 @@ def input_of(arguments: argparse.Namespace) -> Input:
         format_options=read_options(arguments.format_option, argument="--format-option"),
         schema=arguments.schema,
     )
+
+
+def left(arguments: argparse.Namespace) -> str:
+    """The work that an interrupted run leaves, and the next step."""
+    if arguments.exactly_once:
+        return (
+            "run again with the same arguments, which finishes what was decided, and ends the transactions "
+            "that are left open"
+        )
+    if arguments.state is not None:
+        return "some rows may be written; run again with the same --state, which writes what is missing"
+    return "some rows may be written; another run writes all rows again"
 
 
 if __name__ == "__main__":

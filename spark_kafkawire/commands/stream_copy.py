@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
 
 def make_parser() -> JobParser:
     """The command line."""
-    parser = JobParser("stream_copy", __doc__)
+    parser = JobParser("stream_copy", __doc__, left)
     add_read(parser)
     add_written(parser)
     add_how(parser)
@@ -150,6 +150,11 @@ def parse_arguments(arguments: argparse.Namespace) -> StreamCopyOptions:
         available_now=arguments.available_now,
         interval_s=arguments.interval,
     )
+
+
+def left(_arguments: argparse.Namespace) -> str:
+    """The work that an interrupted run leaves, and the next step."""
+    return "finished batches stay; run again with the same --checkpoint, which continues after them"
 
 
 if __name__ == "__main__":

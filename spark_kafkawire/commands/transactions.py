@@ -40,7 +40,7 @@ def main() -> int:
 
 def make_parser() -> JobParser:
     """The command line."""
-    parser = JobParser("transactions", __doc__)
+    parser = JobParser("transactions", __doc__, left)
     what = parser.add_argument_group("transactions")
     what.add_argument(
         "--transactional-id",
@@ -73,6 +73,11 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         dry_run=arguments.dry_run,
     )
     return run_transactions(options, progress, sys.stdout, json=arguments.json)
+
+
+def left(arguments: argparse.Namespace) -> str:
+    """The work that an interrupted run leaves, and the next step."""
+    return "run it again, which finishes the rest" if arguments.finish else "nothing was changed"
 
 
 if __name__ == "__main__":

@@ -128,7 +128,11 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
     @edge
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort the transactions that tasks left open, unless the write was decided."""
-        LOG.warning("the write failed: %s", self._committer.abort(write_summary(messages, self._batch)))
+        LOG.warning("the write failed: %s", self.settle(messages))
+
+    def settle(self, messages: Sequence[WriterCommitMessage | None]) -> str:
+        """Abort as ``abort`` does; the outcome in words."""
+        return self._committer.abort(write_summary(messages, self._batch))
 
 
 def write_summary(messages: Sequence[WriterCommitMessage | None], batch: BatchId | None) -> WriteSummary:

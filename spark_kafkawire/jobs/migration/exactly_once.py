@@ -24,7 +24,12 @@ from spark_kafkawire.clients.writing.modern.transactional.committer import (
     timeout_ms_of,
     transactional_id_denied,
 )
-from spark_kafkawire.clients.writing.modern.transactional.requests import TransactionOutcome, outcome_of
+from spark_kafkawire.clients.writing.modern.transactional.requests import (
+    InitProducerId,
+    TransactionOutcome,
+    TransactionRequests,
+    outcome_of,
+)
 from spark_kafkawire.clients.writing.modern.transactional.task import producer_transaction
 from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     OffsetAndMetadata,
@@ -81,6 +86,18 @@ def check_topic_acls(clusters: Clusters, topics: Iterable[str]) -> None:
     assert options.transactions is not None
     for topic in sorted(set(topics)):
         check_acls(clusters.metadata, options.net, options.transactions.prefix, topic)
+
+
+def end_open(clusters: Clusters, routes: Iterable[Route]) -> None:
+    """Abort the transactions that interrupted tasks left open: a new producer of an id aborts them.
+
+    One that cannot be aborted ends by its timeout, or when the next run begins the partition.
+    """
+    options = clusters.write.transactions
+    assert options is not None
+    assert options.timeout_ms is not None
+    requests = TransactionRequests(clusters.metadata, clusters.write.net, options.timeout_ms)
+    requests.send_all([InitProducerId(partition_transactional_id(options.prefix, each)) for each in routes])
 
 
 class PartitionTransaction:

@@ -12,10 +12,11 @@ from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.protocol.modern.create_topics import BROKER_DEFAULT
 
+from ..shell.interruption import Interrupted
 from ..shell.progress import Progress, Work
 from .clusters import Clusters
 from .copying import CopiedPiece, Copier, CopyTask
-from .exactly_once import begin, check_topic_acls
+from .exactly_once import begin, check_topic_acls, end_open
 from .opening import opened
 from .planning import PartitionCopy, missing_topics, plan, prepare_topics
 from .state import Mark, PartitionProgress, State, StateDirectory, load_state
@@ -140,7 +141,12 @@ class _Run:
     def _copy(self, copies: Sequence[PartitionCopy], work: Work) -> None:
         copier = Copier(self._clusters)
         while left := [copy for copy in copies if self._mark(copy).source_offset < copy.stop_offset]:
-            results: list[CopiedPiece] = self._run(copier, [self._copy_task(copy) for copy in left])
+            try:
+                results: list[CopiedPiece] = self._run(copier, [self._copy_task(copy) for copy in left])
+            except Interrupted:
+                if self._clusters.are_in_transactions:
+                    end_open(self._clusters, [copy.route for copy in left])
+                raise
             for copy, copied in zip(left, results, strict=True):
                 mark = self._mark(copy)
                 count = copied.mark.message_count - mark.message_count

@@ -19,6 +19,7 @@ from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter, TransactionMessage
 from spark_kafkawire.source.writer import KafkaWireBatchWriter
 
+from ..shell.interruption import Interrupted
 from .written import Written, total
 
 T = TypeVar("T")
@@ -64,6 +65,9 @@ def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list
         results = _of_tasks(rows, attempt)
         messages = [message for message, _ in results]
         writer.commit(messages)
+    except Interrupted as interrupted:
+        interrupted.outcome = f"{writer.settle(messages)}; run again with the same arguments"
+        raise
     except Exception:
         writer.abort(messages)
         raise

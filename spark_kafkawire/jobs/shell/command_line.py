@@ -13,6 +13,7 @@ exit code  meaning
 1          failed; one line on stderr says why
 2          wrong usage: an argument, an option or the thing that it names; one line on stderr
 3          done, but some offsets were lost before they were read; the summary names them
+130, 143   ended by SIGINT (Ctrl-C) or SIGTERM; one line on stderr says what the next run does
 =========  ==============================================================================
 
 Progress and errors go to stderr, the summary to stdout. Unknown arguments are not printed: they may be
@@ -25,6 +26,7 @@ import argparse
 import contextlib
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NoReturn
@@ -32,9 +34,10 @@ from typing import Any, Final, NoReturn
 from spark_kafkawire.errors import close_matches, one_line, printable
 
 from .failures import ExitCode, explained, failures, missing_module
+from .interruption import exit_code, interruptible
 from .progress import Progress, progress_on
 from .streams import error_stream
-from .summary import DATA_LOSS_KEY, Summary, print_summary
+from .summary import DATA_LOSS_KEY, ENDED_BY_KEY, Summary, print_summary
 
 #: Arguments of Kafka's own tools, and the options that mean the same.
 _KAFKA_ARGUMENTS: Final = {
@@ -46,10 +49,15 @@ _KAFKA_ARGUMENTS: Final = {
 _CONNECTION_FLAGS: Final = ("--option", "--source-option", "--target-option")
 
 
+#: Text about the work that a job with these arguments has left when a signal ends it, and what to do next.
+Left = Callable[[argparse.Namespace], str]
+_RUN_AGAIN: Final = "run it again"
+
+
 class JobParser(argparse.ArgumentParser):
     """Complains in one line, and repeats no argument that it does not know: that may be a secret."""
 
-    def __init__(self, job: str, description: str | None) -> None:
+    def __init__(self, job: str, description: str | None, left: Left = lambda _: _RUN_AGAIN) -> None:
         super().__init__(
             prog=f"{job}.py",
             description=description,
@@ -57,6 +65,7 @@ class JobParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.job = job
+        self.left = left
         self.errors = error_stream()
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -111,23 +120,37 @@ def run_job(
     """Parse the command line, run the job, print its summary; the exit code."""
     arguments = parser.parse_args(argv)
     progress = progress_on(parser.errors, parser.job, quiet=arguments.quiet)
-    try:
-        with warnings_on_stderr(parser), progress:
-            summary = job(arguments, progress)
-    except failures() as error:
-        return parser.report(error)
-    except ImportError as error:
-        line = missing_module(error)
-        if line is None:
+
+    def complain(outcome: str | None = None) -> None:
+        parser.complain(f"interrupted; {outcome or parser.left(arguments)}")
+
+    with interruptible(complain) as interruption:
+        try:
+            with warnings_on_stderr(parser), progress:
+                summary = job(arguments, progress)
+        except (Exception, KeyboardInterrupt) as error:
+            interruption.ended()
+            # A block that a signal ends may raise another error. pyspark has a handler that raises its own.
+            if isinstance(error, KeyboardInterrupt) or interruption.code is not None:
+                complain(getattr(error, "outcome", None))
+                return interruption.code or exit_code(signal.SIGINT)
+            if isinstance(error, failures()):
+                return parser.report(error)
+            if isinstance(error, ImportError) and (line := missing_module(error)) is not None:
+                parser.complain(line)
+                return ExitCode.FAILED
             raise
-        parser.complain(line)
-        return ExitCode.FAILED
-    try:
-        print_summary(summary, as_json=arguments.json)
-    except OSError as error:
-        _give_up_stdout(parser, error)
-        return ExitCode.FAILED
-    return ExitCode.DATA_LOSS if summary.get(DATA_LOSS_KEY) else ExitCode.DONE
+        interruption.ended()
+        try:
+            print_summary(summary, as_json=arguments.json)
+        except OSError as error:
+            _give_up_stdout(parser, error)
+            return ExitCode.FAILED
+        ended_by = str(summary.get(ENDED_BY_KEY))
+        if ended_by in signal.Signals.__members__:
+            complain()
+            return exit_code(signal.Signals[ended_by])
+        return ExitCode.DATA_LOSS if summary.get(DATA_LOSS_KEY) else ExitCode.DONE
 
 
 def _give_up_stdout(parser: JobParser, error: OSError) -> None:

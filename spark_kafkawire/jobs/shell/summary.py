@@ -10,6 +10,8 @@ from spark_kafkawire.errors import one_line
 
 #: The key of a summary that makes the exit code ``DATA_LOSS`` where it holds something.
 DATA_LOSS_KEY: Final = "data_loss"
+#: The key of a summary with the name of the signal that ended the job, where one did.
+ENDED_BY_KEY: Final = "ended_by"
 
 Summary = Mapping[str, Any]
 

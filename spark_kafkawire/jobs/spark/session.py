@@ -7,8 +7,13 @@ with job_session("ingest") as spark:
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
 from typing import Final
 from zipimport import zipimporter
 
@@ -18,6 +23,11 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.spark_versions import register
 
+from ..shell.interruption import Handler, handling
+from .signals import end_python_workers, handled_in_session
+
+#: Seconds between two looks at child processes.
+_LOOK_INTERVAL_S: Final = 0.1
 #: Settings that suit jobs, unless spark-submit sets them.
 _DEFAULTS: Final = {
     # The terminal is the job's: its progress, and one line for an error.
@@ -25,6 +35,8 @@ _DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     # An error in a Python worker is one line, the source's own.
     "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true",
+    # Rows of running tasks are counted with each heartbeat.
+    "spark.executor.heartbeatInterval": "2s",
     # The faster way between the JVM and its Python workers.
     "spark.python.unix.domain.socket.enabled": "true",
     # Times of messages are printed, and used for partition columns, in UTC on every machine.
@@ -44,10 +56,45 @@ def job_session(job: str) -> Iterator[SparkSession]:
     builder = SparkSession.builder.appName(f"kafkawire {job}")
     for key, value in defaults.items():
         builder = builder.config(key, value)
-    with builder.getOrCreate() as spark:
-        _lead_streams_to_the_package(spark.sparkContext)
-        register(spark, KafkaWireDataSource)
-        yield spark
+    handler = signal.getsignal(signal.SIGINT)
+    with _started(builder) as spark:
+        with handled_in_session(spark, handler):
+            _lead_streams_to_the_package(spark.sparkContext)
+            register(spark, KafkaWireDataSource)
+            yield spark
+        end_python_workers(spark)
+
+
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    """The session. A signal ends the JVM that starts, and raises after that: Python loses errors that are
+    raised while it forks, and a JVM whose start nobody awaits never ends."""
+    asked: list[tuple[Handler, int]] = []
+    is_over = threading.Event()
+
+    def end_children() -> None:
+        while not is_over.wait(_LOOK_INTERVAL_S):
+            for children in Path("/proc/self/task").glob("*/children"):
+                for child in children.read_text().split():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(child), signal.SIGKILL)
+
+    def noting(former: Handler) -> Handler:
+        def note(number: int, _frame: FrameType | None) -> None:
+            logging.getLogger().addHandler(logging.NullHandler())  # py4j logs calls that fail
+            if not asked:
+                threading.Thread(target=end_children, daemon=True).start()
+            asked.append((former, number))
+
+        return note
+
+    try:
+        with handling(noting):
+            return builder.getOrCreate()
+    finally:
+        is_over.set()
+        if asked:
+            former, number = asked[0]
+            former(number, None)
 
 
 def _lead_streams_to_the_package(context: SparkContext) -> None:

@@ -17,13 +17,13 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..shell.progress import Progress
+from ..spark.signals import handed_on_by_java
 
 #: Seconds between two checks for a signal.
 _LOOK_INTERVAL_S: Final = 1
@@ -51,19 +51,6 @@ class StopRequest:
             self.is_urgent = True
 
 
-class _JavaHandler:
-    """A handler of signals in the JVM."""
-
-    class Java:
-        implements = ["sun.misc.SignalHandler"]  # noqa: RUF012  # py4j's own form
-
-    def __init__(self, add: Callable[[str], None]) -> None:
-        self._add = add
-
-    def handle(self, java_signal: Any) -> None:
-        self._add(f"SIG{java_signal.getName()}")
-
-
 @contextlib.contextmanager
 def asked_to_end(spark: SparkSession) -> Iterator[StopRequest]:
     """A handler of signals while the block lasts; they end neither this process nor its JVM."""
@@ -74,38 +61,25 @@ def asked_to_end(spark: SparkSession) -> Iterator[StopRequest]:
 
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
-        with _heard_by_java(spark, asked):
+        with handed_on_by_java(spark):
             yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-@contextlib.contextmanager
-def _heard_by_java(spark: SparkSession, asked: StopRequest) -> Iterator[None]:
-    context: Any = spark.sparkContext
-    ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
-    java_signal = context._jvm.sun.misc.Signal
-    handler = _JavaHandler(asked.add)
-    before = {}
-    for number in _SIGNALS:
-        name = number.name.removeprefix("SIG")
-        before[name] = java_signal.handle(java_signal(name), handler)
-    try:
-        yield
-    finally:
-        for name, former in before.items():
-            java_signal.handle(java_signal(name), former)
-
-
-def wait_for(spark: SparkSession, query: StreamingQuery, asked: StopRequest, progress: Progress) -> None:
-    """Wait until a query ends by itself or on request. Raises the error that ends it."""
+def wait_for(
+    spark: SparkSession, query: StreamingQuery, asked: StopRequest, progress: Progress, patience_s: float
+) -> None:
+    """Wait until a query ends by itself or on request, then at most ``patience_s`` for its running batch.
+    Raises the error that ends it."""
     while asked.by is None:
         if query.awaitTermination(_LOOK_INTERVAL_S):
             return
     progress.step(f"{asked.by}: ending after the running batch, and at once when asked again")
     _run_no_more(spark, query)
-    while query.status["isTriggerActive"] and not asked.is_urgent:
+    until_s = time.monotonic() + patience_s
+    while query.status["isTriggerActive"] and not asked.is_urgent and time.monotonic() < until_s:
         # The query was asked to end: this waits for it, and raises the error of its batch.
         query.awaitTermination(_LOOK_INTERVAL_S)
     query.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ from .options import StreamCopyOptions
 
 #: How long Spark may take to report the last batch of a query that has ended, seconds.
 _LAST_BATCH_TIMEOUT_S: Final = 60.0
+#: How long a running batch may take after a signal where the next run repeats it without duplicates, seconds.
+_PATIENCE_S: Final = 2.0
 #: Where Spark's sink of files notes its batches, and a checkpoint those that were planned and that are done.
 _SINK_LOG: Final = "_spark_metadata"
 _OFFSET_LOG: Final = "offsets"
@@ -97,7 +100,7 @@ class StreamCopy:
         ):
             query = self._start()
             try:
-                wait_for(self._spark, query, asked, self._progress)
+                wait_for(self._spark, query, asked, self._progress, self._patience_s)
             finally:
                 query.stop()
                 has_ended = copied.ends.wait(query.runId, _LAST_BATCH_TIMEOUT_S)
@@ -114,6 +117,13 @@ class StreamCopy:
             **group,
             "seconds": round(time.monotonic() - began_s, 1),
         }
+
+    @property
+    def _patience_s(self) -> float:
+        """Time that a running batch gets after a signal. A topic gets the rows of an interrupted batch twice,
+        unless they are in transactions."""
+        write = self._options.write
+        return math.inf if write is not None and write.transactions is None else _PATIENCE_S
 
     def _start(self) -> StreamingQuery:
         options = self._options

@@ -1,0 +1,174 @@
+"""Jobs that SIGINT or SIGTERM ends at a moment of their run: one line, the exit code, no open transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support import librdkafka
+from tests.support.exactly_once import committed
+from tests.support.foreign import Record
+from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
+
+#: The promise is 5 s, on a machine without other work.
+ENDS_WITHIN_S: Final = 60.0
+STARTS_WITHIN_S: Final = 300.0
+ROWS: Final = 40_000
+SIGNALS: Final = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+
+
+class Job:
+    """A command in a process group of its own."""
+
+    def __init__(self, folder: Path, *argv: str) -> None:
+        self.errors, self.output = folder / "err", folder / "out"
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        environment["PYSPARK_SUBMIT_ARGS"] = "--master local[2] --conf spark.ui.enabled=false pyspark-shell"
+        with self.errors.open("w") as err, self.output.open("w") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "spark_kafkawire", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def await_text(self, text: str) -> None:
+        poll(lambda: text in self.errors.read_text() or self.has_ended, f"{text!r}", STARTS_WITHIN_S)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def ended_by(self, number: signal.Signals, *, times: int = 1) -> list[str]:
+        """Send SIGINT to the group, as terminals do, and SIGTERM to the process; the lines after that."""
+        before = len(self.errors.read_text().splitlines())
+        tree = [psutil.Process(self._process.pid)]
+        tree += tree[0].children(recursive=True)
+        for _ in range(times):
+            if number is signal.SIGINT:
+                os.killpg(self._process.pid, number)
+            else:
+                self._process.send_signal(number)
+        code = self._process.wait(ENDS_WITHIN_S)
+        assert code == 128 + number, self.errors.read_text()
+        assert psutil.wait_procs(tree[1:], ENDS_WITHIN_S)[1] == []
+        return self.errors.read_text().splitlines()[before:]
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def running(folder: Path, *argv: str) -> Iterator[Job]:
+    folder.mkdir(exist_ok=True)
+    job = Job(folder, *argv)
+    try:
+        yield job
+    finally:
+        job.close()
+
+
+@SIGNALS
+@pytest.mark.parametrize(
+    ("argv", "left"),
+    [
+        (["offsets"], "no offset was changed; run it again"),
+        (["offsets", "--json"], "no offset was changed; run it again"),
+        (["transactions"], "nothing was changed"),
+        (["transactions", "--transactional-id", "a", "--finish"], "run it again, which finishes the rest"),
+    ],
+    ids=["offsets", "offsets --json", "transactions", "transactions --finish"],
+)
+def test_a_command_that_waits_for_a_broker_ends_in_one_line(
+    number: signal.Signals, argv: Sequence[str], left: str, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(STARTS_WITHIN_S)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with running(tmp_path, *argv, "--quiet", "--option", f"kafka.bootstrap.servers={address}") as job:
+            connection, _ = server.accept()
+            with connection:
+                assert job.ended_by(number, times=2) == [f"{argv[0]}: interrupted; {left}"]
+            assert job.output.read_text() == ""
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("input")
+    for task in range(4):
+        numbers = [str(number) for number in range(task, ROWS, 4)]
+        pq.write_table(pa.table({"id": numbers, "body": numbers}), folder / f"{task}.parquet")
+    return folder
+
+
+def is_written(noida: NoidaBroker, topic: str) -> bool:
+    return any(librdkafka.offsets(noida.bootstrap_servers, topic, partition)[1] for partition in (0, 1))
+
+
+@SIGNALS
+@pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.timeout(900)
+def test_an_exactly_once_publication_that_is_interrupted_leaves_nothing_open(
+    number: signal.Signals, noida: NoidaBroker, rows: Path, tmp_path: Path
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    argv = ["publish", "--input", str(rows), "--topic", topic, "--value-column", "body", "--exactly-once"]
+    argv += ["--transactional-id", topic, "--option", f"kafka.bootstrap.servers={noida.bootstrap_servers}"]
+    slowly = ["--option", "kafka.batch.size=64", "--option", "kafka.max.in.flight.requests.per.connection=1"]
+    with running(tmp_path / "first", *argv, *slowly) as job:
+        poll(lambda: is_written(noida, topic) or job.has_ended, "rows", STARTS_WITHIN_S)
+        lines = job.ended_by(number)
+    # Where Python lost the error of the signal in a callback, Spark's own error comes first.
+    *before, line = [each for each in lines if not each.startswith("publish: writing")]
+    assert before in ([], ["publish: the write failed: nothing of this run is committed"])
+    assert line.startswith("publish: interrupted; ")
+    assert "run again with the same arguments" in line
+    assert committed(noida.bootstrap_servers, topic, 2) == []
+    shown = [sys.executable, "-m", "spark_kafkawire", "transactions", "--quiet", "--transactional-id", topic]
+    shown += ["--option", f"kafka.bootstrap.servers={noida.bootstrap_servers}"]
+    ended = subprocess.run(shown, capture_output=True, text=True, check=True)
+    assert "Ongoing" not in ended.stdout
+    with running(tmp_path / "second", *argv) as job:
+        poll(lambda: job.has_ended, "the next run", STARTS_WITHIN_S)
+    assert committed(noida.bootstrap_servers, topic, 2) == sorted(b"%d" % row for row in range(ROWS))
+
+
+@SIGNALS
+@pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("moment", ["starting Spark", "asking the brokers", "batch 0"])
+def test_ingest_ends_in_one_line_at_each_step(
+    number: signal.Signals, moment: str, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = noida.create_topic(partitions=2)
+    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"1", partition=0)])
+    argv = ["ingest", "--topic", topic, "--output", str(tmp_path / "out"), "--json"]
+    argv += ["--option", f"kafka.bootstrap.servers={noida.bootstrap_servers}"]
+    with running(tmp_path / "job", *argv) as job:
+        job.await_text(f"ingest: {moment}")
+        lines = job.ended_by(number)
+        assert job.output.read_text() == ""
+    assert "Traceback" not in "\n".join(lines)
+    assert [line for line in lines if line.startswith("ingest: interrupted")] == [
+        "ingest: interrupted; finished batches stay; run again with the same arguments, which continues "
+        "after them"
+    ]

@@ -12,11 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from kazoo.client import KazooClient
 
-from spark_kafkawire import secrecy
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
-from spark_kafkawire.net.first_contact import forget_clusters
-from spark_kafkawire.net.known_versions import BROKER_VERSIONS
-from spark_kafkawire.net.pool import POOL
+from tests.support.cases import forget_all
 from tests.support.certificates import Certificates, find_openssl
 from tests.support.certificates import make as make_certificates
 from tests.support.golden import CORPUS
@@ -77,8 +74,9 @@ class _FailuresAtOnce:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
+            case = f" [{report.context.msg}]" if isinstance(report, pytest.SubtestReport) else ""
             self._terminal.ensure_newline()
-            self._terminal.write_line(f"{report.nodeid} failed at {report.when}:", red=True)
+            self._terminal.write_line(f"{report.nodeid}{case} failed at {report.when}:", red=True)
             self._terminal.write_line(report.longreprtext)
 
 
@@ -109,13 +107,9 @@ def nothing_left_open() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    """Forget known brokers, clusters that answered, and secrets: another test may get the address of a broker
-    again, or use a word that was a secret."""
+    """Forget what another test must not know."""
     yield
-    POOL.close_idle()
-    BROKER_VERSIONS.forget()
-    forget_clusters()
-    secrecy.forget_secrets()
+    forget_all()
 
 
 @pytest.fixture(scope="session")

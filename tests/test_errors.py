@@ -23,6 +23,7 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
     printable,
 )
+from tests.support.cases import for_each
 
 
 def tree(kind: type[KafkaWireError]) -> Iterator[type[KafkaWireError]]:
@@ -43,7 +44,7 @@ SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+@for_each("error", SAMPLES, ids=lambda error: type(error).__name__)
 def test_an_error_travels_by_pickle_with_all_it_knows(error: KafkaWireError) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error)
@@ -52,7 +53,7 @@ def test_an_error_travels_by_pickle_with_all_it_knows(error: KafkaWireError) -> 
     assert copy.action is error.action
 
 
-@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+@for_each("error", SAMPLES, ids=lambda error: type(error).__name__)
 def test_an_advised_error_ends_with_the_advice_and_keeps_the_rest(error: KafkaWireError) -> None:
     advised = error.advised("run again")
     assert type(advised) is type(error)
@@ -60,7 +61,7 @@ def test_an_advised_error_ends_with_the_advice_and_keeps_the_rest(error: KafkaWi
     assert advised.__dict__ == error.__dict__
 
 
-@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+@for_each("error", SAMPLES, ids=lambda error: type(error).__name__)
 def test_a_located_error_starts_with_the_place_and_keeps_the_rest(error: KafkaWireError) -> None:
     located = error.located("broker 1").located("t 1-0")
     assert type(located) is type(error)
@@ -70,7 +71,7 @@ def test_a_located_error_starts_with_the_place_and_keeps_the_rest(error: KafkaWi
     assert located is not error
 
 
-@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+@for_each("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_the_module_lists_every_error_with_its_action(kind: type[KafkaWireError]) -> None:
     [row] = [line for line in (errors.__doc__ or "").splitlines() if line.split()[:1] == [kind.__name__]]
     stated = row.split()[1]

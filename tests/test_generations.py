@@ -14,6 +14,7 @@ import pytest
 import spark_kafkawire
 from spark_kafkawire.model import Generation, OffsetUnit, WireFormat
 from spark_kafkawire.protocol.dialects import dialect_of
+from tests.support.cases import for_each
 
 ROOT: Final = Path(spark_kafkawire.__file__).parents[1]
 SOURCES: Final = sorted(
@@ -88,7 +89,7 @@ def decisions(source: str) -> Iterator[int]:
                 yield value.lineno
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         "generation is Generation.V07",

@@ -15,6 +15,7 @@ from spark_kafkawire.errors import LOG, KafkaWireError, peer_text, printable, qu
 from spark_kafkawire.errors.text import PROSE_SIZE_MAX
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.secrecy import HIDDEN, WITHHELD, keep_secret, without_secrets
+from tests.support.cases import for_each
 
 SECRET = "correct-horse+battery/staple"
 
@@ -84,10 +85,8 @@ def test_a_short_secret_leaves_the_words_of_this_package_alone() -> None:
     assert str(KafkaWireError(message)) == message
 
 
-@pytest.mark.parametrize(
-    "text", ["you sent hunt3r", "userhunt3rs", "hunt3r", "x" * 5000 + "hunt3r", b"\0alice\0hunt3r"]
-)
-@pytest.mark.parametrize("show", [printable, quoted, peer_text])
+@for_each("text", ["you sent hunt3r", "userhunt3rs", "hunt3r", "x" * 5000 + "hunt3r", b"\0alice\0hunt3r"])
+@for_each("show", [printable, quoted, peer_text])
 def test_a_foreign_text_with_a_short_secret_is_withheld_completely(
     show: Callable[[str | bytes], str], text: str | bytes
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from spark_kafkawire.broker import BrokerConfig
 from spark_kafkawire.errors import OptionError
+from tests.support.cases import for_each
 
 NEEDED = {"brokerid": "7", "log.dir": "/logs"}
 
@@ -60,7 +61,7 @@ def test_zookeeper_can_be_named_and_switched_off() -> None:
         BrokerConfig.from_properties({**NEEDED, "enable.zookeeper": "true"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text", "reason"),
     [
         ("broker.id", "0", "unknown to a 0.7.2 broker"),

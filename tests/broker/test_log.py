@@ -13,6 +13,7 @@ from spark_kafkawire.broker.log_directory import LogDirectory, check_topic
 from spark_kafkawire.errors import BrokerError
 from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME
 from spark_kafkawire.protocol.v07.error_codes import ErrorCode
+from tests.support.cases import for_each
 
 NEVER = 1 << 60
 
@@ -153,12 +154,12 @@ def test_retention_keeps_what_would_go_below_the_size(tmp_path: Path) -> None:
     assert logs.delete_old() == 0
 
 
-@pytest.mark.parametrize("topic", ["a", "a-b", "ü", "rocket-🚀", "x" * 255, "🚀" * 127 + "x", "a b", "..."])
+@for_each("topic", ["a", "a-b", "ü", "rocket-🚀", "x" * 255, "🚀" * 127 + "x", "a b", "..."])
 def test_legal_topics_are_those_of_0_7_2(topic: str) -> None:
     check_topic(topic, 255)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "topic",
     [
         "",

@@ -6,6 +6,7 @@ import pytest
 
 from spark_kafkawire.broker.messages import CheckedSet, OversizeMessage, check_produced, valid_size
 from spark_kafkawire.errors import CorruptDataError
+from tests.support.cases import for_each
 from tests.support.message_sets import gzipped, message
 
 GOOD = message(b"good")
@@ -32,7 +33,7 @@ def test_less_than_a_length_is_an_empty_set(message_set: bytes) -> None:
     assert check_produced(message_set, 100) == CheckedSet(0, 0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message_set",
     [
         GOOD[:-1],

@@ -13,6 +13,7 @@ from spark_kafkawire.directories.checkpoints import (
 )
 from spark_kafkawire.directories.names import LogName
 from spark_kafkawire.errors import CorruptDataError
+from tests.support.cases import for_each
 from tests.support.log_folders import KILLED, KILLED_END, START_OFFSET, STOPPED
 
 
@@ -32,7 +33,7 @@ def test_leader_epochs() -> None:
     assert second.start_offset == 402
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"1\n0\n",

@@ -12,6 +12,7 @@ from spark_kafkawire.directories.names import (
     file_name,
     log_name,
 )
+from tests.support.cases import for_each
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_logs_that_kafka_does_not_serve_are_passed_over(folder: str) -> None:
     assert log_name(folder) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "folder",
     [
         "",
@@ -59,7 +60,7 @@ def test_other_folders_hold_no_log(folder: str) -> None:
     assert log_name(folder) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "expected"),
     [
         ("00000000000000000042.log", FileName(42, FileKind.LOG)),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-import pytest
-
 from spark_kafkawire.directories.checkpoints import EpochStart
 from spark_kafkawire.directories.replicas import (
     Contradiction,
@@ -15,6 +13,7 @@ from spark_kafkawire.directories.replicas import (
     choose,
     contradiction,
 )
+from tests.support.cases import for_each
 
 
 def epochs(*pairs: tuple[int, int]) -> tuple[EpochStart, ...]:
@@ -86,7 +85,7 @@ def test_an_epoch_that_begins_twice_is_a_contradiction() -> None:
     assert "leader epoch 3 begins at offset 30 in the first and at 31" in found.reason
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_a_choice_never_contradicts_what_was_committed(seed: int) -> None:
     """A partition with elections among followers that lag: what is chosen is what was committed."""
     drawn = random.Random(seed)

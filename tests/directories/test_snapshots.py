@@ -8,6 +8,7 @@ import pytest
 
 from spark_kafkawire.directories.snapshots import open_transactions
 from spark_kafkawire.errors import CorruptDataError
+from tests.support.cases import for_each
 from tests.support.log_folders import KILLED, KILLED_4, STOPPED
 
 SNAPSHOTS = sorted(
@@ -15,7 +16,7 @@ SNAPSHOTS = sorted(
 )
 
 
-@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: f"{path.parts[-3]}-{path.name}")
+@for_each("path", SNAPSHOTS, ids=lambda path: f"{path.parts[-3]}-{path.name}")
 def test_the_first_offset_of_an_open_transaction(path: Path) -> None:
     # The marker of the transaction that begins at 300 is the first record of the segment 310.
     expected = [300] if path.stem.endswith("310") else []

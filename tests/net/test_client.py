@@ -19,6 +19,7 @@ from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.v07 import LATEST_TIME, OffsetsRequest, ProduceRequest
+from tests.support.cases import for_each
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_07, settings_modern
 
@@ -129,7 +130,7 @@ def resetting(connection: socket.socket) -> None:
     connection.recv(1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("script", "kind", "message"),
     [
         (answering(b""), ConnectionLost, "the peer closed the connection instead of answering OFFSETS"),

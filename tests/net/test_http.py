@@ -14,6 +14,7 @@ import pytest
 from spark_kafkawire.errors import ConnectFailed, KafkaWireError, RequestTimedOut
 from spark_kafkawire.net.http import Answer, Url, ask
 from spark_kafkawire.net.transport import Deadline
+from tests.support.cases import for_each
 from tests.support.polling import GRACE_S
 
 from .modern_peers import mutated
@@ -124,7 +125,7 @@ def test_mutated_answers_are_answers_or_errors_of_this_package() -> None:
     assert 10 < good < len(answers)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("http://h", Url("http", "h", 80, "/", "h")),

@@ -48,6 +48,7 @@ from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import FetchResponse
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from spark_kafkawire.protocol.modern.sasl import SaslHandshakeResponse
+from tests.support.cases import for_each
 from tests.support.noida import NoidaBroker
 from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_modern
@@ -127,8 +128,8 @@ def fails(
     return str(caught.value)
 
 
-@pytest.mark.parametrize("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
-@pytest.mark.parametrize("mechanism", LOGINS)
+@for_each("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
+@for_each("mechanism", LOGINS)
 def test_who_has_the_secret_is_let_in(mechanism: str, offered: dict[int, VersionRange]) -> None:
     with (
         Peer(login_broker(offered=offered)) as peer,
@@ -259,8 +260,8 @@ SPELLINGS: Final[dict[str, Callable[[str], str]]] = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("secret", ['p"ä\\ss wörd\n%41&', "correct-horse+battery/staple", "x" * 3 + "Yz{8}"])
+@for_each("spelling", SPELLINGS)
+@for_each("secret", ['p"ä\\ss wörd\n%41&', "correct-horse+battery/staple", "x" * 3 + "Yz{8}"])
 def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(spelling: str, secret: str) -> None:
     def echo() -> Generator[bytes, bytes, None]:
         yield b""
@@ -271,9 +272,9 @@ def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(spelling: s
     assert said.endswith(f"{refusal}; {ErrorCode.SASL_AUTHENTICATION_FAILED.remedy}")
 
 
-@pytest.mark.parametrize("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
-@pytest.mark.parametrize("said", [b"", b"x", b"{}", b'{"version":1}', b"r=1,s=YQ==,i=4096", bytes(1 << 19)])
-@pytest.mark.parametrize("mechanism", LOGINS)
+@for_each("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
+@for_each("said", [b"", b"x", b"{}", b'{"version":1}', b"r=1,s=YQ==,i=4096", bytes(1 << 19)])
+@for_each("mechanism", LOGINS)
 def test_no_broker_makes_a_client_talk_without_end(
     mechanism: str, said: bytes, offered: dict[int, VersionRange]
 ) -> None:
@@ -309,7 +310,7 @@ def scram_says(first: str, final: bytes = b"v=AAAA") -> Login:
     return login
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("login", "message"),
     [
         (scram_says(FIRST), "its signature is not that of the password"),

@@ -11,6 +11,7 @@ import pytest
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Broker, Generation
 from spark_kafkawire.options import OPTIONS, NetOptions, ReadOptions, WriteOptions, kafka_properties
+from tests.support.cases import for_each
 
 MODERN: Final = {"kafka.bootstrap.servers": "a:9092"}
 
@@ -51,7 +52,7 @@ def test_bootstrap_servers_keep_their_order_and_have_ids_below_zero(
     )
 
 
-@pytest.mark.parametrize("text", ["", " , ", "a", "a:", ":1", "a:0", "a:65536", "a:x", "a b:1", "a:1;b:2"])
+@for_each("text", ["", " , ", "a", "a:", ":1", "a:0", "a:65536", "a:x", "a b:1", "a:1;b:2"])
 def test_bad_bootstrap_servers_are_told(text: str) -> None:
     with pytest.raises(OptionError) as error:
         read(**{"kafka.bootstrap.servers": text})
@@ -112,9 +113,7 @@ def test_brokers_are_of_the_release_that_the_user_says_and_nobody_asks(text: str
     assert net().connection.assumed_release is None
 
 
-@pytest.mark.parametrize(
-    "text", ["0.10.0", "0.7.2", "1.0", "0.9.x", "0.9.", "0.90", "0.9.0.1.1", "\u0660.9", ""]
-)
+@for_each("text", ["0.10.0", "0.7.2", "1.0", "0.9.x", "0.9.", "0.90", "0.9.0.1.1", "\u0660.9", ""])
 def test_a_release_that_brokers_tell_themselves_or_that_is_none_is_refused_in_one_line(text: str) -> None:
     for asks in ("true", "false"):
         with pytest.raises(
@@ -178,9 +177,7 @@ def test_a_bad_value_of_a_property_is_told(name: str) -> None:
         read(**{name: "soon"})
 
 
-@pytest.mark.parametrize(
-    "name", [option.name for option in OPTIONS if option.generation is Generation.MODERN]
-)
+@for_each("name", [option.name for option in OPTIONS if option.generation is Generation.MODERN])
 def test_an_option_of_modern_kafka_means_nothing_to_07(name: str) -> None:
     side, own = (ReadOptions, {"subscribe": "t"}) if _is_read(name) else (WriteOptions, {})
     with pytest.raises(OptionError, match=rf"set exactly one|^option {name} does not apply to Kafka 0\.7"):
@@ -248,7 +245,7 @@ _REFUSED_BY_WRITES: Final = (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("side", "name"),
     [
         *((ReadOptions, name) for name in _REFUSED_BY_READS),

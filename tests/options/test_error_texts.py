@@ -8,9 +8,10 @@ from spark_kafkawire.errors import OptionError
 from tests.options.values import (
     read,
 )
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         (
@@ -65,7 +66,7 @@ def test_an_error_says_which_values_are_allowed(changes: dict[str, str | None], 
     assert str(error.value) == message
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "word", "meant"),
     [
         ("startingOffsets", "beginning", "earliest"),

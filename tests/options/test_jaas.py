@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.options.jaas import parse_jaas
+from tests.support.cases import for_each
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "options"),
     [
         ('{0} required username="alice" password="secret";', {"username": "alice", "password": "secret"}),
@@ -41,7 +42,7 @@ def test_shaded_and_bare_modules_are_known_by_their_last_name() -> None:
         assert parse_jaas(f"{module} required;").module == "PlainLoginModule"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",

@@ -18,6 +18,7 @@ from spark_kafkawire.options import ReadOptions, Selection
 from spark_kafkawire.options.java_pattern import NAME_SIZE_MAX, JavaPattern, PatternError
 from spark_kafkawire.planner.batch import select
 from tests.options.java_patterns.record import FOUND, HAND_MADE, NAMES
+from tests.support.cases import for_each
 
 RECORDED: Final[dict[str, Any]] = json.loads(FOUND.read_text("ascii"))
 FOUND_BY: Final[dict[str, str]] = RECORDED["found"]
@@ -89,7 +90,7 @@ def test_what_java_reads_and_is_refused_is_named_here() -> None:
     assert not [kind for kind, part in REFUSED.items() if not any(re.search(part, each) for each in refused)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern",
     [
         ".*",
@@ -116,7 +117,7 @@ def test_what_java_users_write_is_read(pattern: str) -> None:
     JavaPattern(pattern)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "advice"),
     [
         ("(?P<x>a)", "(?P<x>a) is not read; groups are (...), (?:...), (?i:...), (?=...), (?!...)"),
@@ -172,7 +173,7 @@ def test_any_text_is_a_pattern_or_refused(pattern: str, name: str) -> None:
     assert found in (True, False) or len(str(found)) < 500
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern",
     [
         "(a+)+$",

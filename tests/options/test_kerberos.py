@@ -11,6 +11,7 @@ import pytest
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.net.logins.kerberos.tickets import KerberosLogin
 from spark_kafkawire.options import ReadOptions, WriteOptions
+from tests.support.cases import for_each
 
 MODULE: Final = "com.sun.security.auth.module.Krb5LoginModule required"
 KEY_TAB: Final = f'{MODULE} useKeyTab=true keyTab="/etc/a.keytab" principal="a@R"'
@@ -95,7 +96,7 @@ def test_kerberos_is_the_login_of_options_that_are_those_of_kerberos() -> None:
     assert "its login module is not Krb5LoginModule" in fails(plain, SERVICE, None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("jaas", "message"),
     [
         (MODULE, "set useKeyTab=true with keyTab="),

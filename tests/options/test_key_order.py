@@ -11,6 +11,7 @@ import pytest
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import KeyOrder, PartitionerCheck, ReadOptions, StreamOptions
+from tests.support.cases import for_each
 
 MODERN = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
 V07 = {"broker.list": "0:h:1", "subscribe": "t"}
@@ -82,7 +83,7 @@ def test_what_is_for_the_order_of_keys_alone_is_refused_without_it(name: str) ->
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "reported"),
     [
         ({}, "option keyOrder: brokers do not record when partitions were added"),
@@ -126,7 +127,7 @@ def test_07_has_no_times_and_no_keys(name: str) -> None:
     assert f"option {name} does not apply to Kafka 0.7" in refusal(V07, partitionLayouts=OLD, **{name: "5"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "layouts",
     [
         "2",
@@ -156,7 +157,7 @@ def test_what_is_no_object_of_json_is_told(text: str) -> None:
     assert refusal(partitionLayouts=text).endswith(f"is not of the form {GROWN}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("layouts", "reported"),
     [
         ([(4, None), (2, {"0": 1})], "t: each layout must have all partitions of the one before, and more"),

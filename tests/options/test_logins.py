@@ -28,6 +28,7 @@ from spark_kafkawire.net.logins.tokens.token import FixedToken, Renewal
 from spark_kafkawire.net.logins.tokens.token_file import TokenFile
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.options import ReadOptions
+from tests.support.cases import for_each
 from tests.support.certificates import Certificates
 
 SECRET: Final = "s3cret"
@@ -283,7 +284,7 @@ def test_a_function_gives_tokens() -> None:
         assert "is not of the form package.module:function" in fails({"saslTokenProvider": name})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "known"),
     [
         (HANDLER, f"{KAFKA}.oauthbearer.OAuthBearerLoginCallbackHandler"),
@@ -420,7 +421,7 @@ def test_a_token_for_msk_is_chosen_by_amazons_handler_or_by_a_word() -> None:
     assert bearer(handlers) == Bearer(MskToken(AwsLogin()))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "message"),
     [
         (

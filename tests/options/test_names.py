@@ -22,6 +22,7 @@ from tests.options.values import (
     read,
     write,
 )
+from tests.support.cases import for_each
 
 
 @pytest.mark.parametrize("name", ["ZooKeeper.Connect", "ZOOKEEPER.CONNECT"])
@@ -29,7 +30,7 @@ def test_option_names_are_case_insensitive(name: str) -> None:
     assert ReadOptions.parse({name: "h:1", "SUBSCRIBE": "t"}).discovery.zookeeper_connect == "h:1"
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+@for_each("option", OPTIONS, ids=lambda option: option.name)
 def test_a_suggestion_has_the_spelling_of_the_tables(option: Option[Any]) -> None:
     """Spark hands names on in small letters."""
     kind = ReadOptions if option.read else WriteOptions
@@ -69,9 +70,7 @@ def test_the_checkpoint_of_a_query_is_no_option_of_its_source() -> None:
         write(checkpointLocation="/data/checkpoint")
 
 
-@pytest.mark.parametrize(
-    "name", [option.name for option in STREAM_OPTIONS if not option.name.startswith("kafka.")]
-)
+@for_each("name", [option.name for option in STREAM_OPTIONS if not option.name.startswith("kafka.")])
 def test_an_option_of_streaming_reads_is_refused_by_a_write(name: str) -> None:
     with pytest.raises(OptionError, match=f"^option {name} is for reading, not for a write$"):
         write(**{name: "1"})
@@ -85,7 +84,7 @@ def test_an_unknown_option_like_no_other_lists_the_known_ones() -> None:
         assert (option.name in str(error.value)) == option.write
 
 
-@pytest.mark.parametrize(
+@for_each(
     "option",
     [option for option in OPTIONS if not option.write and not option.name.startswith("kafka.")],
 )
@@ -94,7 +93,7 @@ def test_a_reads_option_is_refused_by_a_write(option: Any) -> None:
         write(**{option.name: "1"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "option",
     [option for option in OPTIONS if not option.read and not option.name.startswith("kafka.")],
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import MESSAGE_SIZE_MAX, OptionError
 from spark_kafkawire.options import ReadOptions, WriteOptions
+from tests.support.cases import for_each
 
 MODERN = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t"}
 V07 = {"zookeeper.connect": "h:2181", "subscribe": "t"}
@@ -46,7 +47,7 @@ def test_a_key_that_json_has_twice_is_named(base: dict[str, str], name: str, tex
     assert refusal(base, **changes, **{name: text}) == f"option {name}: '{key}' occurs twice in '{text}'"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         '{"t":{"00":1}}',
@@ -76,23 +77,23 @@ def test_a_key_that_json_has_twice_is_named(base: dict[str, str], name: str, tex
         '{"t":{"4294967296":1}}',
     ],
 )
-@pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"])
+@for_each("name", ["startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"])
 def test_an_offset_has_one_spelling(name: str, text: str) -> None:
     assert "is not of the form" in refusal(MODERN, **{name: text})
 
 
-@pytest.mark.parametrize("key", ["00-0", "0-00", "0-\u0663", "0- 1", "0--1", "0", "0-1-2", "01-1", "1-01"])
+@for_each("key", ["00-0", "0-00", "0-\u0663", "0- 1", "0--1", "0", "0-1-2", "01-1", "1-01"])
 def test_a_partition_of_07_has_one_spelling(key: str) -> None:
     assert "is not of the form" in refusal(V07, startingOffsets=f'{{"t":{{"{key}":1}}}}')
     assert "is not of the form" in refusal(V07, subscribe=None, assign=f'{{"t":["{key}"]}}')
 
 
-@pytest.mark.parametrize("number", ["0.0", "1e0", "true", '"0"', "null", "[0]", "9" * 30, "-1"])
+@for_each("number", ["0.0", "1e0", "true", '"0"', "null", "[0]", "9" * 30, "-1"])
 def test_a_partition_that_is_assigned_is_a_number(number: str) -> None:
     assert "is not of the form" in refusal(MODERN, subscribe=None, assign=f'{{"t":[{number}]}}')
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text"),
     [
         ("retries", "\u0663"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spark_kafkawire.options.properties import RepeatedProperty, parse_properties
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "properties"),
     [
         ("a=1\nb = 2\nc:3\nd : 4\ne 5\nf\t6", {"a": "1", "b": "2", "c": "3", "d": "4", "e": "5", "f": "6"}),

@@ -12,6 +12,7 @@ from spark_kafkawire.net.first_contact import Bootstrap
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, ReadOptions
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
+from tests.support.cases import for_each
 
 
 def parse(**options: str) -> ReadOptions:
@@ -38,7 +39,7 @@ def field_of(options: ReadOptions, name: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "name", "expected"),
     [
         ({"kafka__isolation__level": "READ_COMMITTED"}, "fetch.isolation_level", READ_COMMITTED),
@@ -74,7 +75,7 @@ def test_each_option_becomes_its_value(given: dict[str, str], name: str, expecte
     assert field_of(parse(**given), name) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "message"),
     [
         ({"assign": '{"t":[true]}', "subscribe": ""}, 'is not of the form {"topicA":[0,1],"topicB":[0,1]}'),

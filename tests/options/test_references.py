@@ -12,6 +12,7 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.options import ReadOptions, StreamOptions, WriteOptions
 from spark_kafkawire.options.references import FILE_BYTES_MAX, resolved
+from tests.support.cases import for_each
 from tests.support.special_files import KINDS, special_file
 
 SECRET: Final = 'correct horse "battery" staple'
@@ -63,7 +64,7 @@ def test_a_file_is_read_again_for_each_query(properties: Path) -> None:
     assert value(text) == "dave"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", "$", "${", "${}", "${x}", "$env:X", "$ConnectionString", "{env:X}", "${env:X", "${ env:X}", "${:X}"],
 )

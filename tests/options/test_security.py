@@ -19,6 +19,7 @@ from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import PLAINTEXT, Security
 from spark_kafkawire.net.tls import Tls, context
 from spark_kafkawire.options import OPTIONS, ReadOptions, WriteOptions
+from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, Certificates
 
 SECRET: Final = "s3cret"
@@ -200,7 +201,7 @@ def test_the_token_endpoint_is_trusted_as_brokers_are(certificates: Certificates
     assert chosen.sasl.credentials.source.tls == Tls(certificates.authority.read_text())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mechanism", "jaas", "message"),
     [
         ("", PLAIN_JAAS, "option kafka.sasl.mechanism: set PLAIN or SCRAM"),
@@ -276,7 +277,7 @@ def test_a_login_that_is_missing_is_told() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     ["", "http://h/t", "h/t", "https://", "https://h:x/t", "https://h:70000/t", f"https://u:{SECRET}@h/t",
      "https://h/a b", "https://h/\r\nX: y"],
@@ -307,7 +308,7 @@ def test_options_that_the_protocol_makes_no_use_of_are_warned_of(caplog: pytest.
     assert SECRET not in caplog.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "name"),
     [
         ({"sasl__mechanism": "PLAIN"}, "kafka.sasl.mechanism"),
@@ -317,7 +318,7 @@ def test_options_that_the_protocol_makes_no_use_of_are_warned_of(caplog: pytest.
         ({"sasl__oauthbearer__token__endpoint__url": "https://h/t"}, TOKEN_URL),
     ],
 )
-@pytest.mark.parametrize("protocol", [{}, {"security__protocol": "PLAINTEXT"}, {"security__protocol": "ssl"}])
+@for_each("protocol", [{}, {"security__protocol": "PLAINTEXT"}, {"security__protocol": "ssl"}])
 def test_a_login_without_a_protocol_that_logs_in_is_an_error(
     protocol: dict[str, str], given: dict[str, str], name: str
 ) -> None:

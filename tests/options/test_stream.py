@@ -23,6 +23,7 @@ from spark_kafkawire.options import (
     kafka_properties,
     read_options_of,
 )
+from tests.support.cases import for_each
 
 MODERN = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
 V07 = {"broker.list": "0:h:1", "subscribe": "t"}
@@ -79,7 +80,7 @@ def test_limits_of_a_batch_are_parsed(
     assert stream(given, base).limits == limits
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "base", "reported"),
     [
         ({"endingOffsets": "latest"}, MODERN, "option endingOffsets is for batch reads: a stream has no end"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_kafkawire.options.strict_json import NotAnObject, RepeatedKey, json_object
+from tests.support.cases import for_each
 
 
 def test_an_object_is_read_as_it_is() -> None:
@@ -23,7 +24,7 @@ def test_a_key_that_is_there_twice_is_named(text: str) -> None:
     assert refused.value.key == "k"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "why"),
     [
         ("", "it is empty"),

@@ -18,6 +18,7 @@ from spark_kafkawire.options import ReadOptions, tls, tls_limits
 from spark_kafkawire.options.raw import RawOptions
 from spark_kafkawire.options.security import tls_options
 from spark_kafkawire.options.tls_limits import TLS_1_2_SUITES, TLS_1_3_SUITES
+from tests.support.cases import for_each
 from tests.support.certificates import find_openssl
 from tests.support.java_stores import (
     CLIENT_STORES,
@@ -79,7 +80,7 @@ def trust(name: str, **more: str) -> dict[str, str]:
     return {"truststore__location": str(FOLDER / name), "truststore__password": STORE_PASSWORD, **more}
 
 
-@pytest.mark.parametrize("name", CLIENT_STORES)
+@for_each("name", CLIENT_STORES)
 def test_a_key_store_travels_as_pem_without_its_passwords(name: str) -> None:
     options = read(**client(name), **trust("trust.jks"))
     found = options.net.connection.security.tls
@@ -262,7 +263,7 @@ def test_suites_that_this_openssl_lacks_are_refused() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "lowest", "highest"),
     [
         ({}, 2, 3),

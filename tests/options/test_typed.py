@@ -16,6 +16,7 @@ from spark_kafkawire.net.tls import OF_REGISTRY, Tls
 from spark_kafkawire.options import ReadOptions, StreamOptions, TypedOptions, WriteOptions
 from spark_kafkawire.options.typed import SCHEMA_BYTES_MAX
 from spark_kafkawire.values.formats import FORMATS
+from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, Certificates
 
 SECRET: Final = "s3cret"
@@ -42,7 +43,7 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
     return message
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         (
@@ -227,7 +228,7 @@ def test_a_file_that_is_no_schema_is_refused(tmp_path: Path) -> None:
 # The registry
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "",
@@ -251,7 +252,7 @@ def test_a_url_with_a_login_is_refused_without_being_shown() -> None:
     assert message.endswith("; set basic.auth.user.info")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "beginning"),
     [
         ({"basic.auth.user.info": SECRET}, "option basic.auth.user.info: not of the form"),

@@ -35,6 +35,7 @@ from tests.options.values import (
     read,
     write,
 )
+from tests.support.cases import for_each
 from tests.support.settings import net_07
 
 #: The value of wireFormat that is None.
@@ -73,17 +74,17 @@ def test_a_write_has_the_documented_defaults() -> None:
     )
 
 
-@pytest.mark.parametrize("option", [*OPTIONS, *STREAM_OPTIONS], ids=lambda option: option.name)
+@for_each("option", [*OPTIONS, *STREAM_OPTIONS], ids=lambda option: option.name)
 def test_a_default_is_a_value_of_its_option(option: Option[Any]) -> None:
     assert (option.value is None) == (option.default in (None, WITHOUT_PROPOSAL))
 
 
-@pytest.mark.parametrize(("given", "path", "expected"), READ_VALUES)
+@for_each(("given", "path", "expected"), READ_VALUES)
 def test_a_value_of_a_read_is_parsed(given: dict[str, str | None], path: str, expected: object) -> None:
     assert attribute(read(**given), path) == expected
 
 
-@pytest.mark.parametrize(("given", "path", "expected"), WRITE_VALUES)
+@for_each(("given", "path", "expected"), WRITE_VALUES)
 def test_a_value_of_a_write_is_parsed(given: dict[str, str | None], path: str, expected: object) -> None:
     assert attribute(write(**given), path) == expected
 
@@ -93,18 +94,14 @@ def test_every_option_has_a_value_here() -> None:
     assert tried == {option.name for option in OPTIONS if option.generation is not Generation.MODERN}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, row in READS.items() for value in row.bad]
-)
+@for_each(("name", "value"), [(name, value) for name, row in READS.items() for value in row.bad])
 def test_a_bad_value_of_a_read_is_refused(name: str, value: str) -> None:
     with pytest.raises(OptionError) as error:
         read(**changed(name, value))
     assert_refusal(error.value, name, value)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, row in WRITES.items() for value in row.bad]
-)
+@for_each(("name", "value"), [(name, value) for name, row in WRITES.items() for value in row.bad])
 def test_a_bad_value_of_a_write_is_refused(name: str, value: str) -> None:
     with pytest.raises(OptionError) as error:
         write(**{"compression": "gzip", name: value})
@@ -129,7 +126,7 @@ def test_any_value_is_accepted_or_refused_in_one_line(name: str, value: str) -> 
     assert len(message.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("given", "path", "expected"), READ_VALUES)
+@for_each(("given", "path", "expected"), READ_VALUES)
 def test_read_options_travel_by_pickle(given: dict[str, str | None], path: str, expected: object) -> None:
     options = read(**given)
     copy = pickle.loads(pickle.dumps(options))

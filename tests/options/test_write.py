@@ -15,6 +15,7 @@ from spark_kafkawire.options.compression import LEVEL_OPTIONS, LEVELS
 from spark_kafkawire.protocol.modern.limits import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from spark_kafkawire.records.compression.codec import Format
 from spark_kafkawire.records.compression.table import codec_named
+from tests.support.cases import for_each
 
 SERVERS: Final = {"kafka.bootstrap.servers": "a:9092"}
 IDEMPOTENCE: Final = "kafka.enable.idempotence"
@@ -111,7 +112,7 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "path", "expected"), VALUES)
+@for_each(("name", "value", "path", "expected"), VALUES)
 def test_a_value_is_parsed(name: str, value: str, path: str, expected: object) -> None:
     options = write(**{name: value})
     found: Any = options
@@ -175,7 +176,7 @@ def test_what_does_not_go_with_idempotence_ends_it_or_contradicts_it(
     assert str(error.value) == f"option {IDEMPOTENCE}: true needs {needs}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("acks", "verify"),
@@ -253,7 +254,7 @@ def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one()
     assert write(delivery="at-least-once").transactions is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         (

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.planner.ranges import split
+from tests.support.cases import for_each
 
 Bounds = list[tuple[int, int]]
 
@@ -69,7 +70,7 @@ def named(bounds: Bounds) -> list[OffsetRange]:
     return [OffsetRange(TopicPartition("t", number), *ends) for number, ends in enumerate(bounds)]
 
 
-@pytest.mark.parametrize(("min_partitions", "size_max", "ranges", "expected"), VECTORS)
+@for_each(("min_partitions", "size_max", "ranges", "expected"), VECTORS)
 def test_records_are_split_as_sparks_connector_splits_them(
     min_partitions: int | None, size_max: int | None, ranges: Bounds, expected: list[Bounds]
 ) -> None:

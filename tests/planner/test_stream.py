@@ -19,6 +19,7 @@ from spark_kafkawire.planner.stream import (
     until,
 )
 from spark_kafkawire.planner.stream_offsets import UNPINNED
+from tests.support.cases import for_each
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 OLD = TopicPartition("t", 1, broker=0)
@@ -33,7 +34,7 @@ def test_without_a_limit_a_batch_ends_at_the_latest_offsets() -> None:
     assert next_offsets({A: 5, B: 0}, found) == {A: 10, B: 0}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("size_max", "behind", "sizes"),
     [
         (15, [10, 10], [7, 7]),  # as Spark's own connector did

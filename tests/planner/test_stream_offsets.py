@@ -16,6 +16,7 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Generation, TopicPartition
 from spark_kafkawire.options.offsets import PARTITION_SYNTAX
 from spark_kafkawire.planner.stream_offsets import ID_MARK, UNPINNED, from_json, ids_from_json, to_json
+from tests.support.cases import for_each
 
 MODERN, V07 = PARTITION_SYNTAX[Generation.MODERN], PARTITION_SYNTAX[Generation.V07]
 #: What Spark's own connector wrote.
@@ -28,7 +29,7 @@ def text_of(offsets: dict[TopicPartition, int]) -> str:
     return json.dumps(to_json(offsets), separators=(",", ":"), ensure_ascii=False)
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@for_each("text", TEXTS, ids=range(len(TEXTS)))
 def test_offsets_are_written_as_sparks_connector_writes_them(text: str) -> None:
     assert text_of(from_json(json.loads(text), MODERN)) == text
 
@@ -69,7 +70,7 @@ def test_offsets_come_back_and_their_order_depends_on_names_alone(
     assert json.loads(text_of(dict.fromkeys(offsets, 0))).keys() == json.loads(text).keys()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     [
         None,

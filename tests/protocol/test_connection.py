@@ -14,6 +14,7 @@ from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.protocol import v07
 from spark_kafkawire.protocol.connection import Connection, Response
 from spark_kafkawire.protocol.v07 import FetchRequest, MultiFetchRequest, OffsetsRequest, ProduceRequest
+from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
 
 from .streams import Stream, comparable, cut, feed, mutated, recorded_streams
@@ -105,7 +106,7 @@ def test_the_nonsense_header_for_a_negative_fetch_size_is_a_protocol_error(name:
         whole(stream)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_", "data", "message"),
     [
         (OFFSETS, "7fffffff", "OFFSETS response announces 2147483647 bytes, at most 22 were expected"),

@@ -25,6 +25,7 @@ from spark_kafkawire.protocol.primitives import (
 )
 from spark_kafkawire.protocol.schema import Struct, wire
 from spark_kafkawire.protocol.v07.primitives import REST, RestArray, Sized
+from tests.support.cases import for_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def written(wire_type: AnyType, value: object) -> bytes:
     return join(out)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@for_each("name", TYPES)
 @given(data=st.data())
 def test_what_is_written_is_read_back(name: str, data: st.DataObject) -> None:
     wire_type, values = TYPES[name]
@@ -64,7 +65,7 @@ def test_what_is_written_is_read_back(name: str, data: st.DataObject) -> None:
     assert wire_type.read(memoryview(frame), 2) == (value, len(frame))
 
 
-@pytest.mark.parametrize("name", sorted(TYPES.keys() - {"rest", "rest array"}))
+@for_each("name", sorted(TYPES.keys() - {"rest", "rest array"}))
 @given(data=st.data())
 def test_a_frame_that_ends_early_is_refused(name: str, data: st.DataObject) -> None:
     wire_type, values = TYPES[name]
@@ -84,7 +85,7 @@ def test_any_bytes_are_a_value_or_a_protocol_error(name: str, frame: bytes) -> N
     assert 0 <= end <= len(frame)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wire_type", "data"),
     [
         (String(), "ffff"),

@@ -12,6 +12,7 @@ import pytest
 from spark_kafkawire.records import checksum_kernels
 from spark_kafkawire.records.arrays import byte_array
 from spark_kafkawire.records.checksum import library_address, slice_tables
+from tests.support.cases import for_each
 
 pytestmark = pytest.mark.usefixtures("compiled")
 SIZES = [0, 1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 100, 255, 256, 257, 1000, 70_000]
@@ -26,8 +27,8 @@ def test_the_library_s_crc_is_called_where_it_can_be() -> None:
     assert library_address()
 
 
-@pytest.mark.parametrize("library", [library_address(), 0], ids=["library", "tables"])
-@pytest.mark.parametrize("values", [[], [b""], *map(random_values, range(5))])
+@for_each("library", [library_address(), 0], ids=["library", "tables"])
+@for_each("values", [[], [b""], *map(random_values, range(5))])
 def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes], library: int) -> None:
     buf, offsets = byte_array(b"".join(values)), np.cumsum([0, *map(len, values)])
     expected = np.array([zlib.crc32(value) for value in values], np.uint32)

@@ -22,6 +22,7 @@ from tests.records.judges import (
     column_records,
     judged,
 )
+from tests.support.cases import for_each
 from tests.support.codecs import CODEC_NUMBERS, judged_by_kafka_python
 from tests.support.kio_library import HAS_KIO, NEEDS_KIO
 
@@ -52,7 +53,7 @@ def test_the_table_names_the_codecs_of_kafka_python() -> None:
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("compression", JUDGED)
+@for_each("compression", JUDGED)
 def test_batches_of_kafka_python_are_read(compression: str) -> None:
     data = Batch(RECORDS, 0, compression).encoded()
     assert index_batches(data).next_offset == 4
@@ -60,7 +61,7 @@ def test_batches_of_kafka_python_are_read(compression: str) -> None:
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("compression", JUDGED)
+@for_each("compression", JUDGED)
 def test_our_batches_are_read_by_kafka_python(compression: str) -> None:
     batches = encode_batches(
         arrow_records(RECORDS),
@@ -82,7 +83,7 @@ def test_only_records_of_the_range_come() -> None:
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize(("magic", "compression"), OLD_FORMATS)
+@for_each(("magic", "compression"), OLD_FORMATS)
 def test_message_sets_of_kafka_python_are_read(compression: str, magic: int) -> None:
     data = b"".join(MessageSet(RECORDS, magic, first, compression).encoded() for first in (10, 14))
     index = index_batches(data)
@@ -101,7 +102,7 @@ def test_message_sets_of_kafka_python_are_read(compression: str, magic: int) -> 
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize(("magic", "compression"), OLD_FORMATS)
+@for_each(("magic", "compression"), OLD_FORMATS)
 def test_our_message_sets_are_read_by_kafka_python(compression: str, magic: int) -> None:
     records = [dataclasses.replace(each, headers=()) for each in RECORDS]
     (batch,) = encode_batches(
@@ -201,7 +202,7 @@ def test_absolute_offsets_inside_a_compressed_message_end_with_its_own() -> None
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("offset", [5, 2**63 - 3, 2**63 - 2, 2**63 - 1])
+@for_each("offset", [5, 2**63 - 3, 2**63 - 2, 2**63 - 1])
 def test_no_message_after_the_last_offset_of_all_goes_unchecked(offset: int) -> None:
     damaged = bytearray(message(offset, b"value"))
     damaged[-1] ^= 1

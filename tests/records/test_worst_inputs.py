@@ -23,6 +23,7 @@ from spark_kafkawire.net.stores.pem import normalized
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
+from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
 from tests.support.short_and_long import short_and_long
 
@@ -129,7 +130,7 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@for_each("name", TEXTS)
 def test_the_worst_texts_take_seconds(name: str) -> None:
     read, text = TEXTS[name]
     slowness_s, began = calibrated_s(), time.process_time()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from spark_kafkawire.net.pool import POOL
 
 Test: TypeAlias = Callable[..., None]
 #: Names of cases, or a function that gives the name of one value.
-Ids: TypeAlias = Sequence[str] | Callable[[Any], object] | None
+Ids: TypeAlias = Iterable[object] | Callable[[Any], object] | None
 
 _PARAM: Final = type(pytest.param())
 _SHORT: Final = reprlib.Repr()
@@ -46,14 +47,15 @@ def for_each(names: str | Sequence[str], values: Iterable[Any], ids: Ids = None)
         ValueError: There is no case, or one has marks.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    cases = [_case(arguments, value, ids, at) for at, value in enumerate(values)]
+    given = iter(ids) if isinstance(ids, Iterable) else itertools.repeat(None)
+    cases = [_case(arguments, value, next(given), ids) for value in values]
     if not cases:
         raise ValueError(f"no cases of {arguments}")
 
     def decorated(test: Test) -> Test:
         function, below = getattr(test, "looped", (test, [_Case("", {})]))
         product = [
-            _Case("-".join(filter(None, (inner.name, outer.name))), outer.values | inner.values)
+            _Case(", ".join(filter(None, (inner.name, outer.name))), outer.values | inner.values)
             for outer in cases
             for inner in below
         ]
@@ -62,8 +64,7 @@ def for_each(names: str | Sequence[str], values: Iterable[Any], ids: Ids = None)
     return decorated
 
 
-def _case(arguments: list[str], value: Any, ids: Ids, at: int) -> _Case:
-    name: object = None if ids is None or callable(ids) else ids[at]
+def _case(arguments: list[str], value: Any, name: object, ids: Ids) -> _Case:
     if isinstance(value, _PARAM):
         if value.marks:
             raise ValueError(f"a case with marks is an item of its own: parametrize {arguments}")
@@ -73,7 +74,7 @@ def _case(arguments: list[str], value: Any, ids: Ids, at: int) -> _Case:
     parts = (
         f"{key}={_SHORT.repr(values[key])}" if text is None else str(text) for key, text in shown.items()
     )
-    return _Case(str(name or "-".join(parts)), values)
+    return _Case(str(name or ", ".join(parts)), values)
 
 
 def _in_one_item(test: Test, function: Test, cases: list[_Case]) -> Test:

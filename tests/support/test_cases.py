@@ -69,7 +69,7 @@ def test_a_failure_names_its_case_and_fails_its_item(folder: Path, processes: in
     lines = [line for line in run.stdout.splitlines() if line.startswith(("SUBFAILED", "FAILED"))]
     for name, case, summary in (
         ("test_numbers", "number=2", "1 of 3 cases: number=2"),
-        ("test_all_combinations[y]", "late-two", "1 of 4 cases: late-two"),
+        ("test_all_combinations[y]", "late, two", "1 of 4 cases: late, two"),
         ("test_drawn", "number=50", "1 of 2 cases: number=50"),
         ("test_skip", "number=1", "1 of 1 cases: number=1"),
         # The timeout is that of the item: the second case does not begin.

@@ -25,6 +25,7 @@ from spark_kafkawire.values.registry_frame import (
     message_indexes,
     unframed,
 )
+from tests.support.cases import for_each
 
 GUID: Final = uuid.UUID("4f0b9f1e-0d3a-4c4e-8a55-6d3a1c2b7e90").bytes
 OTHER: Final = uuid.UUID(int=7).bytes
@@ -206,9 +207,7 @@ def test_places_of_protobufs_types_are_behind_the_id_and_the_guid(indexes: tuple
     assert [framed.indexes[index] for index in framed.indexes_of] == [indexes, (0,), indexes]
 
 
-@pytest.mark.parametrize(
-    "place", [b"", b"\x02", b"\x04\0", b"\x01", b"\x80", b"\xff" * 6, b"\x42" + bytes(33), b"\x02\x01"]
-)
+@for_each("place", [b"", b"\x02", b"\x04\0", b"\x01", b"\x80", b"\xff" * 6, b"\x42" + bytes(33), b"\x02\x01"])
 def test_a_bad_place_of_a_type_is_a_bad_message(place: bytes) -> None:
     framed = unframed(
         column(id_prefix(7) + b"\0a", id_prefix(7) + place), SchemaIdSource.PREFIX, with_indexes=True

@@ -33,6 +33,7 @@ from spark_kafkawire.protocol.modern.list_offsets import (
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse
 from tests.net.peers import closed_port
 from tests.support import librdkafka
+from tests.support.cases import for_each
 from tests.support.foreign import Record
 from tests.support.log_broker import LEADER_EPOCH, OFFERED
 from tests.support.log_server import LogServer
@@ -166,7 +167,7 @@ def test_an_error_that_no_retry_cures_comes_at_once(
         cluster_of(mock_cluster.bootstrap_servers).bounds(partitions)
 
 
-@pytest.mark.parametrize("version", range(9))
+@for_each("version", range(9))
 def test_every_version_tells_the_bounds(version: int) -> None:
     offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(version, version)}
     partition = TopicPartition("t", 0)
@@ -391,7 +392,7 @@ def test_committed_offsets_are_those_of_the_group(noida: NoidaBroker) -> None:
     assert cluster.committed_offsets(partitions) == {partitions[0]: 0, partitions[1]: None, partitions[2]: 5}
 
 
-@pytest.mark.parametrize("version", range(1, 9))
+@for_each("version", range(1, 9))
 def test_every_version_tells_committed_offsets(version: int) -> None:
     offered = {
         **OFFERED,

@@ -25,6 +25,7 @@ from spark_kafkawire.errors import (
     OptionError,
 )
 from spark_kafkawire.model import TopicPartition
+from tests.support.cases import for_each
 from tests.support.golden import read_json
 
 STAGES = read_json("zk_tree.json")["stages"]
@@ -68,7 +69,7 @@ def test_stages_of_all_kinds_are_compared() -> None:
     }
 
 
-@pytest.mark.parametrize("stage", RECORDED)
+@for_each("stage", RECORDED)
 def test_the_recorded_consumers_of_the_jvm_own_what_the_rule_gives_them(
     stage: str,
 ) -> None:
@@ -211,7 +212,7 @@ def test_a_filter_takes_topics_whose_whole_names_match_as_in_java(text: str, top
     assert found == dict.fromkeys(topics, 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         '{"t": 1.0}',

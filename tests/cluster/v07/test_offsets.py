@@ -29,6 +29,7 @@ from spark_kafkawire.model import Broker, ClusterView, PartitionBounds, TopicPar
 from spark_kafkawire.protocol.v07 import EARLIEST_TIME
 from spark_kafkawire.protocol.v07.error_codes import ErrorCode
 from tests.net.peers import Peer, closed_port, read_frame, stalling
+from tests.support.cases import for_each
 from tests.support.embedded import StartBroker
 from tests.support.golden import copy_segments
 from tests.support.polling import GRACE_S
@@ -275,7 +276,7 @@ def test_of_several_brokers_that_fail_the_first_is_told(start_broker: StartBroke
         all_bounds(view_of(*servers), partitions, NET)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "kind", "message"),
     [
         (response(), ProtocolError, "the answer is empty"),

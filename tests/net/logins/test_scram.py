@@ -11,6 +11,7 @@ from scramp import ScramException, ScramMechanism
 
 from spark_kafkawire.errors import AuthenticationError
 from spark_kafkawire.net.logins.scram import HASHES, scram
+from tests.support.cases import for_each
 
 SALT: Final = b"salt of some size"
 #: SASLprep would make another text of each of these, or refuse it.
@@ -54,8 +55,8 @@ def test_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
         tokens.send(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
 
 
-@pytest.mark.parametrize("mechanism", HASHES)
-@pytest.mark.parametrize("password", ["plain", "", "s=,\\\N{LATIN SMALL LETTER U WITH DIAERESIS}", *UNUSUAL])
+@for_each("mechanism", HASHES)
+@for_each("password", ["plain", "", "s=,\\\N{LATIN SMALL LETTER U WITH DIAERESIS}", *UNUSUAL])
 def test_a_password_goes_as_it_is(mechanism: str, password: str) -> None:
     log_in(mechanism, "ali=ce,", password, password)
     with pytest.raises(ScramException, match="client keys don't match"):

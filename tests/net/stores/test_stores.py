@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.net.stores import Store, StoreError, identity_of, kind_of, trust_of
+from tests.support.cases import for_each
 from tests.support.java_stores import (
     CLIENT_STORES,
     KEY_PASSWORD,
@@ -49,7 +50,7 @@ def read_or_message(read: Read, given: Store) -> str:
         return str(error)
 
 
-@pytest.mark.parametrize(("name", "key_password"), CLIENT_STORES.items())
+@for_each(("name", "key_password"), CLIENT_STORES.items())
 def test_a_key_comes_out_of_each_kind_of_store_with_its_chain(name: str, key_password: str | None) -> None:
     assert identity_of(store(name, key_password=key_password)) == pem_of("client.pem")
 
@@ -102,7 +103,7 @@ def test_names_of_keys_are_not_shown_where_one_is_a_password() -> None:
 
 
 # Without encrypted certificates and a MAC nothing shows that a password is wrong.
-@pytest.mark.parametrize(
+@for_each(
     "name",
     sorted(
         {*CLIENT_STORES, *TRUST_STORES, "two-keys.jks", "empty.jks", "empty.p12"}
@@ -130,7 +131,7 @@ def test_a_trust_store_without_a_password_opens_with_any() -> None:
         assert trust_of(store("trust-no-password.p12", password)) == pem_of("authority.pem")
 
 
-@pytest.mark.parametrize("name", [*CLIENT_STORES, "trust.jks", "empty.p12"])
+@for_each("name", [*CLIENT_STORES, "trust.jks", "empty.p12"])
 def test_a_key_store_needs_its_password(name: str) -> None:
     assert fails(identity_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-import pytest
-
 from spark_kafkawire.protocol.modern.consumer_assignment import AssignedTopic, assigned_topics
+from tests.support.cases import for_each
 
 #: Version 1, the partitions 0 and 2 of the topic "ab", and no data of the assignor.
 ASSIGNMENT: Final = bytes.fromhex("0001 00000001 0002 6162 00000002 00000000 00000002 ffffffff")
@@ -17,7 +16,7 @@ def test_topics_are_read_with_their_partitions() -> None:
     assert assigned_topics(memoryview(b"")) == ()
 
 
-@pytest.mark.parametrize("size", range(1, len(ASSIGNMENT) - 4))
+@for_each("size", range(1, len(ASSIGNMENT) - 4))
 def test_a_cut_assignment_is_of_another_format(size: int) -> None:
     assert assigned_topics(ASSIGNMENT[:size]) is None
 

@@ -10,6 +10,7 @@ from spark_kafkawire.errors import Action
 from spark_kafkawire.protocol.error_table import ErrorTable
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.v07 import error_codes as v07_codes
+from tests.support.cases import for_each
 from tests.support.kio_library import HAS_KIO, NEEDS_KIO
 
 from .kafkas_codes import kafkas_own
@@ -31,7 +32,7 @@ def test_codes_and_names_are_kafkas() -> None:
     ]
 
 
-@pytest.mark.parametrize(("number", "name", "way"), kafkas_own())
+@for_each(("number", "name", "way"), kafkas_own())
 def test_a_code_is_retried_and_refreshed_where_kafka_does_so(number: int, name: str, way: str) -> None:
     code = ErrorCode(number)
     if way == "fail":
@@ -63,7 +64,7 @@ def test_each_way_to_go_on_has_its_codes(action: Action, codes: set[int]) -> Non
     assert {int(code) for code in ErrorCode if code.action is action} == codes
 
 
-@pytest.mark.parametrize("code", DESCRIBED, ids=lambda code: code.name)
+@for_each("code", DESCRIBED, ids=lambda code: code.name)
 def test_each_code_tells_what_happened_and_what_to_do(code: ErrorTable) -> None:
     for sentence in (code.meaning, code.remedy):
         assert len(sentence.split()) > 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafkawire.protocol.modern import DIALECT
 from spark_kafkawire.protocol.primitives import join
+from tests.support.cases import for_each
 from tests.support.kio_library import NEEDS_KIO
 
 from .judges import differences, judges_of
@@ -47,7 +47,7 @@ def unframed(case: Case, frame: bytes, correlation_id: int) -> object:
     return DIALECT.read_response(case.api, body, case.version, correlation_id)
 
 
-@pytest.mark.parametrize("case", cases("request", "response"), ids=str)
+@for_each("case", cases("request", "response"), ids=str)
 # No deadline for one example: a busy machine takes its time from whichever is running.
 @settings(max_examples=EXAMPLE_COUNT)
 @given(data=st.data())
@@ -60,7 +60,7 @@ def test_a_message_is_read_back_and_the_codecs_of_others_have_the_same_frame(
     assert_as_others_have_it(case, message, correlation_id, client_id)
 
 
-@pytest.mark.parametrize("case", cases("request", "response"), ids=str)
+@for_each("case", cases("request", "response"), ids=str)
 def test_a_message_with_all_that_its_version_has_is_the_same_to_the_codecs_of_others(case: Case) -> None:
     client_id = "kw" if case.kind == "request" else None
     assert_as_others_have_it(case, case.full(), 7, client_id)

@@ -39,6 +39,7 @@ from spark_kafkawire.protocol.modern import (
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import feed
+from tests.support.cases import for_each
 
 ID: Final = uuid.UUID(int=9)
 OTHER_ID: Final = uuid.UUID(int=8)
@@ -439,7 +440,7 @@ TWO_FETCHES: Final = v07.MultiFetchRequest((v07.FetchRequest("t", 0, 0, 9), v07.
 NOTHING_07: Final = v07.FetchResponse(0, b"")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_", "response", "version", "fault"),
     [
         (VERSIONS, offers((1, 0, 3), (1, 0, 4)), 2, "it contains 1 twice"),
@@ -599,7 +600,7 @@ def test_a_response_that_is_none_to_its_request_is_refused(
     assert " response does not match its request: " in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_", "response", "version"),
     [
         pytest.param(

@@ -26,6 +26,7 @@ from spark_kafkawire.protocol.primitives import (
 )
 from spark_kafkawire.protocol.schema import Struct, codec, wire
 from spark_kafkawire.protocol.varint import COMPACT_LENGTH, UNSIGNED_VARINT
+from tests.support.cases import for_each
 
 FLEXIBLE_SINCE: Final = 3
 ID: Final = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
@@ -121,7 +122,7 @@ def test_tags_that_are_not_declared_are_skipped_in_the_message_and_in_its_struct
     assert read(data, 3) == replace(VALUE, first=258, parts=(Part(index=7, leader=4),))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tagged", "message"),
     [
         ("01 00 03 010200", "tagged field 0 of 3 bytes at 30 ends after 2"),

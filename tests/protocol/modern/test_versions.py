@@ -19,6 +19,7 @@ from spark_kafkawire.protocol.modern.metadata import MetadataResponse
 from spark_kafkawire.protocol.modern.produce import ProduceRequest
 from spark_kafkawire.protocol.modern.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafkawire.protocol.versions import BrokerVersions
+from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
 
 from .judges import BROKERS, kafka_python_choice, kafka_python_knows, throttles_since
@@ -30,7 +31,7 @@ def test_the_dialect_has_all_apis_that_are_named_in_the_order_of_their_keys() ->
     assert [(api.name, api.key) for api in modern.DIALECT.apis] == sorted(named, key=lambda each: each.key)
 
 
-@pytest.mark.parametrize("broker", BROKERS, ids=str)
+@for_each("broker", BROKERS, ids=str)
 def test_the_version_is_the_one_that_kafka_python_chooses(broker: tuple[int, ...]) -> None:
     versions = BrokerVersions({key: VersionRange(*offered) for key, offered in BROKERS[broker].items()})
     for api in filter(kafka_python_knows, modern.DIALECT.apis):
@@ -51,7 +52,7 @@ def test_brokers_that_cannot_be_asked_are_told_what_they_know(broker: tuple[int,
         assert known.min <= offered.min <= offered.max <= known.max
 
 
-@pytest.mark.parametrize("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
+@for_each("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
 def test_what_brokers_that_cannot_be_asked_lack_is_refused(api: Api) -> None:
     if api.key in modern.BEFORE_API_VERSIONS.ranges:
         assert modern.BEFORE_API_VERSIONS.highest_common(api) in api.versions
@@ -120,7 +121,7 @@ UNDESCRIBED: Final = {
 }
 
 
-@pytest.mark.parametrize("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
+@for_each("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
 def test_a_client_waits_for_throttles_from_the_version_on_that_says_so(api: Api) -> None:
     versions = range(api.versions.max + 1)
     fields = {
@@ -156,7 +157,7 @@ def notes(api: Api) -> dict[int, str]:
     return found
 
 
-@pytest.mark.parametrize("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
+@for_each("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
 def test_the_head_of_each_module_tells_what_each_version_added(api: Api) -> None:
     found = notes(api)
     assert list(found) == list(range(len(found)))

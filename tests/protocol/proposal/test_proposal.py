@@ -29,6 +29,7 @@ from spark_kafkawire.protocol.proposal import (
 )
 from spark_kafkawire.protocol.proposal.error_codes import ErrorCode, broker_error
 from tests.support import golden
+from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
 
 from ..streams import comparable, cut, feed, mutated
@@ -183,7 +184,7 @@ def test_a_produce_without_acknowledgement_awaits_no_response() -> None:
     assert connection.in_flight == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_", "response", "fault"),
     [
         (PRODUCE, ProduceResponse(0, (-1, -1), (0, 0)), "it has 2 errors of 3 message sets"),
@@ -312,7 +313,7 @@ def test_a_set_is_sent_without_being_copied() -> None:
     assert DIALECT.write_request(request)[-1] is messages
 
 
-@pytest.mark.parametrize("code", [code for code in ErrorCode if code])
+@for_each("code", [code for code in ErrorCode if code])
 def test_every_error_is_told_in_one_line_with_what_to_do(code: ErrorCode) -> None:
     text = str(broker_error(code, "Produce to t 0-1"))
     assert text.isprintable()

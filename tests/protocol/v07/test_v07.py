@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-import pytest
-
 from spark_kafkawire.errors import ProtocolError
 from spark_kafkawire.protocol import v07
 from spark_kafkawire.protocol.primitives import join
@@ -19,6 +17,7 @@ from spark_kafkawire.protocol.v07 import (
     ProduceRequest,
 )
 from tests.support import golden
+from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
 
 from ..streams import feed, mutated, parse_requests, recorded_streams
@@ -76,12 +75,12 @@ def test_every_request_that_the_jvm_encoded_is_compared() -> None:
     assert set(REQUESTS) == {name for name in JVM if name.startswith("request/")}
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@for_each("name", REQUESTS)
 def test_a_request_is_byte_equal_to_the_jvms(name: str) -> None:
     assert join(DIALECT.write_request(REQUESTS[name])) == JVM[name]
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@for_each("name", REQUESTS)
 def test_the_jvms_request_is_read_as_what_it_says(name: str) -> None:
     api, request = DIALECT.read_request(memoryview(JVM[name])[4:])
     assert request == REQUESTS[name]

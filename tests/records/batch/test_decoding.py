@@ -14,6 +14,7 @@ from spark_kafkawire.records.log_layout import BATCH_OVERHEAD
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
 from tests.records.batches import APPEND_TIME, CONTROL, TRANSACTIONAL, batch, marker, record, repaired, varint
 from tests.records.judges import column_records
+from tests.support.cases import for_each
 from tests.support.codecs import BY_NAME, FORMS
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -45,9 +46,7 @@ def test_gaps_and_lost_ends_of_compaction_are_stepped_over() -> None:
     assert offsets(data) == [11, 14, 30]
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "expected"), [(0, 9, []), (11, 12, [11]), (12, 30, [14]), (31, 99, [])]
-)
+@for_each(("start", "stop", "expected"), [(0, 9, []), (11, 12, [11]), (12, 30, [14]), (31, 99, [])])
 def test_a_range_may_begin_and_end_inside_a_batch(start: int, stop: int, expected: list[int]) -> None:
     data = batch([record(1, b"b"), record(4, b"e")], 10, last_delta=9) + batch([record(0, b"z")], 30)
     assert offsets(data, start, stop) == expected
@@ -102,7 +101,7 @@ def test_timestamps_are_those_of_the_producer_or_of_the_log() -> None:
     assert columns.timestamp_types.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "attribute"),
     [
         ("value", "values"),
@@ -310,7 +309,7 @@ BAD: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@for_each("name", BAD)
 def test_what_cannot_be_is_damage_and_tells_where(name: str) -> None:
     data, reason = BAD[name]
     good = batch([GOOD, record(1, None)], 0)
@@ -330,7 +329,7 @@ def test_offsets_rise_from_record_to_record_over_gaps_perhaps() -> None:
             offsets(data)
 
 
-@pytest.mark.parametrize("compression", FORMS)
+@for_each("compression", FORMS)
 def test_damaged_compression_is_damage_of_its_batch(compression: str) -> None:
     records = [record(i, b"value") for i in range(20)]
     good = batch(records, compression=compression)
@@ -344,14 +343,14 @@ def test_damaged_compression_is_damage_of_its_batch(compression: str) -> None:
             values(bad)
 
 
-@pytest.mark.parametrize("compression", BY_NAME)
+@for_each("compression", BY_NAME)
 def test_a_batch_without_records_needs_no_compressed_data(compression: str) -> None:
     assert values(batch([], compression=compression, last_delta=3, payload=b"")) == []
     with pytest.raises(CorruptDataError, match="claims 1 record in 0 bytes"):
         values(batch([], compression=compression, last_delta=3, count=1, payload=b""))
 
 
-@pytest.mark.parametrize("compression", FORMS)
+@for_each("compression", FORMS)
 def test_a_batch_that_becomes_too_large_is_refused_with_both_numbers(compression: str) -> None:
     fits, above = (batch([record(0, bytes(size))], 7, compression=compression) for size in (980, 1000))
     assert values(fits, limits=SMALL) == [bytes(980)]

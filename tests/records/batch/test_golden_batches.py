@@ -8,6 +8,7 @@ from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.judges import Record, arrow_records, column_records
+from tests.support.cases import for_each
 
 from .golden_batches import BATCHES
 
@@ -42,7 +43,7 @@ NAMES = [name for name in BATCHES if name.startswith("magic-")]
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_batches_of_kafka_are_read(name: str) -> None:
     index = index_batches(bytes.fromhex(BATCHES[name]))
     (columns,) = decode_batches(index)

@@ -10,6 +10,7 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError, OptionError
 from spark_kafkawire.records.compression.codec import Codec, TooLarge
 from spark_kafkawire.records.compression.lz4 import LZ4, LZ4_MAGIC_0, header_checksum
+from tests.support.cases import for_each
 from tests.support.codecs import arrow_decode, arrow_encode
 
 from .data import DATA, TEXT
@@ -22,8 +23,8 @@ def unpacked(codec: Codec, frame: bytes, size_max: int = 1 << 20) -> bytes:
     return b"".join(codec.decompress(memoryview(frame), size_max))
 
 
-@pytest.mark.parametrize("level", [None, 1, 9, 17])
-@pytest.mark.parametrize("data", DATA, ids=len)
+@for_each("level", [None, 1, 9, 17])
+@for_each("data", DATA, ids=len)
 def test_frames_are_read_by_arrow_and_have_independent_blocks(data: bytes, level: int | None) -> None:
     frame = bytes(LZ4.compress(data, level))
     assert frame[4] & INDEPENDENT
@@ -96,7 +97,7 @@ def test_sizes_are_bounded_exactly(linked: bool) -> None:
             unpacked(LZ4, frame, size_max)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "frame",
     [
         b"",
@@ -145,7 +146,7 @@ def test_frames_with_checksums_are_read_by_all(frame: bytes) -> None:
     assert bytes(cramjam.lz4.decompress(frame)) == b"abc"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("frame", "reported"),
     [
         *((framed(FLAGS | CONTENT_CHECKSUM, after=CHECKSUM[:size]), "ends too early") for size in range(4)),

@@ -9,12 +9,13 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.compression.codec import TooLarge
 from spark_kafkawire.records.compression.snappy import SNAPPY
+from tests.support.cases import for_each
 from tests.support.codecs import XERIAL_HEADER, snappy_raw, xerial
 
 from .data import WORDS, decompressed
 
 
-@pytest.mark.parametrize(
+@for_each(
     "payload",
     [
         b"",

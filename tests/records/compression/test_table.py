@@ -15,6 +15,7 @@ from spark_kafkawire.records.compression.lz4 import LZ4, LZ4_MAGIC_0
 from spark_kafkawire.records.compression.snappy import SNAPPY
 from spark_kafkawire.records.compression.table import CODECS, codec_named, codec_names, decompress
 from spark_kafkawire.records.compression.zstd import ZSTD
+from tests.support.cases import for_each
 from tests.support.codecs import CODEC_NUMBERS, of_magic
 from tests.support.codecs import CODECS as ROWS
 from tests.support.codecs import FORMS as COMPRESSORS
@@ -113,8 +114,8 @@ def test_a_codec_that_the_format_has_not_is_refused(name: str, format: Format, s
         codec_named(name, format)
 
 
-@pytest.mark.parametrize("format", Format)
-@pytest.mark.parametrize("number", range(1, 8))
+@for_each("format", Format)
+@for_each("number", range(1, 8))
 def test_a_number_that_the_format_has_not_is_damage(format: Format, number: int) -> None:
     known = {CODECS[name].number for name in codec_names(format)[1:]}
     if number not in known:

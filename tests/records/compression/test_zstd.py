@@ -10,6 +10,7 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError, OptionError
 from spark_kafkawire.records.compression.codec import TooLarge
 from spark_kafkawire.records.compression.zstd import ZSTD
+from tests.support.cases import for_each
 from tests.support.codecs import arrow_decode, arrow_encode
 
 from .data import DATA, TEXT
@@ -29,8 +30,8 @@ def unpacked(frames: bytes, size_max: int = 1 << 20) -> bytes:
     return b"".join(ZSTD.decompress(memoryview(frames), size_max))
 
 
-@pytest.mark.parametrize("level", [None, -5, 1, 19])
-@pytest.mark.parametrize("data", DATA, ids=len)
+@for_each("level", [None, -5, 1, 19])
+@for_each("data", DATA, ids=len)
 def test_frames_are_read_by_arrow(data: bytes, level: int | None) -> None:
     frame = bytes(ZSTD.compress(data, level))
     assert arrow_decode("zstd", frame) == unpacked(frame) == data

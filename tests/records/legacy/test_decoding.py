@@ -17,6 +17,7 @@ from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
 from tests.records.batches import APPEND_TIME, batch, message, record, repaired
 from tests.records.judges import column_records, judged
+from tests.support.cases import for_each
 from tests.support.codecs import CODEC_NUMBERS, compressed, judged_by_kafka_python
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -45,7 +46,7 @@ def rows(
     return [(each.offset, each.value) for part in columns for each in column_records(part)]
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@for_each("compression", COMPRESSIONS)
 def test_inner_offsets_of_magic_1_count_back_from_that_of_the_outer_message(compression: str) -> None:
     inner = [message(0, b"a"), message(1, b"b"), message(4, b"e")]
     expected = [(20, b"a"), (21, b"b"), (24, b"e")]
@@ -57,7 +58,7 @@ def test_inner_offsets_of_magic_1_count_back_from_that_of_the_outer_message(comp
     assert rows(wrapper([message(21, b"b"), message(24, b"e")], 24, compression)) == expected[1:]
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@for_each("compression", COMPRESSIONS)
 def test_inner_offsets_of_magic_0_are_those_of_the_log(compression: str) -> None:
     inner = [message(offset, b"%d" % offset, magic=0) for offset in (20, 21, 24)]
     assert rows(wrapper(inner, 24, compression, magic=0)) == [(20, b"20"), (21, b"21"), (24, b"24")]
@@ -202,7 +203,7 @@ BAD: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@for_each("name", BAD)
 def test_what_cannot_be_is_damage_and_tells_where(name: str) -> None:
     data, reason = BAD[name]
     with pytest.raises(CorruptDataError, match=f"batch at offset 5 is damaged: .*{reason}") as caught:
@@ -212,7 +213,7 @@ def test_what_cannot_be_is_damage_and_tells_where(name: str) -> None:
     assert caught.value.offset == 5
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@for_each("compression", COMPRESSIONS)
 def test_a_message_that_becomes_too_large_is_refused_with_both_numbers(compression: str) -> None:
     fits, above = (wrapper([message(0, bytes(size))], 7, compression) for size in (960, 1000))
     assert rows(fits, limits=SMALL) == [(7, bytes(960))]

@@ -23,6 +23,7 @@ from tests.records.message_set.trees import (
     message_set,
     rows,
 )
+from tests.support.cases import for_each
 
 THREE = (Plain(b"a"), Plain(b"", magic=0), Plain(b"ccc"))
 
@@ -187,8 +188,8 @@ def test_the_limit_holds_for_all_that_one_outermost_message_becomes() -> None:
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("codec", [0, 1, 2])
-@pytest.mark.parametrize("before", [0, 3, 2000])
+@for_each("codec", [0, 1, 2])
+@for_each("before", [0, 3, 2000])
 def test_wrong_checksums_whose_errors_cancel_out_are_damage_of_the_first_one(codec: int, before: int) -> None:
     """One CRC-32 over both payloads is right: the same bit is wrong twice, and the second one is empty."""
     right = message(b"right") * before

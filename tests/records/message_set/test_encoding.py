@@ -15,6 +15,7 @@ from spark_kafkawire.records.message_set.encoding import EncodedSet, encode, enc
 from spark_kafkawire.records.message_set.index import index_messages
 from spark_kafkawire.records.message_set.public import decode_message_set
 from tests.records.message_set.trees import message
+from tests.support.cases import for_each
 
 VALUE_LISTS = st.lists(st.binary(max_size=60), max_size=40)
 COMPRESSIONS = st.sampled_from(["none", "gzip", "snappy"])
@@ -37,9 +38,7 @@ def decoded(data: Any) -> list[bytes]:
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize(
-    "value_type", [pa.string(), pa.binary(), pa.large_string(), pa.large_binary()], ids=str
-)
+@for_each("value_type", [pa.string(), pa.binary(), pa.large_string(), pa.large_binary()], ids=str)
 def test_each_value_is_one_message_whatever_the_array_type(value_type: pa.DataType) -> None:
     values = ["", "größe", "x" * 700, "abc"]
     expected = [message(value.encode()) for value in values]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.message_set.index import Stop, index_messages, message_size
 from tests.records.message_set.trees import Compressed, Message, Plain, message, message_set
+from tests.support.cases import for_each
 
 
 def test_entries_tell_all_fields_of_both_magics() -> None:
@@ -32,7 +33,7 @@ def test_entries_tell_all_fields_of_both_magics() -> None:
     assert (entries.size, entries.stop) == (len(data), Stop.END)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rest", "stop"),
     [
         (b"", Stop.END),
@@ -47,7 +48,7 @@ def test_entries_tell_all_fields_of_both_magics() -> None:
         (message(b"value", magic=255), Stop.BAD_MAGIC),
     ],
 )
-@pytest.mark.parametrize("count", [0, 1, 3000])
+@for_each("count", [0, 1, 3000])
 def test_a_walk_tells_where_and_why_it_stopped(rest: bytes, stop: Stop, count: int) -> None:
     before = message(b"v") * count
     entries = index_messages(before + rest)

@@ -15,6 +15,7 @@ from spark_kafkawire.records.message_set import kernels
 from spark_kafkawire.records.message_set.index import index_messages
 from tests.records.message_set.trees import message
 from tests.records.mutations import damaged_set
+from tests.support.cases import for_each
 
 pytestmark = pytest.mark.usefixtures("compiled")
 SIZES = [0, 1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 100, 255, 256, 257, 1000, 70_000]
@@ -84,7 +85,7 @@ def test_plain_messages_are_read_as_they_are_indexed_with_any_room(seed: int) ->
     assert codes >= {kernels.END, kernels.CUT, kernels.ROWS_FULL, kernels.COMPRESSED, kernels.BAD_LENGTH}
 
 
-@pytest.mark.parametrize("values", [[], [b""], [bytes(2**24 + 3), b"x"], *map(random_values, range(5))])
+@for_each("values", [[], [b""], [bytes(2**24 + 3), b"x"], *map(random_values, range(5))])
 def test_gather_copies_spans_in_any_order(values: list[bytes]) -> None:
     buf = byte_array(b"".join(values))
     offsets = offsets_of(values, np.int64)

@@ -16,6 +16,7 @@ from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.index import Stop, index_messages, message_size
 from spark_kafkawire.records.message_set.public import decode_message_set, encode_message_set
 from tests.records.message_set.trees import Row, batch_rows, column_rows, message
+from tests.support.cases import for_each
 from tests.support.golden import CORPUS, SEGMENTS, Exchange, exchange, exchanges, read_json
 
 
@@ -71,7 +72,7 @@ def values_sha256(values: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("item", MESSAGE_SETS, ids=name_of)
+@for_each("item", MESSAGE_SETS, ids=name_of)
 def test_a_jvm_set_decodes_to_the_messages_of_the_jvm(item: dict[str, Any]) -> None:
     data, recorded = bytes.fromhex(item["hex"]), item["decoded"]
     entries = index_messages(data)
@@ -86,7 +87,7 @@ def test_a_jvm_set_decodes_to_the_messages_of_the_jvm(item: dict[str, Any]) -> N
     assert decode_message_set(data)["value"].to_pylist() == payloads(recorded["deep"])
 
 
-@pytest.mark.parametrize("item", MESSAGE_SETS, ids=name_of)
+@for_each("item", MESSAGE_SETS, ids=name_of)
 def test_encoding_the_messages_of_a_jvm_set_gives_its_bytes_or_its_messages(item: dict[str, Any]) -> None:
     values = payloads(item["decoded"]["deep"])
     if item["name"].startswith("message_set/plain"):
@@ -111,7 +112,7 @@ def test_a_gzip_set_has_the_header_of_the_jvm(name: str) -> None:
     assert ours[10:20] == theirs[10:20]
 
 
-@pytest.mark.parametrize("log", CORPUS_LOGS, ids=name_of)
+@for_each("log", CORPUS_LOGS, ids=name_of)
 def test_a_corpus_log_decodes_to_the_values_that_were_written(log: dict[str, Any]) -> None:
     values: list[bytes] = []
     for segment in log["segments"]:
@@ -141,7 +142,7 @@ def test_a_log_cut_into_windows_of_any_size_decodes_to_the_same_rows(log: dict[s
         assert rows == column_rows(decode(data, segment["start_offset"]).columns)
 
 
-@pytest.mark.parametrize("segment", RECORDED_SEGMENTS, ids=name_of)
+@for_each("segment", RECORDED_SEGMENTS, ids=name_of)
 def test_a_recorded_segment_decodes_to_its_end(segment: dict[str, Any]) -> None:
     data = (SEGMENTS / segment["file"]).read_bytes()
     decoded = decode(data, segment["start_offset"])
@@ -150,7 +151,7 @@ def test_a_recorded_segment_decodes_to_its_end(segment: dict[str, Any]) -> None:
     assert decoded.size == segment["size"]
 
 
-@pytest.mark.parametrize("fetched", CLIENT_FETCHES)
+@for_each("fetched", CLIENT_FETCHES)
 def test_a_fetched_set_decodes_to_the_deep_messages_of_the_jvm_client(fetched: dict[str, Any]) -> None:
     data = b"".join(
         message(bytes.fromhex(each["payload_hex"]), each["codec"], each["magic"])
@@ -167,14 +168,14 @@ def test_a_fetched_set_decodes_to_the_deep_messages_of_the_jvm_client(fetched: d
     ]
 
 
-@pytest.mark.parametrize("recorded", [each for each in exchanges() if each.appended], ids=name_of)
+@for_each("recorded", [each for each in exchanges() if each.appended], ids=name_of)
 def test_what_the_broker_appended_decodes_whole(recorded: Exchange) -> None:
     decoded = decode(recorded.appended, 0)
     assert decoded.size == len(recorded.appended)
     assert decoded.columns.count > 0
 
 
-@pytest.mark.parametrize("name", REFUSED_SETS)
+@for_each("name", REFUSED_SETS)
 def test_a_set_that_the_broker_refused_is_damage_at_an_offset(name: str) -> None:
     with pytest.raises(CorruptDataError) as error:
         decode(produced_set(f"produce/{name}"), 1000)

@@ -26,6 +26,7 @@ from spark_kafkawire.values.avro.encoding import Encoder
 from spark_kafkawire.values.avro.schema import parse
 from spark_kafkawire.values.faults import Decoded, Fault
 from spark_kafkawire.values.payloads import payloads_of
+from tests.support.cases import for_each
 from tests.values.avro.drawn import Values, schemas
 from tests.values.avro.judge import Judge
 
@@ -105,7 +106,7 @@ def test_only_the_fields_of_a_projection_are_built() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("schema", "message", "fault"),
     [
         ("int", b"", Fault.TRUNCATED),
@@ -137,8 +138,8 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 
 GREATEST = 10**38 - 1
 
 
-@pytest.mark.parametrize("number", [0, -1, 127, 128, -128, -129, 2**64, -(2**64), GREATEST, -GREATEST])
-@pytest.mark.parametrize("more", [0, 1, 30])
+@for_each("number", [0, -1, 127, 128, -128, -129, 2**64, -(2**64), GREATEST, -GREATEST])
+@for_each("more", [0, 1, 30])
 def test_a_decimal_may_have_more_bytes_than_it_needs(number: int, more: int) -> None:
     content = number.to_bytes(number.bit_length() // 8 + 1 + more, "big", signed=True)
     result = decoded(DECIMAL, [bytes([2 * len(content)]) + content])
@@ -242,7 +243,7 @@ def test_a_default_has_the_type_of_its_field() -> None:
     assert result.column.to_pylist() == [{name: value for name, _, _, value in fields}] * 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("of", "default"),
     [
         ("int", 2**31),
@@ -286,8 +287,8 @@ EMPTY = {"type": "array", "items": {**record(), "name": "Empty"}}
 NULLS = {"type": "array", "items": "null"}
 
 
-@pytest.mark.parametrize("schema", [NULLS, EMPTY, {"type": "array", "items": EMPTY}])
-@pytest.mark.parametrize("count", [1_000_000, 2**40, 2**62, 2**63 - 1, -(2**40), -(2**63)])
+@for_each("schema", [NULLS, EMPTY, {"type": "array", "items": EMPTY}])
+@for_each("count", [1_000_000, 2**40, 2**62, 2**63 - 1, -(2**40), -(2**63)])
 def test_items_without_bytes_cannot_ask_for_more_memory_than_the_limit(schema: Any, count: int) -> None:
     bomb = encoded("long", count) + (b"\0" if count < 0 else b"") + b"\0"
     for projection in ({}, {"arrow_type": pa.struct([])}):

@@ -22,6 +22,7 @@ from spark_kafkawire.values.avro.decoding import Decoder
 from spark_kafkawire.values.avro.encoding import Encoder
 from spark_kafkawire.values.avro.schema import Schema, parse, schema_of
 from spark_kafkawire.values.payloads import payloads_of
+from tests.support.cases import for_each
 from tests.values.avro.drawn import ArrowForm, Values, schemas
 
 
@@ -158,8 +159,8 @@ def test_a_timestamp_in_milliseconds_is_the_last_one_before(micros: int) -> None
     assert read_back("long", message) == micros // 1000
 
 
-@pytest.mark.parametrize("number", [0, -1, 127, 128, -128, -129, 2**63, -(2**63), 10**38 - 1, 1 - 10**38])
-@pytest.mark.parametrize("size", [None, 16, 17, 40])
+@for_each("number", [0, -1, 127, 128, -128, -129, 2**63, -(2**63), 10**38 - 1, 1 - 10**38])
+@for_each("size", [None, 16, 17, 40])
 def test_decimals_have_as_few_bytes_as_java_gives_them(number: int, size: int | None) -> None:
     of: dict[str, Any] = {"type": "bytes"} if size is None else {"type": "fixed", "name": "F", "size": size}
     schema = {**of, "logicalType": "decimal", "precision": 38, "scale": 0}
@@ -171,7 +172,7 @@ def test_decimals_have_as_few_bytes_as_java_gives_them(number: int, size: int | 
     assert message == (content if size else bytes([2 * least]) + content)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("schema", "arrow", "message"),
     [
         ("int", pa.int64(), "the Avro value is of the type int, which a column of int64 does not fit"),
@@ -270,7 +271,7 @@ def test_what_lies_under_a_null_is_not_looked_at() -> None:
     assert encoded(parsed, outer).to_pylist() == [None, b"\x02\x02x"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arrow",
     [
         pa.bool_(),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from spark_kafkawire.values.avro.evolution import new_field
 from spark_kafkawire.values.avro.schema import parse
+from tests.support.cases import for_each
 
 
 def record(name: str, *fields: tuple[str, Any], **others: Any) -> dict[str, Any]:
@@ -35,7 +34,7 @@ INNER = record("I", ("x", "int"))
 WIDER = record("I", ("x", "int"), ("y", "string"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("writer", "reader", "path"),
     [
         (record("R", ("a", "int")), record("R", ("a", "long")), None),

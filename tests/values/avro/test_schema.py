@@ -12,9 +12,10 @@ import pytest
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.values.avro.schema import parse, schema_of
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("avro", "arrow"),
     [
         ("int", pa.int32()),
@@ -61,7 +62,7 @@ def test_a_reference_defines_a_name() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         ("{", "not JSON"),

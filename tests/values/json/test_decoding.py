@@ -18,6 +18,7 @@ from spark_kafkawire.values.json import kernels
 from spark_kafkawire.values.json.decoding import Decoder
 from spark_kafkawire.values.json.schema import parse
 from spark_kafkawire.values.payloads import payloads_of
+from tests.support.cases import for_each
 from tests.support.kernels import interpreted_kernels
 from tests.support.short_and_long import short_and_long
 from tests.values.json.judge import TYPES, BadValue, judged, plain, same, texts_of
@@ -93,7 +94,7 @@ def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
     check()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("of", "message", "fault", "path"),
     [
         (pa.int64(), b"", Fault.BAD_JSON, None),

@@ -20,6 +20,7 @@ from spark_kafkawire.values.json.decoding import Decoder
 from spark_kafkawire.values.json.encoding import Encoder
 from spark_kafkawire.values.json.schema import Schema, parse, schema_of
 from spark_kafkawire.values.payloads import payloads_of
+from tests.support.cases import for_each
 from tests.support.short_and_long import short_and_long
 
 UTC: Final = dt.timezone.utc
@@ -236,7 +237,7 @@ def test_strings_that_are_not_utf8_and_years_that_are_not_iso_are_refused() -> N
             texts(schema_of(of, "T"), column)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("of", "message"),
     [
         (pa.struct({"a": pa.int64(), "b": pa.int64()}), "has no property 'b'"),

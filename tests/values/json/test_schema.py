@@ -11,6 +11,7 @@ import pytest
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.values.json.schema import TYPES_MAX, parse, schema_of
+from tests.support.cases import for_each
 
 CONNECT = "org.apache.kafka.connect.data."
 
@@ -36,7 +37,7 @@ def test_an_object_is_a_struct_and_what_may_be_missing_is_nullable() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "expected"),
     [
         ({"type": "boolean"}, pa.bool_()),
@@ -161,7 +162,7 @@ def test_a_name_is_the_title_or_the_id() -> None:
     assert parse("{}").name is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         ("{", "the JSON schema is not JSON"),

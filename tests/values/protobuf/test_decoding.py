@@ -14,6 +14,7 @@ from spark_kafkawire.values.faults import Fault
 from spark_kafkawire.values.payloads import payloads_of
 from spark_kafkawire.values.protobuf.decoding import Decoder
 from spark_kafkawire.values.protobuf.schema import parse
+from tests.support.cases import for_each
 from tests.support.kernels import interpreted_kernels
 from tests.support.short_and_long import short_and_long
 
@@ -34,7 +35,7 @@ def assert_decoded(seed: int) -> None:
     assert rows(schema, messages) == wanted
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_messages_have_the_official_values(seed: int) -> None:
     assert_decoded(seed)
 

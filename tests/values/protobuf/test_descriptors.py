@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.values.protobuf.schema import Schema, parse
 from spark_kafkawire.values.protobuf.types import Message
+from tests.support.cases import for_each
 from tests.support.short_and_long import short_and_long
 
 from .drawn_schemas import DrawnSchema
@@ -41,7 +42,7 @@ def judged_order(message: d.Descriptor) -> list[str]:
     return [f"{message.full_name}.{each.name}" for each in proto.nested_type]
 
 
-@pytest.mark.parametrize("seed", range(80))
+@for_each("seed", range(80))
 def test_descriptors_are_the_schemas_that_they_were_compiled_from(seed: int) -> None:
     text = DrawnSchema(seed).text
     pool = compiled(text)

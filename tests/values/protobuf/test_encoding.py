@@ -14,6 +14,7 @@ from spark_kafkawire.records import compiler
 from spark_kafkawire.values.protobuf import encoding
 from spark_kafkawire.values.protobuf.encoding import Encoder
 from spark_kafkawire.values.protobuf.schema import parse, schema_of
+from tests.support.cases import for_each
 from tests.support.kernels import interpreted_kernels
 from tests.support.short_and_long import short_and_long
 
@@ -40,7 +41,7 @@ def assert_encoded(seed: int) -> None:
             assert expected(official, schema.arrow_type) == plain_of(value)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_columns_become_messages_of_the_official_runtime(seed: int) -> None:
     assert_encoded(seed)
 
@@ -174,7 +175,7 @@ def test_what_lies_under_nulls_is_not_looked_at() -> None:
     assert Encoder(schema, dead.type).encode(dead).to_pylist() == [None, None, None, b"\x0a\x04\x0a\x02ok"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("of", "mistake"),
     [
         (pa.int32(), "message M is a message and cannot be written from int32"),
@@ -196,7 +197,7 @@ def test_columns_that_do_not_fit_are_named(of: pa.DataType, mistake: str) -> Non
         Encoder(SCHEMA, of)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("column", "mistake"),
     [
         (pa.array([{"e": "ONE"}, {"e": "TWO"}]), "row 1: the Protobuf field e is no value of the enum M.E"),

@@ -14,6 +14,7 @@ import pytest
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.values.protobuf.schema import parse, schema_of
 from spark_kafkawire.values.protobuf.well_known import WELL_KNOWN
+from tests.support.cases import for_each
 from tests.support.short_and_long import short_and_long
 
 from .drawn_schemas import DrawnSchema
@@ -21,7 +22,7 @@ from .judged_schemas import assert_judged
 from .protoc import compiled
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_schemas_are_those_of_the_official_compiler(seed: int) -> None:
     drawn = DrawnSchema(seed)
     schema = parse(drawn.text)
@@ -29,7 +30,7 @@ def test_schemas_are_those_of_the_official_compiler(seed: int) -> None:
     assert_judged(schema, compiled(drawn.text).FindMessageTypeByName(drawn.name))
 
 
-@pytest.mark.parametrize("name", sorted(set(WELL_KNOWN) - {"confluent/type/decimal.proto"}))
+@for_each("name", sorted(set(WELL_KNOWN) - {"confluent/type/decimal.proto"}))
 def test_built_in_schemas_are_the_official_ones(name: str) -> None:
     module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
     schema = parse(WELL_KNOWN[name])
@@ -150,7 +151,7 @@ def test_recursive_messages_end_at_spark_s_depth() -> None:
         _ = schema.to_depth(15).arrow_type
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "mistake"),
     [
         ("", "declares no message"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
-
 from spark_kafkawire.clients.writing.modern.batch_failures import BatchFailure, Verdict
 from spark_kafkawire.clients.writing.modern.batches import (
     NO_PRODUCER,
@@ -19,6 +17,7 @@ from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
+from tests.support.cases import for_each
 from tests.support.producing import records
 
 ENCODER = BatchEncoder(2, "none", None, 1 << 20)
@@ -78,12 +77,12 @@ def verdict(
     )
 
 
-@pytest.mark.parametrize("code", RETRIED)
+@for_each("code", RETRIED)
 def test_what_may_pass_is_sent_again(code: int) -> None:
     assert verdict(code) is Verdict.RETRY
 
 
-@pytest.mark.parametrize("code", FATAL)
+@for_each("code", FATAL)
 def test_what_will_not_pass_is_given_up(code: int) -> None:
     assert verdict(code) is Verdict.FAIL
 

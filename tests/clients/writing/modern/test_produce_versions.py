@@ -18,6 +18,7 @@ from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.records.judges import judged
+from tests.support.cases import for_each
 from tests.support.codecs import BY_NAME, judged_by_kafka_python
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
@@ -59,7 +60,7 @@ def judgeable(version: int) -> list[str]:
     return [name for name in judged_here if name == "none" or BY_NAME[name].produce_version <= version]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("version", "compression"), [(version, codec) for version in MAGICS for codec in judgeable(version)]
 )
 def test_every_version_carries_records_of_its_magic(version: int, compression: str) -> None:

@@ -34,6 +34,7 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
+from tests.support.cases import for_each
 
 from . import transaction_model as model
 from .transaction_model import PREFIX, Brokers, Fault, World, explore
@@ -51,10 +52,10 @@ def world(version: int, batches: tuple[str, ...], is_stream: bool, **happens: An
     return World(Brokers(version), batches, is_stream, DriverTransaction.begin(PREFIX), **happens)
 
 
-@pytest.mark.parametrize("is_stream", [False, True], ids=["batch", "stream"])
-@pytest.mark.parametrize("batches", [RUN_AGAIN, GIVEN_UP], ids=["run again", "given up"])
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize(
+@for_each("is_stream", [False, True], ids=["batch", "stream"])
+@for_each("batches", [RUN_AGAIN, GIVEN_UP], ids=["run again", "given up"])
+@for_each("version", [1, 2])
+@for_each(
     "happens",
     [{"crashes": 1}, {"twins": 1}, {"timeouts": 1}],
     ids=["a crash", "a second attempt", "a timeout"],
@@ -66,9 +67,9 @@ def test_whatever_happens_in_whichever_order_all_rows_are_there_once_or_none(
     assert explore(world(version, batches, is_stream, **happens)) > 300
 
 
-@pytest.mark.parametrize("empty", EMPTY.values(), ids=EMPTY)
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("happens", [{"crashes": 1}, {"twins": 1}, {"timeouts": 1}])
+@for_each("empty", EMPTY.values(), ids=EMPTY)
+@for_each("version", [1, 2])
+@for_each("happens", [{"crashes": 1}, {"twins": 1}, {"timeouts": 1}])
 def test_ids_that_come_again_in_a_stream_and_tasks_without_rows_change_nothing(
     version: int, empty: tuple[tuple[str, int], ...], happens: dict[str, int]
 ) -> None:
@@ -127,7 +128,7 @@ def test_a_loss_has_both_numbers_and_says_where_nothing_is_there(lost: int, busy
     assert fault.startswith(f"batch 'a' {loss}; run that write again")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("decided", "batch", "may_be_committed"),
     [
         (BatchId("a"), BatchId("a"), True),
@@ -160,7 +161,7 @@ def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(co
     assert Decision.of(texts, "n" * 120, "g") == decision
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -239,7 +240,7 @@ def test_a_task_whose_rows_are_there_compares_their_number_and_bytes(
     assert counted.transaction is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "is_lost"),
     [
         (ErrorCode.PRODUCER_FENCED, True),

@@ -18,6 +18,7 @@ from spark_kafkawire.errors import RowError, TransportError, UnknownTopicError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.support import kafka_python, librdkafka
+from tests.support.cases import for_each
 from tests.support.foreign import Record
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
@@ -34,7 +35,7 @@ def test_the_discovery_option_chooses() -> None:
     assert write_partitions_type(WriteOptions.parse({"zookeeper.connect": "a:1"})) is v07.V07WritePartitions
 
 
-@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a b", "größe", "a" * 250, "a\n"])
+@for_each("topic", ["", ".", "..", "a/b", "a b", "größe", "a" * 250, "a\n"])
 def test_names_that_brokers_refuse_have_a_fault(topic: str) -> None:
     assert modern.ModernWritePartitions.topic_fault(topic)
 

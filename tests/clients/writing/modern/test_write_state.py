@@ -23,6 +23,7 @@ from spark_kafkawire.jobs.migration.notes import Note, partition_transactional_i
 from spark_kafkawire.jobs.migration.routes import Route
 from spark_kafkawire.jobs.migration.state import Mark
 from spark_kafkawire.model import TopicPartition
+from tests.support.cases import for_each
 
 #: With dashes and numbers, as names of others end.
 NAME: Final = "orders-7-driver"
@@ -44,10 +45,8 @@ def test_every_group_of_a_write_is_known_with_its_name() -> None:
     assert write_of_group(partition_transactional_id(NAME, ROUTE), [NOTE]) == NAME
 
 
-@pytest.mark.parametrize(
-    "group", [driver_id(NAME), task_group(NAME, 12), partition_transactional_id(NAME, ROUTE)]
-)
-@pytest.mark.parametrize(
+@for_each("group", [driver_id(NAME), task_group(NAME, 12), partition_transactional_id(NAME, ROUTE)])
+@for_each(
     "records",
     [
         [],

@@ -13,6 +13,7 @@ from spark_kafkawire.errors import RowError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.message_set.encoding import encode_sets
 from spark_kafkawire.records.rows import Records
+from tests.support.cases import for_each
 from tests.support.writing import binary, write_options
 
 
@@ -55,8 +56,8 @@ def test_a_value_that_compression_makes_larger_than_the_limit_is_refused(compres
         check(binary([b"", noise]), "t", options(max__message__size=10_000, compression=compression))
 
 
-@pytest.mark.parametrize("compression", ["gzip", "snappy"])
-@pytest.mark.parametrize("size", [16, 100, 9_000, 120_000])
+@for_each("compression", ["gzip", "snappy"])
+@for_each("size", [16, 100, 9_000, 120_000])
 def test_a_value_that_passes_can_be_encoded_below_the_limit(compression: str, size: int) -> None:
     values = binary([random.Random(size).randbytes(size)])
     for limit in range(size, size * 6 // 5 + 120, max(1, size // 50)):

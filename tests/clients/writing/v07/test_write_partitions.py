@@ -15,6 +15,7 @@ from spark_kafkawire.clients.writing.v07.write_partitions import V07WritePartiti
 from spark_kafkawire.errors import DiscoveryError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
+from tests.support.cases import for_each
 from tests.support.golden import Exchange, exchanges
 from tests.support.settings import net_07
 from tests.support.writing import broker_of, write_options
@@ -40,13 +41,13 @@ def topic_of(exchange: Exchange) -> str:
     return exchange.request[8 : 8 + size].decode("utf-8", "replace")
 
 
-@pytest.mark.parametrize("exchange", RECORDED, ids=lambda exchange: exchange.name)
+@for_each("exchange", RECORDED, ids=lambda exchange: exchange.name)
 def test_topic_names_are_refused_as_the_real_broker_refuses_them(exchange: Exchange) -> None:
     refused = V07WritePartitions.topic_fault(topic_of(exchange)) is not None
     assert refused == (exchange.is_closed or exchange.name == POISON)
 
 
-@pytest.mark.parametrize("name", ["a\0b", "a\u0085", "a\ufffd", "\ue000", "a" * 256, "a/b", "..", "", "🚀"])
+@for_each("name", ["a\0b", "a\u0085", "a\ufffd", "\ue000", "a" * 256, "a/b", "..", "", "🚀"])
 def test_names_that_a_broker_refuses_or_dies_of_have_a_fault(name: str) -> None:
     assert V07WritePartitions.topic_fault(name)
 

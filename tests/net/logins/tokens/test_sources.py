@@ -53,6 +53,7 @@ from tests.net.modern_peers import METADATA_RESPONSE
 from tests.net.peers import Peer, stalling
 from tests.net.tls_peers import server_of, serving
 from tests.net.token_answers import asked_for, granted, http_answer
+from tests.support.cases import for_each
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
@@ -285,7 +286,7 @@ def test_an_endless_answer_ends(certificates: Certificates) -> None:
         assert "the answer is longer than" in refused(client(peer, certificates), ConnectFailed)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("renewal", "lifetime_s", "draw", "used_s"),
     [
         (Renewal(), 100.0, 0.9, 80.0),
@@ -352,7 +353,7 @@ def in_a_day() -> float:
     return time.time() + 86_400
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("returned", "message"),
     [
         (None, "did not return (token, expires_at_seconds"),

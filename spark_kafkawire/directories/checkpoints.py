@@ -36,6 +36,21 @@ CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
+#: Files with these names.
+NAMES: Final = frozenset(
+    (
+        HIGH_WATERMARKS,
+        LOG_STARTS,
+        RECOVERY_POINTS,
+        CLEANER_OFFSETS,
+        LEADER_EPOCHS,
+        META_PROPERTIES,
+        PARTITION_METADATA,
+    )
+)
+#: Longest of them, bytes: 59,000 partitions of topics with the longest names (249 characters, so lines of
+#: 282), 300,000 with names of 30.
+BYTES_MAX: Final = 16 << 20
 _INT: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _VERSION: Final = "0"
 

@@ -1,7 +1,6 @@
 """File systems of log directories: disks of this machine, those of ``pyarrow.fs``, and those of fsspec.
 
     system.listed(folder)           # FileInfo of each file and folder in it
-    system.read(path)               # the content of a small file
     system.open(path).read_into(buffer, pos)
 
 Each call raises ``FileNotFoundError`` if the store says that there is no such file, and another error if it
@@ -11,14 +10,17 @@ does not say so: log directories take a missing folder for a deleted topic.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, BinaryIO, Final, Protocol, TypeVar
 
 from ..bounded import NotEnded, bounded
 from ..errors import printable
+from ..regular_files import open_regular
 
 T = TypeVar("T")
 
@@ -30,8 +32,8 @@ _AHEAD_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True, order=True)
 class FileInfo:
-    """A file or a folder. ``path`` is one of its file system, ``size`` counts bytes (0 for folders),
-    ``modified_ms`` is the time of its last change, 0 if it is not known."""
+    """A file or a folder. ``path`` is one of its file system, ``size`` counts bytes (0 for folders, and for
+    files that are not regular), ``modified_ms`` is the time of its last change, 0 if it is not known."""
 
     path: str
     name: str
@@ -41,7 +43,10 @@ class FileInfo:
 
 
 class OpenFile(Protocol):
-    """A file that is open for reading at any position. Several threads may read at once."""
+    """A file that is open for reading at any position, of ``size`` bytes then. Several threads may read at
+    once."""
+
+    size: int
 
     def read_into(self, buffer: memoryview, pos: int) -> int:
         """Fill ``buffer`` from ``pos`` on; the number of bytes, which is smaller only at the end of the
@@ -57,8 +62,6 @@ class FileSystem(Protocol):
 
     def open(self, path: str) -> OpenFile: ...
 
-    def read(self, path: str) -> bytes: ...
-
 
 class LocalFiles:
     """The disks of this machine."""
@@ -68,37 +71,42 @@ class LocalFiles:
         with os.scandir(folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # a broker has just removed it
-                    facts, is_folder = entry.stat(), entry.is_dir()
-                    size = 0 if is_folder else facts.st_size
+                    try:
+                        facts = entry.stat()
+                    except OSError:  # a link to nothing, or to itself: to open it is the error
+                        facts = entry.stat(follow_symlinks=False)
+                    is_folder = stat.S_ISDIR(facts.st_mode)
+                    size = facts.st_size if stat.S_ISREG(facts.st_mode) else 0
                     modified_ms = facts.st_mtime_ns // 1_000_000
                     found.append(FileInfo(entry.path, entry.name, is_folder, size, modified_ms))
         return found
 
     def open(self, path: str) -> OpenFile:
-        return _LocalFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-
-    def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        try:
+            return _LocalFile(open_regular(path))
+        except FileNotFoundError:
+            if os.path.islink(path):
+                raise OSError(errno.ENOLINK, "it is a link to a file that does not exist", path) from None
+            raise
 
 
 class _LocalFile:
     """A file of this machine, read into the caller's memory."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.size = file, os.fstat(file.fileno()).st_size
 
     def read_into(self, buffer: memoryview, pos: int) -> int:
         done = 0
         while done < len(buffer):
-            count = os.preadv(self._descriptor, [buffer[done:]], pos + done)
+            count = os.preadv(self._file.fileno(), [buffer[done:]], pos + done)
             if not count:
                 break
             done += count
         return done
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        self._file.close()
 
 
 class ArrowFiles:
@@ -128,9 +136,6 @@ class ArrowFiles:
 
     def open(self, path: str) -> OpenFile:
         return _ArrowFile(self._system.open_input_file(path))
-
-    def read(self, path: str) -> bytes:
-        return _content(_ArrowFile(self._system.open_input_file(path)))
 
 
 def _children(folder: str, found: list[FileInfo]) -> list[FileInfo]:
@@ -178,12 +183,6 @@ class FsspecFiles:
         return _in_time(call)
 
     def open(self, path: str) -> OpenFile:
-        return self._opened(path)
-
-    def read(self, path: str) -> bytes:
-        return _content(self._opened(path))
-
-    def _opened(self, path: str) -> _FsspecFile:
         return _FsspecFile(self._system, path, _in_time(lambda: int(self._system.info(path)["size"])))
 
 
@@ -204,16 +203,6 @@ class _FsspecFile:
 
     def close(self) -> None:
         """No handle is open."""
-
-
-def _content(file: _ArrowFile | _FsspecFile) -> bytes:
-    """The content of a small file, which is closed then."""
-    content = memoryview(bytearray(file.size))
-    try:
-        file.read_into(content, 0)
-    finally:
-        file.close()
-    return bytes(content)
 
 
 def _filled(buffer: memoryview, pos: int, size: int, ask: Callable[[int], bytes]) -> int:

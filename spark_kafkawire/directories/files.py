@@ -12,6 +12,7 @@ knows. Credentials come from the environment, as pyarrow and fsspec find them: t
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -46,6 +47,14 @@ _PACKAGES: Final = {
 _WITH_USER: Final = frozenset(("webhdfs", "sftp", "ssh", "smb"))
 #: Parameters of a request in the error of another library: some are credentials.
 _PARAMETERS: Final = re.compile(r"\?[^\s'\")]+")
+#: Longest entries of an index or a snapshot, bytes. ``segment.index.bytes`` is 10 MiB unless it is set, and
+#: the largest segment (2 GiB) has 4 MiB of entries with ``index.interval.bytes=4096``. A snapshot has 46 for
+#: each producer.
+ENTRIES_BYTES_MAX: Final = 32 << 20
+#: Bytes of entries that are requested at once: most files are shorter.
+_ENTRIES_WINDOW_BYTES: Final = 4 << 20
+#: Zeros that no entries hold, bytes: each of at most 46 has a byte that is not zero.
+_ZEROS_BYTES: Final = 1 << 10
 #: Characters of an error of another library that are shown.
 _REASON_SIZE_MAX: Final = 300
 
@@ -84,10 +93,33 @@ class Files:
         with reading(self, path):
             return self._system.open(path)
 
-    def read(self, path: str) -> bytes:
-        """The whole content of a small file. Raises as ``open`` does."""
-        with reading(self, path):
-            return self._system.read(path)
+    def read(self, path: str, bytes_max: int) -> bytes:
+        """The whole content of a file, of which a broker writes ``bytes_max`` at most. Raises as ``open``
+        does, also for a longer one."""
+        with self._content(path) as file:
+            if file.size > bytes_max:
+                raise _too_long(file.size, bytes_max)
+            return _span(file, 0, file.size)
+
+    def read_entries(self, path: str) -> bytes:
+        """The content of an index or a snapshot up to the first window that ends in zeros: a broker leaves
+        them at the end of an index. Raises as ``read`` does, if there is more than ``ENTRIES_BYTES_MAX``
+        before them."""
+        found = bytearray()
+        with self._content(path) as file:
+            while len(found) < file.size and (len(found) < _ZEROS_BYTES or any(found[-_ZEROS_BYTES:])):
+                if len(found) >= ENTRIES_BYTES_MAX:
+                    raise _too_long(file.size, ENTRIES_BYTES_MAX)
+                window = _span(file, len(found), min(_ENTRIES_WINDOW_BYTES, file.size - len(found)))
+                if not window:  # a broker has just trimmed it
+                    break
+                found += window
+        return bytes(found)
+
+    @contextlib.contextmanager
+    def _content(self, path: str) -> Iterator[OpenFile]:
+        with reading(self, path), contextlib.closing(self._system.open(path)) as file:
+            yield file
 
     def shown(self, path: str) -> str:
         """A path of the file system as the user would write it."""
@@ -98,6 +130,16 @@ class Files:
         parts = urlsplit(self.uri)
         host = parts.netloc if self.root == parts.path.rstrip("/") else ""
         return printable(f"{scheme}://{host}{path}")
+
+
+def _span(file: OpenFile, pos: int, count: int) -> bytes:
+    """The bytes ``[pos, pos + count)`` of a file, fewer where it ends."""
+    buffer = memoryview(bytearray(count))
+    return bytes(buffer[: file.read_into(buffer, pos)])
+
+
+def _too_long(size: int, bytes_max: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has {size} bytes, and a broker writes at most {bytes_max}")
 
 
 @contextlib.contextmanager

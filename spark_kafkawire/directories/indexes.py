@@ -137,17 +137,18 @@ def time_index(data: bytes, base_offset: int) -> TimeIndex:
 def aborted_transactions(data: bytes) -> tuple[AbortedTransaction, ...]:
     """The entries of an index of aborted transactions. An entry that is cut at the end is left out: the
     broker is writing it. Raises ``CorruptDataError`` (fatal) for entries of another version, or that cannot
-    be."""
+    be: a transaction has a record before its marker, and markers rise."""
     entries = np.frombuffer(data, _TXN_ENTRY, len(data) // TXN_ENTRY_BYTES)
-    found = []
+    found: list[AbortedTransaction] = []
     for version, *numbers in entries.tolist():
         each = AbortedTransaction(*numbers)
         if version != 0:
             raise CorruptDataError(f"an entry has version {version}; 0 is supported")
-        if not 0 <= each.first_offset <= each.last_offset or each.producer_id < 0:
+        floor = found[-1].last_offset if found else 0
+        if not 0 <= each.first_offset < each.last_offset > floor or each.producer_id < 0:
             raise CorruptDataError(
                 f"an entry says that producer {each.producer_id} aborted [{each.first_offset}, "
-                f"{each.last_offset}]"
+                f"{each.last_offset}], after one that ends at {floor}"
             )
         found.append(each)
     return tuple(found)

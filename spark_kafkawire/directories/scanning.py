@@ -10,6 +10,9 @@ A directory is one of a broker's ``log.dirs``. Its logs are of Kafka 0.7 or of 0
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +40,11 @@ _AT_ONCE: Final = 16
 #: Most folders that an error lists.
 _SHOWN_MAX: Final = 3
 _BROKER_ID: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+#: States of files that are read.
+_READ: Final = (FileState.LIVE, FileState.SWAP)
+#: Largest segments, bytes. A broker refuses one that is longer than an int (FileRecords.java). 0.7 begins the
+#: next one after the request that passes ``log.file.size``, and both are ints.
+_SEGMENT_BYTES_MAX: Final = {FileKind.LOG: 2**31 - 1, FileKind.V07_LOG: 2**32 - 2}
 #: Kinds of files beside a segment of Kafka 0.8 and later.
 _BESIDE: Final = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
@@ -151,10 +159,10 @@ class LogDirectory:
         if file is None:
             return None
         try:
-            return self.files.read(file.path)
+            return self.files.read(file.path, checkpoints.BYTES_MAX)
         except FileNotFoundError:
             try:
-                return self.files.read(file.path)
+                return self.files.read(file.path, checkpoints.BYTES_MAX)
             except FileNotFoundError:
                 return None
 
@@ -170,6 +178,7 @@ class LogDirectory:
             found = self.files.listed(path)
         except FileNotFoundError:  # the topic was deleted meanwhile
             found = []
+        _check_kinds(self.files, found)
         return _folder(name, path, found)
 
 
@@ -185,6 +194,7 @@ def scan(path: str, options: FileSystemOptions = NO_SETTINGS) -> LogDirectory:
     except FileNotFoundError:
         machine = "; on a cluster it must be there for the driver and for all executors" * files.is_local
         raise FileAccessError(f"path {quoted(shown)} does not exist{machine}") from None
+    _check_kinds(files, found)
     logs = {name: each for each in found if each.is_folder and (name := log_name(each.name))}
     if not logs:
         raise FileAccessError(f"path {quoted(shown)}: {_why_no_log(files, found)}")
@@ -218,6 +228,25 @@ def _why_no_log(files: Files, found: Sequence[FileInfo]) -> str:
     return "no Kafka log is below it: there is no folder topic-partition, such as events-0"
 
 
+def _check_kinds(files: Files, found: Sequence[FileInfo]) -> None:
+    """Raise ``FileAccessError`` (fatal) for what has the name of a log or of a file of one, and is of another
+    kind: a read would leave it out. So it would a pipe or a link to nothing, which have no bytes."""
+    for each in found:
+        parts = file_name(each.name)
+        is_read = parts is not None and parts.state in _READ
+        bytes_max = _SEGMENT_BYTES_MAX.get(parts.kind) if parts is not None and is_read else None
+        if each.is_folder:
+            if is_read or each.name in checkpoints.NAMES:
+                raise FileAccessError(f"{files.shown(each.path)} cannot be read: {os.strerror(errno.EISDIR)}")
+        elif bytes_max is not None and each.size > bytes_max:
+            raise FileAccessError(
+                f"{files.shown(each.path)} has {each.size} bytes, and a broker writes at most {bytes_max}"
+            )
+        elif not each.size and files.is_local and (bytes_max is not None or log_name(each.name)):
+            with contextlib.suppress(FileNotFoundError):  # a broker has just removed it
+                files.open(each.path).close()
+
+
 def _folder(name: LogName, path: str, found: Sequence[FileInfo]) -> LogFolder:
     by_name = [(parts, each) for each in found if not each.is_folder and (parts := file_name(each.name))]
     files = dict(by_name)
@@ -227,7 +256,7 @@ def _folder(name: LogName, path: str, found: Sequence[FileInfo]) -> LogFolder:
     swapped = [
         each for each in _segments(files, FileState.SWAP) if each.base_offset < min(cleaned, default=2**63)
     ]
-    kinds = {parts.kind for parts in files if parts.state in (FileState.LIVE, FileState.SWAP)}
+    kinds = {parts.kind for parts in files if parts.state in _READ}
     generation = None
     if FileKind.LOG in kinds:
         generation = Generation.MODERN

@@ -104,7 +104,7 @@ def index_of(files: Files, segment: LogSegment) -> OffsetIndex:
     """The offset index of a segment; empty without one."""
     file = segment.segment.offset_index
     try:
-        data = b"" if file is None else files.read(file.path)
+        data = b"" if file is None else files.read_entries(file.path)
     except FileNotFoundError:
         data = b""
     return offset_index(data, segment.segment.base_offset)

@@ -99,7 +99,7 @@ def _end_of(files: Files, segment: LogSegment) -> _End:
 
 def _content(files: Files, file: FileInfo) -> bytes:
     try:
-        return files.read(file.path)
+        return files.read_entries(file.path)
     except FileNotFoundError:  # it went with its segment
         return b""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -222,6 +223,24 @@ def test_a_segment_that_is_deleted_after_planning_is_a_data_loss(logs: Path, fai
         return
     with pytest.raises(DataLossError, match=r"offsets \[50, 120\) are gone: .*000.log was deleted"):
         read.table()
+
+
+@pytest.mark.parametrize("bad_records", ["fail", "null", "drop"])
+def test_a_segment_that_is_cut_after_planning_is_an_error_with_what_helps(
+    logs: Path, bad_records: str
+) -> None:
+    read = DirectoryRead(logs, badRecords=bad_records)
+    path = logs / "events-0" / "00000000000000000120.log"
+    os.truncate(path, 7000)
+    with pytest.raises(CorruptDataError) as raised:
+        read.table()
+    message = str(raised.value)
+    assert (
+        f"{path}: the file has 7000 bytes now, and had 14346 when the read was planned; a broker cut it"
+        in message
+    )
+    assert message.endswith("read again, or read a copy that nothing changes")
+    assert "badRecords" not in message
 
 
 def test_a_path_that_an_executor_lacks_is_named(logs: Path) -> None:

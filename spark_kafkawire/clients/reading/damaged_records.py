@@ -129,6 +129,24 @@ def unproven(damage: Damage) -> CorruptDataError:
     )
 
 
+def advised(
+    error: CorruptDataError | LimitError, options: FetchOptions, cause: str
+) -> CorruptDataError | LimitError:
+    """The error with its cause and what to do: ``badRecords`` is advised only where it is not set."""
+    if isinstance(error, LimitError):
+        return error
+    if options.bad_records is BadRecords.FAIL:
+        return error.advised(
+            f"{cause}: to read what is sound, set badRecords=null, which keeps the damaged bytes, or "
+            "badRecords=drop"
+        )
+    if error.offset is None:
+        return error
+    return error.advised(
+        f"{cause}: a batch read with endingOffsets up to {error.offset} has what is before it"
+    )
+
+
 def first_place(error: CorruptDataError, walk: Walk, place: str, start: int = 0) -> CorruptDataError:
     """The error for the first damage of a walk, which may be before that of ``error``.
 

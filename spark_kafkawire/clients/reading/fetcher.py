@@ -36,17 +36,13 @@ from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.record_log import COLUMNS
 
-from .damaged_records import SuspectedDamage
+from .damaged_records import SuspectedDamage, advised
 from .data_loss import Loss, loss_by, reason_against_compaction, topic_loss
 from .gap_watch import GapWatch
 from .leader_connection import LeaderConnection, TopicRecreated
 from .partition_reader import READERS
 from .task import Contradiction, EmptyFetch, FetchTask, MessageCrossesStop
 
-_DAMAGED: Final = (
-    "the log is damaged there, or the network is: to read what is sound, set badRecords=null, which keeps "
-    "the damaged bytes, or badRecords=drop"
-)
 #: Fetches of damaged bytes in a row that differ, after which the read fails.
 _DAMAGE_RETRIES: Final = 3
 
@@ -283,7 +279,7 @@ class Fetcher:
         if (wrong := self._wrong_option(error)) is not None:
             return wrong
         located = error.located(f"{self._partition} on {self.task.leader.broker}")
-        return located.advised(_DAMAGED) if isinstance(error, CorruptDataError) else located
+        return advised(located, self._options, "the log is damaged there, or the network is")
 
     def _wrong_option(self, error: CorruptDataError | LimitError) -> OptionError | None:
         """The error for an option that gave the offset, which is likely no message boundary; None without

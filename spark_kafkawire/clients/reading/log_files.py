@@ -35,13 +35,13 @@ from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.log_index import MarkersDisagree
 from spark_kafkawire.records.record_log import COLUMNS
 
-from .damaged_records import DamagedBytes, DamagedRecords, first_place
+from .damaged_records import DamagedBytes, DamagedRecords, advised, first_place
 from .log_feeds import FEEDS, HEADER_BYTES
 from .task import FetchTask, MessageCrossesStop, UndecodablePart
 
-_DAMAGED: Final = (
-    "the file is damaged there: to read what is sound, set badRecords=null, which keeps the damaged bytes, "
-    "or badRecords=drop"
+#: ``badRecords`` does not help there.
+_SHORTER: Final = (
+    "a broker cut it, or another process replaced it: read again, or read a copy that nothing changes"
 )
 
 
@@ -204,7 +204,7 @@ class LogFiles:
         if segment.offset_index is None:
             return 0, segment.size, none
         try:
-            data = self._files.read(self._slice.path(segment.offset_index))
+            data = self._files.read_entries(self._slice.path(segment.offset_index))
         except FileNotFoundError:
             return 0, segment.size, none
         index = offset_index(data, segment.base_offset)
@@ -231,7 +231,7 @@ class LogFiles:
         for name in self._slice.txn_indexes:
             path = self._slice.path(name)
             try:
-                entries = aborted_transactions(self._files.read(path))
+                entries = aborted_transactions(self._files.read_entries(path))
             except FileNotFoundError:  # it went with its segment
                 continue
             except CorruptDataError as error:
@@ -291,4 +291,6 @@ class LogFiles:
                     f"{shown}: {error}"
                 )
         located = error.located(f"{task.range.topic_partition} in {shown}")
-        return located.advised(_DAMAGED) if isinstance(error, CorruptDataError) else located
+        if isinstance(error, ShorterFileError):
+            return located.advised(_SHORTER)
+        return advised(located, self._options, "the file is damaged there")

@@ -210,7 +210,7 @@ class ReplicaLog:
 
     def _content(self, file: FileInfo) -> bytes:
         try:
-            return self.directory.files.read(file.path)
+            return self.directory.files.read_entries(file.path)
         except FileNotFoundError:  # it went with its segment
             return b""
 

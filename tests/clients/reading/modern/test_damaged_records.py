@@ -157,6 +157,32 @@ def test_an_error_names_the_first_place(places: list[tuple[int, int]], pool: Poo
         assert "badRecords=null" in str(raised.value)
 
 
+#: Bytes of a batch: those of the header lead to the next batch and to its offsets.
+PAYLOADS, HEADERS = {"content": 80, "checksum": 17}, {"size": 11, "magic": 16, "last offset delta": 26}
+
+
+@pytest.mark.parametrize("second", [*PAYLOADS, *HEADERS])
+@pytest.mark.parametrize("first", [*PAYLOADS, *HEADERS])
+def test_two_damaged_last_batches_are_rows_or_an_error_with_the_offset_before_them(
+    first: str, second: str, pool: Pool
+) -> None:
+    places = {**PAYLOADS, **HEADERS}
+    log = log_of((COUNT - 2, places[first]), (COUNT - 1, places[second]))
+    with LogServer({"t": [log]}) as server:
+        fetcher = fetcher_of(server.bootstrap_servers, pool, stop=2 * COUNT, options=NULL)
+        # A size that is too large ends at the end of the log, too.
+        if first in PAYLOADS and second in (*PAYLOADS, "size"):
+            assert rows(fetcher) == expected(COUNT - 2, COUNT - 1)
+            return
+        with pytest.raises(CorruptDataError) as raised:
+            rows(fetcher)
+    offset = 2 * COUNT - 4
+    assert f"records at offset {offset} are damaged" in str(raised.value)
+    assert "badRecords continues only at a place that is proven" in str(raised.value)
+    assert str(raised.value).endswith(f"a batch read with endingOffsets up to {offset} has what is before it")
+    assert "set badRecords" not in str(raised.value)
+
+
 def test_a_last_batch_whose_offset_is_not_in_the_log_is_an_error(pool: Pool) -> None:
     """It may have been appended while the fetch was answered, so it is no proof of damage."""
     with LogServer({"t": [log_of((39, 2))]}) as server:

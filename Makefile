@@ -46,7 +46,7 @@ IN_PARALLEL = --numprocesses $(or $(WORKERS),$(1)) --dist worksteal
 # reports its errors.
 COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 
-.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip bench bench-turns bench-codec bench-stream bench-peer bench-values bench-first bench-exactly-once bench-scale bench-packs bench-plot docs lint style types format clean notebook diagrams
+.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip mutants bench bench-turns bench-codec bench-stream bench-peer bench-values bench-first bench-exactly-once bench-scale bench-packs bench-plot docs lint style types format clean notebook diagrams
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -99,6 +99,9 @@ zip: ## build dist/spark_kafkawire.zip, which spark-submit --py-files ships
 
 notebook: $(INSTALLED) ## make docs/quickstart.ipynb from its page
 	@$(BIN)/python .ci/notebook.py docs/quickstart.md docs/quickstart.ipynb
+
+mutants: $(BRIEF_JAVA)/.made $(VENV)/.mutants ## change the package at random places, and count what the tests notice: ARGS="--seed 1 --count 200"
+	@$(WITH_BRIEF_JAVA) $(BIN)/python -m tests.mutants $(ARGS)
 
 bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --rounds 3"
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
@@ -192,6 +195,10 @@ $(VENV)/.docs: $(INSTALLED)
 
 $(VENV)/.interop: $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --editable '.[spark,test,interop]' --config-settings editable_mode=compat
+	@touch $@
+
+$(VENV)/.mutants: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --editable '.[spark,test,mutants]' --config-settings editable_mode=compat
 	@touch $@
 
 $(VENV)/.drawing: $(INSTALLED)

@@ -16,6 +16,7 @@ from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from tests.support.cases import forget_all
 from tests.support.certificates import Certificates, find_openssl
 from tests.support.certificates import make as make_certificates
+from tests.support.durations import Durations
 from tests.support.golden import CORPUS
 from tests.support.local_spark import local_spark, run_this_python
 from tests.support.mock_cluster import MockCluster
@@ -83,13 +84,14 @@ class _FailuresAtOnce:
 # Last, because the terminal's own plugin is registered by then.
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the plugins: the order of long tests in a worker, the display of failures in the process with
+    """Register the plugins: the order of long tests in a worker; failures and durations in the process with
     the terminal."""
     if (reported := getattr(config, "workerinput", None)) is not None:
         timeout_s = float(config.getini("timeout"))
         config.pluginmanager.register(_LongestFirst(reported["workercount"], timeout_s))
     if (terminal := config.pluginmanager.get_plugin("terminalreporter")) is not None:
         config.pluginmanager.register(_FailuresAtOnce(terminal))
+        config.pluginmanager.register(Durations())
 
 
 def pytest_collection_finish() -> None:

@@ -31,12 +31,15 @@ from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying
 from tests.support.interrupted import SCRIPT
 from tests.support.late_requests import VALUES, HoldingProxy, LateRequest, killed_and_late, open_ids, waiting
 from tests.support.noida import NoidaBroker
+from tests.support.slow_replication import SlowReplication
 from tests.support.sparks import STREAM_SINKS
 from tests.support.write_process import ForkedWrites, WriteProcess
 
 PARTITIONS: Final = 2
 TASKS: Final = [[(b"a", 0), (b"b", 1)], [(b"c", 1)], []]
 ROWS: Final = [b"a", b"b", b"c"]
+#: More than a cluster takes to replicate a record, ms.
+REPLICATION_MS: Final = 1_500.0
 #: What an attempt is told that begins when nobody waits for it.
 NOT_AWAITED: Final = "the driver does not wait for this attempt any more"
 FENCED: Final = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
@@ -210,6 +213,15 @@ def test_an_id_is_fenced_once(noida: NoidaBroker, begun: Counter[type]) -> None:
     assert len(transactions.listed((), attempt_ids(topic))) == len(left) + 3 * 2
 
 
+def interrupted(noida: NoidaBroker, topic: str) -> list[str]:
+    """Ids of attempts of a run that died: one with a transaction, the others have begun."""
+    died = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch="1"))
+    made, transactions = died.writer(), transactions_of(noida)
+    run_name = made._committer.run_name
+    left = [transactions.begin(f"{topic}-{task}-{run_name}.7", 900_000).id for task in range(5)]
+    return [died.message(made, 0).transaction.id, *left]
+
+
 def test_ids_are_fenced_also_where_nobody_tells_which_of_them_are(noida: NoidaBroker) -> None:
     """The connection is cut on which the next run asks that, and readers would wait for the one before."""
     topic, late = noida.create_topic(partitions=PARTITIONS), LateRequest()
@@ -224,6 +236,50 @@ def test_ids_are_fenced_also_where_nobody_tells_which_of_them_are(noida: NoidaBr
         assert late.is_held
     assert nothing_is_left(noida, topic)
     assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
+
+
+def test_ids_are_fenced_where_brokers_take_long_to_replicate(
+    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Coordinators take the timeout of a fenced id as the time limit of the append."""
+    topic = noida.create_topic(partitions=PARTITIONS)
+    left = interrupted(noida, topic)
+    with SlowReplication(noida.port, REPLICATION_MS) as proxy:
+        OnceWrite(proxy.bootstrap_servers, topic, TASKS, named(topic, batch="2")).run()
+    assert not proxy.refused
+    assert "not fenced" not in caplog.text
+    assert not {each for each in left if transactions_of(noida).describe(each).producer_epoch == 0}
+    assert nothing_is_left(noida, topic)
+    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
+
+
+def test_ids_that_cannot_be_fenced_are_one_warning(
+    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    left = interrupted(noida, topic)
+    impatient = {"requestTimeout": "2s", "brokerDownTimeout": "1s"}
+    with SlowReplication(noida.port, 60_000) as proxy:
+        OnceWrite(proxy.bootstrap_servers, topic, TASKS, named(topic, batch="2", **impatient)).run()
+    # All are tried again side by side, so each is tried as often.
+    assert set(proxy.refused) == {*left}
+    assert max(proxy.refused.values()) == min(proxy.refused.values()) > 1
+    # The end of the write finds that they are fenced in fact.
+    [line] = [line for line in caplog.messages if "not fenced" in line]
+    assert line.startswith(f"{len(left)} transactional ids of attempts that are over are not fenced: ")
+    assert any(repr(each) in line for each in left)
+    assert f"waiting until the next run with kafka.transactional.id={topic} or for 900 s" in line
+    assert "error 15 COORDINATOR_NOT_AVAILABLE" in line
+    assert nothing_is_left(noida, topic)
+    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
+
+
+def test_a_timeout_of_users_is_never_taken_for_that_of_fenced_ids(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    timeout = {"kafka.transaction.timeout.ms": str(FENCED_TIMEOUT_MS)}
+    died = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch="1", **timeout))
+    made = died.writer()
+    assert made._committer.timeout_ms == FENCED_TIMEOUT_MS + 1
 
 
 def test_ids_of_a_longer_name_are_not_fenced(noida: NoidaBroker) -> None:

@@ -10,11 +10,12 @@ previous transaction is still ending.
 
 from __future__ import annotations
 
+import itertools
+import random
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -22,13 +23,15 @@ from spark_kafkawire.errors import Action, BrokerError, KafkaWireError, Transpor
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.net.retry import RetryPolicy, retried
+from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.end_txn import END_TXN, SECOND_PROTOCOL_SINCE
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.modern.find_coordinator import (
     FIND_COORDINATOR,
     SEVERAL_SINCE,
+    Coordinator,
     FindCoordinatorRequest,
 )
 from spark_kafkawire.protocol.modern.txn_offset_commit import TXN_OFFSET_COMMIT
@@ -47,6 +50,9 @@ _LANE_REQUESTS_MIN: Final = 16
 #: requests meanwhile. Java's client also waits for 20 ms.
 _ENDING_S: Final = 2.0
 _ENDING_POLL_S: Final = 0.02
+#: Waits between the rounds of requests that are repeated together, and the longest of them, seconds.
+_ROUNDS: Final = RetryPolicy(backoff_s=2 * _ENDING_POLL_S)
+_ROUND_WAIT_MAX_S: Final = 1.0
 #: APIs that end a transaction, and that add offsets to it in the coordinator of a group.
 _SECOND_PROTOCOL: Final = ((END_TXN, SECOND_PROTOCOL_SINCE), (TXN_OFFSET_COMMIT, 5))
 
@@ -71,19 +77,25 @@ class Coordinators:
         self._net = net
         self._known: dict[FindCoordinatorRequest, Broker] = {}
 
-    def locate(self, wanted: Sequence[FindCoordinatorRequest]) -> None:
-        """Find the coordinators of many groups and transactional ids at once. Those that are not found are
-        looked up when they are needed."""
+    def locate(
+        self, wanted: Iterable[FindCoordinatorRequest], within: Deadline | None = None
+    ) -> dict[FindCoordinatorRequest, BrokerError]:
+        """Find the coordinators of many groups and transactional ids at once. Returns the errors of those
+        that are not found, which are looked up again when they are needed."""
         unknown = [who for who in wanted if who not in self._known]
+        refused: dict[FindCoordinatorRequest, BrokerError] = {}
 
         def requests(client: Client) -> Sequence[FindCoordinatorRequest]:
             finds_several = client.version_of(FIND_COORDINATOR) >= SEVERAL_SINCE
             return FindCoordinatorRequest.together(unknown) if finds_several else unknown
 
-        for response in self._metadata.ask_in_turn(requests) if unknown else ():
+        for response in self._metadata.ask_in_turn(requests, within) if unknown else ():
             for who, found in response.body.coordinators_of(response.request).items():
-                if not found.error_code:
+                if found.error_code:
+                    refused[who] = _not_found(who, found)
+                else:
                     self._known[who] = Broker(found.node_id, found.host, found.port)
+        return refused
 
     def ask(self, who: FindCoordinatorRequest, request: object, read: Callable[[Any, Responder], T]) -> T:
         """Send a request to the coordinator of a group or transactional id, and ``read`` the response. The
@@ -99,8 +111,7 @@ class Coordinators:
             try:
                 return _after_the_one_before(asked)
             except KafkaWireError as error:
-                if error.action is Action.REFRESH or isinstance(error, TransportError):
-                    self._known.pop(who, None)
+                self._forget_moved(who, error)
                 raise
 
         return retried(once, self._net.request_retry)
@@ -109,31 +120,91 @@ class Coordinators:
         """Send many repeatable requests to their coordinators in parallel, pipelined on each connection.
         Returns the responses in the order of the requests; nothing is retried, and a missing response is
         None."""
-        self.locate([who for who, _ in questions])
+        responses = self._ask_once(questions, None)
+        return [None if isinstance(each, KafkaWireError) else each for each in responses]
+
+    def ask_until(
+        self,
+        questions: Sequence[tuple[FindCoordinatorRequest, object]],
+        refusal_of: Callable[[Any, FindCoordinatorRequest, Broker | None], KafkaWireError | None],
+        within: Deadline,
+        round_s: float,
+    ) -> list[KafkaWireError | None]:
+        """Send many repeatable requests as ``ask_many``, and those that fail with a retriable error again in
+        further rounds, ``within`` one deadline. A round takes ``round_s`` seconds at most.
+
+        ``refusal_of`` returns the error of a response, from whom the request is about and its coordinator.
+        Returns the last error of each request, None for those that succeeded."""
+        errors: list[KafkaWireError | None] = [None] * len(questions)
+        left: Sequence[int] = range(len(questions))
+        for attempt in itertools.count(1):
+            asked = [questions[index] for index in left]
+            for index, response in zip(left, self._ask_once(asked, within.sooner(round_s)), strict=True):
+                who = questions[index][0]
+                is_error = isinstance(response, KafkaWireError)
+                error = response if is_error else refusal_of(response, who, self._known.get(who))
+                if error is not None:
+                    self._forget_moved(who, error)
+                errors[index] = error
+            left = [index for index in left if (error := errors[index]) is not None and error.retriable]
+            if not left or not within.left_s:
+                break
+            time.sleep(min(_ROUNDS.wait_s(attempt, random.random()), _ROUND_WAIT_MAX_S, within.left_s))
+        return errors
+
+    def _ask_once(
+        self, questions: Sequence[tuple[FindCoordinatorRequest, object]], within: Deadline | None
+    ) -> list[Any]:
+        """The responses of one round, and in place of a missing response its error."""
+        try:
+            not_found = self.locate((who for who, _ in questions), within)
+        except KafkaWireError as error:
+            return [error] * len(questions)
+        responses: list[Any] = [None] * len(questions)
         by_broker: dict[Broker, list[int]] = defaultdict(list)
         for index, (who, _) in enumerate(questions):
-            by_broker[self.of(who)].append(index)
-        responses: list[Any | None] = [None] * len(questions)
+            if (known := self._known.get(who)) is not None:
+                by_broker[known].append(index)
+            else:  # not found, or forgotten by another thread
+                moved = broker_error(ErrorCode.NOT_COORDINATOR, f"FindCoordinator of {quoted(who.key)}")
+                responses[index] = not_found.get(who, moved)
 
         def fill(broker: Broker, lane: Sequence[int]) -> None:
-            with suppress(KafkaWireError), POOL.lend(broker, self._net.connection) as client:
-                came = client.pipeline(questions[index][1] for index in lane)
-                for index, response in zip(lane, came, strict=True):
-                    responses[index] = response.body
+            left = deque(lane)
+            try:
+                with POOL.lend(broker, self._net.connection, within) as client:
+                    for response in client.pipeline((questions[index][1] for index in lane), within=within):
+                        responses[left.popleft()] = response.body
+            except KafkaWireError as error:
+                for index in left:
+                    responses[index] = error
 
         lanes = [(broker, lane) for broker, own in by_broker.items() for lane in _lanes(own)]
-        at_once = max(1, min(len(lanes), BROKERS_AT_ONCE_MAX))
-        with ThreadPoolExecutor(at_once, "kafkawire-coordinators") as threads:
-            list(threads.map(fill, *zip(*lanes, strict=True)))
+        if lanes:
+            with ThreadPoolExecutor(
+                min(len(lanes), BROKERS_AT_ONCE_MAX), "kafkawire-coordinators"
+            ) as threads:
+                list(threads.map(fill, *zip(*lanes, strict=True)))
         return responses
+
+    def _forget_moved(self, who: FindCoordinatorRequest, error: KafkaWireError) -> None:
+        """Look a coordinator up again that has moved or does not answer."""
+        if error.action is Action.REFRESH or isinstance(error, TransportError):
+            self._known.pop(who, None)
 
     def of(self, who: FindCoordinatorRequest) -> Broker:
         """The coordinator of a group or transactional id, looked up if it is not known."""
         if (known := self._known.get(who)) is not None:
             return known
         found = self._metadata.ask(who).coordinator_of(who.key)
-        refuse(found.error_code, f"FindCoordinator of {quoted(who.key)}", found.error_message)
+        if found.error_code:
+            raise _not_found(who, found)
         return self._known.setdefault(who, Broker(found.node_id, found.host, found.port))
+
+
+def _not_found(who: FindCoordinatorRequest, found: Coordinator) -> BrokerError:
+    place = f"FindCoordinator of {quoted(who.key)}"
+    return broker_error(found.error_code, place, found.error_message)
 
 
 def _lanes(indexes: Sequence[int]) -> list[Sequence[int]]:

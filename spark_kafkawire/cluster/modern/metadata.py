@@ -171,7 +171,9 @@ class Metadata:
             self.refresh(())
         return self.brokers
 
-    def refresh(self, topics: Iterable[str], *, are_created: bool = False) -> None:
+    def refresh(
+        self, topics: Iterable[str], within: Deadline | None = None, *, are_created: bool = False
+    ) -> None:
         """Request topics now. If they ``are_created`` just now, wait until the brokers know them.
 
         Raises ``UnknownTopicError`` (fatal).
@@ -180,6 +182,7 @@ class Metadata:
         metadata_retried(
             lambda within: self._ask_topics(names, within),
             self._net,
+            within,
             is_created=are_created,
         )
 
@@ -188,15 +191,22 @@ class Metadata:
         if self._topics.pop(topic, None) is not None:
             self._version += 1
 
-    def ask(self, request: object) -> Any:
+    def ask(self, request: object, within: Deadline | None = None) -> Any:
         """Send a request that any broker can answer, and return the body of the response."""
-        return self._retried(lambda within: self._ask(lambda client: client.request(request, within), within))
+        return self._retried(
+            lambda within: self._ask(lambda client: client.request(request, within), within), within
+        )
 
-    def ask_in_turn(self, requests_of: Callable[[Client], Iterable[object]]) -> list[Any]:
+    def ask_in_turn(
+        self, requests_of: Callable[[Client], Iterable[object]], within: Deadline | None = None
+    ) -> list[Any]:
         """Send several such requests, pipelined. ``requests_of`` may choose them by the versions of the
         broker."""
         return self._retried(
-            lambda within: self._ask(lambda client: list(client.pipeline(requests_of(client))), within)
+            lambda within: self._ask(
+                lambda client: list(client.pipeline(requests_of(client), within=within)), within
+            ),
+            within,
         )
 
     def connect(self) -> None:

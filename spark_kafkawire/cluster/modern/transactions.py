@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from spark_kafkawire.errors import BrokerError, quoted
+from spark_kafkawire.errors import BrokerError, KafkaWireError, quoted
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.pool import POOL
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.net.retry import Attempts, retried
+from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.add_to_txn import (
     AddOffsetsToTxnRequest,
@@ -34,7 +35,7 @@ from spark_kafkawire.protocol.modern.add_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from spark_kafkawire.protocol.modern.end_txn import EndTxnRequest, EndTxnResponse
-from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorRequest
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from spark_kafkawire.protocol.modern.list_transactions import (
@@ -61,6 +62,8 @@ from .metadata import Metadata
 
 #: Transactional ids of one request.
 _TOGETHER_MAX: Final = 1_000
+#: Time that a response may take beside what the request allows for, seconds.
+_ANSWER_S: Final = 1.0
 #: A transactional id that no program uses. A broker refuses it to a user who may not describe all ids.
 _NO_ID: Final = "kafkawire-may-describe-ids"
 
@@ -104,35 +107,38 @@ class Transactions:
             )
         )
 
-    def begin_after(self, transaction: Transaction, timeout_ms: int) -> Transaction:
-        """Take over the id of a transaction, unless another producer has done so since (KIP-360). If the
-        transaction is still open, it is aborted. Raises ``UnsupportedVersionError`` (fatal) with brokers
-        before 2.5."""
-        return self._begun(
-            InitProducerIdRequest(
-                transactional_id=transaction.id,
-                transaction_timeout_ms=timeout_ms,
-                producer_id=transaction.producer_id,
-                producer_epoch=transaction.epoch,
-            )
-        )
+    def fence(
+        self, fenced: Sequence[str | Transaction], timeout_ms: int, within: Deadline
+    ) -> list[KafkaWireError | None]:
+        """Take over ids without using them: the coordinator aborts their open transactions, and refuses late
+        requests of their producers. The id of a ``Transaction`` is taken over unless another producer has
+        done so since (KIP-360): its error is ``UnsupportedVersionError`` with brokers before 2.5.
 
-    def begin_many(self, transactional_ids: Sequence[str], timeout_ms: int) -> dict[str, int]:
-        """Take over many ids in parallel. Returns their producer epochs, without ids that were refused or not
-        answered: nothing is retried."""
-        questions = [
-            (
-                _coordinator_of(each),
-                InitProducerIdRequest(transactional_id=each, transaction_timeout_ms=timeout_ms),
+        ``timeout_ms`` is the time in which a coordinator has to replicate that it has done so. All requests
+        are sent in parallel, and repeated ``within`` one deadline. Returns the error of each id that is not
+        fenced, else None."""
+
+        def fence(who: str | Transaction) -> InitProducerIdRequest:
+            if isinstance(who, str):
+                return InitProducerIdRequest(transactional_id=who, transaction_timeout_ms=timeout_ms)
+            return InitProducerIdRequest(
+                transactional_id=who.id,
+                transaction_timeout_ms=timeout_ms,
+                producer_id=who.producer_id,
+                producer_epoch=who.epoch,
             )
-            for each in transactional_ids
-        ]
-        responses = self._coordinators.ask_many(questions)
-        return {
-            each: response.producer_epoch
-            for each, response in zip(transactional_ids, responses, strict=True)
-            if response is not None and not response.error_code
-        }
+
+        def refusal_of(
+            response: InitProducerIdResponse, who: FindCoordinatorRequest, broker: Broker | None
+        ) -> KafkaWireError | None:
+            place = f"InitProducerId of {quoted(who.key)} on {broker}"
+            return broker_error(response.error_code, place) if response.error_code else None
+
+        requests = [fence(each) for each in fenced]
+        questions = [(_coordinator_of(str(each.transactional_id)), each) for each in requests]
+        # A coordinator that takes longer does not answer: another one may take its place.
+        round_s = timeout_ms / 1000 + _ANSWER_S
+        return self._coordinators.ask_until(questions, refusal_of, within, round_s)
 
     def add_partitions(self, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions before they are written to. In version 2 the first batch adds its partition
@@ -220,15 +226,17 @@ class Transactions:
 
         return self._coordinators.ask(_coordinator_of(transactional_id), request, described)
 
-    def described(self, transactional_ids: Sequence[str]) -> dict[str, DescribedTransaction]:
+    def described(
+        self, transactional_ids: Sequence[str], within: Deadline | None = None
+    ) -> dict[str, DescribedTransaction]:
         """Describe many ids, by requests to all coordinators in parallel, which are not retried."""
-        self._coordinators.locate([_coordinator_of(each) for each in transactional_ids])
+        self._coordinators.locate([_coordinator_of(each) for each in transactional_ids], within)
         by_coordinator: dict[Broker, list[str]] = defaultdict(list)
         for each in transactional_ids:
             by_coordinator[self._coordinators.of(_coordinator_of(each))].append(each)
 
         def described(broker: Broker) -> list[DescribedTransaction]:
-            states = self._states_of(broker, by_coordinator[broker])
+            states = self._states_of(broker, by_coordinator[broker], within)
             for state in states:
                 refuse(state.error_code, _place_of(state, broker))
             return states
@@ -236,26 +244,34 @@ class Transactions:
         found = side_by_side(by_coordinator, described)
         return {state.transactional_id: state for states in found.values() for state in states}
 
-    def listed(self, states: Sequence[str] = (), pattern: str | None = None) -> list[ListedTransaction]:
+    def listed(
+        self, states: Sequence[str] = (), pattern: str | None = None, within: Deadline | None = None
+    ) -> list[ListedTransaction]:
         """List the transactions of all brokers, or those in some states whose ids match a pattern; needs
         Kafka 3.0 or later."""
-        by_coordinator = self.listed_by_coordinator(states, pattern)
+        by_coordinator = self.listed_by_coordinator(states, pattern, within)
         found = [each for own in by_coordinator.values() for each in own]
         return sorted(found, key=lambda each: each.transactional_id)
 
     def listed_by_coordinator(
-        self, states: Sequence[str] = (), pattern: str | None = None
+        self, states: Sequence[str] = (), pattern: str | None = None, within: Deadline | None = None
     ) -> dict[Broker, list[ListedTransaction]]:
         """The same for each broker."""
-        self._metadata.refresh(())  # the brokers alone
         request = ListTransactionsRequest(state_filters=tuple(states))
         like = re.compile(pattern or ".*", re.DOTALL)
+        attempts = Attempts(self._net.request_retry)
 
         def listed(broker: Broker) -> list[ListedTransaction]:
-            own = retried(partial(self._listed_by, broker, request, pattern), self._net.request_retry)
+            own = self._listed_by(broker, request, pattern, within)
             return [each for each in own if like.fullmatch(each.transactional_id)]
 
-        return side_by_side(self._metadata.brokers, listed)
+        while True:
+            try:
+                # A broker that is down is soon none of the cluster's, and another one has its transactions.
+                self._metadata.refresh((), within)
+                return side_by_side(self._metadata.brokers, listed)
+            except KafkaWireError as error:
+                attempts.failed(error, within)
 
     def described_by(
         self, listed: Mapping[Broker, Sequence[ListedTransaction]]
@@ -295,11 +311,14 @@ class Transactions:
                 refuse(state.error_code, _place_of(state, broker))
         return states
 
-    def _states_of(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
+    def _states_of(
+        self, broker: Broker, ids: Sequence[str], within: Deadline | None = None
+    ) -> list[DescribedTransaction]:
         """Describe ids by one coordinator, some of them with each request."""
         shares = [tuple(ids[at : at + _TOGETHER_MAX]) for at in range(0, len(ids), _TOGETHER_MAX)]
-        with POOL.lend(broker, self._net.connection) as client:
-            came = client.pipeline(DescribeTransactionsRequest(transactional_ids=share) for share in shares)
+        requests = (DescribeTransactionsRequest(transactional_ids=share) for share in shares)
+        with POOL.lend(broker, self._net.connection, within) as client:
+            came = client.pipeline(requests, within=within)
             return [state for response in came for state in response.body.transaction_states]
 
     def check_sees_ids(self) -> None:
@@ -337,13 +356,13 @@ class Transactions:
         self._coordinators.ask(_coordinator_of(transaction.id), request, added)
 
     def _listed_by(
-        self, broker: Broker, request: ListTransactionsRequest, pattern: str | None
+        self, broker: Broker, request: ListTransactionsRequest, pattern: str | None, within: Deadline | None
     ) -> Sequence[ListedTransaction]:
-        with POOL.lend(broker, self._net.connection) as client:
+        with POOL.lend(broker, self._net.connection, within) as client:
             if pattern is not None and client.version_of(LIST_TRANSACTIONS) >= PATTERN_SINCE:
                 # A cluster may have many more ids than those of one write.
                 request = replace(request, transactional_id_pattern=pattern)
-            response: ListTransactionsResponse = client.request(request)
+            response: ListTransactionsResponse = client.request(request, within)
         refuse(response.error_code, f"ListTransactions on {broker}")
         return response.transaction_states
 

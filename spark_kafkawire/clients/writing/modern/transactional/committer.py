@@ -21,8 +21,11 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     OptionError,
     UnsupportedVersionError,
+    counted,
+    listed_some,
     quoted,
 )
+from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions, WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.list_transactions import (
@@ -34,7 +37,14 @@ from spark_kafkawire.protocol.modern.list_transactions import (
 )
 
 from .driver import DriverStep, DriverTransaction, WriteSummary
-from .requests import FENCED_TIMEOUT_MS, FenceProducer, Refused, TransactionRequests
+from .requests import (
+    FENCED_TIMEOUT_MS,
+    FenceProducer,
+    Refused,
+    TransactionRequests,
+    attempt_timeout_ms,
+    fencing_deadline,
+)
 from .write_state import BatchId, Decision, attempt_ids, driver_id
 
 #: States of ids under which a transaction is ongoing, or may begin by a late request. CompleteCommit is no
@@ -43,6 +53,8 @@ _MAY_OPEN: Final = (ONGOING, EMPTY, PREPARE_ABORT, COMPLETE_ABORT)
 #: Timeouts to try if the user sets none, ms: brokers allow 15 min by default, and a longer one would let a
 #: dead write keep readers waiting.
 _TIMEOUTS_MS: Final = (900_000, 600_000, 300_000, 120_000, 60_000, 30_000, 10_000, 5_000)
+#: Ids that a warning names.
+_NAMED_MAX: Final = 3
 #: Timeout of transactions without one, as brokers report it.
 NO_TIMEOUT_MS: Final = (1 << 31) - 1
 #: Longest timeout of the driver's own transaction, ms: it is ongoing for a few requests only.
@@ -60,7 +72,7 @@ class WriteCommitter:
         self.began_s = time.time()
         #: Pattern of the ids of attempts that are over once this write is over. In a stream it matches all
         #: ids of the name: a stream takes over its name twice a batch, the second time while tasks wait to be
-        #: committed.
+        #: committed. It does so, too, if those of earlier runs could not be fenced when the write began.
         self._over = attempt_ids(driver.prefix)
 
     @classmethod
@@ -90,8 +102,7 @@ class WriteCommitter:
             raise DeliveryError(committer._driver.failure)
         if batch is not None and (fault := committer._driver.fault_of(batch)):
             raise OptionError(f"option batch: {fault}")
-        if batch is not None:
-            committer.fence_old_attempts(metadata)
+        if batch is not None and committer.fence_old_attempts(metadata):
             committer._over = attempt_ids(prefix, committer.run_name)
         return committer
 
@@ -171,9 +182,11 @@ class WriteCommitter:
         self._run(self._requests(metadata))
         return metadata
 
-    def _requests(self, metadata: Metadata) -> TransactionRequests:
+    def _requests(self, metadata: Metadata, within: Deadline | None = None) -> TransactionRequests:
         timeout_ms = min(self.timeout_ms, DRIVER_TIMEOUT_MS_MAX)
-        return TransactionRequests(metadata, self._options.net, timeout_ms, self._options.topic)
+        return TransactionRequests(
+            metadata, self._options.net, timeout_ms, self._options.topic, within=within
+        )
 
     def _run(self, requests: TransactionRequests) -> None:
         while due := self._driver.requests():
@@ -183,41 +196,57 @@ class WriteCommitter:
                     break
                 self._driver = self._driver.answered(request, answer)
 
-    def fence_old_attempts(self, metadata: Metadata | None = None) -> None:
-        """Fence the ids of attempts of earlier runs, and of this run once it is over.
+    def fence_old_attempts(self, metadata: Metadata | None = None) -> bool:
+        """Fence the ids of attempts of earlier runs, and of this run once it is over. Returns whether all are
+        fenced.
 
         No driver decides about their transactions any more. Fencing aborts ongoing transactions, which keep
         readers waiting. It also makes brokers refuse late requests, which would begin transactions without an
-        end. Brokers before 3.0 cannot list ids: there the transactions time out."""
+        end. Brokers before 3.0 cannot list ids: there the transactions time out. All of it has one deadline,
+        after which one warning names what is not fenced."""
         metadata = metadata or Metadata(self._options.discovery.bootstrap_servers, self._options.net)
+        within = fencing_deadline(self._options.net)
         try:
-            ids = self._ids_to_fence(Transactions(metadata, self._options.net))
+            ids = self._ids_to_fence(Transactions(metadata, self._options.net), within)
         except UnsupportedVersionError:
-            return
+            return True
         except KafkaWireError as error:
             LOG.warning(
-                "transactional ids of earlier attempts could not be listed; what they left open ends by its "
-                "timeout: %s",
-                error,
+                "transactional ids of earlier attempts could not be listed; what they left open %s: %s",
+                *(self._open_until(), error),
             )
-            return
-        answers = self._requests(metadata).send_all([FenceProducer(id_) for id_ in ids])
-        for id_, answer in zip(ids, answers, strict=True):
-            if isinstance(answer, Refused):
-                LOG.warning(
-                    "the transactional id %s of an attempt that is over is not fenced, until the next run of "
-                    "the name; what it has open, or opens, ends by its timeout: %s",
-                    *(quoted(id_), answer.message),
-                )
+            return False
+        answers = self._requests(metadata, within).send_all([FenceProducer(id_) for id_ in ids])
+        refused = {
+            id_: answer.message
+            for id_, answer in zip(ids, answers, strict=True)
+            if isinstance(answer, Refused)
+        }
+        if refused:
+            LOG.warning(
+                "%s of attempts that are over are not fenced: %s; what they have open, or open later, %s: %s",
+                counted(len(refused), "transactional id"),
+                listed_some(refused, _NAMED_MAX, quoted),
+                self._open_until(),
+                next(iter(refused.values())),
+            )
+        return not refused
 
-    def _ids_to_fence(self, transactions: Transactions) -> list[str]:
+    def _open_until(self) -> str:
+        """The consequence of an open transaction that no driver ends, and what ends it."""
+        timeout_s = self.timeout_ms / 1000
+        timeout = "" if self.timeout_ms == NO_TIMEOUT_MS else f" or for {timeout_s:g} s (its timeout)"
+        name = f"kafka.transactional.id={self._driver.prefix}"
+        return f"keeps readers of read_committed waiting until the next run with {name}{timeout}"
+
+    def _ids_to_fence(self, transactions: Transactions, within: Deadline) -> list[str]:
         """List ids of attempts that are over under which a transaction is ongoing, or may still begin."""
-        listed = transactions.listed(_MAY_OPEN, self._over)
+        listed = transactions.listed(_MAY_OPEN, self._over, within)
         empty = [each.transactional_id for each in listed if each.transaction_state == EMPTY]
         found: dict[str, DescribedTransaction] = {}
         # Not retried: fencing an id twice changes nothing.
         with contextlib.suppress(KafkaWireError):
-            found = transactions.described(empty) if empty else {}
+            found = transactions.described(empty, within) if empty else {}
         fenced = {id_ for id_, each in found.items() if each.transaction_timeout_ms == FENCED_TIMEOUT_MS}
         return [each.transactional_id for each in listed if each.transactional_id not in fenced]
 
@@ -235,7 +264,7 @@ def timeout_ms_of(options: WriteOptions, transactions: Transactions, id_: str) -
         _try_two_phase_commit(transactions, id_)
         return NO_TIMEOUT_MS
     wanted = options.transactions.timeout_ms
-    for timeout_ms in _TIMEOUTS_MS if wanted is None else (wanted,):
+    for timeout_ms in _TIMEOUTS_MS if wanted is None else (attempt_timeout_ms(wanted),):
         try:
             transactions.begin(id_, timeout_ms)
         except BrokerError as error:

@@ -21,6 +21,7 @@ from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
 from spark_kafkawire.errors import BrokerError, KafkaWireError, UnsupportedVersionError
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.list_transactions import (
@@ -34,8 +35,14 @@ from spark_kafkawire.protocol.modern.list_transactions import (
 from .write_state import OffsetAndMetadata, partitions_of_offsets
 
 #: Transaction timeout of ids that were fenced, ms. Brokers report it and no attempt uses it (see
-#: ``options``), so an id with this timeout need not be fenced again.
-FENCED_TIMEOUT_MS: Final = 1
+#: ``attempt_timeout_ms``), so an id with this timeout need not be fenced again. No transaction has it, but
+#: coordinators take it as the time limit for replicating that an id was taken over, and refuse the request
+#: afterwards (KAFKA-16047). Three brokers took up to 72 ms for one id, and more than 100 ms for one of 400 at
+#: once. Brokers that accept the shortest timeout that is tried for attempts accept this one.
+FENCED_TIMEOUT_MS: Final = 4_999
+#: Longest time for fencing all ids of a write, seconds: a cluster misses a broker that died after 9 s by
+#: default (broker.session.timeout.ms), then others take its transactions over.
+FENCING_MAX_S: Final = 20.0
 #: Requests sent at the same time: more do not make brokers faster.
 _THREADS: Final = 8
 #: Requests of one kind from which on they are sent in batches.
@@ -167,9 +174,22 @@ Request = (
 Answer = Transaction | tuple[OffsetAndMetadata, ...] | Refused | bool | None
 
 
+def attempt_timeout_ms(timeout_ms: int) -> int:
+    """The timeout of attempts that is next to one of ``kafka.transaction.timeout.ms``, and that of no fenced
+    id, ms."""
+    return timeout_ms + (timeout_ms == FENCED_TIMEOUT_MS)
+
+
+def fencing_deadline(net: NetOptions) -> Deadline:
+    """The deadline of all requests that fence ids now. A write does not wait for brokerDownTimeout: an id
+    that is not fenced is fenced by the next run, and its transaction ends by its timeout."""
+    return Deadline.after(min(FENCING_MAX_S, net.request_retry.retry_timeout_s), "for fencing")
+
+
 class TransactionRequests:
     """Sends requests to the brokers of one cluster. ``timeout_ms`` is the timeout of the transactions that it
-    begins; with ``two_phase_commit`` they have none. ``topic`` is None if rows name their topics."""
+    begins; with ``two_phase_commit`` they have none. ``topic`` is None if rows name their topics. Ids are
+    fenced ``within`` that time, or that of ``fencing_deadline``."""
 
     def __init__(
         self,
@@ -179,6 +199,7 @@ class TransactionRequests:
         topic: str | None = None,
         *,
         two_phase_commit: bool = False,
+        within: Deadline | None = None,
     ) -> None:
         self.transactions = Transactions(metadata, net)
         self._metadata = metadata
@@ -186,18 +207,19 @@ class TransactionRequests:
         self._timeout_ms = timeout_ms
         self._topic = topic
         self._two_phase_commit = two_phase_commit
+        self._within = within
 
     def send(self, request: Request) -> Answer:
         """Send a request and return its answer. An error that is left after all retries is an answer, too."""
         try:
             return self._send(request)
         except KafkaWireError as error:
-            return Refused(outcome_of(error), str(error))
+            return _refused(error)
 
     def send_all(self, requests: Sequence[Request]) -> list[Answer]:
         """Send several requests and return their answers in the same order."""
         send_all: dict[Request, Answer] = {}
-        if len(requests) >= _TOGETHER_MIN:
+        if len(requests) >= _TOGETHER_MIN or any(isinstance(each, FenceProducer) for each in requests):
             # An error here is raised again when the request is sent alone.
             with contextlib.suppress(KafkaWireError):
                 send_all = self._send_together(requests)
@@ -219,9 +241,12 @@ class TransactionRequests:
             case AwaitCompletion():
                 return self._all_settled([each for each in requests if isinstance(each, AwaitCompletion)])
             case FenceProducer():
-                fences = {each.id: each for each in requests if isinstance(each, FenceProducer)}
-                epochs = self.transactions.begin_many(list(fences), FENCED_TIMEOUT_MS)
-                return dict.fromkeys(fences[id_] for id_ in epochs)
+                fences = [each for each in requests if isinstance(each, FenceProducer)]
+                errors = self._fence([each.id for each in fences])
+                return {
+                    each: None if error is None else _refused(error)
+                    for each, error in zip(fences, errors, strict=True)
+                }
             case CommitOffset():
                 # Each is sent alone, but one request finds the coordinators of all groups.
                 groups = [each.group for each in requests if isinstance(each, CommitOffset)]
@@ -230,8 +255,13 @@ class TransactionRequests:
 
     def _send(self, request: Request) -> Answer:
         match request:
-            case InitProducerId() | FenceProducer() | FenceIfCurrent():
-                return self._take_over(request)
+            case InitProducerId(id_):
+                return self.transactions.begin(id_, self._timeout_ms, two_phase_commit=self._two_phase_commit)
+            case FenceProducer():
+                return self._send_together([request])[request]
+            case FenceIfCurrent(transaction):
+                self._fence_or_abort(transaction)
+                return None
             case FetchOffsets(group, is_stable):
                 texts = self._stable_texts(group) if is_stable else self._texts(group, None)
                 return tuple(OffsetAndMetadata(number, text) for number, text in texts)
@@ -260,18 +290,17 @@ class TransactionRequests:
         # stream reads twice a batch.
         return self._texts(group, ()) or self._texts(group, partitions_of_offsets(self._metadata))
 
-    def _take_over(self, request: InitProducerId | FenceProducer | FenceIfCurrent) -> Transaction | None:
-        match request:
-            case InitProducerId(id_):
-                return self.transactions.begin(id_, self._timeout_ms, two_phase_commit=self._two_phase_commit)
-            case FenceProducer(id_):
-                self.transactions.begin(id_, FENCED_TIMEOUT_MS)
-            case FenceIfCurrent(transaction):
-                try:
-                    self.transactions.begin_after(transaction, FENCED_TIMEOUT_MS)
-                except UnsupportedVersionError:
-                    self.transactions.end(transaction, committed=False)  # brokers before 2.5
-        return None
+    def _fence(self, fenced: Sequence[str | Transaction]) -> list[KafkaWireError | None]:
+        # Brokers accept the timeout of attempts, which may be less than that of fenced ids.
+        timeout_ms = min(FENCED_TIMEOUT_MS, self._timeout_ms)
+        return self.transactions.fence(fenced, timeout_ms, self._within or fencing_deadline(self._net))
+
+    def _fence_or_abort(self, transaction: Transaction) -> None:
+        [error] = self._fence([transaction])
+        if isinstance(error, UnsupportedVersionError):
+            self.transactions.end(transaction, committed=False)  # brokers before 2.5
+        elif error is not None:
+            raise error
 
     def _awaits(self, driver: Transaction) -> bool | None:
         try:
@@ -309,6 +338,10 @@ class TransactionRequests:
                 # Questions about many transactions are not asked without a pause.
                 time.sleep(max(_SETTLING_POLL_S, time.monotonic() - began_s))
         return settled
+
+
+def _refused(error: KafkaWireError) -> Refused:
+    return Refused(outcome_of(error), str(error))
 
 
 def _is_complete(request: AwaitCompletion, found: DescribedTransaction) -> bool:

@@ -98,6 +98,11 @@ class ReadColumns(StructType):
 
         return arrow_schema(self).__arrow_c_schema__()
 
+    @classmethod
+    def typeName(cls) -> str:
+        """The name in JSON, which pyspark takes from that of the class."""
+        return StructType.typeName()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StructType) and self.fields == other.fields
 

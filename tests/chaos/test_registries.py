@@ -47,7 +47,7 @@ def _without_codes(answer: Answer) -> dict[str, Any]:
     return _object_of(answer)
 
 
-def _keeping(registry: Registry, key: tuple[object, ...], what: str, fetch: Callable[[], Any]) -> Any:
+def _keeping(registry: Registry, key: tuple[object, ...], what: str, fetch: Callable[[Any], Any]) -> Any:
     try:
         return _kept(registry, key, what, fetch)
     except TransportError:

@@ -83,7 +83,8 @@ def replaced(path: Path, kind: str) -> None:
         path.touch()
         os.truncate(path, ZEROS_BYTES)
     elif kind.startswith("link"):
-        path.symlink_to({"link": content, "link to nothing": "nothing", "link to itself": path}[kind])
+        targets = {"link": content, "link to nothing": Path("nothing"), "link to itself": path}
+        path.symlink_to(targets[kind])
     else:
         special_file(path, kind)
 

@@ -52,3 +52,8 @@ def not_regular(path: str | Path, mode: int) -> OSError:
         return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     kind = _KINDS.get(stat.S_IFMT(mode), "of another kind")
     return OSError(errno.ENXIO, f"it is {kind}, and a regular file is needed", str(path))
+
+
+def dead_link(path: str | Path) -> OSError:
+    """The error for a link to a file that does not exist."""
+    return OSError(errno.ENOLINK, "it is a link to a file that does not exist", str(path))

@@ -10,7 +10,6 @@ does not say so: log directories take a missing folder for a deleted topic.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from typing import Any, BinaryIO, Final, Protocol, TypeVar
 
 from ..bounded import NotEnded, bounded
 from ..errors import printable
-from ..regular_files import open_regular
+from ..regular_files import dead_link, open_regular
 
 T = TypeVar("T")
 
@@ -86,7 +85,7 @@ class LocalFiles:
             return _LocalFile(open_regular(path))
         except FileNotFoundError:
             if os.path.islink(path):
-                raise OSError(errno.ENOLINK, "it is a link to a file that does not exist", path) from None
+                raise dead_link(path) from None
             raise
 
 

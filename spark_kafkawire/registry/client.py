@@ -244,7 +244,7 @@ class Registry:
             raise error.located(f"schema registry: {what}") from error
 
     def _fetched(self, fetch: Callable[[_Turn], T]) -> T:
-        """What the first server to answer has; each gets the time of one request for all that is asked."""
+        """The result of the first server that answers, with ``timeout_s`` for all requests of ``fetch``."""
         urls = self._settings.urls
         failure: TransportError | None = None
         for turn in range(len(urls)):

@@ -76,7 +76,9 @@ def test_a_failure_names_its_case_and_fails_its_item(folder: Path, processes: in
         ("test_late", "number=1", "1 of 2 cases: number=1"),
     ):
         failures = [line for line in lines if f" test_it.py::{name} - " in line]
-        assert [line.split(" ")[0] for line in failures] == [f"SUBFAILED[{case}]", "FAILED"], run.stdout
+        assert [line.partition(" test_it.py")[0] for line in failures] == [f"SUBFAILED[{case}]", "FAILED"], (
+            run.stdout
+        )
         assert failures[1].endswith(f"Failed: {summary}")
     assert len(lines) == 10, run.stdout
     assert "parametrize it" in run.stdout

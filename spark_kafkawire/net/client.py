@@ -14,7 +14,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final
 
-from ..errors import ConnectionLost, KafkaWireError, ProtocolError
+from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, ProtocolError
 from ..model import Broker
 from ..protocol.api import Api
 from ..protocol.connection import Response
@@ -152,7 +152,7 @@ class Client:
 
     def _log_in_again(self, deadline: Deadline) -> None:
         """Log in again on the same connection, after the responses to all requests in flight; on a new
-        connection if the broker does not accept that."""
+        connection if the broker does not accept that. Refused credentials are not tried again."""
         from .sasl import log_in
 
         while self._channel.in_flight:
@@ -161,6 +161,8 @@ class Client:
         assert self.settings.security.sasl is not None
         try:
             log_in(self._channel, self.settings.security.sasl, self.broker.host, deadline)
+        except AuthenticationError:
+            raise
         except KafkaWireError:
             self._channel.close()
             self._channel = open_channel(self.broker, self.settings, deadline)

@@ -55,6 +55,7 @@ from tests.support.settings import settings_modern
 
 from .login_broker import (
     IN_REQUESTS,
+    INVALID,
     KEY_ID,
     LOGINS,
     REGION,
@@ -534,6 +535,28 @@ def test_a_broker_that_takes_no_second_login_on_a_connection_gets_a_new_one() ->
         poll(lambda: client._channel.is_login_due, "the login ends soon")
         assert client.request(ALL_TOPICS) == METADATA_RESPONSE
         assert peer.connection_count == 2
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_password_that_was_changed_is_tried_once_when_a_login_is_made_again(mechanism: str) -> None:
+    logins = 0
+
+    def changing() -> Generator[bytes, bytes, None]:
+        nonlocal logins
+        logins += 1
+        if logins == 1:
+            return (yield from LOGINS[mechanism]())
+        yield b""
+        raise Refused(INVALID)
+
+    with (
+        Peer(login_broker({mechanism: changing}, session_lifetime_ms=300)) as peer,
+        Client.connect(peer.broker, settings(mechanism)) as client,
+    ):
+        poll(lambda: client._channel.is_login_due, "the login ends soon")
+        with pytest.raises(AuthenticationError, match="error 58"):
+            client.request(ALL_TOPICS)
+        assert (logins, peer.connection_count) == (2, 1)
 
 
 #: A broker's answers to logins with a delegation token.

@@ -44,6 +44,8 @@ class CodecRow:
     #: The magics of which kafka-python's own classes read it here. lz4 of magic 0, whose header has another
     #: checksum, needs another package.
     judged_magics: tuple[int, ...] = ()
+    #: Sizes of a header that is a whole, empty stream when what follows is cut off.
+    header_sizes: range = range(0)
     #: Damaged frames that are read all the same; random inputs have them, too.
     odd_forms: tuple[Compress, ...] = ()
     #: The fewest bytes that hold a number of zeros; None where a mebibyte holds no 256 MiB.
@@ -167,6 +169,7 @@ CODECS: Final = (
         is_in_v07=True,
         clients=frozenset(("Apache Kafka", "librdkafka", "kafka-python")),
         judged_magics=(0, 1, 2),
+        header_sizes=range(16, 20),
     ),
     CodecRow(
         "lz4",

@@ -4,8 +4,8 @@
     spark-submit "$(kafkawire path ingest)" --option kafka.bootstrap.servers=127.0.0.1:9092 ...
     eval "$(kafkawire completion bash)"
 
-A module is imported when its command runs: `--help`, `path` and `completion` import no pyspark and no Arrow,
-and the commands that need no Spark run without it.
+A module is imported when its command runs: `help`, `version`, `path` and `completion` import no pyspark and
+no Arrow, and the commands that need no Spark run without it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,23 @@ from .commands.completion import SHELLS
 from .errors import close_matches, one_line, quoted
 from .version import VERSION
 
+_HELP: Final = ("help", "-h", "--help")
+_VERSION: Final = ("version", "-V", "--version")
 _PATH: Final = "path"
 _COMPLETION: Final = "completion"
 #: Commands of this module itself, with their summaries.
 _OWN: Final = {
+    _HELP[0]: "list the commands, or describe one: kafkawire help ingest",
+    _VERSION[0]: "print the version",
     _PATH: 'print the script of a command, for spark-submit "$(kafkawire path ingest)" ...',
     _COMPLETION: 'print completion for bash, zsh or fish: eval "$(kafkawire completion bash)"',
 }
 #: The words that each accepts.
-_WORDS: Final[Mapping[str, Sequence[str]]] = {_PATH: tuple(COMMANDS), _COMPLETION: tuple(SHELLS)}
+_WORDS: Final[Mapping[str, Sequence[str]]] = {
+    _HELP[0]: (*COMMANDS, _PATH, _COMPLETION),
+    _PATH: tuple(COMMANDS),
+    _COMPLETION: tuple(SHELLS),
+}
 _DONE: Final = 0
 _FAILED: Final = 1
 _USAGE: Final = 2
@@ -44,16 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_help(), file=sys.stderr)
         return _USAGE
     name, *words = given
+    if name in _HELP and words and words[0] not in _HELP:
+        name, words = words[0], ["--help"]
     if name in COMMANDS:
         return _run(COMMANDS[name], words)
+    if name in _HELP:
+        return _print(_help())
+    if name in _VERSION:
+        return _print(f"kafkawire {VERSION}")
     if name in _OWN:
         return _own(name, words)
-    if name in ("-h", "--help"):
-        return _print(_help())
-    if name == "--version":
-        return _print(f"kafkawire {VERSION}")
     close = close_matches(name, (*COMMANDS, *_OWN))
-    hint = f"did you mean {close[0]}?" if close else "--help lists the commands"
+    hint = f"did you mean {close[0]}?" if close else "kafkawire help lists the commands"
     return _complain("kafkawire", f"unknown command {quoted(name)}; {hint}", _USAGE)
 
 
@@ -144,7 +154,7 @@ without Spark:
 with Spark, on this machine or with spark-submit:
 {listed(on_spark)}
 
-for the shell:
+others:
 {listed(_OWN)}"""
 
 

@@ -36,8 +36,9 @@ def test_every_module_is_in_the_table_and_has_a_script_for_a_checkout() -> None:
     assert tuple(name for name, command in COMMANDS.items() if command.needs_spark) == WITH_SPARK
 
 
-def test_help_lists_each_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert kafkawire.main(["--help"]) == ExitCode.DONE
+@pytest.mark.parametrize("word", ["help", "-h", "--help"])
+def test_help_lists_each_command_in_a_line(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kafkawire.main([word]) == ExitCode.DONE
     reported, err = capsys.readouterr()
     lines = [" ".join(line.split()) for line in reported.splitlines()]
     for command in COMMANDS.values():
@@ -48,17 +49,27 @@ def test_help_lists_each_command_in_a_line(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr() == ("", reported)
 
 
-def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    assert kafkawire.main(["--version"]) == ExitCode.DONE
-    assert capsys.readouterr().out == f"kafkawire {__version__}\n"
+@pytest.mark.parametrize("word", ["version", "-V", "--version"])
+def test_version_is_that_of_the_package(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kafkawire.main([word]) == ExitCode.DONE
+    assert capsys.readouterr() == (f"kafkawire {__version__}\n", "")
+
+
+@pytest.mark.parametrize("name", ["help", "version", "path", "completion"])
+def test_help_is_given_about_the_other_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (["help", name], [name, "--help"]):
+        assert kafkawire.main(argv) == ExitCode.DONE
+        reported, err = capsys.readouterr()
+        assert (len(reported.splitlines()) >= 1, err) == (True, "")
 
 
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
         (["ofsets"], "kafkawire: unknown command 'ofsets'; did you mean offsets?"),
+        (["help", "ofsets"], "kafkawire: unknown command 'ofsets'; did you mean offsets?"),
         (["stream_copy"], "kafkawire: unknown command 'stream_copy'; did you mean stream-copy?"),
-        (["\x1b[31m"], "kafkawire: unknown command '\\x1b[31m'; --help lists the commands"),
+        (["\x1b[31m"], "kafkawire: unknown command '\\x1b[31m'; kafkawire help lists the commands"),
         (["path"], f"path: give one of {', '.join(COMMANDS)}"),
         (["path", "stream_copy"], f"path: give one of {', '.join(COMMANDS)}"),
         (["path", "ingest", "publish"], f"path: give one of {', '.join(COMMANDS)}"),
@@ -74,10 +85,11 @@ def test_a_wrong_name_is_refused_in_one_line(
 
 @pytest.mark.parametrize("name", WITHOUT_SPARK)
 def test_help_of_a_command_shows_how_it_was_called(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        kafkawire.main([name, "--help"])
-    assert ended.value.code == ExitCode.DONE
-    assert capsys.readouterr().out.startswith(f"usage: kafkawire {name} [-h]")
+    for argv in ([name, "--help"], ["help", name]):
+        with pytest.raises(SystemExit) as ended:
+            kafkawire.main(argv)
+        assert ended.value.code == ExitCode.DONE
+        assert capsys.readouterr().out.startswith(f"usage: kafkawire {name} [-h]")
     script = run(sys.executable, str(ROOT / "jobs" / f"{name}.py"), "--help")
     assert script.stdout.startswith(f"usage: {name}.py [-h]"), script.stderr
 
@@ -85,7 +97,8 @@ def test_help_of_a_command_shows_how_it_was_called(name: str, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ([""], [*COMMANDS, "path", "completion"]),
+        ([""], [*COMMANDS, "help", "version", "path", "completion"]),
+        (["help", "o"], ["offsets"]),
         (["p"], ["publish", "path"]),
         (["stream"], ["stream-copy"]),
         (["path", ""], [*COMMANDS]),
@@ -208,16 +221,16 @@ def test_checkpoints_and_transactions_without_spark_fail_by_what_they_are_given(
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["--help", "path", *WITHOUT_SPARK])
+@pytest.mark.parametrize("name", ["help", "version", "path", *WITHOUT_SPARK])
 def test_what_needs_no_spark_imports_none_where_there_is_one(name: str) -> None:
-    words = {"--help": [], "path": ["ingest"]}.get(name, ["--help"])
+    words = {"help": [], "version": [], "path": ["ingest"]}.get(name, ["--help"])
     code = (
         "import sys\nfrom spark_kafkawire.__main__ import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
         "print([name for name in ('pyspark', 'py4j', 'pandas') if name in sys.modules], file=sys.stderr)"
     )
     assert run(sys.executable, "-W", "error", "-c", code, name, *words).stderr == "[]\n"
-    if name in ("--help", "path"):
+    if name not in WITHOUT_SPARK:
         code = code.replace("'pandas'", "'numpy', 'pyarrow', 'rich', 'argparse'")
         assert run(sys.executable, "-W", "error", "-c", code, name, *words).stderr == "[]\n"
 

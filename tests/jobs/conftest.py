@@ -18,6 +18,7 @@ from tests.support.noida import NoidaBroker
 
 from .arguments import RunHere, command
 from .drivers import Drivers, driving
+from .small_disk import SmallDisk
 from .submitting import make_zip
 from .work import JOBS, Ingesting, Migrating, Publishing, Work
 
@@ -34,6 +35,22 @@ def topic() -> str:
 def output(tmp_path: Path) -> OutputOptions:
     """Parquet in a folder that is not there yet."""
     return OutputOptions(str(tmp_path / "out"))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """A disk that can be made full or read-only."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    disk = SmallDisk(folder)
+    try:
+        is_mounted = disk.mount()
+    except FileNotFoundError:
+        is_mounted = False
+    if not is_mounted:
+        pytest.skip("this user may not mount a file system in memory")
+    yield disk
+    disk.unmount()
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import contextlib
 import math
 import re
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -138,8 +139,9 @@ class StreamCopy:
         return writer.trigger(processingTime=f"{options.interval_s} seconds").start()
 
     def _check_checkpoint(self) -> None:
-        """Raise ``FileError`` if a checkpoint has lost batches, because Spark would silently start again, and
-        ``OptionError`` if the output folder and the checkpoint do not belong together."""
+        """Raise ``FileError`` if a checkpoint cannot be written or has lost batches, because Spark would
+        silently start again, and ``OptionError`` if the output folder and the checkpoint do not belong
+        together."""
         checkpoint, output = self._options.checkpoint, self._options.output
         planned = _newest(self._files, f"{checkpoint}/{_OFFSET_LOG}")
         done = _newest(self._files, f"{checkpoint}/{_COMMIT_LOG}")
@@ -151,6 +153,15 @@ class StreamCopy:
             )
         if output is not None:
             self._check_output(output, planned, done)
+        for folder in filter(None, (checkpoint, output)):
+            self._check_is_writable(folder)
+
+    def _check_is_writable(self, folder: str) -> None:
+        """Raise ``FileError``, which says what to do, where Spark's own error would not."""
+        self._files.make_folder(folder)
+        # Spark reads no file whose name begins so, should a kill leave it there.
+        self._files.create(file := f"{folder}/_write_test.{uuid.uuid4().hex}", "")
+        self._files.remove(file)
 
     def _check_output(self, output: str, planned: int, done: int) -> None:
         """Raise ``OptionError`` if a folder has other batches than the checkpoint: Spark's sink silently

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -17,46 +14,12 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
+from ..small_disk import SmallDisk
 from .ingesting import QUIET, options_of, values_of
 
 COUNT: Final = 2000
 #: KiB of a disk, from one on which nothing has a place to one that holds the output nearly; a page is 4.
 SIZES: Final = (4, 12, 20, 36, 52, 84)
-
-
-class SmallDisk:
-    """A file system in memory, of a size that may change."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def mount(self) -> bool:
-        """Mount it. Returns False if this user may not."""
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=4k", "kafkawire", self.folder], capture_output=True
-        )
-        return done.returncode == 0
-
-    def remount(self, options: str) -> None:
-        subprocess.run(["mount", "-o", f"remount,{options}", self.folder], check=True)
-
-    def unmount(self) -> None:
-        subprocess.run(["umount", "--lazy", self.folder], check=True)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    disk = SmallDisk(folder)
-    try:
-        is_mounted = disk.mount()
-    except FileNotFoundError:
-        is_mounted = False
-    if not is_mounted:
-        pytest.skip("this user may not mount a file system in memory")
-    yield disk
-    disk.unmount()
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "json"])

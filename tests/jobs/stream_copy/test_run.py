@@ -26,6 +26,7 @@ from tests.support.spark_streams import STARTS_MAX, TOO_BUSY, WAIT_MAX_S
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 from ..arguments import RunHere
+from ..small_disk import SmallDisk
 from ..submitting import ROOT, environment, submit_command
 
 COUNT_07 = sum(count for count, _ in recorded())
@@ -234,6 +235,30 @@ def test_what_ends_the_query_is_one_line(copying: Copying, noida: NoidaBroker) -
     *_, line = err.splitlines()
     assert line.startswith(f"stream_copy: batch 1: {topic} 0 at offset 10 on ")
     assert line.isprintable()
+
+
+@STREAM_SINKS
+@pytest.mark.parametrize("is_there", [False, True], ids=["a new one", "an older one"])
+def test_a_read_only_checkpoint_is_named_with_what_to_do(
+    is_there: bool, run_here: RunHere, noida: NoidaBroker, disk: SmallDisk
+) -> None:
+    topic, target = filled(noida, 20), noida.create_topic(partitions=2)
+    argv = [option("source", noida), option("target", noida), "--topic", topic, "--available-now"]
+    argv += ["--target-topic", target]
+    disk.remount("size=16m")
+    copying = Copying(run_here, disk.folder / "checkpoint")
+    if is_there:
+        copying.summary(*argv)
+        librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"20", partition=0)])
+    disk.remount("ro")
+    code, out, err = copying.ended(*argv)
+    assert (code, out) == (1, "")
+    *_, line = err.splitlines()
+    assert line.startswith(f"stream_copy: {disk.folder}/checkpoint")
+    assert line.endswith("Read-only file system; let this user write there, and run again")
+    disk.remount("rw")
+    copying.summary(*argv)
+    assert numbers(noida, target) == [*range(21 if is_there else 20)]
 
 
 @READ_LIMITS

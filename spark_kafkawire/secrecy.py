@@ -78,10 +78,14 @@ def hide_long_secrets(message: str) -> str:
 def _spellings(secret: str) -> tuple[str, ...]:
     """The spellings of a secret in messages, the longest first."""
     found = {
-        secret,
-        repr(secret)[1:-1],
-        ascii(secret)[1:-1],
-        json.dumps(secret)[1:-1],
-        quote(secret, safe="", errors="replace"),
+        spelling
+        for each in (secret, secret.lower(), secret.upper())  # words of options are shown without their case
+        for spelling in (
+            each,
+            repr(each)[1:-1],
+            ascii(each)[1:-1],
+            json.dumps(each)[1:-1],
+            quote(each, safe="", errors="replace"),
+        )
     }
     return tuple(sorted(found, key=len, reverse=True))

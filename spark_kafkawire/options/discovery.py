@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..errors import OptionError, quoted
 from ..model import Broker, Generation
 from .directories import PATH, PATHS, Directories, parse_directories
-from .option import MODERN, V07, Option, bad_value, option, string
+from .option import MODERN, V07, Option, after_colons, bad_value, option, string
 from .raw import RawOptions
 
 BOOTSTRAP_SERVERS: Final = option(
@@ -26,7 +26,11 @@ ZOOKEEPER_CONNECT: Final = option(
     meaning="`h:p,h:p/chroot`: the ZooKeeper that lists brokers and topics",
 )
 ZOOKEEPER_AUTH: Final = option(
-    "zookeeper.auth", string, generation=V07, meaning="`digest:user:password`: the login to ZooKeeper"
+    "zookeeper.auth",
+    string,
+    generation=V07,
+    meaning="`digest:user:password`: the login to ZooKeeper",
+    secrets=after_colons(2),
 )
 BROKER_LIST: Final = option(
     "broker.list", string, generation=V07, meaning="`id:h:p,id:h:p`: the brokers, without ZooKeeper"

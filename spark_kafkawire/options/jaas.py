@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..errors import OptionError
-from .security import JAAS
 
+#: The option whose text is read here; its declaration imports this module for a login alone.
+_NAME: Final = "kafka.sasl.jaas.config"
 _FORM: Final = 'PlainLoginModule required username="…" password="…";'
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _TOKEN: Final = re.compile(
@@ -27,6 +28,14 @@ _TOKEN: Final = re.compile(
     | '(?P<single>(?:[^'\\\n]|\\.)*)'
     | (?P<sign>[=;])
     | (?P<word>(?:(?!//|/\*)[^\s=;"'])+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+#: An option of a login module that is a secret, in a text that may be damaged.
+_SECRET: Final = re.compile(
+    r"""
+    (?i:password|secret|secretAccessKey|token) ["']? \s* = \s*
+    (?: "((?:[^"\\\n]|\\.)*)" | '((?:[^'\\\n]|\\.)*)' | ["']?([^\s;"']+) )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -55,6 +64,14 @@ def parse_jaas(text: str) -> JaasLogin:
     if len(entry) < 2 or entry[1][1].lower() not in _FLAGS:
         raise _bad("it does not begin with a login module and 'required'")
     return JaasLogin(entry[0][1].rpartition(".")[2], dict(_pairs(entry[2:])))
+
+
+def secrets_of(text: str) -> Iterator[str]:
+    """The text, and the secrets in it, as they are written and as they are meant."""
+    yield text
+    for match in _SECRET.finditer(text):
+        written = next(filter(None, match.groups()), "")
+        yield from (written, _ESCAPE.sub(_unescaped, written))
 
 
 def _tokens(text: str) -> Iterator[tuple[bool, str]]:
@@ -87,4 +104,4 @@ def _pairs(tokens: list[tuple[bool, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _bad(problem: str) -> OptionError:
-    return OptionError(f"option {JAAS.name}: {problem}; it is of the form {_FORM} (its value is not shown)")
+    return OptionError(f"option {_NAME}: {problem}; it is of the form {_FORM} (its value is not shown)")

@@ -10,7 +10,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import OptionError, printable
-from .option import BLANKS, MODERN, Kind, Option, bad_value, count, flag, mapped, option, seconds, string
+from .option import (
+    BLANKS,
+    MODERN,
+    Kind,
+    Option,
+    bad_value,
+    count,
+    flag,
+    mapped,
+    option,
+    seconds,
+    string,
+    whole,
+)
 
 _OAUTH: Final = "kafka.sasl.oauthbearer"
 _ASSERTION: Final = f"{_OAUTH}.assertion"
@@ -135,6 +148,7 @@ CLIENT_SECRET: Final = option(
     string,
     generation=MODERN,
     meaning="its secret, instead of `clientSecret` of the login module",
+    secrets=whole,
 )
 SCOPE: Final = option(
     f"{_OAUTH}.scope",
@@ -163,7 +177,11 @@ KEY_FILE: Final = option(
     meaning="a PEM file of the key that signs assertions, on the driver; needs the extra `jwt`",
 )
 KEY_PASSPHRASE: Final = option(
-    f"{_ASSERTION}.private.key.passphrase", string, generation=MODERN, meaning="the password of that key"
+    f"{_ASSERTION}.private.key.passphrase",
+    string,
+    generation=MODERN,
+    meaning="the password of that key",
+    secrets=whole,
 )
 ASSERTION_FILE: Final = option(
     f"{_ASSERTION}.file",

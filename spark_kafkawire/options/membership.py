@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import OptionError, quoted
+from ..errors import OptionError
 from .discovery import Discovery, is_node_name
 from .key_order import KEY_ORDER
 from .offsets import EARLIEST, LATEST, OffsetLimits
@@ -106,10 +106,10 @@ def _check_contradictions(options: RawOptions, selection: Selection, starting: O
 
 def refuse_membership(raw: Mapping[str, str]) -> None:
     """Raise ``OptionError`` for a batch read that is to be a member."""
-    for name, value in raw.items():
+    for name in raw:
         if name.lower() == MEMBERSHIP.lower():
             raise OptionError(
-                f"option {MEMBERSHIP}={quoted(value)} is for streams: Spark plans a batch read in a process "
+                f"option {MEMBERSHIP} is for streams: Spark plans a batch read in a process "
                 "that ends before its rows are read, and the group would have no member; use GroupRead of "
                 "spark_kafkawire.groups, or a stream with the trigger availableNow"
             )

@@ -15,7 +15,7 @@ The table, the hints for unknown names and the rows of ``docs/options.md`` follo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
@@ -27,6 +27,8 @@ T = TypeVar("T")
 N = TypeVar("N", int, float)
 #: The type of an option: it reads a text, given the option's name for errors.
 Kind = Callable[[str, str], T]
+#: The parts of an option's text that no message may show.
+Secrets = Callable[[str], Iterable[str]]
 
 V07: Final = Generation.V07
 MODERN: Final = Generation.MODERN
@@ -73,7 +75,8 @@ class Option(Generic[T]):
     """An option as ``option`` declares it. ``name`` and ``default`` are spelled as in the documentation.
 
     ``generation`` is the only generation of brokers that the option is for; None means all.
-    ``aliases`` are other names of the option; the user sets only one of the names.
+    ``aliases`` are other names of the option; the user sets only one of the names. ``secrets`` finds the
+    secrets in its text; None if it has none.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Option(Generic[T]):
     sides: Sides
     generation: Generation | None
     aliases: tuple[Option[Any], ...]
+    secrets: Secrets | None
 
     @property
     def value(self) -> T:
@@ -127,6 +131,7 @@ def option(
     sides: Sides = ...,
     generation: Generation | None = ...,
     aliases: tuple[Option[T | None], ...] = ...,
+    secrets: Secrets | None = ...,
 ) -> Option[T]: ...
 @overload
 def option(
@@ -137,6 +142,7 @@ def option(
     sides: Sides = ...,
     generation: Generation | None = ...,
     aliases: tuple[Option[T | None], ...] = ...,
+    secrets: Secrets | None = ...,
 ) -> Option[T | None]: ...
 def option(
     name: str,
@@ -147,14 +153,25 @@ def option(
     sides: Sides = BOTH,
     generation: Generation | None = None,
     aliases: tuple[Option[Any], ...] = (),
+    secrets: Secrets | None = None,
 ) -> Option[Any]:
     """Declare an option, in the module of the value that is parsed from it."""
-    return Option(name, kind, default, meaning, sides, generation, aliases)
+    return Option(name, kind, default, meaning, sides, generation, aliases, secrets)
 
 
 def kafka_name(name: str, of: str, kind: Kind[T], sides: Sides = BOTH) -> Option[T | None]:
     """Declare the name that Kafka's own clients have for the option ``of``."""
     return option(name, kind, meaning=f"Kafka's name of `{of}`", sides=sides, generation=MODERN)
+
+
+def whole(text: str) -> tuple[str, ...]:
+    """The secret of an option that is nothing else."""
+    return (text,)
+
+
+def after_colons(count: int) -> Secrets:
+    """The secrets of ``user:password``, with more words before it where ``count`` is above 1."""
+    return lambda text: (text, *(text.split(":", number)[-1] for number in range(1, count + 1)))
 
 
 def string(_: str, given: str) -> str:

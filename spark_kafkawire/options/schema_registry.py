@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .option import Option, choice, option, string
+from .option import Option, after_colons, choice, option, string, whole
 from .security import tls_options
 
 URL: Final = option(
@@ -21,21 +21,28 @@ BASIC_SOURCE: Final = option(
     meaning="`USER_INFO`, the only supported source of a user and a password",
 )
 BASIC: Final = option(
-    "basic.auth.user.info", string, meaning="`user:password`: the login to the schema registry"
+    "basic.auth.user.info",
+    string,
+    meaning="`user:password`: the login to the schema registry",
+    secrets=after_colons(1),
 )
 BEARER_SOURCE: Final = option(
     "bearer.auth.credentials.source",
     choice("static_token", "oauthbearer"),
     meaning="`STATIC_TOKEN` or `OAUTHBEARER`; by default as the other options of the login say",
 )
-TOKEN: Final = option("bearer.auth.token", string, meaning="a token, instead of a user and a password")
+TOKEN: Final = option(
+    "bearer.auth.token", string, meaning="a token, instead of a user and a password", secrets=whole
+)
 TOKEN_URL: Final = option(
     "bearer.auth.issuer.endpoint.url",
     string,
     meaning="the https URL that gives tokens for the client below",
 )
 CLIENT_ID: Final = option("bearer.auth.client.id", string, meaning="the client that gets tokens")
-CLIENT_SECRET: Final = option("bearer.auth.client.secret", string, meaning="the secret of that client")
+CLIENT_SECRET: Final = option(
+    "bearer.auth.client.secret", string, meaning="the secret of that client", secrets=whole
+)
 SCOPE: Final = option("bearer.auth.scope", string, meaning="the scope of its tokens")
 LOGICAL_CLUSTER: Final = option(
     "bearer.auth.logical.cluster",

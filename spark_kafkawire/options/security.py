@@ -6,12 +6,13 @@ import them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ..errors import LOG, OptionError
 from ..model import Generation
 from . import login_options
-from .option import MODERN, Kind, Option, bad_value, capitals, flag, option, string, word
+from .option import MODERN, Kind, Option, Secrets, bad_value, capitals, flag, option, string, whole, word
 from .raw import RawOptions
 
 
@@ -66,8 +67,10 @@ def host_name_check(name: str, given: str) -> bool:
 def tls_options(prefix: str, generation: Generation | None) -> TlsOptions:
     """Declare the options of TLS to one kind of peer; ``prefix`` comes before Java's names of them."""
 
-    def text(name: str, meaning: str, kind: Kind[str] = string) -> Option[str | None]:
-        return option(f"{prefix}.{name}", kind, generation=generation, meaning=meaning)
+    def text(
+        name: str, meaning: str, kind: Kind[str] = string, secrets: Secrets | None = None
+    ) -> Option[str | None]:
+        return option(f"{prefix}.{name}", kind, generation=generation, meaning=meaning, secrets=secrets)
 
     return TlsOptions(
         trust_type=text("truststore.type", _STORE_TYPE, in_capitals),
@@ -75,15 +78,17 @@ def tls_options(prefix: str, generation: Generation | None) -> TlsOptions:
             "truststore.location",
             "a store of trusted authorities, on the driver; by default those of the system",
         ),
-        trust_password=text("truststore.password", "the password of that store"),
+        trust_password=text("truststore.password", "the password of that store", secrets=whole),
         trust_certificates=text("truststore.certificates", "trusted authorities as PEM text"),
         key_type=text("keystore.type", _STORE_TYPE, in_capitals),
         key_location=text("keystore.location", "a store of the client's key and certificates, on the driver"),
-        key_store_password=text("keystore.password", "the password of that store"),
-        key_text=text("keystore.key", "the client's key as PEM text"),
+        key_store_password=text("keystore.password", "the password of that store", secrets=whole),
+        key_text=text("keystore.key", "the client's key as PEM text", secrets=whole),
         key_certificates=text("keystore.certificate.chain", "the client's certificates as PEM text"),
         key_password=text(
-            "key.password", "the password of the client's key, where it is not that of the store"
+            "key.password",
+            "the password of the client's key, where it is not that of the store",
+            secrets=whole,
         ),
         checks_host_name=option(
             f"{prefix}.endpoint.identification.algorithm",
@@ -98,6 +103,12 @@ def tls_options(prefix: str, generation: Generation | None) -> TlsOptions:
         ),
         cipher_suites=text("cipher.suites", "cipher suites of TLS 1.2 by Java's names, as `a,b`"),
     )
+
+
+def _secrets_of_jaas(text: str) -> Iterable[str]:
+    from .jaas import secrets_of
+
+    return secrets_of(text)
 
 
 PROTOCOL: Final = option(
@@ -120,6 +131,7 @@ JAAS: Final = option(
     string,
     generation=MODERN,
     meaning="the login module with its secrets, in the syntax of Java",
+    secrets=_secrets_of_jaas,
 )
 TOKEN_URL: Final = option(
     "kafka.sasl.oauthbearer.token.endpoint.url",

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from ..errors import OptionError, printable
+from ..secrecy import keep_secret
 from . import (
     bad_records,
     compression,
@@ -92,6 +93,22 @@ STREAM_OPTIONS: Final = tuple(
 OF_STREAMS_ALONE: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS).difference(
     option.name.lower() for option in OPTIONS
 )
+#: Options whose texts have secrets, by their names in lower case.
+_SECRET: Final = {option.name.lower(): option for option in OPTIONS if option.secrets is not None}
+
+
+def keep_secrets(raw: Mapping[str, str]) -> None:
+    """Hide the secrets of options in all later messages: the text of any other option may repeat one.
+    References in their place are shown."""
+    _keep_secrets({name: text for name, text in raw.items() if "${" not in text})
+
+
+def _keep_secrets(texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        option = _SECRET.get(name.lower())
+        if option is not None and option.secrets is not None:
+            for secret in option.secrets(text):
+                keep_secret(secret, secret.strip())
 
 
 @contextmanager
@@ -101,6 +118,7 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
 
     Raises ``OptionError`` (fatal) for unknown names and for references without a value.
     """
+    keep_secrets(raw)
     known = {option.name.lower(): option for option in _known(read, stream)}
     values: dict[str, str] = {}
     passed_over: list[str] = []
@@ -123,6 +141,7 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
     from .references import resolved
 
     with resolved(referring) as found:
+        _keep_secrets(found)
         for name, value in found.items():
             _check_text(name, value)
         yield RawOptions({**values, **found}, known.values(), passed_over)

@@ -20,6 +20,7 @@ from typing import Final
 from spark_kafkawire.errors import OptionError, close_matches, printable, quoted
 from spark_kafkawire.options.offsets import SYNONYMS
 from spark_kafkawire.options.properties import RepeatedProperty, parse_properties
+from spark_kafkawire.options.table import keep_secrets
 from spark_kafkawire.options.typed import KEY_FORMAT, VALUE_FORMAT
 
 from .files import read_file
@@ -142,7 +143,9 @@ def read_options(
             raise OptionError(f"argument {argument}: option {printable(key)} is given twice; give it once")
         here.add(key.lower())
         options[key.lower()] = (key, value.strip())
-    return dict(options.values())
+    found = dict(options.values())
+    keep_secrets(found)
+    return found
 
 
 def _properties(file: Path, argument: str) -> dict[str, str]:

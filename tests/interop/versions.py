@@ -10,3 +10,5 @@ import pytest
 VERSIONS: Final = ("3.9.1", "4.1.1")
 #: Marks tests for which one of them is enough, for what they cost.
 newest = pytest.mark.parametrize("kafka", VERSIONS[-1:], indirect=True, scope="session")
+#: Marks tests that the newest release runs, too: what a read and a write need of a broker.
+also_latest = pytest.mark.parametrize("kafka", [*VERSIONS, "4.4.0"], indirect=True, scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..cluster.modern.described_groups import OF_CONSUMERS, offsets_of
+from ..cluster.modern.described_groups import WITH_OFFSETS, offsets_of
 from ..cluster.modern.list_offsets import end_offsets
 from ..model import Generation, TopicPartition
 from ..protocol.modern.limits import READ_UNCOMMITTED
@@ -14,7 +14,7 @@ from .table import GROUPS, INT, LONG, TEXT, TOPICS, Column, Row, Table
 
 
 def _rows(scan: Scan) -> Iterator[Row]:
-    groups = [group for group in scan.groups if group.listed.protocol_type in OF_CONSUMERS]
+    groups = [group for group in scan.groups if group.listed.protocol_type in WITH_OFFSETS]
     with needs("Describe on the groups"):
         committed = offsets_of(groups, scan.net)
     if scan.options.selection is not None:
@@ -82,7 +82,7 @@ def _rows_07(scan: Scan) -> Iterator[Row]:
 
 OFFSETS_TABLE: Final = Table(
     "group_offsets",
-    "Committed offsets of consumer groups, with lag.",
+    "Committed offsets of consumer groups and of streams groups, with lag.",
     (
         Column("groupId", TEXT, "group"),
         Column("topic", TEXT, "topic"),

@@ -226,6 +226,22 @@ def test_members_of_share_groups_have_their_partitions() -> None:
     assert (streams["type"], streams["members"]) == ("streams", None)
 
 
+def test_offsets_of_streams_groups_have_their_lag() -> None:
+    assert share_rows("group_offsets") == [
+        {
+            "groupId": "w",
+            "topic": "t",
+            "partition": 0,
+            "broker": None,
+            "offset": 1,
+            "leaderEpoch": None,
+            "metadata": None,
+            "latest": 0,
+            "lag": -1,
+        }
+    ]
+
+
 def test_a_broker_that_does_not_describe_share_groups_lists_them() -> None:
     old = {key: each for key, each in OFFERED.items() if key != modern.SHARE_GROUP_DESCRIBE.key}
     assert share_rows("group_members", old) == []

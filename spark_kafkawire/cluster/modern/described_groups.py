@@ -52,8 +52,10 @@ from .metadata import Metadata
 
 #: Groups of one request: the response holds all their members.
 _TOGETHER_MAX: Final = 200
-#: Protocol types of groups with offsets; other groups coordinate, for example, workers of Kafka Connect.
+#: Protocol types of consumers' groups; other groups coordinate, for example, workers of Kafka Connect.
 OF_CONSUMERS: Final = ("consumer", "")
+#: Those of groups with committed offsets: streams groups (KIP-1071) commit as consumers do.
+WITH_OFFSETS: Final = (*OF_CONSUMERS, "streams")
 #: Kinds of groups, as brokers name them from 3.8 on; empty before.
 _CONSUMER: Final = "consumer"
 _SHARE: Final = "share"

@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.cluster.cluster import cluster_of
-from spark_kafkawire.errors import DataLossError, OptionError
+from spark_kafkawire.errors import BrokerError, DataLossError, OptionError
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern
@@ -101,6 +101,21 @@ def test_transactions_are_read_as_the_isolation_level_says(kafka: ApacheKafka, i
             options = {"kafka__isolation__level": isolation_level}
             first = rows_of(kafka, topic, endingOffsets=at(topic, cut), **options)
             assert first + rows_of(kafka, topic, startingOffsets=at(topic, cut), **options) == rows
+
+
+def test_offsets_that_an_open_transaction_commits_are_no_start(kafka: ApacheKafka) -> None:
+    """Neither the one before nor, of the second partition, none: Java's consumer waits, too."""
+    servers, options = kafka.bootstrap_servers(), {"brokerDownTimeout": "0s", "requestTimeout": "2s"}
+    topic = librdkafka.create_topic(servers, 2)
+    librdkafka.produce(servers, topic, [Record(b"%d" % each, partition=each % 2) for each in range(6)])
+    options |= {"startingOffsets": "committed", "kafka__group__id": topic}
+    librdkafka.commit_offsets(servers, topic, topic, {0: 1})
+    with (
+        librdkafka.committing_offsets(servers, topic, topic, {0: 2, 1: 2}),
+        pytest.raises(BrokerError, match="a transaction that commits offsets is still open"),
+    ):
+        rows_of(kafka, topic, **options)
+    assert sorted(row["value"] for row in rows_of(kafka, topic, **options)) == [b"4", b"5"]
 
 
 def test_a_compacted_log_has_gaps_and_no_losses(kafka: ApacheKafka) -> None:

@@ -182,6 +182,24 @@ def commit_offsets(
         reader.close()
 
 
+@contextlib.contextmanager
+def committing_offsets(
+    bootstrap_servers: str, group_id: str, topic: str, next_offsets: Mapping[int, int]
+) -> Iterator[None]:
+    """A transaction that commits a group's offsets is open during the block, and committed after it."""
+    producer = Producer(_configuration(bootstrap_servers, transactional_id=_unique("transaction")))
+    reader = Consumer(_configuration(bootstrap_servers, group_id=group_id))
+    try:
+        producer.init_transactions(CLIENT_TIMEOUT_S)
+        producer.begin_transaction()
+        partitions = [TopicPartition(topic, partition, offset) for partition, offset in next_offsets.items()]
+        producer.send_offsets_to_transaction(partitions, reader.consumer_group_metadata(), CLIENT_TIMEOUT_S)
+        yield
+        producer.commit_transaction(CLIENT_TIMEOUT_S)
+    finally:
+        reader.close()
+
+
 def committed_offset(bootstrap_servers: str, group_id: str, topic: str, partition: int = 0) -> int:
     """A group's position in a partition; negative where it has none."""
     reader = Consumer(_configuration(bootstrap_servers, group_id=group_id))

@@ -142,7 +142,9 @@ class ModernCluster:
                 "option startingOffsets: 'committed' needs kafka.group.id, the group that committed the "
                 "offsets"
             )
-        return self.groups.offsets(self._group_id, partitions)
+        from .group_offsets import committed_offsets
+
+        return committed_offsets(self._metadata, self._group_id, partitions, self._net, is_stable=True)
 
     @property
     def groups(self) -> ConsumerGroups:

@@ -45,14 +45,20 @@ _HAS_MEMBERS: Final = frozenset(
 
 
 def committed_offsets(
-    metadata: Metadata, group_id: str, partitions: Sequence[TopicPartition], net: NetOptions
+    metadata: Metadata,
+    group_id: str,
+    partitions: Sequence[TopicPartition],
+    net: NetOptions,
+    *,
+    is_stable: bool = False,
 ) -> dict[TopicPartition, int | None]:
     """Committed offsets of a group in each partition, None without one.
 
-    The coordinator is looked up again while it starts or moves. Raises ``BrokerError`` if a broker
-    refuses the group, and when the retries are used up that or a ``TransportError``.
+    With ``is_stable``, waits for transactions that commit offsets and are open, if the coordinator supports
+    it (since Kafka 2.5). The coordinator is looked up again while it starts or moves. Raises ``BrokerError``
+    if a broker refuses the group, and when the retries are used up that or a ``TransportError``.
     """
-    return retried(lambda: _fetched_once(metadata, group_id, partitions, net), net.request_retry)
+    return retried(lambda: _fetched_once(metadata, group_id, partitions, net, is_stable), net.request_retry)
 
 
 def committed_texts(
@@ -133,11 +139,19 @@ def ask_coordinator(coordinator: Broker, request: object, net: NetOptions) -> An
 
 
 def _fetched_once(
-    metadata: Metadata, group_id: str, partitions: Sequence[TopicPartition], net: NetOptions
+    metadata: Metadata,
+    group_id: str,
+    partitions: Sequence[TopicPartition],
+    net: NetOptions,
+    is_stable: bool,
 ) -> dict[TopicPartition, int | None]:
     coordinator = coordinator_of(metadata, group_id)
     place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
-    response: OffsetFetchResponse = ask_coordinator(coordinator, _request(group_id, partitions), net)
+    with POOL.lend(coordinator, net.connection) as client:
+        is_stable = is_stable and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
+        response: OffsetFetchResponse = client.request(
+            _request(group_id, partitions, require_stable=is_stable)
+        )
     found = _texts(response.group_of(group_id), place)
     return {tp: found[tp][0] if tp in found else None for tp in partitions}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,6 +22,7 @@ from spark_kafkawire.model import PartitionBounds, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
@@ -31,6 +34,14 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsResponse,
 )
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse
+from spark_kafkawire.protocol.modern.offset_fetch import (
+    NO_OFFSET,
+    OffsetFetchGroupResponse,
+    OffsetFetchPartitionResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchTopicResponse,
+)
 from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.cases import for_each
@@ -403,6 +414,58 @@ def test_every_version_tells_committed_offsets(version: int) -> None:
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([partition])
         assert found == {partition: 1}
+
+
+@contextlib.contextmanager
+def committing(version: int, answers: int) -> Iterator[tuple[LogServer, list[OffsetFetchRequest]]]:
+    """A coordinator of that version for whom a transaction that commits offsets is open for so many answers,
+    and the requests that it gets."""
+    asked: list[OffsetFetchRequest] = []
+    offered = {**OFFERED, modern.OFFSET_FETCH.key: VersionRange(version, version)}
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+
+        def answer(request: OffsetFetchRequest) -> OffsetFetchResponse:
+            asked.append(request)
+            is_unstable = request.require_stable and len(asked) <= answers
+            code = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else ErrorCode.NONE
+            part = OffsetFetchPartitionResponse(
+                partition_index=0, committed_offset=NO_OFFSET if is_unstable else 7, error_code=code
+            )
+            topics = (OffsetFetchTopicResponse(name="t", partitions=(part,)),)
+            group = OffsetFetchGroupResponse(group_id="g", topics=topics, error_code=0)
+            return OffsetFetchResponse(topics=topics, groups=(group,))
+
+        server.broker.answer_with(OffsetFetchRequest, answer)
+        yield server, asked
+
+
+@pytest.mark.parametrize(("version", "requests"), [(6, 1), (7, 6), (8, 6)])
+def test_a_transaction_that_commits_offsets_is_waited_for_where_brokers_tell(
+    version: int, requests: int
+) -> None:
+    with committing(version, answers=5) as (server, asked):
+        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([TopicPartition("t", 0)])
+    assert found == {TopicPartition("t", 0): 7}
+    assert len(asked) == requests
+
+
+def test_offsets_that_a_transaction_holds_for_too_long_are_one_line() -> None:
+    net = net_modern(timeout_s=0.5, backoff_s=0.001)
+    with committing(8, answers=1000) as (server, _):
+        with pytest.raises(BrokerError) as raised:
+            cluster_of(server.bootstrap_servers, group_id="g", net=net).committed_offsets(
+                [TopicPartition("t", 0)]
+            )
+        assert raised.value.retriable
+        assert re.fullmatch(
+            r"gave up after .*: OffsetFetch of group 'g' on broker .*, t 0: a transaction that commits "
+            r"offsets is still open \(error 88 UNSTABLE_OFFSET_COMMIT\); run again when it has ended, .*",
+            str(raised.value),
+        )
+        # Who only shows offsets does not wait.
+        assert cluster_of(server.bootstrap_servers).groups.offsets("g", [TopicPartition("t", 0)]) == {
+            TopicPartition("t", 0): 7
+        }
 
 
 @pytest.mark.parametrize(

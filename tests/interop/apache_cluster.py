@@ -58,10 +58,14 @@ class ApacheCluster:
         self._java = [str(find_java()), *_JAVA_OPTIONS, "-cp", f"{broker_jars(version)}/*"]
         self._processes: list[ChildProcess | None] = [None] * nodes
 
-    @property
     def bootstrap_servers(self) -> str:
         """All nodes' addresses."""
         return ",".join(f"{HOST}:{port}" for port in self.ports)
+
+    @property
+    def plain_ports(self) -> tuple[int, ...]:
+        """All nodes' ports."""
+        return tuple(self.ports)
 
     @property
     def replicas(self) -> int:

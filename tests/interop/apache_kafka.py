@@ -106,6 +106,11 @@ class ApacheKafka:
         host = SERVER_NAME if LISTENERS[listener].endswith("SSL") else HOST
         return f"{host}:{self.ports[listener]}"
 
+    @property
+    def plain_ports(self) -> tuple[int, ...]:
+        """The port without TLS and login, of the only node."""
+        return (self.ports["PLAINTEXT"],)
+
     def start(self) -> None:
         """Start it and wait until all its listeners take connections.
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.certificates import Certificates
 
+from .apache_cluster import ApacheCluster
 from .apache_kafka import ApacheKafka
 from .apicurio import Apicurio
 from .needs import needs_broker, needs_registry
@@ -17,15 +18,19 @@ from .versions import VERSIONS
 @pytest.fixture(scope="session", params=VERSIONS)
 def kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
-) -> Iterator[ApacheKafka]:
-    """A broker that all tests share. Each test creates its own topics.
+) -> Iterator[ApacheKafka | ApacheCluster]:
+    """A broker that all tests share, or several of a version (``versions.replicated``). Each test creates its
+    own topics.
 
     No test restarts it: after one of some hundred restarts Kafka 4.1.1 knew no SCRAM user until its end.
     """
-    version: str = request.param
+    version, nodes = request.param if isinstance(request.param, tuple) else (request.param, 1)
     needs_broker(version)
-    with ApacheKafka(version, tmp_path_factory.mktemp(f"kafka-{version}"), certificates) as broker:
-        yield broker
+    folder = tmp_path_factory.mktemp(f"kafka-{version}")
+    with (
+        ApacheKafka(version, folder, certificates) if nodes == 1 else ApacheCluster(version, folder, nodes)
+    ) as brokers:
+        yield brokers
 
 
 @pytest.fixture(scope="session")

@@ -127,7 +127,7 @@ class KilledWrites:
     def check_by_spark(self) -> None:
         """Spark's own connector sees the same as confluent-kafka did after each run, and nothing is open."""
         options = {
-            "kafka.bootstrap.servers": self._cluster.bootstrap_servers,
+            "kafka.bootstrap.servers": self._cluster.bootstrap_servers(),
             "subscribe": TOPIC,
             "startingOffsets": "earliest",
             "kafka.isolation.level": "read_committed",
@@ -176,7 +176,7 @@ class KilledWrites:
 
     def _seen(self) -> set[str]:
         """The rows that confluent-kafka sees, each once."""
-        found = [value.decode() for value in committed(self._cluster.bootstrap_servers, TOPIC, PARTITIONS)]
+        found = [value.decode() for value in committed(self._cluster.bootstrap_servers(), TOPIC, PARTITIONS)]
         doubled = [value for value, count in Counter(found).items() if count > 1]
         assert not doubled, f"{len(doubled)} row(s) are doubled: {doubled[:5]}"
         return set(found)
@@ -188,7 +188,7 @@ class KilledWrites:
         assert not more, f"{len(more)} row(s) should not be there: {more[:5]}"
 
     def _nothing_is_open(self, partition: int) -> bool:
-        servers = self._cluster.bootstrap_servers
+        servers = self._cluster.bootstrap_servers()
         stable = librdkafka.offsets(servers, TOPIC, partition, isolation_level="read_committed")
         return stable == librdkafka.offsets(servers, TOPIC, partition)
 
@@ -279,7 +279,7 @@ class KilledWrites:
             self._starting.pop().join()
 
     def _is_whole(self) -> bool:
-        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers(), "log_level": 0})
         try:
             topics = admin.list_topics(timeout=10).topics.values()
         except KafkaException:
@@ -291,7 +291,7 @@ class KilledWrites:
         )
 
     def _create_topic(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers(), "log_level": 0})
         kept = self._cluster.replicas
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, kept)])[TOPIC].result(60)
         poll(self._is_whole, "the topic is there")

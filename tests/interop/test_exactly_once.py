@@ -15,7 +15,11 @@ from tests.support import librdkafka
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.polling import poll
 
+from .apache_cluster import ApacheCluster
 from .apache_kafka import ApacheKafka
+from .versions import replicated
+
+pytestmark = replicated
 
 PARTITIONS: Final = 2
 #: More requests about transactions than the write makes.
@@ -34,7 +38,7 @@ def named(name: str, batch: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def topic(kafka: ApacheKafka) -> str:
+def topic(kafka: ApacheKafka | ApacheCluster) -> str:
     return librdkafka.create_topic(kafka.bootstrap_servers(), PARTITIONS, None, {})
 
 
@@ -42,7 +46,7 @@ def topic(kafka: ApacheKafka) -> str:
     ("is_given_up", "after_it"), [(False, False), (True, True)], ids=["run again", "given up"]
 )
 def test_a_write_that_died_anywhere_is_there_once_or_not_at_all_after_the_next_run(
-    kafka: ApacheKafka, topic: str, is_given_up: bool, after_it: bool
+    kafka: ApacheKafka | ApacheCluster, topic: str, is_given_up: bool, after_it: bool
 ) -> None:
     servers = kafka.bootstrap_servers()
     for at in range(REQUESTS_MAX):
@@ -64,7 +68,9 @@ def test_a_write_that_died_anywhere_is_there_once_or_not_at_all_after_the_next_r
         assert there in (all_or_none if is_given_up else [[b"a", b"b"]]), mark
 
 
-def test_the_protocol_is_the_one_that_the_cluster_agreed_on(kafka: ApacheKafka, topic: str) -> None:
+def test_the_protocol_is_the_one_that_the_cluster_agreed_on(
+    kafka: ApacheKafka | ApacheCluster, topic: str
+) -> None:
     write = OnceWrite(kafka.bootstrap_servers(), topic, tasks(0, b"a"), named(f"protocol-{topic}", "1"))
     made = write.writer()
     message = write.message(made, 0)
@@ -73,7 +79,9 @@ def test_the_protocol_is_the_one_that_the_cluster_agreed_on(kafka: ApacheKafka, 
     assert committed(kafka.bootstrap_servers(), topic, PARTITIONS) == []
 
 
-def test_a_transaction_that_brokers_timed_out_is_no_part_of_a_write(kafka: ApacheKafka, topic: str) -> None:
+def test_a_transaction_that_brokers_timed_out_is_no_part_of_a_write(
+    kafka: ApacheKafka | ApacheCluster, topic: str
+) -> None:
     """A broker looks for transactions that have had their time every 10 s."""
     options = {**named(f"late-{topic}", "1"), "kafka.transaction.timeout.ms": "1000"}
     write = OnceWrite(kafka.bootstrap_servers(), topic, tasks(0, b"a", b"b"), options)

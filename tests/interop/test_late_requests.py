@@ -19,9 +19,10 @@ from tests.support.certificates import Certificates
 from tests.support.late_requests import VALUES, failed_and_late, killed_and_late, open_ids, waiting
 from tests.support.write_process import ForkedWrites, WriteProcess
 
+from .apache_cluster import ApacheCluster
 from .apache_kafka import ApacheKafka
 from .needs import needs_broker
-from .versions import newest
+from .versions import newest, replicated
 
 FENCED: Final = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 KILLED: Final = pytest.mark.parametrize("kills_run", [False, True], ids=["attempt", "run"])
@@ -38,23 +39,27 @@ def writes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WriteProcess]:
         yield forked
 
 
-def check(kafka: ApacheKafka, writes: WriteProcess, api: Api, kills_run: bool, **options: str) -> None:
-    left = killed_and_late(writes, kafka.ports["PLAINTEXT"], api, options, kills_run=kills_run)
+def check(
+    kafka: ApacheKafka | ApacheCluster, writes: WriteProcess, api: Api, kills_run: bool, **options: str
+) -> None:
+    left = killed_and_late(writes, kafka.plain_ports, api, options, kills_run=kills_run)
     assert left.codes
     assert set(left.codes) <= FENCED
     assert (left.open_ids, left.waiting, left.rows) == ([], {}, VALUES)
 
 
+@replicated
 @KILLED
 def test_what_begins_a_transaction_is_refused_when_it_comes_late(
-    kafka: ApacheKafka, writes: WriteProcess, kills_run: bool
+    kafka: ApacheKafka | ApacheCluster, writes: WriteProcess, kills_run: bool
 ) -> None:
     check(kafka, writes, BEGINS[kafka.version], kills_run)
 
 
+@replicated
 @KILLED
 def test_rows_and_records_of_one_that_was_open_are_refused_when_they_come_late(
-    kafka: ApacheKafka, writes: WriteProcess, kills_run: bool
+    kafka: ApacheKafka | ApacheCluster, writes: WriteProcess, kills_run: bool
 ) -> None:
     check(kafka, writes, modern.TXN_OFFSET_COMMIT, kills_run)
 
@@ -63,7 +68,7 @@ def test_rows_and_records_of_one_that_was_open_are_refused_when_they_come_late(
 def test_an_attempt_that_fails_gives_its_id_up(kafka: ApacheKafka) -> None:
     servers = kafka.bootstrap_servers()
     topic = librdkafka.create_topic(servers, 2, None, {})
-    assert failed_and_late(kafka.ports["PLAINTEXT"], topic, {}) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert failed_and_late(kafka.plain_ports, topic, {}) == [ErrorCode.INVALID_PRODUCER_EPOCH]
     assert (open_ids(servers, topic), waiting(servers, topic, 2)) == ([], {})
 
 

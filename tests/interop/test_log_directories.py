@@ -177,7 +177,7 @@ def test_a_directory_of_an_old_broker(version: str, zookeeper: ZooKeeperServer, 
 def test_three_replicas_with_a_leader_that_was_killed(tmp_path: Path) -> None:
     needs_broker(VERSIONS[-1])
     with ApacheCluster(VERSIONS[-1], tmp_path, nodes=3) as cluster:
-        servers = cluster.bootstrap_servers
+        servers = cluster.bootstrap_servers()
         topic = replicated_topic(servers)
         librdkafka.produce(servers, topic, records(0, 1000))
         cluster.kill(0)

@@ -240,7 +240,7 @@ def test_what_an_attempt_sent_that_failed_hangs_nobody_up_when_it_comes_late(bro
     if broker.release < (2, 5):
         pytest.skip("an id cannot be given up, and what comes late hangs there for good")
     topic = librdkafka.create_topic(broker.bootstrap_servers, 2, topic_name())
-    [code] = failed_and_late(broker.port, topic, {})
+    [code] = failed_and_late([broker.port], topic, {})
     assert code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert waiting(broker.bootstrap_servers, topic, 2) == {}
 

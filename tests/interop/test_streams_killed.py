@@ -8,11 +8,14 @@ import pytest
 
 from tests.support.stream_once import TIMEOUT_S, kill_and_check
 
+from .apache_cluster import ApacheCluster
 from .apache_kafka import ApacheKafka
+from .versions import newest_replicated
 
 
+@newest_replicated
 @pytest.mark.timeout(TIMEOUT_S)
 def test_kills_neither_lose_nor_double_a_record_of_an_exactly_once_stream(
-    kafka: ApacheKafka, tmp_path: Path
+    kafka: ApacheKafka | ApacheCluster, tmp_path: Path
 ) -> None:
     kill_and_check(kafka.bootstrap_servers(), tmp_path)

@@ -126,7 +126,7 @@ def test_tables_of_three_brokers_are_what_kafkas_admin_client_says(tmp_path: Pat
     version = VERSIONS[-1]
     needs_broker(version)
     with ApacheCluster(version, tmp_path, nodes=3) as cluster, contextlib.ExitStack() as stack:
-        servers = cluster.bootstrap_servers
+        servers = cluster.bootstrap_servers()
         topic = librdkafka.create_topic(servers, 6, None, {"retention.ms": "-1"})
         librdkafka.produce(servers, topic, [Record(b"v", partition=each) for each in range(6)])
         for each in range(6):

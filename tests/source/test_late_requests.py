@@ -73,7 +73,7 @@ def writes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WriteProcess]:
 def test_a_request_of_an_attempt_that_was_killed_begins_nothing_when_it_comes_late(
     noida: NoidaBroker, writes: WriteProcess, api: Api, kills_run: bool
 ) -> None:
-    left = killed_and_late(writes, noida.port, api, {}, kills_run=kills_run)
+    left = killed_and_late(writes, [noida.port], api, {}, kills_run=kills_run)
     assert left.codes
     assert set(left.codes) <= FENCED
     assert (left.open_ids, left.waiting, left.rows) == ([], {}, VALUES)
@@ -89,7 +89,7 @@ def test_a_request_of_an_attempt_that_failed_in_order_begins_nothing_when_it_com
         yield [(b"v" * 1000, 0)] * 10  # enough to be sent
         raise ValueError("no more rows")
 
-    with HoldingProxy(noida.port, late) as proxy:
+    with HoldingProxy([noida.port], late) as proxy:
         options = named(f"failed-{topic}", batchBytes="1KiB")
         write = OnceWrite(proxy.bootstrap_servers, topic, TASKS, options)
         made = write.writer()
@@ -230,7 +230,7 @@ def test_ids_are_fenced_also_where_nobody_tells_which_of_them_are(noida: NoidaBr
     made = died.writer()
     died.message(made, 0)
     transactions.begin(f"{topic}-1-{made._committer.run_name}.99", 60_000)
-    with HoldingProxy(noida.port, late) as proxy:
+    with HoldingProxy([noida.port], late) as proxy:
         late.arm(modern.DESCRIBE_TRANSACTIONS, lambda _: None)
         OnceWrite(proxy.bootstrap_servers, topic, TASKS, named(topic)).run()
         assert late.is_held

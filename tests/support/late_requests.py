@@ -1,7 +1,7 @@
 """A request of a killed attempt, delayed on its way until the write has ended.
 
     late = LateRequest()
-    with HoldingProxy(port, late) as proxy:
+    with HoldingProxy(ports, late) as proxy:
         late.arm(modern.PRODUCE, strike)    # ``strike`` gets the client's port, to kill its process
         ...write through proxy.bootstrap_servers...
         late.release()                      # the broker gets it: the error codes of its answer
@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -109,20 +109,21 @@ class LateRequest:
 
 
 class HoldingProxy(Proxy):
-    """A proxy of one broker in which a request is late."""
+    """A proxy of brokers in which a request is late."""
 
-    def __init__(self, port: int, late: LateRequest) -> None:
-        super().__init__((Upstream("broker", port, "kafka"),))
+    def __init__(self, ports: Sequence[int], late: LateRequest) -> None:
         self._late = late
+        self._upstreams = [Upstream(f"broker {port}", port, "kafka") for port in ports]
+        super().__init__(self._upstreams)
 
     @property
     def bootstrap_servers(self) -> str:
-        """Address that clients connect to in place of the broker."""
-        return f"{HOST}:{self.port('broker')}"
+        """Addresses that clients connect to in place of the brokers."""
+        return _addresses([self.port(upstream.name) for upstream in self._upstreams])
 
     def view(self, upstream: Upstream, client_port: int) -> View:
         """Its view."""
-        ports = {upstream.port: self.port(upstream.name)}
+        ports = {each.port: self.port(each.name) for each in self._upstreams}
         return _HoldingView(ports, self.spoken, self._late, (upstream.port, client_port))
 
 
@@ -152,11 +153,11 @@ class Left:
 
 
 def killed_and_late(
-    writes: WriteProcess, port: int, api: Api, options: Mapping[str, str], *, kills_run: bool
+    writes: WriteProcess, ports: Sequence[int], api: Api, options: Mapping[str, str], *, kills_run: bool
 ) -> Left:
     """A write of which an attempt is killed while its first request of a kind is on its way; with
     ``kills_run`` the driver, too, and the write is run again. It ends well, then the request comes."""
-    servers, late, draw = f"{HOST}:{port}", LateRequest(), random.Random(1)
+    servers, late, draw = _addresses(ports), LateRequest(), random.Random(1)
     topic = librdkafka.create_topic(servers, PARTITIONS, None, {})
 
     def kill(client_port: int) -> None:
@@ -164,7 +165,7 @@ def killed_and_late(
         if kills_run:
             writes.kill_driver()
 
-    with HoldingProxy(port, late) as proxy:
+    with HoldingProxy(ports, late) as proxy:
         connection = {"kafka.bootstrap.servers": proxy.bootstrap_servers, "topic": topic}
         options = {"delivery": "exactly-once", "kafka.transactional.id": topic, **options, **connection}
         asked = {"write": options, "mark": "row", "tasks": TASKS, "rows": ROWS}
@@ -182,11 +183,11 @@ def killed_and_late(
     )
 
 
-def failed_and_late(port: int, topic: str, options: Mapping[str, str]) -> list[int]:
+def failed_and_late(ports: Sequence[int], topic: str, options: Mapping[str, str]) -> list[int]:
     """An attempt fails because nobody answers its first Produce request, and the request comes when the
     attempt has given up: the codes of its answer."""
     late, has_failed = LateRequest(), threading.Event()
-    with HoldingProxy(port, late) as proxy:
+    with HoldingProxy(ports, late) as proxy:
         options = {"kafka.transactional.id": topic, "kafka.delivery.timeout.ms": "2000", **options}
         options |= {"kafka.request.timeout.ms": "1000"}
         write = OnceWrite(proxy.bootstrap_servers, topic, [[(b"late", 0)], [(b"b", 1)]], options)
@@ -217,6 +218,10 @@ def open_ids(bootstrap_servers: str, prefix: str) -> list[str]:
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
     listed = Transactions(metadata, options.net).listed((ONGOING,))
     return [each.transactional_id for each in listed if each.transactional_id.startswith(prefix)]
+
+
+def _addresses(ports: Sequence[int]) -> str:
+    return ",".join(f"{HOST}:{port}" for port in ports)
 
 
 def _id_of(request: Any) -> str:

@@ -242,12 +242,14 @@ def create_topic(
     topic_config: Mapping[str, str] | None = None,
     **config: object,
 ) -> str:
-    """Create a topic of one replica, with a name that no other test has unless it is given; its name.
+    """Create a topic, with a name that no other test has unless it is given; its name.
 
-    Its brokers know it then, which is later than the controller's answer.
+    As many brokers as are named keep it, three at most. They know it then, which is later than the
+    controller's answer.
     """
     topic = name or _unique("topic")
-    new = NewTopic(topic, partitions, 1, config=dict(topic_config or {}))
+    replicas = min(3, bootstrap_servers.count(",") + 1)
+    new = NewTopic(topic, partitions, replicas, config=dict(topic_config or {}))
     # A client that is garbage answers nothing: it needs a name until its answer is there.
     admin = _admin(bootstrap_servers, config)
     admin.create_topics([new], operation_timeout=CLIENT_TIMEOUT_S)[topic].result(CLIENT_TIMEOUT_S)

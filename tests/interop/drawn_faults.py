@@ -1,6 +1,6 @@
 """Drawn parameters of exactly-once writes: the write, the fault that strikes, and the next run.
 
-    run = drawn("seed 1, run 7", 7, nodes=1, by_spark=False)
+    run = drawn("seed 1, run 7", 7, WEIGHTS[1])
 
 The same text gives the same run. Where a fault strikes by a step of the exchange that says all of it; by
 chance, it also depends on how fast the machine is.
@@ -51,12 +51,14 @@ class Kind(enum.Enum):
     FAILING = "tasks fail at random"
 
 
-#: How often each strikes writes to one node, and to three; and those that a real Spark does.
-_WEIGHTS: Final = {
+#: How often each strikes writes to one node, and to three; those that a real Spark does, and
+#: those whose processes only are killed.
+WEIGHTS: Final = {
     1: {Kind.DRIVER: 26, Kind.WORKER: 18, Kind.CUT: 18, Kind.GONE: 10, Kind.BROKER: 14, Kind.LATE: 14},
     3: {Kind.MOVED: 14, Kind.DRIVER: 3, Kind.CUT: 3},
 }
-_SPARK_WEIGHTS: Final = {Kind.DRIVER: 4, Kind.WORKER: 6, Kind.CUT: 4, Kind.BROKER: 1, Kind.FAILING: 5}
+SPARK_WEIGHTS: Final = {Kind.DRIVER: 4, Kind.WORKER: 6, Kind.CUT: 4, Kind.BROKER: 1, Kind.FAILING: 5}
+KILLS_WEIGHTS: Final = {Kind.DRIVER: 2, Kind.WORKER: 1}
 #: Where faults strike; what comes once for each task three times as often.
 _STEPS: Final = (
     *(Step.TAKE_OVER, Step.READ, Step.SWEEP, Step.TASK_READ, Step.CHECK, Step.DECIDE, Step.MARK, Step.DONE),
@@ -125,10 +127,9 @@ class Run:
     repeats: bool
 
 
-def drawn(text: str, number: int, nodes: int, *, by_spark: bool) -> Run:
+def drawn(text: str, number: int, weights: Mapping[Kind, int]) -> Run:
     """The run that belongs to a seed's text."""
     draw = random.Random(text)
-    weights = _SPARK_WEIGHTS if by_spark else _WEIGHTS[nodes]
     kind = draw.choices(tuple(weights), tuple(weights.values()))[0]
     tasks = draw.choice((1, 2, 3, 3, 3, 5))
     options = {Kind.GONE: _IMPATIENT, Kind.LATE: {"kafka.transaction.timeout.ms": "2500"}}.get(kind, {})

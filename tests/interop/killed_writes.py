@@ -27,13 +27,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.chaos.proxy import Upstream
-from tests.support import librdkafka
-from tests.support.exactly_once import committed
+from tests.support.exactly_once import WAITING_MAX_S, await_readers, committed
 from tests.support.polling import poll
 from tests.support.write_process import ForkedWrites, SparkWrites, WriteProcess
 
 from .apache_cluster import ApacheCluster
-from .drawn_faults import TOPIC, Kind, Run, Strike, Write, drawn
+from .drawn_faults import KILLS_WEIGHTS, SPARK_WEIGHTS, TOPIC, WEIGHTS, Kind, Run, Strike, Write, drawn
 from .exchange_steps import Cut, Phase, Place, Stage, StagedProxy, Step
 from .jars import connector_jars
 
@@ -77,8 +76,11 @@ class KilledWrites:
         seed: int,
         *,
         by_spark: bool = False,
+        kills: bool = False,
     ) -> None:
-        self._seed = f"{seed} {version} {nodes}{' Spark' * by_spark}"
+        self._seed = f"{seed} {version} {nodes}{' Spark' * by_spark}{' kills' * kills}"
+        self._weights = KILLS_WEIGHTS if kills else SPARK_WEIGHTS if by_spark else WEIGHTS[nodes]
+        self._kills = kills
         self._by_spark = by_spark
         self._nodes = nodes
         self._cluster = ApacheCluster(version, folder, nodes)
@@ -97,6 +99,9 @@ class KilledWrites:
         self.struck: list[Struck] = []
         self.errors: list[str] = []
         self.tally: Counter[str] = Counter()
+        #: The longest times that readers waited when a write had ended, and that an attempt without a fault
+        #: took, seconds.
+        self.waited_s = self.next_s = 0.0
 
     def __enter__(self) -> KilledWrites:
         with contextlib.ExitStack() as exits:
@@ -117,12 +122,19 @@ class KilledWrites:
         with what was heard of the exchange."""
         for number in range(first, first + runs):
             try:
-                self._run(drawn(f"{self._seed} {number}", number, self._nodes, by_spark=self._by_spark))
+                self._run(drawn(f"{self._seed} {number}", number, self._weights))
             except AssertionError as error:
                 heard = "\n".join(self._stage.heard)
                 raise AssertionError(
                     f"run {number} of {self._seed}: {error}\n{heard}\n{self.errors[-3:]}"
                 ) from error
+
+    def run_until_killed(self, kills: int) -> None:
+        """As many writes as it takes to kill so many drivers and workers."""
+        number = 0
+        while sum(each.phase is not None and each.kind in KILLS_WEIGHTS for each in self.struck) < kills:
+            self.run(1, number)
+            number += 1
 
     def check_by_spark(self) -> None:
         """Spark's own connector sees the same as confluent-kafka did after each run, and nothing is open."""
@@ -132,8 +144,7 @@ class KilledWrites:
             "startingOffsets": "earliest",
             "kafka.isolation.level": "read_committed",
         }
-        for partition in range(PARTITIONS):
-            poll(partial(self._nothing_is_open, partition), f"nothing is open in {TOPIC} {partition}")
+        await_readers(self._cluster.bootstrap_servers(), TOPIC, PARTITIONS)
         answer = self._spark.ask({"read": options})
         assert answer is not None
         assert sorted(answer["values"]) == sorted(self._there)
@@ -186,11 +197,9 @@ class KilledWrites:
         lost, more = sorted(self._there - seen), sorted(seen - self._there)
         assert not lost, f"{len(lost)} row(s) are not there: {lost[:5]}"
         assert not more, f"{len(more)} row(s) should not be there: {more[:5]}"
-
-    def _nothing_is_open(self, partition: int) -> bool:
-        servers = self._cluster.bootstrap_servers()
-        stable = librdkafka.offsets(servers, TOPIC, partition, isolation_level="read_committed")
-        return stable == librdkafka.offsets(servers, TOPIC, partition)
+        if self._kills:
+            waited_s = await_readers(self._cluster.bootstrap_servers(), TOPIC, PARTITIONS, WAITING_MAX_S)
+            self.waited_s = max(self.waited_s, waited_s)
 
     def _attempt(self, write: Write, strike: Strike | None) -> bool:
         """Run the write, struck by ``strike`` if there is one. Returns True if it is done."""
@@ -208,6 +217,7 @@ class KilledWrites:
         is_done = answer is not None and answer["error"] is None
         if is_done:
             self._usual_s = elapsed_s
+            self.next_s = max(self.next_s, elapsed_s if strike is None else 0.0)
         elif answer is not None:
             self.errors.append(str(answer["error"])[-_ERROR_CHARS:])
         reported = self._noted(strike, is_done) if strike else "no fault"

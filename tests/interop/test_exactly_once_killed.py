@@ -4,7 +4,8 @@ steps: two foreign readers see each row once, and nothing of a write that was gi
 ``KAFKAWIRE_EXACTLY_ONCE_RUNS=60`` is how many writes there are to one broker of each version by processes in
 Spark's order, a quarter of that to three brokers, and again a quarter by Spark itself;
 ``KAFKAWIRE_EXACTLY_ONCE_SEED`` what is drawn for them. It prints where the faults struck (``pytest -s
--o faulthandler_timeout=0``).
+-o faulthandler_timeout=0``). ``KAFKAWIRE_EXACTLY_ONCE_KILLS=100`` is how many drivers and workers of writes
+to three brokers of two versions, which replicate everything, are killed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .killed_writes import KilledWrites, Struck
 from .needs import needed_connector, needs_broker
 
 RUNS: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_RUNS", "4"))
+KILLS: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_KILLS", "6"))
 SEED: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_SEED", "1"))
 #: The two protocols of transactions, and the newest release that Maven has.
 VERSIONS: Final = ("3.9.1", "4.1.1", "4.4.0")
@@ -31,6 +33,8 @@ CASES: Final = (
     if "KAFKAWIRE_EXACTLY_ONCE_RUNS" in os.environ
     else [("3.9.1", 1, False), ("4.4.0", 3, False), ("4.1.1", 1, True)]
 )
+#: Versions of whose three brokers that many writes are killed each.
+KILLS_VERSIONS: Final = VERSIONS[: 2 if "KAFKAWIRE_EXACTLY_ONCE_KILLS" in os.environ else 1]
 #: Of the writes to one broker by forks, how many are written to three, and by Spark.
 OTHERS_SHARE: Final = 4
 TIMEOUT_S: Final = 1200 + 60 * RUNS
@@ -72,3 +76,19 @@ def test_writes_that_faults_strike_are_there_once_or_not_at_all(
             writes.check_by_spark()
         finally:
             show(writes, title)
+
+
+@pytest.mark.timeout(1200 + 30 * KILLS)
+@pytest.mark.parametrize("version", KILLS_VERSIONS)
+def test_kills_on_three_brokers_lose_double_and_hold_up_nothing(version: str, tmp_path: Path) -> None:
+    """Runs again what was killed; then nobody who reads what is committed waits for longer than 15 s."""
+    needs_broker(version)
+    needed_connector()
+    with KilledWrites(version, tmp_path, 3, SEED, kills=True) as writes:
+        try:
+            writes.run_until_killed(KILLS)
+        finally:
+            show(writes, f"Apache Kafka {version}, 3 nodes, kills, seed {SEED}")
+            print(
+                f"readers waited for {writes.waited_s:.1f} s, a next run took {writes.next_s:.1f} s at most"
+            )

@@ -12,8 +12,10 @@ import contextlib
 import itertools
 import pickle
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -32,12 +34,15 @@ from spark_kafkawire.source import exactly_once, worker, writer
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
 from spark_kafkawire.source.spark_versions import HAS_STREAM_SINKS
 from tests.support import librdkafka
+from tests.support.polling import DEADLINE_S, poll
 from tests.support.sparks import STREAM_SINKS, needs
 
 if HAS_STREAM_SINKS:
     from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
 
 _SCHEMA: Final = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
+#: Longest time for which readers of what is committed may wait when a write has ended, seconds.
+WAITING_MAX_S: Final = 15.0
 _ATTEMPTS: Final = itertools.count()
 
 
@@ -235,6 +240,19 @@ def losing(transaction: Transaction) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionRequests, "_send", loses)
         yield
+
+
+def await_readers(bootstrap_servers: str, topic: str, partitions: int, within_s: float = DEADLINE_S) -> float:
+    """Wait until no transaction keeps a foreign reader of what is committed waiting; how long, seconds."""
+    began_s = time.monotonic()
+
+    def is_free(partition: int) -> bool:
+        stable = librdkafka.offsets(bootstrap_servers, topic, partition, isolation_level="read_committed")
+        return stable == librdkafka.offsets(bootstrap_servers, topic, partition)
+
+    for partition in range(partitions):
+        poll(partial(is_free, partition), f"nothing is open in {topic} {partition}", within_s)
+    return time.monotonic() - began_s
 
 
 def committed(bootstrap_servers: str, topic: str, partitions: int) -> list[bytes]:

@@ -26,7 +26,7 @@ from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.list_transactions import ONGOING
 
 from . import librdkafka
-from .exactly_once import committed
+from .exactly_once import WAITING_MAX_S, await_readers, committed
 from .foreign import Record
 from .noida import KEPT_FOREVER
 from .stream_kills import Killer, Stream, driver
@@ -124,6 +124,7 @@ class OnceStream:
     def check(self) -> Counter[bytes]:
         """Foreign readers find in the target, of what is committed, what is in the source, and that is what
         was sent. How often each value is there."""
+        await_readers(self._servers, self._target, PARTITIONS, WAITING_MAX_S)
         source = Counter(committed(self._servers, self._source, PARTITIONS))
         target = Counter(committed(self._servers, self._target, PARTITIONS))
         assert source == self._sent

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any, Final
 
-from . import contradictions, damage, decoders, lies, packs, registries, worker
+from . import contradictions, damage, decoders, fencing, lies, packs, registries, worker
 from .kinds import KINDS, Cluster, Skipped, running
 from .operation import Outcome
 from .operations import Target
@@ -34,6 +34,7 @@ _PARTS: Final = {
     "registries": registries.run,
     "packs": packs.run,
     "damage": damage.run,
+    "fencing": fencing.run,
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import select
 import signal
 import socket
 import subprocess
@@ -17,6 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_kafkawire.commands import COMMANDS
+from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.exactly_once import committed
 from tests.support.foreign import Record
@@ -28,6 +32,28 @@ ENDS_WITHIN_S: Final = 60.0
 STARTS_WITHIN_S: Final = 300.0
 ROWS: Final = 40_000
 SIGNALS: Final = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+
+
+#: Arguments of each command with which it asks a broker, or reads its files.
+ARGUMENTS: Final = {
+    "offsets": ["--option", "kafka.bootstrap.servers={server}"],
+    "transactions": ["--option", "kafka.bootstrap.servers={server}"],
+    "checkpoints": ["{folder}/checkpoint"],
+    "ingest": ["--option", "kafka.bootstrap.servers={server}", "--topic", "t", "--output", "{folder}/out"],
+    "publish": [
+        *("--option", "kafka.bootstrap.servers={server}", "--topic", "t", "--input", "{rows}"),
+        *("--state", "{folder}/state"),
+    ],
+    "migrate": [
+        *("--source-option", "zookeeper.connect={server}", "--topic", "t", "--state", "{folder}/state"),
+        *("--target-option", "kafka.bootstrap.servers={server}"),
+    ],
+    "stream-copy": [
+        *("--source-option", "kafka.bootstrap.servers={server}", "--topic", "t"),
+        *("--target-option", "kafka.bootstrap.servers={server}", "--target-topic", "u"),
+        *("--checkpoint", "{folder}/checkpoint"),
+    ],
+}
 
 
 class Job:
@@ -49,6 +75,15 @@ class Job:
 
     def await_text(self, text: str) -> None:
         poll(lambda: text in self.errors.read_text() or self.has_ended, f"{text!r}", STARTS_WITHIN_S)
+
+    @property
+    def has_handlers(self) -> bool:
+        """True while the process handles SIGTERM: Python alone does not."""
+        with contextlib.suppress(FileNotFoundError):
+            status = Path(f"/proc/{self._process.pid}/status").read_text()
+            caught = int(re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)[1], 16)  # type: ignore[index]
+            return bool(caught >> (signal.SIGTERM - 1) & 1)
+        return False
 
     @property
     def has_ended(self) -> bool:
@@ -83,6 +118,51 @@ def running(folder: Path, *argv: str) -> Iterator[Job]:
         yield job
     finally:
         job.close()
+
+
+def argv_of(command: str, folder: Path, server: str, rows: Path) -> list[str]:
+    if command == "checkpoints":
+        (folder / "checkpoint" / "offsets").mkdir(parents=True)
+    given = (each.format(server=server, folder=folder, rows=rows) for each in ARGUMENTS[command])
+    return [command, "--quiet", *given]
+
+
+@SIGNALS
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="/proc shows the handlers of a process")
+def test_each_command_ends_in_one_line_when_it_has_just_begun(
+    command: str, number: signal.Signals, rows: Path, tmp_path: Path
+) -> None:
+    argv = argv_of(command, tmp_path, f"127.0.0.1:{closed_port()}", rows)
+    with running(tmp_path / "job", *argv) as job:
+        while not job.has_handlers:
+            assert not job.has_ended, job.errors.read_text()
+        [line] = job.ended_by(number)
+        assert re.match(rf"{command.replace('-', '[-_]')}: interrupted; ", line)
+        assert job.output.read_text() == ""
+
+
+@SIGNALS
+@pytest.mark.endurance
+@pytest.mark.jvm
+@pytest.mark.timeout(900)
+# checkpoints asks no broker, and stream-copy ends after its running batch (tests/jobs/stream_copy).
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("checkpoints", "stream-copy")])
+def test_each_command_that_waits_for_brokers_ends_in_one_line(
+    command: str, number: signal.Signals, rows: Path, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        argv = argv_of(command, tmp_path, f"127.0.0.1:{server.getsockname()[1]}", rows)
+        with running(tmp_path / "job", *argv) as job:
+            poll(lambda: select.select([server], [], [], 0)[0] or job.has_ended, "a request", STARTS_WITHIN_S)
+            assert not job.has_ended, job.errors.read_text()
+            connection, _ = server.accept()
+            with connection:
+                lines = job.ended_by(number)
+            name = command.replace("-", "_")
+            assert [line for line in lines if line.startswith(f"{name}: ")] == lines
+            assert [line for line in lines if "interrupted" in line] == lines[-1:]
+            assert job.output.read_text() == ""
 
 
 @SIGNALS

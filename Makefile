@@ -146,10 +146,11 @@ docs: $(VENV)/.docs ## build the documentation as a site: build/site/index.html
 
 lint: style types ## check style, types and import contracts
 
-style: $(INSTALLED)
+style: $(INSTALLED) ## check the format of the code, and the words, links and tables of sources and pages
 	$(BIN)/ruff check $(RUFF_OPTIONS) $(RUFF_RULES) $(SOURCES)
 	$(BIN)/ruff format --check $(RUFF_OPTIONS) $(SOURCES)
 	@$(BIN)/python .ci/sizes.py spark_kafkawire jobs
+	@$(PYTEST) tests/lint -qq --numprocesses 0
 
 # import-linter's cache does not see a module that was missing when an import of it was first read.
 # numpy's types are those of Python 3.12 wherever pip installs numpy 2.5.

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.browser import Browser, find_browser
+from tests.support.cases import for_each
 from tests.support.pages import DOCS, PAGES, ROOT, links_of
 
 TEXTS: Final = sorted((DOCS / "diagrams").glob("*.txt"))
@@ -34,7 +35,7 @@ def script() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / ".ci" / "diagrams.py"))
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.stem)
+@for_each("text", TEXTS, ids=lambda text: text.stem)
 def test_a_drawing_is_what_its_text_gives(text: Path, script: dict[str, Any]) -> None:
     drawing = script["drawn"](text.read_text("utf-8"))
     assert (IMAGES / f"{text.stem}.svg").read_text("utf-8") == drawing, "run make diagrams"
@@ -47,7 +48,7 @@ def test_every_drawing_has_a_text_and_a_page() -> None:
     assert drawings == shown == {f"{text.stem}.svg" for text in TEXTS}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "error"),
     [
         (
@@ -77,7 +78,7 @@ def test_text_is_escaped(script: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no browser is installed")
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.stem)
+@for_each("text", TEXTS, ids=lambda text: text.stem)
 def test_no_text_is_wider_than_its_box(text: Path) -> None:
     with Browser() as browser:
         browser.open(IMAGES / f"{text.stem}.svg")

@@ -11,14 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 import spark_kafkawire
 from spark_kafkawire import errors
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import KafkaWireError, OptionError
 from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option
 from spark_kafkawire.options.kafka_properties import is_kafka_property, pass_over
+from tests.support.cases import for_each
 from tests.support.pages import (
     DOCS,
     PAGES,
@@ -54,7 +53,7 @@ def test_blocks_are_of_a_language_that_is_looked_at() -> None:
     assert sum(text_of(page).count("\n```") for page in PAGES) == 2 * len(known)
 
 
-@pytest.mark.parametrize("block", SHELL_BLOCKS, ids=str)
+@for_each("block", SHELL_BLOCKS, ids=str)
 def test_a_shell_block_names_only_what_exists(block: Block) -> None:
     for command in block.commands:
         words = shlex.split(command, comments=True)
@@ -71,7 +70,7 @@ def test_a_shell_block_names_only_what_exists(block: Block) -> None:
             assert not FILE_WORD.fullmatch(word) or (ROOT / word).exists(), command
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_a_page_links_only_to_what_exists(page: str) -> None:
     for link in links_of(page):
         if link.startswith("https://"):
@@ -84,20 +83,20 @@ def test_a_page_links_only_to_what_exists(page: str) -> None:
             assert named in anchors, link
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+@for_each("page", [page for page in PAGES if page.startswith("docs/")])
 def test_a_page_of_the_site_links_to_no_file_outside_of_it(page: str) -> None:
     inside = [link.partition("#")[0] for link in links_of(page) if not link.startswith("https://")]
     assert [link for link in inside if not (DOCS / link).resolve().is_relative_to(DOCS)] == []
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_a_heading_has_one_anchor_and_the_same_on_the_site(page: str) -> None:
     headings = headings_of(page)
     assert [anchor(heading) for heading in headings] == [site_anchor(heading) for heading in headings]
     assert len({anchor(heading) for heading in headings}) == len(headings)
 
 
-@pytest.mark.parametrize("entrance", ["README.md", "docs/index.md"])
+@for_each("entrance", ["README.md", "docs/index.md"])
 def test_every_page_is_reached_from_the_entrance(entrance: str) -> None:
     reached, found = set[str](), {entrance}
     while found:
@@ -114,7 +113,6 @@ def pages_linked_from(page: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in paths}
 
 
-@pytest.mark.jvm
 def test_the_reference_has_all_that_is_public() -> None:
     from spark_kafkawire import groups, progress, streaming
 
@@ -141,7 +139,7 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert sorted(navigation) == sorted(page.name for page in DOCS.glob("*.md"))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_code_in_a_sentence_names_only_what_exists(page: str) -> None:
     for code in code_of(page):
         words = code.split()
@@ -166,9 +164,7 @@ def is_refused(name: str) -> bool:
     return is_kafka_property(name) and refusals > 0
 
 
-@pytest.mark.parametrize(
-    ("title", "read", "write"), [("both", True, True), ("read", True, False), ("write", False, True)]
-)
+@for_each(("title", "read", "write"), [("both", True, True), ("read", True, False), ("write", False, True)])
 def test_an_option_table_is_that_of_the_code(title: str, read: bool, write: bool) -> None:
     known = [option for option in OPTIONS if (option.read, option.write) == (read, write)]
     assert table_after("docs/options.md", f"<!-- options: {title} -->") == rows_of(known)
@@ -210,7 +206,7 @@ def test_the_table_of_helpers_names_modules_that_exist() -> None:
     assert {name for name in helpers if not (ROOT / "tests" / "support" / name).is_file()} == set()
 
 
-@pytest.mark.parametrize("kind", headings_of("docs/adding.md")[1:])
+@for_each("kind", headings_of("docs/adding.md")[1:])
 def test_a_list_of_what_to_add_names_files_and_what_stands_in_them(kind: str) -> None:
     items = items_of(kind)
     assert items
@@ -233,7 +229,7 @@ KNOWN_BY: Final = {
 }
 
 
-@pytest.mark.parametrize("kind", KNOWN_BY)
+@for_each("kind", KNOWN_BY)
 def test_a_list_of_what_to_add_names_all_files_that_know_its_example(kind: str) -> None:
     pattern, where = KNOWN_BY[kind]
     files = [path for glob in where for path in ROOT.glob(glob)]

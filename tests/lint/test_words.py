@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
-
+from tests.lint.sources import ALL, nodes_of
+from tests.support.cases import for_each
 from tests.support.pages import PAGES, ROOT
 
 #: Words that a reader stumbles on, as CONTRIBUTING.md lists them in its section on writing.
@@ -18,20 +18,12 @@ WORDS: Final = re.compile(
 )
 #: First words of a docstring that put off its subject.
 FIRST_WORDS: Final = re.compile(r"(What|Who|Whether|How|Which|Where|All of|Those)\b")
-SOURCES: Final = [
-    ROOT / "conftest.py",
-    *sorted(
-        path
-        for folder in ("spark_kafkawire", "jobs", "tests", ".ci")
-        for path in (ROOT / folder).rglob("*.py")
-    ),
-]
 #: A value that stands for another one is plain enough.
 MEANT: Final = re.compile(r"\bstands? for\b")
 
 
-def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    for node in ast.walk(tree):
+def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.Constant]:
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             for statement in node.body:
                 if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
@@ -47,7 +39,7 @@ def _prose(page: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_pages_use_plain_words(page: str) -> None:
     found = {number: line for number, line in _prose(ROOT / page) if WORDS.search(MEANT.sub("", line))}
     assert found == {}
@@ -55,10 +47,10 @@ def test_pages_use_plain_words(page: str) -> None:
 
 def test_messages_use_plain_words() -> None:
     found = []
-    for path in SOURCES:
-        tree = ast.parse(path.read_text())
-        documented = set(map(id, _docstrings(tree)))
-        for node in ast.walk(tree):
+    for path in ALL:
+        nodes = nodes_of(path)
+        documented = set(map(id, _docstrings(nodes)))
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
                 text = MEANT.sub("", node.value)
                 if " " in text and node.value != WORDS.pattern and WORDS.search(text):
@@ -69,8 +61,8 @@ def test_messages_use_plain_words() -> None:
 def test_docstrings_begin_with_their_subject() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value.splitlines()[0]}"
-        for path in SOURCES
-        for node in _docstrings(ast.parse(path.read_text()))
+        for path in ALL
+        for node in _docstrings(nodes_of(path))
         if isinstance(node.value, str) and FIRST_WORDS.match(node.value.strip())
     ]
     assert found == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,11 +30,15 @@ if TYPE_CHECKING:
 # Also for tests that start Spark in another process.
 run_this_python()
 
-# A loaded machine may be slow without being wrong.
+# Examples that Hypothesis draws for each test: `EXAMPLES=300 make check` draws more. A loaded machine may be
+# slow without being wrong.
 settings.register_profile(
-    "any machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "this run",
+    max_examples=int(os.environ.get("EXAMPLES", "25")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("any machine")
+settings.load_profile("this run")
 
 
 #: Fixtures that start a JVM; tests that start one by themselves are marked.

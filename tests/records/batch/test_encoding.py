@@ -10,7 +10,7 @@ from typing import Any
 import crc32c
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, RowError
@@ -56,7 +56,6 @@ def numbered(records: list[Record]) -> list[Record]:
 
 
 @pytest.mark.usefixtures("kernels")
-@settings(max_examples=50)
 @given(RECORDS, st.sampled_from(COMPRESSIONS))
 def test_what_is_encoded_decodes_to_the_same_records(records: list[Record], compression: str) -> None:
     batches = encoded(records, compression=compression)
@@ -69,7 +68,6 @@ def test_what_is_encoded_decodes_to_the_same_records(records: list[Record], comp
 
 
 @pytest.mark.usefixtures("kernels")
-@settings(max_examples=30)
 @given(RECORDS, st.sampled_from(of_magic(1)), st.sampled_from([0, 1]))
 def test_messages_of_old_magics_decode_to_the_same_records(
     records: list[Record], compression: str, magic: int
@@ -85,7 +83,6 @@ def test_messages_of_old_magics_decode_to_the_same_records(
 
 
 @pytest.mark.usefixtures("kernels")
-@settings(max_examples=50)
 @given(RECORDS.filter(bool))
 def test_uncompressed_batches_are_byte_for_byte_those_of_kafka_python(records: list[Record]) -> None:
     (batch,) = encoded(records)
@@ -95,7 +92,6 @@ def test_uncompressed_batches_are_byte_for_byte_those_of_kafka_python(records: l
     assert bytes(batch.with_producer()) == expected
 
 
-@settings(max_examples=20)
 @given(RECORDS.filter(bool), st.sampled_from([0, 1]))
 def test_uncompressed_messages_are_byte_for_byte_those_of_kafka_python(
     records: list[Record], magic: int

@@ -14,7 +14,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
@@ -60,7 +60,6 @@ def plain(value: Any, of: pa.DataType) -> Any:
     return value
 
 
-@settings(max_examples=150)
 @given(schemas(), st.integers(0, 2**32))
 def test_values_are_those_of_fastavro(schema: Any, seed: int) -> None:
     judge, values = Judge(schema), Values(schema, Random(seed))

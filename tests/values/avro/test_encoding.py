@@ -12,7 +12,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, RowError
@@ -54,7 +54,6 @@ def record(*fields: dict[str, Any]) -> Any:
     return {"type": "record", "name": "R", "fields": list(fields)}
 
 
-@settings(max_examples=150)
 @given(schemas(), st.integers(0, 2**32))
 def test_fastavro_reads_what_is_encoded(schema: Any, seed: int) -> None:
     values, form = Values(schema, Random(seed)), ArrowForm(schema, parse(json.dumps(schema)).arrow_type)
@@ -71,7 +70,6 @@ def test_fastavro_reads_what_is_encoded(schema: Any, seed: int) -> None:
     assert again.column.to_pylist() == column.to_pylist()
 
 
-@settings(max_examples=100)
 @given(schemas(), st.integers(0, 2**32), st.integers(0, 3))
 def test_slices_of_columns_are_encoded_as_their_rows(schema: Any, seed: int, start: int) -> None:
     values, form = Values(schema, Random(seed)), ArrowForm(schema, parse(json.dumps(schema)).arrow_type)

@@ -512,24 +512,19 @@ def test_a_broker_that_takes_no_second_login_on_a_connection_gets_a_new_one() ->
 
     def one_login(connection: socket.socket) -> None:
         handshakes = 0
-
-        def counted(each: socket.socket) -> None:
-            nonlocal handshakes
-            client, broker = socket.socketpair()
-            with client, broker:
-                player = threading.Thread(target=good, args=(broker,))
-                player.start()
-                while (frame := read_frame(each)) is not None:
-                    handshakes += frame[:2] == b"\0\x11"
-                    if handshakes > 1:
-                        break
-                    client.sendall(len(frame).to_bytes(4, "big") + frame)
-                    reply = read_frame(client)
-                    each.sendall(len(reply).to_bytes(4, "big") + reply)
-                client.shutdown(socket.SHUT_RDWR)
-                player.join()
-
-        counted(connection)
+        client, broker = socket.socketpair()
+        with client, broker:
+            player = threading.Thread(target=good, args=(broker,))
+            player.start()
+            while frame := read_frame(connection):
+                handshakes += frame[:2] == b"\0\x11"
+                if handshakes > 1:
+                    break
+                client.sendall(len(frame).to_bytes(4, "big") + frame)
+                reply = read_frame(client)
+                connection.sendall(len(reply).to_bytes(4, "big") + reply)
+            client.shutdown(socket.SHUT_RDWR)
+            player.join()
 
     with Peer(one_login) as peer, Client.connect(peer.broker, settings("PLAIN")) as client:
         poll(lambda: client._channel.is_login_due, "the login ends soon")

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .errors import one_line
-from .records import checksum_kernels, compiler, log_kernels, murmur2, spans
+from .records import checksum_kernels, compiler, content, log_kernels, murmur2, spans
 from .records.batch import header_kernels, read_kernels, write_kernels
 from .records.legacy import kernels as legacy_kernels
 from .records.message_set import kernels as message_set_kernels
@@ -33,6 +33,7 @@ MODULES: Final = (
     avro_encoding_kernels,
     avro_kernels,
     checksum_kernels,
+    content,
     header_kernels,
     json_kernels,
     legacy_kernels,

@@ -1,11 +1,13 @@
-"""Machine code that kernels call: ``memcpy``, and a library's CRC-32.
+"""Machine code that kernels call: ``memcpy``, and a library's CRC-32 and CRC-64.
 
 Interpreted, these are plain Python functions; ``compile_native`` gives them their compiled forms.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -24,11 +26,23 @@ def library_crc32(address: int, source: Any, pos: int, size: int) -> int:
     return int(isal_zlib.crc32(source[pos : pos + size]))
 
 
+def library_crc64(function: int, crc: int, address: int, size: int) -> int:
+    """The CRC-64 of ``size`` bytes at an address, by the C function at the address ``function``, after bytes
+    with the CRC-64 ``crc``: signed numbers. Bounds are the caller's."""
+    return _c_crc64(function)(crc, address, size)
+
+
+@functools.cache
+def _c_crc64(function: int) -> Callable[[int, int, int], int]:
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64)(function)
+
+
 @functools.cache
 def compile_native() -> None:
     """Give the functions of this module their compiled forms."""
     _compile_copy()
     _compile_library_crc32()
+    _compile_library_crc64()
 
 
 def _compile_copy() -> None:
@@ -92,3 +106,33 @@ def _compile_library_crc32() -> None:
         return call
 
     extending.overload(library_crc32)(overload)
+
+
+def _compile_library_crc64() -> None:
+    """Give ``library_crc64`` its compiled form: ``uint64 f(uint64 crc, bytes *, uint64 size)`` is called."""
+    types = import_module("numba").types
+    ir = import_module("llvmlite.ir")
+    extending = import_module("numba.extending")
+
+    def crc64(_: Any, function: Any, crc: Any, address: Any, size: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            del context, signature
+            at, before, place, count = args
+            int64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+            function_type = ir.FunctionType(int64, [int64, pointer, int64])
+            called = builder.inttoptr(at, function_type.as_pointer())
+            return builder.call(called, [before, builder.inttoptr(place, pointer), count])
+
+        del function, crc, address, size  # these are int64, whatever is passed
+        return types.int64(types.int64, types.int64, types.int64, types.int64), generate
+
+    intrinsic = extending.intrinsic(crc64)
+
+    def call(function: Any, crc: Any, address: Any, size: Any) -> Any:
+        return intrinsic(function, crc, address, size)
+
+    def overload(function: Any, crc: Any, address: Any, size: Any) -> Any:
+        del function, crc, address, size  # one form for all types
+        return call
+
+    extending.overload(library_crc64)(overload)

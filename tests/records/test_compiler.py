@@ -288,7 +288,7 @@ def _twice(number: int) -> int:
 def test_every_kernel_of_every_format_can_be_compiled() -> None:
     # A kernel is known once its module is imported.
     names = [module.name for module in walk_packages(records.__path__, f"{records.__name__}.")]
-    modules = {name for name in names if name.endswith(("kernels", ".murmur2", ".spans"))}
+    modules = {name for name in names if name.endswith(("kernels", ".content", ".murmur2", ".spans"))}
     assert len(modules) > 5
     for name in modules:
         import_module(name)

@@ -46,9 +46,9 @@ class ConsumerGroups(Protocol):
         """Offsets that a group has committed, in all partitions that have one; without ZooKeeper nodes that
         hold something else."""
 
-    def texts(self, group: str) -> Sequence[tuple[int, str]]:
-        """Committed offsets of a group in all partitions, each with its metadata text. Empty if offsets have
-        no metadata, or if the brokers cannot list them (before 0.10.2)."""
+    def texts(self, group: str) -> Sequence[tuple[int, str, str]]:
+        """Committed offsets of a group in all partitions, each with its metadata text and topic. Empty if
+        offsets have no metadata, or if the brokers cannot list them (before 0.10.2)."""
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], *, force: bool = False) -> None:
         """Commit the offset of the next message of each partition for a group.

@@ -31,20 +31,32 @@ _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _PARTITION_FACTOR: Final = np.int64(0x2545F4914F6CDD1D)
 
 
-def content_sum(columns: Sequence[Column], count: int, partitions: Int64s | None = None) -> int:
-    """Sum of the hashes of ``count`` rows, modulo 2**64. Columns (up to four) are told apart by their place;
-    ``partitions`` are the partitions that rows name, 0 for none."""
+def content_sum(
+    topics: Column, columns: Sequence[Column], count: int, partitions: Int64s | None = None
+) -> int:
+    """Sum of the hashes of ``count`` rows, modulo 2**64. ``topics`` are those of the rows, or one of all.
+    Columns (up to three) are told apart by their place; ``partitions`` are those that rows name, 0 for
+    none."""
     compiler.expect(count)
-    crcs = np.zeros(count, np.int64) if partitions is None else partitions * _PARTITION_FACTOR
-    for column, mark in zip(columns, _MARKS, strict=False):
+    crcs = np.zeros(len(topics.sizes), np.int64)
+    _extend(crcs, topics, _MARKS[0])
+    if len(crcs) == 1:
+        crcs = np.full(count, crcs[0])
+    if partitions is not None:
+        crcs ^= partitions * _PARTITION_FACTOR
+    for column, mark in zip(columns, _MARKS[1:], strict=False):
         if len(column.sizes):
-            spans = column.data.ctypes.data, column.starts, column.sizes
-            extend_crcs(column.data, *spans, mark, _table(), _library(), crcs)
+            _extend(crcs, column, mark)
     hashes = crcs.view(np.uint64)
     hashes ^= hashes >> np.uint64(32)
     hashes *= _FACTOR
     hashes ^= hashes >> np.uint64(29)
     return int(hashes.sum())
+
+
+def _extend(crcs: Int64s, column: Column, mark: int) -> None:
+    spans = column.data.ctypes.data, column.starts, column.sizes
+    extend_crcs(column.data, *spans, mark, _table(), _library(), crcs)
 
 
 @inlined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
@@ -23,6 +23,9 @@ from .edge import edge
 from .worker import Packed
 from .writer import KafkaWireBatchWriter, KafkaWireCommitMessage, create_writer, summary_of
 
+if TYPE_CHECKING:
+    from ..clients.writing.rows import Rows
+
 #: The advice in the error of a failed delivery.
 ABORTED: Final = (
     "readers of read_committed see nothing of what the task has sent: its transaction is aborted, and a "
@@ -32,11 +35,12 @@ ABORTED: Final = (
 
 @dataclass(frozen=True)
 class TransactionMessage(KafkaWireCommitMessage):
-    """Result of one task: its totals, and the transaction that the driver will commit, None if the task sent
-    nothing."""
+    """Result of one task: its totals, the topics of its rows, and the transaction that the driver will
+    commit, None if the task sent nothing."""
 
     batch: BatchId = field(kw_only=True)
     row_count: int = field(kw_only=True)
+    topics: tuple[str, ...] = field(kw_only=True)
     transaction: Transaction | None = field(kw_only=True)
 
 
@@ -78,10 +82,18 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
         names = attempt_id(prefix, task, attempt), task_group(prefix, task)
         committer = self._committer
         transaction = TaskTransaction(
-            *names, batch, committer.driver_transaction, committer.may_be_committed(batch)
+            *names,
+            batch,
+            committer.driver_transaction,
+            committer.may_be_committed(batch),
+            serial=committer.next_serial,
         )
         metadata = Metadata(self._options.discovery.bootstrap_servers, self._options.net)
         return AttemptSender(metadata, self._options, transaction, committer.timeout_ms, committer.began_s)
+
+    def _note(self, sender: Sender, rows: Rows) -> None:
+        assert isinstance(sender, AttemptSender)
+        sender.note(rows)
 
     def _message(self, sender: Sender) -> TransactionMessage:
         assert isinstance(sender, AttemptSender)
@@ -91,6 +103,7 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
             receipts=receipts,
             batch=self._of_task()[0],
             row_count=sender.row_count,
+            topics=tuple(sorted(sender.topics)),
             transaction=sender.transaction,
         )
 
@@ -140,7 +153,7 @@ def write_summary(messages: Sequence[WriterCommitMessage | None], batch: BatchId
     streams."""
     done = _finished(messages)
     open_ = open_transactions([each.transaction for each in done])
-    topics = {topic for each in done if each.transaction for topic in each.totals.topics}
+    topics = {topic for each in done for topic in each.topics}
     busy = sum(1 for each in done if each.row_count)
     return WriteSummary(done[0].batch if done else batch, len(messages), busy, open_, tuple(sorted(topics)))
 

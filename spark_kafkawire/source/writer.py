@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..clients.writing.partitioner import Partitioner, QueueCapacity
+    from ..clients.writing.rows import Rows
     from ..clients.writing.typed_values import ColumnEncoding
     from ..clients.writing.write_partitions import WritePartitions
     from ..options import NetOptions, TypedOptions, WriteOptions
@@ -134,6 +135,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
                     rows = to_rows(encoded(batch), self._options.topic, self._stored)
                     self._targets.check(rows, self._options)
                     parts = partitioner.split(rows)
+                    self._note(sender, rows)
                 except KafkaWireError as error:
                     raise error.located(f"batch {number} of the task") from error
                 for partition, records in parts:
@@ -164,6 +166,9 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
     def _sender(self, _task: int) -> Sender:
         """A sender for the rows of one task, by its number."""
         return self._targets.sender(self._options)
+
+    def _note(self, sender: Sender, rows: Rows) -> None:
+        """Take note of rows before they are sent."""
 
     def _message(self, sender: Sender) -> KafkaWireCommitMessage:
         """The commit message of a task whose rows have all been handed to its sender."""

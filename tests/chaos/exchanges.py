@@ -328,7 +328,7 @@ def _transact(options: dict[str, str], server: LyingServer) -> Any:
     in_two_phases = server.honest.offered[modern.INIT_PRODUCER_ID.key].min > _ONE_PHASE_UNTIL
     begun = transactions.begin("x", 60_000, two_phase_commit=in_two_phases)
     transactions.add_partitions(begun, [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)])
-    transactions.commit_offset(begun, GROUP, TopicPartition(TOPIC, 0), 7, "text")
+    transactions.commit_offsets(begun, GROUP, {TopicPartition(TOPIC, 0): (7, "text")})
     described, listed = transactions.describe("x"), transactions.listed()
     reported = described.transaction_state, described.producer_id, described.producer_epoch, begun.version
     after = transactions.end(begun, committed=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
@@ -66,6 +67,35 @@ def test_a_write_that_died_anywhere_is_there_once_or_not_at_all_after_the_next_r
         there = [value.split()[1] for value in found if int(value.split()[0]) == mark]
         all_or_none = [[b"x", b"y"], [b"a", b"b", b"x", b"y"]]
         assert there in (all_or_none if is_given_up else [[b"a", b"b"]]), mark
+
+
+@pytest.mark.parametrize("remade", [0, 1], ids=["the first topic", "the last topic"])
+def test_a_write_whose_topic_was_made_again_doubles_no_rows_of_others(
+    kafka: ApacheKafka | ApacheCluster, topic: str, remade: int
+) -> None:
+    """Brokers drop the offsets of a deleted topic."""
+    servers = kafka.bootstrap_servers()
+    topics = [topic, librdkafka.create_topic(servers, PARTITIONS, None, {})]
+    schema = StructType([StructField("topic", StringType()), StructField("value", BinaryType())])
+    mixed = [[(each, b"%d" % number) for each in topics] for number in range(2)]
+    apart = [[(each, b"apart")] for each in topics]
+    writes = [
+        OnceWrite(servers, "", rows, {"kafka.transactional.id": f"{name}-{topic}"}, schema)
+        for name, rows in (("mixed", mixed), ("apart", apart))
+    ]
+    alone = OnceWrite(servers, topics[remade], tasks(0, b"x"), {"kafka.transactional.id": f"alone-{topic}"})
+    for write in (*writes, alone):
+        write.run()
+        write.run()
+    librdkafka.delete_topic_and_wait(servers, topics[remade])
+    librdkafka.create_topic(servers, PARTITIONS, topics[remade], {})
+    for write in writes:
+        with pytest.raises(DeliveryError, match=f"topic '{topics[remade]}'.*made again since"):
+            write.run()
+    # Nothing of this one is left.
+    alone.run()
+    assert committed(servers, topics[remade], PARTITIONS) == [b"0 x"]
+    assert committed(servers, topics[1 - remade], PARTITIONS) == [b"0", b"1", b"apart"]
 
 
 def test_the_protocol_is_the_one_that_the_cluster_agreed_on(

@@ -93,7 +93,7 @@ def test_a_run_in_transactions_that_dies_at_any_step_is_gone_on_with_and_compare
 
     with dying(1 << 30, after_it=False) as steps:
         check(again(tmp_path / "whole", topic))
-    assert steps.count("commit_offset") == len(VALUES)
+    assert steps.count("commit_offsets") == len(VALUES)
     assert counted(kafka, topic) == VALUES
     # From the end of the first piece to that of the second; or all, which takes a minute.
     _opened, first, second, *_ = (at for at, name in enumerate(steps) if name == "save")
@@ -117,7 +117,7 @@ def test_a_new_state_is_noticed_also_where_the_target_begins_with_what_was_abort
     clusters, other = (
         clusters_of(corpus.zookeeper_connect, servers, [topic], exactly_once=True) for _ in range(2)
     )
-    with dying("commit_offset", after_it=False), pytest.raises(Died):
+    with dying("commit_offsets", after_it=False), pytest.raises(Died):
         run(clusters, tmp_path / "state", {topic: topic})
     assert librdkafka.offsets(servers, topic)[1] == len(VALUES)
     check(run(clusters, tmp_path / "state", {topic: topic}))

@@ -203,7 +203,7 @@ def test_a_migration_in_transactions_goes_on_where_brokers_have_them(
         with pytest.raises(Killed):
             run(clusters, tmp_path, {topic: topic}, PIECE_BYTES, runner)
     # What is open is aborted by the next run.
-    with dying("commit_offset", after_it=True), pytest.raises(Died):
+    with dying("commit_offsets", after_it=True), pytest.raises(Died):
         run(clusters, tmp_path, {topic: topic}, PIECE_BYTES)
     check(run(clusters, tmp_path, {topic: topic}, PIECE_BYTES))
     found = librdkafka.consume(servers, topic, isolation_level="read_committed")

@@ -46,8 +46,8 @@ def test_the_first_offset_of_a_group_is_waited_for(job: TransactionsJob, is_topi
     requests = TransactionRequests(metadata, options.net, 60_000, topic if is_topic_known else None)
     begun = requests.send(InitProducerId(topic))
     assert isinstance(begun, Transaction)
-    record = OffsetAndMetadata(7, "text")
-    assert requests.send(CommitOffset(begun, topic, topic, record)) is None
+    record = OffsetAndMetadata(7, "text", topic)
+    assert requests.send(CommitOffset(begun, topic, (record,))) is None
     assert requests.send(FetchOffsets(topic)) == ()
     refused = requests.send(FetchOffsets(topic, is_stable=True))
     assert isinstance(refused, Refused)

@@ -27,7 +27,7 @@ ROWS: Final[list[Row]] = [
 def sum_of(rows: list[Row], partitions: list[int] | None = None) -> int:
     columns = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*rows, strict=True)]
     given = None if partitions is None else np.array(partitions, np.int64)
-    return content.content_sum(columns, len(rows), given)
+    return content.content_sum(columns[0], columns[1:], len(rows), given)
 
 
 def without_the_library(patch: pytest.MonkeyPatch) -> None:
@@ -82,6 +82,12 @@ B: Final = (b"t", b"k2", b"87654321")
 )
 def test_other_rows_have_another_sum(other: list[Row]) -> None:
     assert sum_of(other) != sum_of([A, B])
+
+
+def test_one_topic_may_be_that_of_all_rows() -> None:
+    [topics, *columns] = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*ROWS, strict=True)]
+    one = Column.of(pa.array([b"t"], pa.binary()), "c")
+    assert content.content_sum(one, columns, len(ROWS)) == content.content_sum(topics, columns, len(ROWS))
 
 
 def test_partitions_that_rows_name_count() -> None:

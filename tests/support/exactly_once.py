@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
@@ -78,17 +79,20 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class OnceWrite:
-    """A write of ``tasks``, each with its values and the partition of each."""
+    """A write of ``tasks``, each with its values and the partition of each, or with rows of ``schema``. An
+    empty ``topic`` is for rows that name theirs."""
 
     bootstrap_servers: str
     topic: str
-    tasks: Sequence[Sequence[tuple[bytes, int]]]
+    tasks: Sequence[Sequence[tuple[Any, ...]]]
     options: Mapping[str, str]
+    schema: StructType = _SCHEMA
 
     def writer(self) -> ExactlyOnceWriter:
         """The writer as Spark sends it to the tasks."""
-        options = {"kafka.bootstrap.servers": self.bootstrap_servers, "topic": self.topic, **self.options}
-        made = KafkaWireDataSource({"delivery": "exactly-once", **options}).writer(_SCHEMA, False)
+        options = {"kafka.bootstrap.servers": self.bootstrap_servers, **self.options}
+        options |= {"topic": self.topic} if self.topic else {}
+        made = KafkaWireDataSource({"delivery": "exactly-once", **options}).writer(self.schema, False)
         travels = travelled(made)
         assert isinstance(travels, ExactlyOnceWriter)
         return travels
@@ -98,11 +102,11 @@ class OnceWrite:
         return self.message_of(made, number, iter([self.tasks[number]]))
 
     def message_of(
-        self, made: ExactlyOnceWriter, number: int, batches: Iterator[Sequence[tuple[bytes, int]]]
+        self, made: ExactlyOnceWriter, number: int, batches: Iterator[Sequence[tuple[Any, ...]]]
     ) -> Any:
         """The same of a task whose rows come batch by batch."""
         with as_task(Task(number)):
-            return travelled(travelled(made).write(map(_rows, batches)))
+            return travelled(travelled(made).write(_rows(batch, self.schema) for batch in batches))
 
     def run(self) -> None:
         """Run the whole write. Raises the write's error, after Spark's abort where that follows."""
@@ -144,7 +148,7 @@ class OnceBatch:
         reported = {"streaming.sql.batchId": str(self.number), "sql.streaming.queryId": self.query}
         reported["spark.jobGroup.id"] = self.run
         with as_task(Task(number, attempt_of_batch=attempt, properties=reported)):
-            return travelled(travelled(made).write(iter([_rows(self.tasks[number])])))
+            return travelled(travelled(made).write(iter([_rows(self.tasks[number], _SCHEMA)])))
 
     def messages(self) -> list[Any]:
         """Messages of all tasks."""
@@ -164,12 +168,11 @@ class OnceBatch:
         self.end(self.messages())
 
 
-def _rows(task: Sequence[tuple[bytes, int]]) -> pa.RecordBatch:
-    values, partitions = zip(*task, strict=True) if task else ((), ())
-    return pa.record_batch([pa.array(values, pa.binary()), pa.array(partitions, pa.int32())], schema=_ARROW)
-
-
-_ARROW: Final = pa.schema([("value", pa.binary()), ("partition", pa.int32())])
+def _rows(task: Sequence[tuple[Any, ...]], schema: StructType) -> pa.RecordBatch:
+    arrow = to_arrow_schema(schema)
+    columns = zip(*task, strict=True) if task else [()] * len(arrow)
+    arrays = [pa.array(each, field.type) for each, field in zip(columns, arrow, strict=True)]
+    return pa.record_batch(arrays, schema=arrow)
 
 
 def travelled(value: Any) -> Any:

@@ -134,7 +134,7 @@ class OnceStream:
     def _decided(self) -> Noted | None:
         """The last record of the driver, without further parts: no batch here has so many tasks."""
         texts = committed_texts(self._metadata, driver_id(self._name), self._net, stable_in=None)
-        return newest(Noted(number, text) for number, text in texts)
+        return newest(Noted(*each) for each in texts)
 
     def _open(self) -> list[Transaction]:
         """Open transactions of the stream's name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafkawire.errors import RowError
-from spark_kafkawire.records.rows import Records
+from spark_kafkawire.records.batch.headers import encode_headers
+from spark_kafkawire.records.content import content_sum
+from spark_kafkawire.records.rows import Column, Records
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,6 +37,22 @@ class Rows:
         """Number of rows."""
         return self.records.count
 
+    def content_sum(self) -> int:
+        """Sum of hashes of all rows, which identifies them in any order: topic, partition if the row names
+        one, key, value and headers."""
+        topic = self.topic
+        topics = _topic_column(topic) if isinstance(topic, str) else Column.of(topic, "topic")
+        records, partitions = self.records, None
+        if self.partitions is not None:
+            # 0 is for rows that name no partition.
+            partitions = pc.add(self.partitions.cast(pa.int64()), 1).fill_null(0).to_numpy()
+        columns = (
+            Column.of(records.keys, "key"),
+            Column.of(records.values, "value"),
+            encode_headers(records.headers),
+        )
+        return content_sum(topics, columns, self.count, partitions)
+
     def refuse_null_topics(self) -> None:
         """Raise ``RowError`` (fatal) for the first row without a topic, counted from 0."""
         if not isinstance(self.topic, str):
@@ -44,6 +63,11 @@ class Rows:
         if not isinstance(self.topic, str) and not is_text(self.topic):
             row = next(row for row in range(self.count) if not is_text(self.topic.slice(row, 1)))
             raise RowError(f"row {row}: topic is not UTF-8; correct it, or set the option topic")
+
+
+@cache
+def _topic_column(topic: str) -> Column:
+    return Column.of(pa.array([topic]), "topic")
 
 
 def to_rows(batch: pa.RecordBatch, topic: str | None, stored: frozenset[str]) -> Rows:

@@ -63,8 +63,8 @@ def committed_offsets(
 
 def committed_texts(
     metadata: Metadata, group_id: str, net: NetOptions, *, stable_in: Collection[TopicPartition] | None
-) -> tuple[tuple[int, str], ...]:
-    """Committed offsets of a group in all partitions, each with its metadata text.
+) -> tuple[tuple[int, str, str], ...]:
+    """Committed offsets of a group in all partitions, each with its metadata text and its topic.
 
     Unless ``stable_in`` is None, waits for transactions that commit offsets and are ending, if the
     coordinator supports it (since Kafka 2.5). ``stable_in`` are the partitions that they may be the first to
@@ -72,7 +72,7 @@ def committed_texts(
     ``committed_offsets``.
     """
 
-    def once() -> tuple[tuple[int, str], ...]:
+    def once() -> tuple[tuple[int, str, str], ...]:
         coordinator = coordinator_of(metadata, group_id)
         place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
         with POOL.lend(coordinator, net.connection) as client:
@@ -84,7 +84,7 @@ def committed_texts(
             if is_stable and left_out:
                 response = client.request(_request(group_id, left_out, require_stable=True))
                 found |= _texts(response.group_of(group_id), place)
-        return tuple(found.values())
+        return tuple((*each, tp.topic) for tp, each in found.items())
 
     return retried(once, net.request_retry)
 

@@ -47,7 +47,7 @@ class ConsumerGroups:
             return {tp: offset for tp, offset in offsets.items() if offset is not None}
         return {tp: part.committed_offset for tp, part in sorted(found.items())}
 
-    def texts(self, group: str) -> tuple[tuple[int, str], ...]:
+    def texts(self, group: str) -> tuple[tuple[int, str, str], ...]:
         try:
             return committed_texts(self._metadata, group, self._net, stable_in=None)
         except UnsupportedVersionError:

@@ -14,6 +14,7 @@ are gone.
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -127,6 +128,10 @@ class Metadata:
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
         """Partitions of a topic, sorted. Raises ``UnknownTopicError`` (fatal)."""
         return self._retried(lambda within: self._topic(topic, within)).partitions
+
+    def id_of(self, topic: str) -> uuid.UUID | None:
+        """Id of a topic; None if topics have no ids. Raises ``UnknownTopicError`` (fatal)."""
+        return self._retried(lambda within: self._topic(topic, within)).id
 
     def leader_of(self, partition: TopicPartition, within: Deadline | None = None) -> Leader:
         """The leader of a partition. Requests take ``within`` that time at most, or as long as the retries

@@ -3,7 +3,7 @@
     transactions = Transactions(metadata, net)
     transaction = transactions.begin("orders-0", timeout_ms=60_000)
     transactions.add_partitions(transaction, [partition])   # version 1 needs it before batches are sent
-    transactions.commit_offset(transaction, "orders-0", partition, 7, "metadata of the offset")
+    transactions.commit_offsets(transaction, "orders-0", {partition: (7, "metadata of the offset")})
     transactions.end(transaction, committed=True)
 
 A ``Transaction`` has all that is needed to end it, so it travels from the tasks to the driver. Every request
@@ -165,28 +165,41 @@ class Transactions:
 
         self._coordinators.ask(_coordinator_of(transaction.id), request, added)
 
-    def commit_offset(
-        self, transaction: Transaction, group_id: str, topic_partition: TopicPartition, offset: int, text: str
+    def commit_offsets(
+        self, transaction: Transaction, group_id: str, offsets: Mapping[TopicPartition, tuple[int, str]]
     ) -> None:
-        """Commit an offset of a group, with a metadata text, as part of the transaction."""
+        """Commit offsets of a group, each with a metadata text, as part of the transaction."""
         if transaction.version == 1:
             self._add_group(transaction, group_id)
-        partition = TxnOffsetCommitPartition(
-            partition_index=topic_partition.partition, committed_offset=offset, committed_metadata=text
-        )
+        topics = [
+            TxnOffsetCommitTopic(
+                name=topic,
+                partitions=tuple(
+                    TxnOffsetCommitPartition(
+                        partition_index=tp.partition,
+                        committed_offset=offsets[tp][0],
+                        committed_metadata=offsets[tp][1],
+                    )
+                    for tp in own
+                ),
+            )
+            for topic, own in by_topic(offsets).items()
+        ]
         request = TxnOffsetCommitRequest(
             transactional_id=transaction.id,
             group_id=group_id,
             producer_id=transaction.producer_id,
             producer_epoch=transaction.epoch,
-            topics=(TxnOffsetCommitTopic(name=topic_partition.topic, partitions=(partition,)),),
+            topics=tuple(topics),
             transaction_version=transaction.version,
         )
 
         def committed(response: TxnOffsetCommitResponse, responder: Responder) -> None:
-            [topic] = response.topics
-            place = f"TxnOffsetCommit of {quoted(transaction.id)} on {responder.broker}, {topic_partition}"
-            refuse(topic.partitions[0].error_code, place)
+            for topic in response.topics:
+                for part in topic.partitions:
+                    place = f"TxnOffsetCommit of {quoted(transaction.id)} on {responder.broker}"
+                    partition = TopicPartition(topic.name, part.partition_index)
+                    refuse(part.error_code, f"{place}, {partition}")
 
         self._coordinators.ask(FindCoordinatorRequest.for_group(group_id), request, committed)
 

@@ -94,7 +94,7 @@ class ConsumerGroups:
         offsets = self.offsets(group, self.partitions(group), strict=False)
         return {tp: offset for tp, offset in offsets.items() if offset is not None}
 
-    def texts(self, group: str) -> tuple[tuple[int, str], ...]:
+    def texts(self, group: str) -> tuple[tuple[int, str, str], ...]:
         """Return nothing: offsets of 0.7 have no metadata."""
         self._check(group)
         return ()

@@ -138,7 +138,7 @@ class PartitionTransaction:
         with explained():
             net, target = self._clusters.write.net, self._route.target
             texts = committed_texts(self._clusters.metadata, self._id, net, stable_in=[target])
-        record = newest(OffsetAndMetadata(number, text) for number, text in texts)
+        record = newest(OffsetAndMetadata(*each) for each in texts)
         return None if record is None else Note.of(record, self._route, self._id)
 
     def producer(self) -> Producer:
@@ -153,9 +153,8 @@ class PartitionTransaction:
         assert transaction is not None
         self._is_open = True
         with explained():
-            self._transactions.commit_offset(
-                transaction, self._id, self._route.target, record.offset, record.metadata
-            )
+            offset = {self._route.target: (record.offset, record.metadata)}
+            self._transactions.commit_offsets(transaction, self._id, offset)
             self._transactions.end(transaction, committed=True)
             # Answered when its marker is in all partitions.
             self._transactions.end(transaction, committed=True)

@@ -63,13 +63,13 @@ def test_an_offset_counts_where_its_transaction_is_committed(
     begun = transactions.begin(name, 60_000)
     assert (begun.id, begun.version) == (name, 1)
     transactions.add_partitions(begun, [partition])
-    transactions.commit_offset(begun, name, partition, 7, "what it is about")
+    transactions.commit_offsets(begun, name, {partition: (7, "what it is about")})
     assert state_of(transactions, begun) == ONGOING
     assert name in {each.transactional_id for each in transactions.listed((ONGOING,))}
     assert committed_texts(metadata, name, options.net, stable_in=None) == ()
     for _ in range(2):  # again says the same
         transactions.end(begun, committed=committed)
-    expected = ((7, "what it is about"),) if committed else ()
+    expected = ((7, "what it is about", partition.topic),) if committed else ()
     assert committed_texts(metadata, name, options.net, stable_in=[partition]) == expected
     assert name not in {each.transactional_id for each in transactions.listed((ONGOING,))}
 
@@ -83,7 +83,7 @@ def test_who_begins_an_id_anew_fences_the_one_before(noida: NoidaBroker, transac
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
     for attempt in (
         lambda: transactions.add_partitions(first, [partition]),
-        lambda: transactions.commit_offset(first, name, partition, 1, ""),
+        lambda: transactions.commit_offsets(first, name, {partition: (1, "")}),
         lambda: transactions.end(first, committed=True),
     ):
         with pytest.raises(BrokerError) as error:

@@ -71,7 +71,7 @@ def dying(at: int | str, *, after_it: bool) -> Iterator[list[str]]:
         return dies
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("begin", "commit_offset", "end"):
+        for name in ("begin", "commit_offsets", "end"):
             patch.setattr(Transactions, name, patched(Transactions, name))
         patch.setattr(Producer, "finish", patched(Producer, "finish"))
         patch.setattr(StateDirectory, "save", patched(StateDirectory, "save"))

@@ -121,7 +121,7 @@ def test_an_older_copy_of_the_state_doubles_nothing_and_compares_nothing(
     ("owner", "step", "said"),
     [
         (Producer, "finish", "INVALID_PRODUCER_EPOCH"),
-        (Transactions, "commit_offset", "another run of this migration began the same partition"),
+        (Transactions, "commit_offsets", "another run of this migration began the same partition"),
         (Transactions, "end", "another run of this migration began the same partition"),
     ],
 )

@@ -20,6 +20,8 @@ from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
 from tests.support.exactly_once import committed
 from tests.support.noida import NoidaBroker
 
+from ..arguments import RunHere
+
 COUNT: Final = 300
 VALUES: Final = sorted(b"value %d" % number for number in range(COUNT))
 
@@ -138,6 +140,26 @@ def test_a_given_name_needs_no_state(
     with pytest.raises(Exception, match="these are other rows, or partitioned otherwise"):
         run(rows_of(spark, COUNT + 10), transactional_id=topic)
     assert seen() == VALUES
+
+
+def test_a_given_name_is_refused_for_another_topic_and_for_other_rows(
+    run_here: RunHere, noida: NoidaBroker, spark: SparkSession, topic: str, tmp_path: Path
+) -> None:
+    """By its command line; the other rows have the same sizes."""
+    other = noida.create_topic(partitions=2)
+    for name, start in (("a", 100), ("b", 200)):
+        numbers = spark.range(start, start + 50, 1, 1).selectExpr("concat('value ', id) AS v")
+        numbers.write.parquet(str(tmp_path / name))
+    ended = []
+    for name, to in (("a", topic), ("a", other), ("b", topic), ("a", topic)):
+        given = f"--option kafka.bootstrap.servers={noida.bootstrap_servers} --input {tmp_path / name}"
+        given += f" --topic {to} --value-column v --exactly-once --transactional-id nightly-{topic}"
+        ended.append(run_here("publish", *given.split(), "--quiet"))
+    assert [code == 0 for code, _, _ in ended] == [True, False, False, True]
+    assert f"to topic '{topic}', and not to topic '{other}', for which there are rows now" in ended[1][2]
+    assert "with as many rows and bytes, but another content" in ended[2][2]
+    assert committed(noida.bootstrap_servers, topic, 2) == [b"value %d" % each for each in range(100, 150)]
+    assert committed(noida.bootstrap_servers, other, 2) == []
 
 
 def test_a_run_whose_task_fails_leaves_nothing(

@@ -84,8 +84,8 @@ def test_all_topics_are_requested_only_for_a_group_without_offsets(
     monkeypatch.setattr(Metadata, "topics", counted)
     assert requests.send(FetchOffsets(topic, is_stable=True)) == ()
     assert len(asked) == 1
-    transaction, record = requests.transactions.begin(topic, 60_000), OffsetAndMetadata(7, "text")
-    assert requests.send(CommitOffset(transaction, topic, topic, record)) is None
+    transaction, record = requests.transactions.begin(topic, 60_000), OffsetAndMetadata(7, "text", topic)
+    assert requests.send(CommitOffset(transaction, topic, (record,))) is None
     requests.transactions.end(transaction, committed=True)
     assert requests.send(FetchOffsets(topic, is_stable=True)) == (record,)
     assert requests.send(FetchOffsets(f"{topic}-other")) == ()

@@ -48,6 +48,9 @@ THREE: Final = ("a", "b", "c")
 EMPTY: Final = {"no rows": (("b", 0), ("b", 1)), "one task without": (("b", 1),)}
 
 
+MANY: Final = tuple(f"t{number:02}" for number in range(30))
+
+
 def world(version: int, batches: tuple[str, ...], is_stream: bool, **happens: Any) -> World:
     return World(Brokers(version), batches, is_stream, DriverTransaction.begin(PREFIX), **happens)
 
@@ -112,6 +115,32 @@ def test_a_batch_that_is_run_again_is_the_same_rows_in_the_same_tasks(
     assert reported == (fault and f"batch 'a' {fault}; {write_state.OTHER_ROWS}")
 
 
+@for_each(
+    ("kept", "count", "now", "fault"),
+    [
+        (("a", "b"), 2, ("a", "b"), None),
+        (
+            ("b",),
+            2,
+            ("a", "b"),
+            "not to topic 'a', for which there are rows now, or that was deleted and made",
+        ),
+        (("a", "b"), 2, ("b",), "to topic 'a' too, for which there are no rows now"),
+        (("a",), 1, ("b",), "to topic 'a', and not to topic 'b', for which there are rows now"),
+        # Of an earlier version, which kept it in one topic; and of more topics than keep it.
+        (("a",), 0, ("a", "b"), None),
+        (MANY[:16], 17, MANY[:17], None),
+    ],
+)
+def test_a_batch_that_is_run_again_has_the_topics_that_keep_its_decision(
+    kept: tuple[str, ...], count: int, now: tuple[str, ...], fault: str | None
+) -> None:
+    decision = Decision(1, BatchId("a"), tasks=3, busy=2, topics=kept, topic_count=count)
+    reported = decision.fault_again(3, 2, 0, now) or ""
+    assert (reported != "") is (fault is not None)
+    assert (fault or "") in reported
+
+
 @pytest.mark.parametrize(
     ("lost", "busy", "loss"),
     [
@@ -154,11 +183,11 @@ def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(co
     open_ = transactions(count)
     batch = BatchId("b" * 120, 2**40)
     first = open_[0].id if open_ else ""
-    decision = Decision(7, batch, count, count, open_, "t" * 249, first, lost=3)
+    decision = Decision(7, batch, count, count, open_, ("t" * 249,), 1, first, lost=3)
     texts = decision.records("n" * 120)
     assert all(len(record.metadata.encode()) <= 4096 for record in texts)
     assert part_count(texts[0], "g") == len(texts)
-    assert Decision.of(texts, "n" * 120, "g") == decision
+    assert Decision.of(texts, "n" * 120, "g", decision.topics) == decision
 
 
 @for_each(
@@ -172,6 +201,7 @@ def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(co
         '{"kafkawire":1}',
         "null",
         '{"kafkawire":1,"batch":1,"rows":1,"bytes":1}',
+        '{"kafkawire":1,"batch":"a","stream":false,"rows":1,"bytes":1,"serial":"1"}',
     ],
 )
 def test_a_text_of_others_is_an_error_in_one_line(text: str) -> None:
@@ -181,7 +211,7 @@ def test_a_text_of_others_is_an_error_in_one_line(text: str) -> None:
 
 
 def test_a_decision_that_lacks_a_part_is_not_carried_out_in_part() -> None:
-    texts = Decision(7, BatchId("b"), 60, 60, transactions(60), "t", "f").records("n" * 120)
+    texts = Decision(7, BatchId("b"), 60, 60, transactions(60), ("t",), 1, "f").records("n" * 120)
     driver = DriverTransaction.begin("n").answered(
         InitProducerId("n-driver"), Transaction("n-driver", 1, 0, 1)
     )
@@ -194,23 +224,35 @@ def test_a_decision_that_lacks_a_part_is_not_carried_out_in_part() -> None:
     assert not failed.requests()
 
 
-@pytest.mark.parametrize(("topics", "expected"), [(("a", "b"), "b"), (("c", "d"), "c")])
-def test_a_decision_is_kept_in_the_topic_of_the_last_one_if_it_is_written(
-    topics: tuple[str, ...], expected: str
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [
+        (("a", "b"), ("a", "b")),
+        (("c", "d"), ("c", "d")),
+        ((*MANY, "u"), (*MANY[: write_state.TOPIC_COUNT_MAX - 1], "u")),
+    ],
+)
+def test_a_decision_is_kept_in_all_topics_up_to_a_number_those_of_the_last_one_first(
+    topics: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    last = Decision(7, BatchId("1"), 1, 1, topic="b")
+    last = Decision(7, BatchId("1"), 1, 1, topics=("b", "u"), topic_count=2)
     driver = DriverTransaction.begin("n").answered(
         InitProducerId("n-driver"), Transaction("n-driver", 1, 0, 1)
     )
-    driver = driver.answered(driver.requests()[0], last.records("n"))
+    [record] = last.records("n")
+    kept = tuple(replace(record, topic=topic) for topic in last.topics)
+    older = replace(record, offset=6, topic="old")
+    driver = driver.answered(driver.requests()[0], (older, *kept))
+    assert driver.last == last
     driver = driver.commit(WriteSummary(BatchId("2"), 1, 1, transactions(1), topics))
     [request] = driver.answered(driver.requests()[0], True).requests()
     assert isinstance(request, CommitOffset)
-    assert request.topic == expected
+    assert tuple(each.topic for each in request.records) == expected
+    assert {each.offset for each in request.records} == {8}
 
 
 def test_what_is_due_is_not_copied_at_each_answer() -> None:
-    decided = Decision(7, BatchId("b"), 30, 30, transactions(30), "t", "f").records("n")
+    decided = Decision(7, BatchId("b"), 30, 30, transactions(30), ("t",), 1, "f").records("n")
     driver = DriverTransaction.begin("n").answered(
         InitProducerId("n-driver"), Transaction("n-driver", 1, 0, 1)
     )
@@ -229,15 +271,30 @@ def test_what_is_due_is_not_copied_at_each_answer() -> None:
 def test_a_task_whose_rows_are_there_compares_their_number_and_bytes(
     rows: int, size: int, is_done: bool
 ) -> None:
-    held = CommittedBatch(BatchId("a"), 2, 10)
+    held = CommittedBatch(BatchId("a"), 2, 10, 1, 1, (("t", "1"),))
     driver = Transaction("n-driver", 7, 0, 1)
     task = TaskTransaction("n-0-7.0.1", "n-0", BatchId("a"), driver)
-    for answer in (Transaction("n-0-7.0.1", 8, 0, 1), True, (held.record(),)):
+    for answer in (Transaction("n-0-7.0.1", 8, 0, 1), True, held.records()):
         task = task.answered(answer)
     assert task.step is TaskStep.COMPARE
-    counted = task.wrote(rows, size, "t")
+    counted = task.wrote(rows, size, 1, held.topics)
     assert counted.step is (TaskStep.DONE if is_done else TaskStep.FAILED)
     assert counted.transaction is None
+
+
+def test_records_of_earlier_versions_are_compared_by_what_they_have() -> None:
+    text = '{"kafkawire":1,"batch":"a","stream":false,"rows":2,"bytes":10}'
+    held = CommittedBatch.last([OffsetAndMetadata(0, text, "t")], "g")
+    assert held is not None
+    now = CommittedBatch(BatchId("a"), 2, 10, 1, 1, (("t", "1"), ("u", "2")))
+    assert held.difference(now) is None
+    assert held.difference(replace(now, rows=3)) is not None
+    text = (
+        '{"kafkawire":1,"batch":"a","number":0,"stream":false,"tasks":2,"busy":2,"parts":1,"open":[],'
+        '"topic":"t","first":"n-0-7.0.1","lost":0}'
+    )
+    decision = Decision.of((OffsetAndMetadata(2, text),), "n", "g", ("t",))
+    assert decision.fault_again(2, 2, 0, ("t", "u")) is None
 
 
 @for_each(
@@ -257,7 +314,7 @@ def test_a_task_whose_rows_are_there_compares_their_number_and_bytes(
 def test_of_a_decided_write_what_is_over_is_lost_and_what_is_only_refused_is_left_to_the_next_run(
     code: ErrorCode, is_lost: bool
 ) -> None:
-    decided = Decision(7, BatchId("b"), 2, 2, transactions(2), "t", "f").records("n" * 120)
+    decided = Decision(7, BatchId("b"), 2, 2, transactions(2), ("t",), 1, "f").records("n" * 120)
     driver = DriverTransaction.begin("n").answered(
         InitProducerId("n-driver"), Transaction("n-driver", 1, 0, 1)
     )
@@ -274,7 +331,7 @@ def without_looking(task: TaskTransaction, _records: Any) -> TaskTransaction:
     return replace(task, step=TaskStep.WRITE)
 
 
-def without_record(task: TaskTransaction, _rows: int, _size: int, _topic: str) -> TaskTransaction:
+def without_record(task: TaskTransaction, *_written: Any) -> TaskTransaction:
     return replace(task, step=TaskStep.DONE)
 
 

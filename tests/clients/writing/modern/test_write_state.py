@@ -28,8 +28,9 @@ from tests.support.cases import for_each
 #: With dashes and numbers, as names of others end.
 NAME: Final = "orders-7-driver"
 OPEN: Final = tuple(Transaction(f"{NAME}-{number}-7.0.1", 7, 0, 2) for number in range(100))
-DECISION: Final = Decision(3, BatchId("b"), 100, 100, OPEN, "t", OPEN[0].id).records(NAME)
-BATCH: Final = CommittedBatch(BatchId("q", 4, is_stream=True), 2, 10).record()
+DECISION: Final = Decision(3, BatchId("b"), 100, 100, OPEN, ("t",), 1, OPEN[0].id).records(NAME)
+TOPICS: Final = (("events-eu", "1"), ("events-us", "2"))
+[BATCH, OTHER] = CommittedBatch(BatchId("q", 4, is_stream=True), 2, 10, 1 << 63, 1, TOPICS).records()
 ROUTE: Final = Route(TopicPartition("events-eu", 1, 0), TopicPartition("events-eu", 5))
 NOTE: Final = Note(ROUTE, Mark(100, 7, 3)).record()
 #: What Java's and Python's consumers leave beside an offset.
@@ -41,7 +42,7 @@ def test_every_group_of_a_write_is_known_with_its_name() -> None:
         assert write_of_group(group, [record]) == NAME
     assert write_of_group(task_group(NAME, 12), [BATCH]) == NAME
     # Beside logs of two topics.
-    assert write_of_group(task_group(NAME, 12), [BATCH, CommittedBatch(BatchId("c"), 1, 1).record()]) == NAME
+    assert write_of_group(task_group(NAME, 12), [BATCH, OTHER]) == NAME
     assert write_of_group(partition_transactional_id(NAME, ROUTE), [NOTE]) == NAME
 
 

@@ -42,6 +42,8 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 from spark_kafkawire.cluster.modern.transactions import Transaction
 
 PREFIX: Final = "x"
+#: A row of 1 byte, its content, and its topic with an id.
+WRITTEN: Final = (1, 1, 1, (("t", "1"),))
 TASKS: Final = (0, 1)
 #: Runs that are looked at, and after how many one must succeed, where one thing went wrong.
 RUNS_MAX: Final = 4
@@ -111,7 +113,7 @@ class Brokers:
                 return self.with_id(id_, begun), Transaction(id_, _PRODUCER_ID, begun.epoch, self.version)
             case FetchOffsets(group, is_stable):
                 return self._read(group, is_stable)
-            case CommitOffset(transaction, group, _, record):
+            case CommitOffset(transaction, group, (record,)):
                 return self._added(transaction, held=((group, record),))
             case IsOngoing(transaction):
                 known = self.of(transaction.id)
@@ -314,10 +316,10 @@ class World:
             wrote = self.brokers.wrote(machine.transaction, row)
             assert wrote is not None
             brokers, refused = wrote
-            after = machine.fail("fenced") if refused else machine.wrote(1, 1, "t")
+            after = machine.fail("fenced") if refused else machine.wrote(*WRITTEN)
             yield f"{name} writes", self._moved(index, after, brokers)
         elif machine.step is TaskStep.COMPARE:
-            yield f"{name} compares", self._moved(index, machine.wrote(1, 1, "t"), self.brokers)
+            yield f"{name} compares", self._moved(index, machine.wrote(*WRITTEN), self.brokers)
         elif (request := machine.request()) is not None:
             answered = self.brokers.answer(request)
             if answered is not None:
@@ -365,7 +367,7 @@ class World:
         driver = self.driver
         assert driver is not None
         assert driver.transaction is not None
-        knows = self.batch, driver.transaction, driver.may_be_committed(self.batch)
+        knows = self.batch, driver.transaction, driver.may_be_committed(self.batch), driver.next_serial
         machine = _machine(self.attempts_name, task, number, *knows)
         return replace(self, attempts=(*self.attempts, Attempt(self.run, task, number, machine)))
 
@@ -490,10 +492,16 @@ class World:
 
 
 def _machine(
-    run: str, task: int, number: int, batch: BatchId, driver: Transaction, may_be_committed: bool
+    run: str,
+    task: int,
+    number: int,
+    batch: BatchId,
+    driver: Transaction,
+    may_be_committed: bool,
+    serial: int,
 ) -> TaskTransaction:
     names = attempt_id(PREFIX, task, f"{run}.{number}"), task_group(PREFIX, task)
-    return TaskTransaction(*names, batch, driver, may_be_committed)
+    return TaskTransaction(*names, batch, driver, may_be_committed, serial=serial)
 
 
 def explore(begin: World, worlds_max: int = 400_000) -> int:

@@ -96,7 +96,7 @@ class WriteCommitter:
         committer = cls(options, DriverTransaction.begin(prefix), timeout_ms)
         committer._run(committer._requests(metadata))
         # An earlier write of this name to the same topic had the ACLs.
-        if committer.last is None or committer.last.topic != options.topic:
+        if committer.last is None or options.topic not in committer.last.topics:
             check_acls(metadata, options.net, prefix, options.topic)
         if committer._driver.step is DriverStep.FAILED:
             raise DeliveryError(committer._driver.failure)
@@ -115,6 +115,11 @@ class WriteCommitter:
     def earlier(self) -> Decision | None:
         """Decision of an interrupted write that ``begin`` has finished; None without one."""
         return self._driver.earlier
+
+    @property
+    def next_serial(self) -> int:
+        """Serial of the decision about this write, if it is one of a batch."""
+        return self._driver.next_serial
 
     @property
     def driver_transaction(self) -> Transaction:

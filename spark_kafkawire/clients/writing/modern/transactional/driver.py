@@ -32,7 +32,16 @@ from .requests import (
     Request,
     TransactionOutcome,
 )
-from .write_state import BatchId, Decision, OffsetAndMetadata, decision_groups, driver_id, newest, part_count
+from .write_state import (
+    TOPIC_COUNT_MAX,
+    BatchId,
+    Decision,
+    OffsetAndMetadata,
+    decision_groups,
+    driver_id,
+    newest,
+    part_count,
+)
 
 
 class DriverStep(enum.Enum):
@@ -69,7 +78,7 @@ class WriteSummary:
     """Summary of the commit messages of all tasks.
 
     It has the batch, None without messages; the number of tasks, and of tasks with rows; the transactions of
-    tasks that sent rows; and the topics that they wrote to, sorted."""
+    tasks that sent rows; and the topics of all rows, sorted."""
 
     batch: BatchId | None
     tasks: int
@@ -118,6 +127,8 @@ class DriverTransaction:
     due: Due = Due()
     #: Parts of the last decision that were fetched.
     parts: tuple[tuple[str, OffsetAndMetadata], ...] = ()
+    #: Topics that keep them.
+    topics: tuple[str, ...] = ()
     lost: int = 0
     failure: str = ""
 
@@ -131,6 +142,11 @@ class DriverTransaction:
         """Transactional id of the driver, and the group of its decisions."""
         return driver_id(self.prefix)
 
+    @property
+    def next_serial(self) -> int:
+        """Serial of the decision after the last one."""
+        return self.last.serial + 1 if self.last else 1
+
     def requests(self) -> tuple[Request, ...]:
         """Requests to send now, in any order or at the same time; none while the caller has to act."""
         return self.due.left()
@@ -143,7 +159,7 @@ class DriverTransaction:
         last = self.last
         if last is None or last.batch != write.batch:
             return self.fault_of(write.batch)
-        return last.fault_again(write.tasks, write.busy, len(write.open))
+        return last.fault_again(write.tasks, write.busy, len(write.open), write.topics)
 
     def may_be_committed(self, batch: BatchId) -> bool:
         """Return whether rows of a batch may be committed already."""
@@ -234,12 +250,14 @@ class DriverTransaction:
             return self._last_known(None)
         count = part_count(record, self.id)
         groups = tuple(decision_groups(self.id, count))
+        topics = tuple(sorted(each.topic for each in records if each.offset == record.offset))
         if count == 1:
-            return self._last_known(Decision.of((record,), self.prefix, self.id))
+            return self._last_known(Decision.of((record,), self.prefix, self.id, topics))
         return replace(
             self,
             step=DriverStep.READ_PARTS,
             parts=((self.id, record),),
+            topics=topics,
             due=Due(tuple(FetchOffsets(group, is_stable=True) for group in groups[1:])),
         )
 
@@ -253,7 +271,7 @@ class DriverTransaction:
         if read.due:
             return read
         texts = tuple(each for _, each in sorted(read.parts))
-        return replace(read, parts=())._last_known(Decision.of(texts, self.prefix, self.id))
+        return replace(read, parts=())._last_known(Decision.of(texts, self.prefix, self.id, self.topics))
 
     def _last_known(self, last: Decision | None) -> DriverTransaction:
         """Continue with the last decision, which is known now."""
@@ -279,12 +297,13 @@ class DriverTransaction:
         assert write is not None
         assert write.batch is not None
         assert self.transaction is not None
-        serial = self.last.serial + 1 if self.last else 1
         counts = write.tasks, write.busy
         # A stable read sees that an offset is pending where the group has one already.
-        topic = self.last.topic if self.last and self.last.topic in write.topics else write.topics[0]
-        last = Decision(serial, write.batch, *counts, write.open, topic, write.open[0].id)
-        deciding = replace(self, last=last)
+        known = self.last.topics if self.last else ()
+        kept = sorted(write.topics, key=lambda topic: topic not in known)[:TOPIC_COUNT_MAX]
+        topics = tuple(sorted(kept)), len(write.topics)
+        decision = Decision(self.next_serial, write.batch, *counts, write.open, *topics, write.open[0].id)
+        deciding = replace(self, last=decision)
         return replace(
             deciding, step=DriverStep.RECORD_DECISION, due=deciding._commit_offsets(self.transaction)
         )
@@ -294,7 +313,7 @@ class DriverTransaction:
         records = self.last.records(self.prefix)
         groups = decision_groups(self.id, len(records))
         commits = (
-            CommitOffset(transaction, group, self.last.topic, record)
+            CommitOffset(transaction, group, tuple(replace(record, topic=each) for each in self.last.topics))
             for group, record in zip(groups, records, strict=True)
         )
         return Due(tuple(commits))

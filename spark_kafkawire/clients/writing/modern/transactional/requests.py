@@ -45,6 +45,8 @@ FENCED_TIMEOUT_MS: Final = 4_999
 FENCING_MAX_S: Final = 20.0
 #: Requests sent at the same time: more do not make brokers faster.
 _THREADS: Final = 8
+#: Offsets of one request: brokers write them as one batch of at most 1 MiB, and 4 KiB each.
+_RECORDS_MAX: Final = 200
 #: Requests of one kind from which on they are sent in batches.
 _TOGETHER_MIN: Final = 4
 #: Interval between looks at transactions that are becoming complete, seconds: brokers take about 50 ms.
@@ -98,12 +100,12 @@ class FetchOffsets:
 
 @dataclass(frozen=True, slots=True)
 class CommitOffset:
-    """Commit an offset of a group in a transaction. The answer is None. ``topic`` must exist."""
+    """Commit an offset of a group in a transaction, in partition 0 of the topics of ``records``, which must
+    exist. The answer is None."""
 
     transaction: Transaction
     group: str
-    topic: str
-    record: OffsetAndMetadata
+    records: tuple[OffsetAndMetadata, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +266,14 @@ class TransactionRequests:
                 return None
             case FetchOffsets(group, is_stable):
                 texts = self._stable_texts(group) if is_stable else self._texts(group, None)
-                return tuple(OffsetAndMetadata(number, text) for number, text in texts)
-            case CommitOffset(transaction, group, topic, record):
-                partition = TopicPartition(topic, 0)
-                self.transactions.commit_offset(transaction, group, partition, record.offset, record.metadata)
+                return tuple(OffsetAndMetadata(*each) for each in texts)
+            case CommitOffset(transaction, group, records):
+                for start in range(0, len(records), _RECORDS_MAX):
+                    offsets = {
+                        TopicPartition(each.topic, 0): (each.offset, each.metadata)
+                        for each in records[start : start + _RECORDS_MAX]
+                    }
+                    self.transactions.commit_offsets(transaction, group, offsets)
                 return None
             case EndTransaction(transaction, committed):
                 return self.transactions.end(transaction, committed=committed)
@@ -280,10 +286,12 @@ class TransactionRequests:
             case IsDriverWaiting(driver):
                 return self._awaits(driver)
 
-    def _texts(self, group: str, stable_in: Collection[TopicPartition] | None) -> tuple[tuple[int, str], ...]:
+    def _texts(
+        self, group: str, stable_in: Collection[TopicPartition] | None
+    ) -> tuple[tuple[int, str, str], ...]:
         return committed_texts(self._metadata, group, self._net, stable_in=stable_in)
 
-    def _stable_texts(self, group: str) -> tuple[tuple[int, str], ...]:
+    def _stable_texts(self, group: str) -> tuple[tuple[int, str, str], ...]:
         if self._topic is not None:
             return self._texts(group, [TopicPartition(self._topic, 0)])
         # The first offset of the group may be pending in any topic. All topics are requested only then: a

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.clients.writing.modern.producer import Producer, ProducerTransaction
+from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
@@ -56,7 +57,7 @@ class TaskStep(enum.Enum):
     READ = "fetch the batch that the task committed last"
     WRITE = "send the rows"
     COMMIT_OFFSET = "commit the offset of the batch in the transaction"
-    COMPARE = "count the rows, which are committed already"
+    COMPARE = "count and hash the rows, which are committed already"
     ABORT = "fence the id, which aborts the transaction"
     DONE = "end: all rows are sent and the transaction is open, or there was nothing to send"
     FAILED = "end: none of its rows will be committed"
@@ -86,7 +87,8 @@ class TaskTransaction:
     step: TaskStep = TaskStep.INIT_PRODUCER_ID
     transaction: Transaction | None = None
     committed: CommittedBatch | None = None
-    topic: str = ""
+    #: Serial of the decision about this write.
+    serial: int = 1
     failure: str = ""
 
     def request(self) -> Request | None:
@@ -101,7 +103,7 @@ class TaskTransaction:
             case TaskStep.COMMIT_OFFSET:
                 assert self.transaction is not None
                 assert self.committed is not None
-                return CommitOffset(self.transaction, self.group, self.topic, self.committed.record())
+                return CommitOffset(self.transaction, self.group, self.committed.records())
             case TaskStep.ABORT:
                 assert self.transaction is not None
                 # Late produce requests must not begin the transaction again.
@@ -132,20 +134,22 @@ class TaskTransaction:
                 return replace(self, step=TaskStep.DONE)
         raise AssertionError(f"{self.step}: {answer}")
 
-    def wrote(self, rows: int, size: int, topic: str) -> TaskTransaction:
-        """Continue after all rows: they are in their partitions, or counted if the batch is committed
-        already."""
+    def wrote(
+        self, rows: int, size: int, content: int, topics: tuple[tuple[str, str], ...]
+    ) -> TaskTransaction:
+        """Continue after all rows: they are in their partitions, or compared if the batch is committed
+        already. Arguments are those of ``CommittedBatch``."""
+        now = CommittedBatch(self.batch, rows, size, content, self.serial, topics)
         if self.step is TaskStep.WRITE:
-            written = CommittedBatch(self.batch, rows, size)
-            return replace(self, step=TaskStep.COMMIT_OFFSET, committed=written, topic=topic)
+            return replace(self, step=TaskStep.COMMIT_OFFSET, committed=now)
         assert self.step is TaskStep.COMPARE
         committed = self.committed
         assert committed is not None
-        if (rows, size) == (committed.rows, committed.size):
+        difference = committed.difference(now)
+        if difference is None:
             return replace(self, step=TaskStep.DONE, transaction=None)
         return self._failed(
-            f"batch {self.batch} is committed already, by {quoted(self.group)} with {committed.rows} row(s) "
-            f"of {committed.size} bytes, and now the task has {rows} row(s) of {size} bytes: {OTHER_ROWS}"
+            f"batch {self.batch} is committed already, by {quoted(self.group)} {difference}; {OTHER_ROWS}"
         )
 
     def fail(self, message: str) -> TaskTransaction:
@@ -155,8 +159,8 @@ class TaskTransaction:
         return replace(self, step=TaskStep.ABORT, failure=message)
 
     def _read_committed(self, records: tuple[OffsetAndMetadata, ...]) -> TaskTransaction:
-        for record in records:
-            committed = CommittedBatch.of(record, self.group)
+        committed = CommittedBatch.last(records, self.group)
+        if committed is not None:
             if committed.batch == self.batch:
                 return replace(self, step=TaskStep.COMPARE, committed=committed)
             if fault := self.batch.fault_after(committed.batch):
@@ -256,21 +260,26 @@ class AttemptSender:
         self._write_began_s = write_began_s
         self._producer: Producer | None = None
         self._age = TransactionAge(None)
-        self._topic = ""
+        self.topics: set[str] = set()
         self.row_count = 0
         self._size = 0
+        self._content = 0
 
     @property
     def transaction(self) -> Transaction | None:
         """Transaction for the driver to end; None if nothing was sent."""
         return self._task.transaction if self._task.step is TaskStep.DONE else None
 
+    def note(self, rows: Rows) -> None:
+        """Add the content of rows to what identifies the batch, before ``add`` gets them in parts."""
+        self._content = (self._content + rows.content_sum()) % (1 << 64)
+
     def add(self, partition: TopicPartition, records: Records) -> None:
         """Buffer the records of a partition, and send what fills a request. If the batch is committed
         already, they are counted instead. Raises ``DeliveryError`` and others (fatal)."""
         if self._task.step is TaskStep.INIT_PRODUCER_ID:
             self._begin()
-        self._topic = self._topic or partition.topic
+        self.topics.add(partition.topic)
         self.row_count += records.count
         self._size += _payload_size(records)
         if self._producer is not None:
@@ -287,9 +296,14 @@ class AttemptSender:
             return ()
         with self._age.explain():
             receipts = self._producer.finish() if self._producer else ()
-            self._task = self._task.wrote(self.row_count, self._size, self._topic)
+            topics = tuple((topic, self._id_of(topic)) for topic in sorted(self.topics))
+            self._task = self._task.wrote(self.row_count, self._size, self._content, topics)
             self._advance()
         return receipts
+
+    def _id_of(self, topic: str) -> str:
+        id_ = self._metadata.id_of(topic)
+        return id_.hex if id_ else ""
 
     def __enter__(self) -> AttemptSender:
         return self

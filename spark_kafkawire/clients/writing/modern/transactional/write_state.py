@@ -19,7 +19,7 @@ from typing import Any, Final
 from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction
-from spark_kafkawire.errors import DeliveryError, OptionError, quoted
+from spark_kafkawire.errors import DeliveryError, OptionError, listed_some, quoted
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import NetOptions
 
@@ -31,6 +31,10 @@ _OF_WRITE: Final = re.compile(rf"(.+)-(?:driver|[0-9]+-{_RUN}[.][0-9]+)", re.DOT
 #: Transactions in one record, which keeps it below the 4096 bytes of metadata that brokers accept
 #: (``offset.metadata.max.bytes``).
 OPEN_COUNT_MAX: Final = 40
+#: Topics that keep a decision: those of a write that are deleted do not drop it while another one is left.
+TOPIC_COUNT_MAX: Final = 16
+#: Topics that an error names.
+_NAMED_MAX: Final = 3
 #: Advice for a batch whose rows differ from those that are committed.
 OTHER_ROWS: Final = (
     "these are other rows, or partitioned otherwise; give another write another option batch, or another "
@@ -86,10 +90,11 @@ def partitions_of_offsets(metadata: Metadata) -> tuple[TopicPartition, ...]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetAndMetadata:
-    """Committed offset of a group, and the metadata beside it."""
+    """Committed offset of a group in a topic, and the metadata beside it."""
 
     offset: int
     metadata: str
+    topic: str = ""
 
 
 def newest(records: Iterable[OffsetAndMetadata]) -> OffsetAndMetadata | None:
@@ -128,16 +133,28 @@ class BatchId:
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """Batch that a task committed last: its rows, and the bytes of their keys and values."""
+    """Batch that a task committed last: its rows, the bytes of their keys and values, the checksum of their
+    content (see ``records.content``), and the ids of their topics by name, sorted ("" without ids).
+
+    ``serial`` is that of the decision about it: the group keeps records of earlier batches in other topics.
+    The checksum is None in records of earlier versions, which were kept in one topic.
+    """
 
     batch: BatchId
     rows: int
     size: int
+    content: int | None = None
+    serial: int = 0
+    topics: tuple[tuple[str, str], ...] = ()
 
-    def record(self) -> OffsetAndMetadata:
-        """Encode as the task's group keeps it."""
+    def records(self) -> tuple[OffsetAndMetadata, ...]:
+        """Encode as the task's group keeps it: one record in each topic."""
         batch = {"batch": self.batch.name, "stream": self.batch.is_stream}
-        return OffsetAndMetadata(self.batch.number, encode_metadata(**batch, rows=self.rows, bytes=self.size))
+        counts = {"rows": self.rows, "bytes": self.size, "content": self.content, "serial": self.serial}
+        return tuple(
+            OffsetAndMetadata(self.batch.number, encode_metadata(**batch, **counts, id=id_), topic)
+            for topic, id_ in self.topics
+        )
 
     @classmethod
     def of(cls, record: OffsetAndMetadata, group: str) -> CommittedBatch:
@@ -145,7 +162,43 @@ class CommittedBatch:
         numbers = (("rows", int), ("bytes", int))
         content = decode_metadata(record, group, ("batch", str), ("stream", bool), *numbers)
         batch = BatchId(content["batch"], record.offset, content["stream"])
-        return cls(batch, content["rows"], content["bytes"])
+        # Records of earlier versions lack these.
+        added = {"content": None, "serial": 0, "id": ""} | content
+        counts = added["rows"], added["bytes"], added["content"], added["serial"]
+        if not isinstance(added["serial"], int):
+            raise _foreign(record, group)
+        return cls(batch, *counts, ((record.topic, str(added["id"])),))
+
+    @classmethod
+    def last(cls, records: Iterable[OffsetAndMetadata], group: str) -> CommittedBatch | None:
+        """Decode the records of all topics; None without one. Raises as ``of``."""
+        found = [cls.of(record, group) for record in records]
+        if not found:
+            return None
+        last = max(found, key=lambda each: (each.serial, each.batch.number))
+        same = (each for each in found if (each.batch, each.serial) == (last.batch, last.serial))
+        return replace(last, topics=tuple(sorted(topic for each in same for topic in each.topics)))
+
+    def difference(self, now: CommittedBatch) -> str | None:
+        """Difference of the same batch that a task has now, as the part of a sentence; None if it is the
+        same."""
+        ids, ids_now = dict(self.topics), dict(now.topics)
+        if self.content is not None and ids != ids_now:
+            again = [topic for topic in ids.keys() & ids_now.keys() if ids[topic] != ids_now[topic]]
+            if again:
+                return f"in {_topics(again)} of other ids, which were deleted and made again since"
+            return other_topics(ids, ids_now)
+        if (self.rows, self.size) != (now.rows, now.size):
+            return (
+                f"with {self.rows} row(s) of {self.size} bytes, and now the task has {now.rows} row(s) of "
+                f"{now.size} bytes"
+            )
+        if self.content not in (None, now.content):
+            return (
+                "with as many rows and bytes, but another content: keys, values, headers, topics of rows, "
+                "or partitions that rows name"
+            )
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +213,11 @@ class Decision:
     tasks: int
     busy: int
     open: tuple[Transaction, ...] = ()
-    #: Topic of the offset that keeps it: brokers accept offsets of existing topics only.
-    topic: str = ""
+    #: Topics of the offsets that keep it: brokers accept offsets of existing topics only, and drop those of
+    #: deleted ones.
+    topics: tuple[str, ...] = ()
+    #: Number of topics that the write has; 0 in decisions of earlier versions.
+    topic_count: int = 0
     #: Id of its first transaction, which identifies the run also when ``open`` is empty.
     first: str = ""
     #: Number of its transactions that had ended before they could be committed.
@@ -192,13 +248,15 @@ class Decision:
             )
         return batch.fault_after(self.batch) if batch else None
 
-    def fault_again(self, tasks: int, busy: int, open_count: int) -> str | None:
+    def fault_again(self, tasks: int, busy: int, open_count: int, topics: Collection[str] = ()) -> str | None:
         """Reason why a second run of the same batch must not be committed; None if it may.
 
         A task whose rows were committed already has compared them. A task without rows has compared none:
         its rows may have moved to another task, which would write them a second time.
         """
-        if tasks != self.tasks:
+        if 0 < self.topic_count <= TOPIC_COUNT_MAX and busy and set(topics) != set(self.topics):
+            fault = f"is committed already, {other_topics(self.topics, topics)}"
+        elif tasks != self.tasks:
             fault = f"was begun by {self.tasks} task(s), and now there are {tasks}"
         elif open_count > self.lost:
             already = f"except for {self.lost} task(s)" if self.lost else "already"
@@ -239,7 +297,7 @@ class Decision:
                         [suffix_of(each.id, prefix), each.producer_id, each.epoch, each.version]
                         for each in part
                     ],
-                    topic=self.topic,
+                    topics=self.topic_count,
                     first=self.first,
                     lost=self.lost,
                 ),
@@ -248,8 +306,11 @@ class Decision:
         )
 
     @classmethod
-    def of(cls, records: tuple[OffsetAndMetadata, ...], prefix: str, group: str) -> Decision:
-        """Decode the records of all parts. Raises ``OptionError`` (fatal) for records of another program."""
+    def of(
+        cls, records: tuple[OffsetAndMetadata, ...], prefix: str, group: str, topics: tuple[str, ...] = ()
+    ) -> Decision:
+        """Decode a record of each part; ``topics`` keep them. Raises ``OptionError`` (fatal) for records of
+        another program."""
         contents = [_decision_content(record, group) for record in records]
         first = contents[0]
         open_ = tuple(
@@ -259,7 +320,22 @@ class Decision:
         )
         batch = BatchId(first["batch"], first["number"], first["stream"])
         counts = first["tasks"], first["busy"]
-        return cls(records[0].offset, batch, *counts, open_, first["topic"], first["first"], first["lost"])
+        kept = topics, first["topics"]
+        return cls(records[0].offset, batch, *counts, open_, *kept, first["first"], first["lost"])
+
+
+def other_topics(before: Iterable[str], now: Iterable[str]) -> str:
+    """Difference of the topics of a batch, as the part of a sentence."""
+    gone, new = set(before) - set(now), set(now) - set(before)
+    if not new:
+        return f"to {_topics(gone)} too, for which there are no rows now"
+    deleted = "" if gone else ", or that was deleted and made again since"
+    to = f"to {_topics(gone)}, and " if gone else ""
+    return f"{to}not to {_topics(new)}, for which there are rows now{deleted}"
+
+
+def _topics(names: Collection[str]) -> str:
+    return f"{'topic' if len(names) == 1 else 'topics'} {listed_some(sorted(names), _NAMED_MAX, quoted)}"
 
 
 def part_count(record: OffsetAndMetadata, group: str) -> int:
@@ -270,9 +346,11 @@ def part_count(record: OffsetAndMetadata, group: str) -> int:
 
 def _decision_content(record: OffsetAndMetadata, group: str) -> dict[str, Any]:
     numbers = [(name, int) for name in ("number", "tasks", "busy", "parts", "lost")]
-    texts = [(name, str) for name in ("batch", "topic", "first")]
+    texts = [(name, str) for name in ("batch", "first")]
     content = decode_metadata(record, group, *texts, *numbers, ("stream", bool), ("open", list))
-    if not all(_is_transaction(each) for each in content["open"]):
+    # Decisions of earlier versions have no number of topics.
+    is_counted = isinstance(content.setdefault("topics", 0), int)
+    if not is_counted or not all(_is_transaction(each) for each in content["open"]):
         raise _foreign(record, group)
     return content
 
@@ -319,7 +397,7 @@ def _newest(
     metadata: Metadata, net: NetOptions, group: str, stable_in: Collection[TopicPartition] | None
 ) -> OffsetAndMetadata | None:
     texts = committed_texts(metadata, group, net, stable_in=stable_in)
-    return newest(OffsetAndMetadata(number, text) for number, text in texts)
+    return newest(OffsetAndMetadata(*each) for each in texts)
 
 
 def write_of_group(group: str, records: Sequence[OffsetAndMetadata]) -> str | None:

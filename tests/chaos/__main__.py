@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any, Final
 
-from . import contradictions, damage, decoders, fencing, lies, packs, registries, worker
+from . import contradictions, damage, decoders, fencing, lies, packs, registries, repeats, worker
 from .kinds import KINDS, Cluster, Skipped, running
 from .operation import Outcome
 from .operations import Target
@@ -35,6 +35,7 @@ _PARTS: Final = {
     "packs": packs.run,
     "damage": damage.run,
     "fencing": fencing.run,
+    "repeats": repeats.run,
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5

@@ -29,6 +29,11 @@ class LogFeed(Protocol):
     def offset(self) -> int: ...
 
     @property
+    def gaps(self) -> Sequence[tuple[int, int]]:
+        """The offsets of the range up to ``offset`` that are missing without an explanation, ascending, each
+        gap with the offset after it."""
+
+    @property
     def pos(self) -> int:
         """The position in the segment of the first batch or message that is not decoded."""
 
@@ -53,7 +58,7 @@ class LogFeed(Protocol):
         Raises ``CorruptDataError`` with its offset, ``LimitError`` (fatal)."""
 
     def finish(self) -> None:
-        """End a segment. Raises ``CorruptDataError`` (fatal) if bytes of the range are left over that are no
+        """End a segment: the range goes on where the next one begins. Raises ``CorruptDataError`` (fatal) if bytes of the range are left over that are no
         whole message."""
 
     def walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
@@ -69,12 +74,12 @@ class LogFeed(Protocol):
     def skip(self, offset: int) -> None:
         """Continue at an offset: the bytes before it are gone."""
 
-    def report(self, place: str) -> None:
-        """Warn about offsets that are missing without an explanation."""
-
 
 #: Arguments: the range, options, wanted columns, aborted transactions, and whether the log is compacted.
-_Make = Callable[[OffsetRange, FetchOptions, Container[str], Sequence[AbortedTransaction], bool], LogFeed]
+_Make = Callable[
+    [OffsetRange, FetchOptions, Container[str], Sequence[AbortedTransaction], bool],
+    LogFeed,
+]
 
 
 def _of_07(

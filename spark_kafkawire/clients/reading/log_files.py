@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Final
 
-from spark_kafkawire.directories.damaged import OFFSET_MAX, DamagedSegment, ShorterFileError
+from spark_kafkawire.directories.damaged import (
+    OFFSET_MAX,
+    DamagedSegment,
+    ShorterFileError,
+)
 from spark_kafkawire.directories.files import FileAccessError, opened, reading
 from spark_kafkawire.directories.indexes import (
     AbortedTransaction,
@@ -28,6 +32,7 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     LimitError,
     OptionError,
+    listed_some,
 )
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records.columns import Columns
@@ -39,10 +44,14 @@ from .damaged_records import DamagedBytes, DamagedRecords, advised, first_place
 from .log_feeds import FEEDS, HEADER_BYTES
 from .task import FetchTask, MessageCrossesStop, UndecodablePart
 
-#: ``badRecords`` does not help there.
-_SHORTER: Final = (
-    "a broker cut it, or another process replaced it: read again, or read a copy that nothing changes"
+#: Most gaps that a warning lists.
+_LISTED_MAX: Final = 5
+#: Why the gaps of a log are no work of the log cleaner.
+_NOT_COMPACTED: Final = (
+    "by cleaner-offset-checkpoint the log cleaner has not gone over the log"
 )
+#: ``badRecords`` does not help there.
+_SHORTER: Final = "a broker cut it, or another process replaced it: read again, or read a copy that nothing changes"
 
 
 class LogFiles:
@@ -77,15 +86,18 @@ class LogFiles:
                 break
             path = self._slice.path(segment.name)
             try:
-                self._feed.begin(segment.base_offset, segment.next_base, self._is_last(segment))
+                self._feed.begin(
+                    segment.base_offset, segment.next_base, self._is_last(segment)
+                )
                 yield from self._of_segment(segment, path)
+                self._check_gaps(segment, path)
             except (CorruptDataError, LimitError) as error:
                 raise self._explained(error, path) from error
             except FileNotFoundError:
                 self._lose(segment, path)
         self._check_end()
         self._damaged.report()
-        self._feed.report(f"{self._task.range} in {self._files.shown(self._slice.folder)}")
+        self._report_gaps()
 
     def _of_segment(self, segment: SegmentSlice, path: str) -> Iterator[Columns]:
         """The rows of a segment. Where it is damaged, it is examined, and read as usual after that."""
@@ -112,17 +124,27 @@ class LogFiles:
         start, stop = self._feed.offset, segment.next_base
         if self._feed.is_indexed or self._damaged.is_error or stop is None:
             return
-        if segment.base_offset + segment.size == start < min(stop, self._task.range.stop_offset):
-            damage = Damage(0, 0, start, stop, "the segment ends before the next one begins")
+        if (
+            segment.base_offset + segment.size
+            <= start
+            < min(stop, self._task.range.stop_offset)
+        ):
+            damage = Damage(
+                0, 0, start, stop, "the segment ends before the next one begins"
+            )
             yield from self._damaged.columns(DamagedBytes(damage, b""))
             self._feed.skip_damage(damage)
 
-    def _in_order(self, segment: SegmentSlice, path: str, stop_pos: int) -> Iterator[Columns]:
+    def _in_order(
+        self, segment: SegmentSlice, path: str, stop_pos: int
+    ) -> Iterator[Columns]:
         """The rows from the feed's position on. Raises as ``columns`` does."""
         pos = self._feed.pos
         # An index says where to stop; what it says is true only if the range is done there.
         for end_pos in (stop_pos, segment.size):
-            for frame, start in windows(self._files, path, pos, end_pos, window_bytes=self._window_bytes):
+            for frame, start in windows(
+                self._files, path, pos, end_pos, window_bytes=self._window_bytes
+            ):
                 pos += len(frame) - start
                 yield from self._feed.feed(frame, start, pos == segment.size)
                 if self._feed.done and self._feed.is_indexed:
@@ -142,16 +164,28 @@ class LogFiles:
 
     # The damaged path.
 
-    def _damaged_segment(self, segment: SegmentSlice, path: str, index: OffsetIndex) -> DamagedSegment:
+    def _damaged_segment(
+        self, segment: SegmentSlice, path: str, index: OffsetIndex
+    ) -> DamagedSegment:
         stop = OFFSET_MAX if segment.next_base is None else segment.next_base
-        return DamagedSegment(self._files, path, segment.base_offset, segment.size, stop, index)
+        return DamagedSegment(
+            self._files, path, segment.base_offset, segment.size, stop, index
+        )
 
     def _is_unproven_start(self, segment: SegmentSlice) -> bool:
         """True if the range begins where an option says, and maybe inside of a message (0.7)."""
-        is_at_start = self._feed.offset == self._task.range.start_offset > segment.base_offset
-        return not self._feed.is_indexed and is_at_start and self._task.start_option is not None
+        is_at_start = (
+            self._feed.offset == self._task.range.start_offset > segment.base_offset
+        )
+        return (
+            not self._feed.is_indexed
+            and is_at_start
+            and self._task.start_option is not None
+        )
 
-    def _walk(self, damaged: DamagedSegment, *, to_damage: bool = False) -> tuple[bytes, Walk]:
+    def _walk(
+        self, damaged: DamagedSegment, *, to_damage: bool = False
+    ) -> tuple[bytes, Walk]:
         return damaged.walk_at(
             self._feed.pos,
             self._feed.walk,
@@ -160,7 +194,9 @@ class LogFiles:
             to_damage=to_damage,
         )
 
-    def _examined(self, damaged: DamagedSegment, cause: KafkaWireError) -> Iterator[Columns]:
+    def _examined(
+        self, damaged: DamagedSegment, cause: KafkaWireError
+    ) -> Iterator[Columns]:
         """The rows of sound batches, and those of damage, from the feed's position on; at least one of both.
 
         Raises ``cause`` if it is a limit, and nothing is damaged."""
@@ -191,7 +227,9 @@ class LogFiles:
         if isinstance(error, LimitError) or error.pos is None:
             if walk.first is None:
                 return error
-            return error.advised(f"it begins at byte {pos + walk.first.pos} of the file")
+            return error.advised(
+                f"it begins at byte {pos + walk.first.pos} of the file"
+            )
         return first_place(error, walk, "the file", pos)
 
     def _span(self, segment: SegmentSlice, path: str) -> tuple[int, int, OffsetIndex]:
@@ -227,7 +265,10 @@ class LogFiles:
     def _aborted(self) -> list[AbortedTransaction]:
         """The transactions whose records may be in the range and do not count."""
         found = []
-        start_offset, stop_offset = (self._task.range.start_offset, self._task.range.stop_offset)
+        start_offset, stop_offset = (
+            self._task.range.start_offset,
+            self._task.range.stop_offset,
+        )
         for name in self._slice.txn_indexes:
             path = self._slice.path(name)
             try:
@@ -256,34 +297,76 @@ class LogFiles:
                 "there for the driver and for all executors, such as on shared storage"
             ) from None
         stop_offset = self._task.range.stop_offset
-        next_offset = stop_offset if segment.next_base is None else min(segment.next_base, stop_offset)
+        next_offset = (
+            stop_offset
+            if segment.next_base is None
+            else min(segment.next_base, stop_offset)
+        )
         message = (
             f"{self._task.range.topic_partition}: offsets [{self._feed.offset}, {next_offset}) are gone: "
             f"{shown} was deleted while it was read"
         )
         if self._options.fail_on_data_loss:
-            raise DataLossError(f"{message}; to read what is left, set failOnDataLoss=false") from None
+            raise DataLossError(
+                f"{message}; to read what is left, set failOnDataLoss=false"
+            ) from None
         LOG.warning("%s; continuing because failOnDataLoss=false", message)
         self._feed.skip(next_offset)
+
+    def _check_gaps(self, segment: SegmentSlice, path: str) -> None:
+        """Raise ``DataLossError`` for offsets that a segment should hold and does not, unless
+        ``failOnDataLoss`` is false."""
+        if not self._feed.gaps or not self._options.fail_on_data_loss:
+            return
+        start, stop = self._feed.gaps[0]
+        held = (
+            f"begins at offset {segment.base_offset}"
+            if segment.next_base is None
+            else f"has the offsets [{segment.base_offset}, {segment.next_base}) by its name and the next one's"
+        )
+        raise DataLossError(
+            f"{self._task.range.topic_partition}: offsets [{start}, {stop}) are gone: "
+            f"{self._files.shown(path)} {held}, and has no batch of these; {_NOT_COMPACTED}. If the topic was "
+            "compacted before, or to read what is left, set failOnDataLoss=false"
+        )
+
+    def _report_gaps(self) -> None:
+        gaps = self._feed.gaps
+        if gaps:
+            LOG.warning(
+                "%s in %s: the log has gaps, %d of its offsets are missing: %s; %s. If the topic was not "
+                "compacted before, records are lost",
+                self._task.range,
+                self._files.shown(self._slice.folder),
+                sum(stop - start for start, stop in gaps),
+                listed_some(gaps, _LISTED_MAX, lambda gap: f"[{gap[0]}, {gap[1]})"),
+                _NOT_COMPACTED,
+            )
 
     def _check_end(self) -> None:
         """Raise ``CorruptDataError`` (fatal) if the files end before the range does."""
         last = self._slice.segments[-1]
-        if not self._feed.done and last.next_base is None:
+        if not self._feed.done:
             raise CorruptDataError(
                 f"{self._files.shown(self._slice.path(last.name))} ends at offset {self._feed.offset}, "
                 f"before {self._task.range.stop_offset}, the end of the log when the read was planned",
                 self._feed.offset,
             )
 
-    def _explained(self, error: CorruptDataError | LimitError, path: str) -> KafkaWireError:
+    def _explained(
+        self, error: CorruptDataError | LimitError, path: str
+    ) -> KafkaWireError:
         """The error with the place of the damage; an ``OptionError`` if an option gave the offset, which is
         likely no message boundary (0.7)."""
         task, shown = self._task, self._files.shown(path)
         at_start = self._feed.offset == task.range.start_offset
         for option, offset, suspect in (
             (task.start_option, task.range.start_offset, at_start),
-            (task.stop_option, task.range.stop_offset, isinstance(error, MessageCrossesStop)),
+            (
+                task.stop_option,
+                task.range.stop_offset,
+                isinstance(error, MessageCrossesStop),
+            ),
         ):
             if option is not None and suspect:
                 return OptionError(

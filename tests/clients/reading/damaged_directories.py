@@ -88,7 +88,8 @@ def read(
     )
     rows: list[Row] = []
     places: list[Place] = []
-    options = FetchOptions(bad_records=bad_records)
+    # A flipped base offset can leave a gap, which is no bad record.
+    options = FetchOptions(bad_records=bad_records, fail_on_data_loss=False)
     for columns in LogFiles(task, options, window_bytes=window_bytes).columns():
         if columns.corrupt is not None:
             [found] = columns.corrupt.to_pylist()
@@ -96,5 +97,7 @@ def read(
             continue
         assert columns.values is not None
         indexes = [0] * columns.count if log.form != V07 else columns.index.tolist()  # type: ignore[union-attr]
-        rows += zip(columns.offset.tolist(), indexes, columns.values.to_pylist(), strict=True)
+        rows += zip(
+            columns.offset.tolist(), indexes, columns.values.to_pylist(), strict=True
+        )
     return rows, places

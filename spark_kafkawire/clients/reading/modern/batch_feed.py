@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_kafkawire.directories.batches import whole_batches
 from spark_kafkawire.directories.indexes import AbortedTransaction
-from spark_kafkawire.errors import LOG, CorruptDataError, LimitError
+from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.options import BadRecords, FetchOptions
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
@@ -26,15 +26,27 @@ from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.damaged_batches import index_of, walk_batches, without_last
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import BatchIndex, MarkersDisagree
-from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, CRC, MAGIC, NEXT_OFFSET, POS
-from spark_kafkawire.records.log_layout import CODEC_MASK, LOG_OVERHEAD, MAGIC_POS, SIZE_POS
+from spark_kafkawire.records.log_kernels import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CRC,
+    MAGIC,
+    NEXT_OFFSET,
+    POS,
+)
+from spark_kafkawire.records.log_layout import (
+    CODEC_MASK,
+    LOG_OVERHEAD,
+    MAGIC_POS,
+    SIZE_POS,
+)
 from spark_kafkawire.records.record_log import decode_batches
 from spark_kafkawire.records.spans import DecodeBuffers
 
 from ..task import UndecodablePart
 
-#: Most gaps that a warning lists.
-_LISTED_MAX: Final = 5
+#: The end of a segment that no other one follows.
+_NO_BASE: Final = 2**63 - 1
 
 
 class BatchFeed:
@@ -53,13 +65,21 @@ class BatchFeed:
         self.offset = offset_range.start_offset
         self._range = offset_range
         self._options = options
-        self._limits = DecodeLimits(decompressed_bytes_max=options.decompressed_bytes_max)
+        self._limits = DecodeLimits(
+            decompressed_bytes_max=options.decompressed_bytes_max
+        )
         self._wanted = wanted
         self._buffers = DecodeBuffers()
-        self._transactions = AbortedTransactions() if options.isolation_level == READ_COMMITTED else None
+        self._transactions = (
+            AbortedTransactions() if options.isolation_level == READ_COMMITTED else None
+        )
         self._aborted = aborted
-        self._first_offsets: Int64s = np.array([each.first_offset for each in aborted], np.int64)
-        self._last_offsets: Int64s = np.array([each.last_offset for each in aborted], np.int64)
+        self._first_offsets: Int64s = np.array(
+            [each.first_offset for each in aborted], np.int64
+        )
+        self._last_offsets: Int64s = np.array(
+            [each.last_offset for each in aborted], np.int64
+        )
         self._is_compacted = is_compacted
         self._tail = bytearray()
         self._holds_back = options.bad_records is not BadRecords.FAIL
@@ -70,8 +90,11 @@ class BatchFeed:
         self._base_offset = self._next_base = self._log_end = 0
         #: The offset after the last batch, None before the first one of the range.
         self._after: int | None = None
-        self._gaps: list[tuple[int, int]] = []
-        self._missing_count = 0
+        #: Batches, gaps and damage account for all offsets of the range before it.
+        self._covered = offset_range.start_offset
+        #: True after damage: the next batch may begin behind the place where the damage is known to end.
+        self._is_after_damage = False
+        self.gaps: list[tuple[int, int]] = []
 
     @property
     def done(self) -> bool:
@@ -79,7 +102,7 @@ class BatchFeed:
 
     def begin(self, base_offset: int, next_base: int | None, is_last: bool) -> None:
         self._base_offset = base_offset
-        self._next_base = 2**63 - 1 if next_base is None else next_base
+        self._next_base = _NO_BASE if next_base is None else next_base
         self._log_end = self._range.stop_offset if is_last else self._next_base
         self.pos, self._floor = 0, base_offset
 
@@ -110,7 +133,9 @@ class BatchFeed:
             raise damage
         if self._holds_back and not is_last and index.count:
             # The next batch shows if the offset of the last one is wrong.
-            index = replace(index, table=index.table[:-1], size=int(index.table[-1, POS]))
+            index = replace(
+                index, table=index.table[:-1], size=int(index.table[-1, POS])
+            )
         yield from self._checked(index)
         if self.done:
             return
@@ -119,12 +144,16 @@ class BatchFeed:
         self._tail += chunk[index.size :]
         self._check_size()
 
-    def _is_before_end(self, chunk: memoryview, index: BatchIndex, is_last: bool) -> bool:
+    def _is_before_end(
+        self, chunk: memoryview, index: BatchIndex, is_last: bool
+    ) -> bool:
         """True if damage after whole batches is in the range: they do not reach its end, or one of them has a
         wrong offset."""
         if self._holds_back or (index.next_offset or 0) < self._range.stop_offset:
             return True
-        walk = walk_batches(chunk, self._floor, self._log_end, is_end=is_last, is_start=True)
+        walk = walk_batches(
+            chunk, self._floor, self._log_end, is_end=is_last, is_start=True
+        )
         return walk.first is not None and walk.first.pos < index.size
 
     def _checked(self, index: BatchIndex) -> Iterator[Columns]:
@@ -134,6 +163,10 @@ class BatchFeed:
             yield from self._decoded(index)
             self._add_gaps(index)
             self._after = self._floor = int(index.table[-1, NEXT_OFFSET])
+            self._covered, self._is_after_damage = (
+                max(self._covered, self._after),
+                False,
+            )
         self.pos += index.size
 
     def finish(self) -> None:
@@ -143,6 +176,15 @@ class BatchFeed:
                 f"the segment ends in the middle of a batch, {len(tail)} bytes after the last whole one",
                 self.offset,
             )
+        if not self.done and self._next_base < _NO_BASE:
+            self._cover_to(self._next_base)
+
+    def _cover_to(self, offset: int) -> None:
+        """Go on at the end of the segment: what no batch held is a gap, as between two batches."""
+        stop_offset = min(offset, self._range.stop_offset)
+        if stop_offset > self._covered and not self._is_compacted:
+            self.gaps.append((self._covered, stop_offset))
+        self.offset = self._covered = max(self._covered, stop_offset)
 
     def walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
         self._tail = bytearray()
@@ -161,17 +203,26 @@ class BatchFeed:
 
     def whole(self, data: bytes, part: Whole) -> Iterator[Columns]:
         if self._transactions is not None:
-            self._transactions = AbortedTransactions()  # the damage may have their markers
+            self._transactions = (
+                AbortedTransactions()
+            )  # the damage may have their markers
         index = index_of(data, part)
         try:
             yield from self._checked(replace(index, size=part.stop - part.pos))
         except MarkersDisagree:
             raise
         except CorruptDataError as error:
-            rows = [] if error.pos is None else np.flatnonzero(index.column(POS) == error.pos).tolist()
+            rows = (
+                []
+                if error.pos is None
+                else np.flatnonzero(index.column(POS) == error.pos).tolist()
+            )
             if not rows:
                 raise
-            kind = (int(index.table[rows[0], BASE_OFFSET]), int(index.table[rows[0], CRC]))
+            kind = (
+                int(index.table[rows[0], BASE_OFFSET]),
+                int(index.table[rows[0], CRC]),
+            )
             if kind in self._undecodable:
                 raise
             self._undecodable[kind] = error.reason
@@ -181,24 +232,15 @@ class BatchFeed:
         self.pos += damage.stop - damage.pos
         self.offset = max(self.offset, damage.stop_offset)
         self._floor, self._after = damage.stop_offset, None
+        self._covered, self._is_after_damage = (
+            max(self._covered, damage.stop_offset),
+            True,
+        )
 
     def skip(self, offset: int) -> None:
         self._tail = bytearray()
         self._after = None
-        self.offset = offset
-
-    def report(self, place: str) -> None:
-        if self._missing_count:
-            more = len(self._gaps) - _LISTED_MAX
-            listed = ", ".join(f"[{start}, {stop})" for start, stop in self._gaps[:_LISTED_MAX])
-            LOG.warning(
-                "%s: the log has gaps, %d of its offsets are missing: %s%s; by cleaner-offset-checkpoint the "
-                "log cleaner has not gone over it. If the topic was not compacted before, records are lost",
-                place,
-                self._missing_count,
-                listed,
-                f" and {more} more" if more > 0 else "",
-            )
+        self.offset = self._covered = offset
 
     def _decoded(self, index: BatchIndex) -> Iterator[Columns]:
         next_offset = int(index.table[-1, NEXT_OFFSET])
@@ -230,8 +272,13 @@ class BatchFeed:
         """The aborted transactions that a Fetch response with these batches would name."""
         if not self._aborted or not index.count:
             return ()
-        first, stop = (int(index.table[0, BASE_OFFSET]), int(index.table[-1, NEXT_OFFSET]))
-        rows = np.flatnonzero((self._last_offsets >= first) & (self._first_offsets < stop))
+        first, stop = (
+            int(index.table[0, BASE_OFFSET]),
+            int(index.table[-1, NEXT_OFFSET]),
+        )
+        rows = np.flatnonzero(
+            (self._last_offsets >= first) & (self._first_offsets < stop)
+        )
         return [self._aborted[row] for row in rows.tolist()]
 
     def _check(self, index: BatchIndex) -> None:
@@ -243,11 +290,13 @@ class BatchFeed:
             raise index.damage(
                 row,
                 f"its segment has the offsets [{self._base_offset}, {self._next_base})"
-                if self._next_base < 2**63 - 1
+                if self._next_base < _NO_BASE
                 else f"its segment begins at offset {self._base_offset}",
             )
         if self._after is not None and bases[0] < self._after:
-            raise index.damage(0, f"the batch before it ends at offset {self._after - 1}")
+            raise index.damage(
+                0, f"the batch before it ends at offset {self._after - 1}"
+            )
         # A batch after the range is not decoded. Behind a gap it may be one of the range with a wrong offset.
         row = int(np.searchsorted(bases, self._range.stop_offset))
         if row < index.count and index.table[row, MAGIC] == 2:
@@ -256,24 +305,32 @@ class BatchFeed:
                 check_crcs(index, np.array([row]))
 
     def _add_gaps(self, index: BatchIndex) -> None:
-        """Collect the gaps between batches."""
+        """Collect the gaps before batches."""
+        if self._is_compacted:
+            return
         bases, nexts = index.column(BASE_OFFSET), index.column(NEXT_OFFSET)
         # A compressed message of magic 0 or 1 has the offset of its last inner message.
-        is_opaque = (index.column(MAGIC) < 2) & (index.column(ATTRIBUTES) & CODEC_MASK != 0)
-        if not self._is_compacted:
-            before = np.concatenate(
-                (np.array([bases[0] if self._after is None else self._after]), nexts[:-1])
-            )
-            in_range = (before < self._range.stop_offset) & (bases > self._range.start_offset)
-            rows = np.flatnonzero((bases > before) & ~is_opaque & in_range)
-            for row in rows.tolist():
-                self._gaps.append((int(before[row]), int(bases[row])))
-                self._missing_count += int(bases[row] - before[row])
+        is_opaque = (index.column(MAGIC) < 2) & (
+            index.column(ATTRIBUTES) & CODEC_MASK != 0
+        )
+        first = (
+            max(self._covered, int(bases[0]))
+            if self._is_after_damage
+            else self._covered
+        )
+        starts = np.maximum(
+            np.concatenate((np.array([first]), nexts[:-1])), self._range.start_offset
+        )
+        stops = np.minimum(bases, self._range.stop_offset)
+        rows = np.flatnonzero((stops > starts) & ~is_opaque)
+        self.gaps += zip(starts[rows].tolist(), stops[rows].tolist(), strict=True)
 
     def _check_size(self) -> None:
         if len(self._tail) < LOG_OVERHEAD:
             return
-        size = LOG_OVERHEAD + int.from_bytes(self._tail[SIZE_POS:LOG_OVERHEAD], "big", signed=True)
+        size = LOG_OVERHEAD + int.from_bytes(
+            self._tail[SIZE_POS:LOG_OVERHEAD], "big", signed=True
+        )
         if size > self._options.message_bytes_max:
             raise LimitError(
                 f"a batch at offset {self.offset} or soon after it has {size} bytes, more than "

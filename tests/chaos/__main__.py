@@ -19,7 +19,18 @@ import sys
 import time
 from typing import Any, Final
 
-from . import contradictions, damage, decoders, fencing, lies, packs, registries, repeats, worker
+from . import (
+    contradictions,
+    damage,
+    decoders,
+    fencing,
+    lies,
+    missing_files,
+    packs,
+    registries,
+    repeats,
+    worker,
+)
 from .kinds import KINDS, Cluster, Skipped, running
 from .operation import Outcome
 from .operations import Target
@@ -36,6 +47,7 @@ _PARTS: Final = {
     "damage": damage.run,
     "fencing": fencing.run,
     "repeats": repeats.run,
+    "missing-files": missing_files.run,
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5

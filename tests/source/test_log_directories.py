@@ -14,12 +14,7 @@ import pytest
 
 from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS, META_PROPERTIES
 from spark_kafkawire.directories.files import FileAccessError
-from spark_kafkawire.errors import (
-    CorruptDataError,
-    DataLossError,
-    OptionError,
-    UnknownTopicError,
-)
+from spark_kafkawire.errors import CorruptDataError, DataLossError, OptionError, UnknownTopicError
 from spark_kafkawire.options import StreamOptions
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.log_kernels import POS
@@ -48,11 +43,7 @@ def offsets(*paths: Path, **options: str) -> list[int]:
 
 def due(start: int, stop: int, without: tuple[int, int] = (0, -1)) -> list[int]:
     first, last = without
-    return [
-        each
-        for each in range(start, stop)
-        if each not in MARKERS and not first <= each <= last
-    ]
+    return [each for each in range(start, stop) if each not in MARKERS and not first <= each <= last]
 
 
 @pytest.fixture
@@ -61,28 +52,18 @@ def logs(tmp_path: Path) -> Path:
     return shutil.copytree(KILLED, tmp_path / "kafka-logs")
 
 
-@pytest.mark.parametrize(
-    ("directory", "end"), [(STOPPED, STOPPED_END), (KILLED, KILLED_END)]
-)
-def test_all_records_from_the_start_that_delete_records_left(
-    directory: Path, end: int
-) -> None:
+@pytest.mark.parametrize(("directory", "end"), [(STOPPED, STOPPED_END), (KILLED, KILLED_END)])
+def test_all_records_from_the_start_that_delete_records_left(directory: Path, end: int) -> None:
     found = DirectoryRead(directory).table()
     assert found.column("offset").to_pylist() == due(START_OFFSET, end)
     assert set(found.column("topic").to_pylist()) == {"events"}
     first = found.slice(0, 1).to_pylist()[0]
-    assert (first["key"], first["value"][:4], first["timestampType"]) == (
-        b"k1",
-        b"v50x",
-        0,
-    )
+    assert (first["key"], first["value"][:4], first["timestampType"]) == (b"k1", b"v50x", 0)
     assert first["timestamp"].timestamp() * 1000 == FIRST_TIME_MS + 50_000
 
 
 @pytest.mark.parametrize("directory", [KILLED, KILLED_4], ids=lambda path: path.name)
-def test_committed_records_end_before_a_transaction_that_is_open(
-    directory: Path,
-) -> None:
+def test_committed_records_end_before_a_transaction_that_is_open(directory: Path) -> None:
     found = offsets(directory, kafka__isolation__level="read_committed")
     assert found == due(START_OFFSET, OPEN_SINCE, ABORTED)
 
@@ -90,9 +71,7 @@ def test_committed_records_end_before_a_transaction_that_is_open(
 def test_an_open_transaction_is_found_without_snapshots(logs: Path) -> None:
     for path in (logs / "events-0").glob("*.snapshot"):
         path.unlink()
-    assert offsets(logs, kafka__isolation__level="read_committed") == due(
-        START_OFFSET, OPEN_SINCE, ABORTED
-    )
+    assert offsets(logs, kafka__isolation__level="read_committed") == due(START_OFFSET, OPEN_SINCE, ABORTED)
 
 
 def test_an_aborted_transaction_without_its_index_is_an_error(logs: Path) -> None:
@@ -124,18 +103,11 @@ def test_timestamps_without_their_indexes_are_the_same(logs: Path) -> None:
             path.unlink()
     for second in (0, 50, 119, 120, 121, 305, 399):
         time_ms = str(FIRST_TIME_MS + 1000 * second)
-        assert offsets(logs, startingTimestamp=time_ms) == offsets(
-            KILLED, startingTimestamp=time_ms
-        )
+        assert offsets(logs, startingTimestamp=time_ms) == offsets(KILLED, startingTimestamp=time_ms)
 
 
 @pytest.mark.parametrize(
-    "split",
-    [
-        {"minPartitions": "7"},
-        {"maxRecordsPerPartition": "13"},
-        {"maxBytesPerPartition": "2000"},
-    ],
+    "split", [{"minPartitions": "7"}, {"maxRecordsPerPartition": "13"}, {"maxBytesPerPartition": "2000"}]
 )
 def test_parts_are_read_through_the_index(split: Mapping[str, str]) -> None:
     found = DirectoryRead(KILLED, **split)
@@ -162,12 +134,8 @@ def test_an_index_that_is_wrong_leaves_nothing_out(logs: Path, damage: str) -> N
         }
         path.write_bytes(changed[damage])
     for start in (0, 55, 120, 239, 240, 311, 400):
-        options = {
-            "startingOffsets": f'{{"events":{{"0":{max(start, START_OFFSET)}}}}}'
-        }
-        assert offsets(logs, **options, minPartitions="3") == due(
-            max(start, START_OFFSET), KILLED_END
-        )
+        options = {"startingOffsets": f'{{"events":{{"0":{max(start, START_OFFSET)}}}}}'}
+        assert offsets(logs, **options, minPartitions="3") == due(max(start, START_OFFSET), KILLED_END)
 
 
 def test_a_torn_end_is_no_error(logs: Path) -> None:
@@ -181,21 +149,15 @@ def test_a_torn_end_is_no_error(logs: Path) -> None:
         assert found[-1] >= KILLED_END - 6
 
 
-def test_noise_after_the_high_watermark_is_no_error(
-    logs: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_noise_after_the_high_watermark_is_no_error(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
     active = logs / "events-0" / "00000000000000000310.log"
     active.write_bytes(active.read_bytes() + b"noise, and no batch of Kafka")
     with caplog.at_level(logging.WARNING):
         assert offsets(logs) == due(START_OFFSET, KILLED_END)
-    assert (
-        "unknown magic; the bytes before it are whole; it is after the high watermark"
-        in caplog.text
-    )
+    assert "unknown magic; the bytes before it are whole; it is after the high watermark" in caplog.text
     (logs / HIGH_WATERMARKS).unlink()
     with pytest.raises(
-        CorruptDataError,
-        match=r"00310\.log: batch at offset \d+ is damaged: it has an unknown",
+        CorruptDataError, match=r"00310\.log: batch at offset \d+ is damaged: it has an unknown"
     ):
         offsets(logs)
 
@@ -212,9 +174,7 @@ def test_committed_records_that_are_gone_are_a_data_loss(
 ) -> None:
     active = logs / "events-0" / "00000000000000000310.log"
     active.write_bytes(active.read_bytes()[:-40])
-    with pytest.raises(
-        DataLossError, match="replication-offset-checkpoint says that 408 is committed"
-    ):
+    with pytest.raises(DataLossError, match="replication-offset-checkpoint says that 408 is committed"):
         offsets(logs)
     with caplog.at_level(logging.WARNING):
         assert offsets(logs, failOnDataLoss="false") == due(START_OFFSET, 403)
@@ -227,28 +187,21 @@ def test_a_flipped_bit_is_named(logs: Path) -> None:
     data[300] ^= 1
     log.write_bytes(data)
     with pytest.raises(
-        CorruptDataError,
-        match=r"events 0 in .*00000000000000000120.log: batch at offset 120",
+        CorruptDataError, match=r"events 0 in .*00000000000000000120.log: batch at offset 120"
     ):
         offsets(logs)
 
 
-def test_an_offset_that_no_checksum_covers_is_checked_by_its_segment(
-    logs: Path,
-) -> None:
+def test_an_offset_that_no_checksum_covers_is_checked_by_its_segment(logs: Path) -> None:
     log = logs / "events-0" / "00000000000000000120.log"
     data = bytearray(log.read_bytes())
     data[int(index_batches(bytes(data)).table[-1, POS]) + 5] ^= 1
     log.write_bytes(data)
-    with pytest.raises(
-        CorruptDataError, match=r"its segment has the offsets \[120, 240\)"
-    ):
+    with pytest.raises(CorruptDataError, match=r"its segment has the offsets \[120, 240\)"):
         offsets(logs)
 
 
-def test_a_missing_segment_in_the_middle_is_reported(
-    logs: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_segment_in_the_middle_is_reported(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
     for path in (logs / "events-0").glob("00000000000000000120.*"):
         path.unlink()
     with pytest.raises(
@@ -257,9 +210,7 @@ def test_a_missing_segment_in_the_middle_is_reported(
     ):
         offsets(logs)
     with caplog.at_level(logging.WARNING):
-        assert offsets(logs, failOnDataLoss="false") == due(START_OFFSET, 120) + due(
-            240, KILLED_END
-        )
+        assert offsets(logs, failOnDataLoss="false") == due(START_OFFSET, 120) + due(240, KILLED_END)
     assert "120 of its offsets are missing: [120, 240)" in caplog.text
     caplog.clear()
     (logs / "cleaner-offset-checkpoint").write_text("0\n1\nevents 0 310\n")
@@ -269,17 +220,13 @@ def test_a_missing_segment_in_the_middle_is_reported(
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_segment_that_is_deleted_after_planning_is_a_data_loss(
-    logs: Path, fail: str
-) -> None:
+def test_a_segment_that_is_deleted_after_planning_is_a_data_loss(logs: Path, fail: str) -> None:
     read = DirectoryRead(logs, failOnDataLoss=fail)
     (logs / "events-0" / "00000000000000000000.log").unlink()
     if fail == "false":
         assert read.column("offset") == due(120, KILLED_END)
         return
-    with pytest.raises(
-        DataLossError, match=r"offsets \[50, 120\) are gone: .*000.log was deleted"
-    ):
+    with pytest.raises(DataLossError, match=r"offsets \[50, 120\) are gone: .*000.log was deleted"):
         read.table()
 
 
@@ -304,9 +251,7 @@ def test_a_segment_that_is_cut_after_planning_is_an_error_with_what_helps(
 def test_a_path_that_an_executor_lacks_is_named(logs: Path) -> None:
     read = DirectoryRead(logs)
     shutil.rmtree(logs)
-    with pytest.raises(
-        FileAccessError, match="kafka-logs does not exist on this executor"
-    ):
+    with pytest.raises(FileAccessError, match="kafka-logs does not exist on this executor"):
         read.table()
 
 
@@ -323,9 +268,7 @@ def test_a_segment_whose_rename_was_interrupted_replaces_others(logs: Path) -> N
     (folder / f"{0:020}.log.swap").write_bytes(merged)
     (folder / f"{0:020}.index").unlink()
     found = DirectoryRead(logs)
-    assert [
-        each.name for task in found.tasks if task.files for each in task.files.segments
-    ][:2] == [
+    assert [each.name for task in found.tasks if task.files for each in task.files.segments][:2] == [
         f"{0:020}.log.swap",
         f"{240:020}.log",
     ]
@@ -348,8 +291,7 @@ def test_directories_of_two_clusters_contradict_each_other(tmp_path: Path) -> No
     metadata = other / "events-0" / "partition.metadata"
     metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")
     with pytest.raises(
-        OptionError,
-        match=r"killed/events-0/partition.metadata and .*other/events-0/part.*two t",
+        OptionError, match=r"killed/events-0/partition.metadata and .*other/events-0/part.*two t"
     ):
         offsets(KILLED, other)
     metadata.unlink()
@@ -357,34 +299,21 @@ def test_directories_of_two_clusters_contradict_each_other(tmp_path: Path) -> No
     data = bytearray(log.read_bytes())
     data[-3] ^= 1
     log.write_bytes(data)
-    with pytest.raises(
-        OptionError,
-        match=r"000310.log and .*000310.log contradict .* at offset 407 differ",
-    ):
+    with pytest.raises(OptionError, match=r"000310.log and .*000310.log contradict .* at offset 407 differ"):
         offsets(KILLED, other)
     (other / "meta.properties").write_text("cluster.id=other\n")
-    with pytest.raises(
-        OptionError, match=r"meta.properties and .*meta.properties contradict"
-    ):
+    with pytest.raises(OptionError, match=r"meta.properties and .*meta.properties contradict"):
         offsets(KILLED, other)
 
 
-def test_two_copies_of_the_disks_of_one_broker_contradict_each_other(
-    tmp_path: Path,
-) -> None:
+def test_two_copies_of_the_disks_of_one_broker_contradict_each_other(tmp_path: Path) -> None:
     other = shutil.copytree(KILLED, tmp_path / "other")
-    with pytest.raises(
-        OptionError,
-        match=r"meta.properties and .*other/meta.properties .* are of broker 1,",
-    ):
+    with pytest.raises(OptionError, match=r"meta.properties and .*other/meta.properties .* are of broker 1,"):
         offsets(KILLED, other)
     # ZooKeeper's brokers have another name for it.
     for path, broker_id in ((other, 1), (copied(KILLED, tmp_path / "third", 2), 1)):
         (path / META_PROPERTIES).write_text(f"version=0\nbroker.id={broker_id}\n")
-    with pytest.raises(
-        OptionError,
-        match=r"other/meta.properties and .*third/meta.properties contradict",
-    ):
+    with pytest.raises(OptionError, match=r"other/meta.properties and .*third/meta.properties contradict"):
         offsets(other, tmp_path / "third")
     (other / META_PROPERTIES).write_text("version=0\nbroker.id=7\n")
     read = DirectoryRead(KILLED, other)
@@ -404,26 +333,17 @@ def test_the_log_dirs_of_one_broker_are_read_together(tmp_path: Path) -> None:
 def by_log(rows: list[dict[str, Any]]) -> dict[tuple[int, str, int], list[bytes]]:
     found: dict[tuple[int, str, int], list[bytes]] = {}
     for row in rows:
-        found.setdefault((row["broker"], row["topic"], row["partition"]), []).append(
-            row["value"]
-        )
+        found.setdefault((row["broker"], row["topic"], row["partition"]), []).append(row["value"])
     return found
 
 
 def test_all_recorded_logs_of_kafka_07() -> None:
-    found = by_log(
-        DirectoryRead(CORPUS / "broker0", CORPUS / "broker1").table().to_pylist()
-    )
+    found = by_log(DirectoryRead(CORPUS / "broker0", CORPUS / "broker1").table().to_pylist())
     expected = {
-        (each["broker"], each["topic"], each["partition"]): (
-            each["messages"],
-            each["values_sha256"],
-        )
+        (each["broker"], each["topic"], each["partition"]): (each["messages"], each["values_sha256"])
         for each in MANIFEST
     }
-    assert {
-        log: (len(values), values_sha256(values)) for log, values in found.items()
-    } == expected
+    assert {log: (len(values), values_sha256(values)) for log, values in found.items()} == expected
 
 
 def test_ids_of_brokers_of_kafka_07() -> None:
@@ -452,16 +372,12 @@ def test_a_missing_segment_of_kafka_07_is_named(tmp_path: Path) -> None:
     logs = shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
     first = logs / "debian-plain-0" / "00000000000000000000.kafka"
     first.write_bytes(first.read_bytes()[:-1])
-    with pytest.raises(
-        CorruptDataError, match=r"ends at offset 524290, and .*begins at 524291"
-    ):
+    with pytest.raises(CorruptDataError, match=r"ends at offset 524290, and .*begins at 524291"):
         DirectoryRead(logs)
 
 
 def test_parts_of_kafka_07_begin_at_segments() -> None:
-    read = DirectoryRead(
-        CORPUS / "broker0", subscribe="debian-plain", maxBytesPerPartition="1000"
-    )
+    read = DirectoryRead(CORPUS / "broker0", subscribe="debian-plain", maxBytesPerPartition="1000")
     assert {task.range.start_offset for task in read.tasks} >= {0, 524291}
 
 
@@ -472,16 +388,12 @@ def test_paths_that_cannot_be_read_are_refused_in_one_line(tmp_path: Path) -> No
         DirectoryRead(tmp_path)
     with pytest.raises(OptionError, match="is there twice"):
         DirectoryRead(KILLED, KILLED)
-    with pytest.raises(
-        OptionError,
-        match=r"killed of Kafka 0\.8 or later and those in .* of Kafka 0\.7",
-    ):
+    with pytest.raises(OptionError, match=r"killed of Kafka 0\.8 or later and those in .* of Kafka 0\.7"):
         DirectoryRead(KILLED, CORPUS / "broker0")
     with pytest.raises(OptionError, match="a list of paths in JSON"):
         DirectoryRead(paths="/a,/b")
     with pytest.raises(
-        UnknownTopicError,
-        match="no log directory holds the topic event; did you mean events",
+        UnknownTopicError, match="no log directory holds the topic event; did you mean events"
     ):
         DirectoryRead(KILLED, subscribe="event")
     with pytest.raises(UnknownTopicError, match="no log directory holds events 1"):
@@ -489,23 +401,17 @@ def test_paths_that_cannot_be_read_are_refused_in_one_line(tmp_path: Path) -> No
 
 
 def test_brokers_and_paths_exclude_each_other() -> None:
-    with pytest.raises(
-        OptionError, match=r"path and kafka\.bootstrap\.servers are both set"
-    ):
+    with pytest.raises(OptionError, match=r"path and kafka\.bootstrap\.servers are both set"):
         DirectoryRead(KILLED, kafka__bootstrap__servers="localhost:9092")
     with pytest.raises(OptionError, match=r"option fs\.region is for log directories"):
-        DirectoryRead(
-            fs__region="eu-west-1", kafka__bootstrap__servers="localhost:9092"
-        )
+        DirectoryRead(fs__region="eu-west-1", kafka__bootstrap__servers="localhost:9092")
     with pytest.raises(OptionError, match="'committed' needs a cluster"):
         DirectoryRead(KILLED, startingOffsets="committed", kafka__group__id="group")
 
 
 def test_a_stream_over_a_directory_is_refused() -> None:
     for options in ({"path": str(KILLED)}, {"paths": json.dumps([str(KILLED)])}):
-        with pytest.raises(
-            OptionError, match="a stream reads from brokers, not from log directories"
-        ):
+        with pytest.raises(OptionError, match="a stream reads from brokers, not from log directories"):
             StreamOptions.parse(options)
 
 
@@ -514,9 +420,5 @@ def test_bad_records_change_nothing_of_sound_logs(value: str) -> None:
     for directory in (KILLED, STOPPED, KILLED_4):
         assert offsets(directory, badRecords=value) == offsets(directory)
         committed = {"kafka__isolation__level": "read_committed"}
-        assert offsets(directory, badRecords=value, **committed) == offsets(
-            directory, **committed
-        )
-    assert DirectoryRead(KILLED, badRecords=value, valueFormat="string").column(
-        "offset"
-    ) == offsets(KILLED)
+        assert offsets(directory, badRecords=value, **committed) == offsets(directory, **committed)
+    assert DirectoryRead(KILLED, badRecords=value, valueFormat="string").column("offset") == offsets(KILLED)

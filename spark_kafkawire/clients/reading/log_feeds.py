@@ -58,8 +58,9 @@ class LogFeed(Protocol):
         Raises ``CorruptDataError`` with its offset, ``LimitError`` (fatal)."""
 
     def finish(self) -> None:
-        """End a segment: the range goes on where the next one begins. Raises ``CorruptDataError`` (fatal) if bytes of the range are left over that are no
-        whole message."""
+        """End a segment: the range goes on where the next one begins.
+
+        Raises ``CorruptDataError`` (fatal) if bytes of the range are left over that are no whole message."""
 
     def walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
         """The walk over the bytes of the segment from ``pos`` on, which has the parts that are certain."""
@@ -76,10 +77,7 @@ class LogFeed(Protocol):
 
 
 #: Arguments: the range, options, wanted columns, aborted transactions, and whether the log is compacted.
-_Make = Callable[
-    [OffsetRange, FetchOptions, Container[str], Sequence[AbortedTransaction], bool],
-    LogFeed,
-]
+_Make = Callable[[OffsetRange, FetchOptions, Container[str], Sequence[AbortedTransaction], bool], LogFeed]
 
 
 def _of_07(

@@ -11,11 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Final
 
-from spark_kafkawire.directories.damaged import (
-    OFFSET_MAX,
-    DamagedSegment,
-    ShorterFileError,
-)
+from spark_kafkawire.directories.damaged import OFFSET_MAX, DamagedSegment, ShorterFileError
 from spark_kafkawire.directories.files import FileAccessError, opened, reading
 from spark_kafkawire.directories.indexes import (
     AbortedTransaction,
@@ -47,11 +43,11 @@ from .task import FetchTask, MessageCrossesStop, UndecodablePart
 #: Most gaps that a warning lists.
 _LISTED_MAX: Final = 5
 #: Why the gaps of a log are no work of the log cleaner.
-_NOT_COMPACTED: Final = (
-    "by cleaner-offset-checkpoint the log cleaner has not gone over the log"
-)
+_NOT_COMPACTED: Final = "by cleaner-offset-checkpoint the log cleaner has not gone over the log"
 #: ``badRecords`` does not help there.
-_SHORTER: Final = "a broker cut it, or another process replaced it: read again, or read a copy that nothing changes"
+_SHORTER: Final = (
+    "a broker cut it, or another process replaced it: read again, or read a copy that nothing changes"
+)
 
 
 class LogFiles:
@@ -86,9 +82,7 @@ class LogFiles:
                 break
             path = self._slice.path(segment.name)
             try:
-                self._feed.begin(
-                    segment.base_offset, segment.next_base, self._is_last(segment)
-                )
+                self._feed.begin(segment.base_offset, segment.next_base, self._is_last(segment))
                 yield from self._of_segment(segment, path)
                 self._check_gaps(segment, path)
             except (CorruptDataError, LimitError) as error:
@@ -124,27 +118,17 @@ class LogFiles:
         start, stop = self._feed.offset, segment.next_base
         if self._feed.is_indexed or self._damaged.is_error or stop is None:
             return
-        if (
-            segment.base_offset + segment.size
-            <= start
-            < min(stop, self._task.range.stop_offset)
-        ):
-            damage = Damage(
-                0, 0, start, stop, "the segment ends before the next one begins"
-            )
+        if segment.base_offset + segment.size <= start < min(stop, self._task.range.stop_offset):
+            damage = Damage(0, 0, start, stop, "the segment ends before the next one begins")
             yield from self._damaged.columns(DamagedBytes(damage, b""))
             self._feed.skip_damage(damage)
 
-    def _in_order(
-        self, segment: SegmentSlice, path: str, stop_pos: int
-    ) -> Iterator[Columns]:
+    def _in_order(self, segment: SegmentSlice, path: str, stop_pos: int) -> Iterator[Columns]:
         """The rows from the feed's position on. Raises as ``columns`` does."""
         pos = self._feed.pos
         # An index says where to stop; what it says is true only if the range is done there.
         for end_pos in (stop_pos, segment.size):
-            for frame, start in windows(
-                self._files, path, pos, end_pos, window_bytes=self._window_bytes
-            ):
+            for frame, start in windows(self._files, path, pos, end_pos, window_bytes=self._window_bytes):
                 pos += len(frame) - start
                 yield from self._feed.feed(frame, start, pos == segment.size)
                 if self._feed.done and self._feed.is_indexed:
@@ -164,28 +148,16 @@ class LogFiles:
 
     # The damaged path.
 
-    def _damaged_segment(
-        self, segment: SegmentSlice, path: str, index: OffsetIndex
-    ) -> DamagedSegment:
+    def _damaged_segment(self, segment: SegmentSlice, path: str, index: OffsetIndex) -> DamagedSegment:
         stop = OFFSET_MAX if segment.next_base is None else segment.next_base
-        return DamagedSegment(
-            self._files, path, segment.base_offset, segment.size, stop, index
-        )
+        return DamagedSegment(self._files, path, segment.base_offset, segment.size, stop, index)
 
     def _is_unproven_start(self, segment: SegmentSlice) -> bool:
         """True if the range begins where an option says, and maybe inside of a message (0.7)."""
-        is_at_start = (
-            self._feed.offset == self._task.range.start_offset > segment.base_offset
-        )
-        return (
-            not self._feed.is_indexed
-            and is_at_start
-            and self._task.start_option is not None
-        )
+        is_at_start = self._feed.offset == self._task.range.start_offset > segment.base_offset
+        return not self._feed.is_indexed and is_at_start and self._task.start_option is not None
 
-    def _walk(
-        self, damaged: DamagedSegment, *, to_damage: bool = False
-    ) -> tuple[bytes, Walk]:
+    def _walk(self, damaged: DamagedSegment, *, to_damage: bool = False) -> tuple[bytes, Walk]:
         return damaged.walk_at(
             self._feed.pos,
             self._feed.walk,
@@ -194,9 +166,7 @@ class LogFiles:
             to_damage=to_damage,
         )
 
-    def _examined(
-        self, damaged: DamagedSegment, cause: KafkaWireError
-    ) -> Iterator[Columns]:
+    def _examined(self, damaged: DamagedSegment, cause: KafkaWireError) -> Iterator[Columns]:
         """The rows of sound batches, and those of damage, from the feed's position on; at least one of both.
 
         Raises ``cause`` if it is a limit, and nothing is damaged."""
@@ -227,9 +197,7 @@ class LogFiles:
         if isinstance(error, LimitError) or error.pos is None:
             if walk.first is None:
                 return error
-            return error.advised(
-                f"it begins at byte {pos + walk.first.pos} of the file"
-            )
+            return error.advised(f"it begins at byte {pos + walk.first.pos} of the file")
         return first_place(error, walk, "the file", pos)
 
     def _span(self, segment: SegmentSlice, path: str) -> tuple[int, int, OffsetIndex]:
@@ -265,10 +233,7 @@ class LogFiles:
     def _aborted(self) -> list[AbortedTransaction]:
         """The transactions whose records may be in the range and do not count."""
         found = []
-        start_offset, stop_offset = (
-            self._task.range.start_offset,
-            self._task.range.stop_offset,
-        )
+        start_offset, stop_offset = (self._task.range.start_offset, self._task.range.stop_offset)
         for name in self._slice.txn_indexes:
             path = self._slice.path(name)
             try:
@@ -297,19 +262,13 @@ class LogFiles:
                 "there for the driver and for all executors, such as on shared storage"
             ) from None
         stop_offset = self._task.range.stop_offset
-        next_offset = (
-            stop_offset
-            if segment.next_base is None
-            else min(segment.next_base, stop_offset)
-        )
+        next_offset = stop_offset if segment.next_base is None else min(segment.next_base, stop_offset)
         message = (
             f"{self._task.range.topic_partition}: offsets [{self._feed.offset}, {next_offset}) are gone: "
             f"{shown} was deleted while it was read"
         )
         if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{message}; to read what is left, set failOnDataLoss=false"
-            ) from None
+            raise DataLossError(f"{message}; to read what is left, set failOnDataLoss=false") from None
         LOG.warning("%s; continuing because failOnDataLoss=false", message)
         self._feed.skip(next_offset)
 
@@ -322,12 +281,12 @@ class LogFiles:
         held = (
             f"begins at offset {segment.base_offset}"
             if segment.next_base is None
-            else f"has the offsets [{segment.base_offset}, {segment.next_base}) by its name and the next one's"
+            else f"has the offsets [{segment.base_offset}, {segment.next_base}) by its name and the next"
         )
         raise DataLossError(
             f"{self._task.range.topic_partition}: offsets [{start}, {stop}) are gone: "
-            f"{self._files.shown(path)} {held}, and has no batch of these; {_NOT_COMPACTED}. If the topic was "
-            "compacted before, or to read what is left, set failOnDataLoss=false"
+            f"{self._files.shown(path)} {held}, and has no batch of these; {_NOT_COMPACTED}. If the topic "
+            "was compacted before, or to read what is left, set failOnDataLoss=false"
         )
 
     def _report_gaps(self) -> None:
@@ -353,20 +312,14 @@ class LogFiles:
                 self._feed.offset,
             )
 
-    def _explained(
-        self, error: CorruptDataError | LimitError, path: str
-    ) -> KafkaWireError:
+    def _explained(self, error: CorruptDataError | LimitError, path: str) -> KafkaWireError:
         """The error with the place of the damage; an ``OptionError`` if an option gave the offset, which is
         likely no message boundary (0.7)."""
         task, shown = self._task, self._files.shown(path)
         at_start = self._feed.offset == task.range.start_offset
         for option, offset, suspect in (
             (task.start_option, task.range.start_offset, at_start),
-            (
-                task.stop_option,
-                task.range.stop_offset,
-                isinstance(error, MessageCrossesStop),
-            ),
+            (task.stop_option, task.range.stop_offset, isinstance(error, MessageCrossesStop)),
         ):
             if option is not None and suspect:
                 return OptionError(

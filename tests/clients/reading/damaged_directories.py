@@ -97,7 +97,5 @@ def read(
             continue
         assert columns.values is not None
         indexes = [0] * columns.count if log.form != V07 else columns.index.tolist()  # type: ignore[union-attr]
-        rows += zip(
-            columns.offset.tolist(), indexes, columns.values.to_pylist(), strict=True
-        )
+        rows += zip(columns.offset.tolist(), indexes, columns.values.to_pylist(), strict=True)
     return rows, places

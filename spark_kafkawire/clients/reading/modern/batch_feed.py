@@ -26,20 +26,8 @@ from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.damaged_batches import index_of, walk_batches, without_last
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import BatchIndex, MarkersDisagree
-from spark_kafkawire.records.log_kernels import (
-    ATTRIBUTES,
-    BASE_OFFSET,
-    CRC,
-    MAGIC,
-    NEXT_OFFSET,
-    POS,
-)
-from spark_kafkawire.records.log_layout import (
-    CODEC_MASK,
-    LOG_OVERHEAD,
-    MAGIC_POS,
-    SIZE_POS,
-)
+from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, CRC, MAGIC, NEXT_OFFSET, POS
+from spark_kafkawire.records.log_layout import CODEC_MASK, LOG_OVERHEAD, MAGIC_POS, SIZE_POS
 from spark_kafkawire.records.record_log import decode_batches
 from spark_kafkawire.records.spans import DecodeBuffers
 
@@ -65,21 +53,13 @@ class BatchFeed:
         self.offset = offset_range.start_offset
         self._range = offset_range
         self._options = options
-        self._limits = DecodeLimits(
-            decompressed_bytes_max=options.decompressed_bytes_max
-        )
+        self._limits = DecodeLimits(decompressed_bytes_max=options.decompressed_bytes_max)
         self._wanted = wanted
         self._buffers = DecodeBuffers()
-        self._transactions = (
-            AbortedTransactions() if options.isolation_level == READ_COMMITTED else None
-        )
+        self._transactions = AbortedTransactions() if options.isolation_level == READ_COMMITTED else None
         self._aborted = aborted
-        self._first_offsets: Int64s = np.array(
-            [each.first_offset for each in aborted], np.int64
-        )
-        self._last_offsets: Int64s = np.array(
-            [each.last_offset for each in aborted], np.int64
-        )
+        self._first_offsets: Int64s = np.array([each.first_offset for each in aborted], np.int64)
+        self._last_offsets: Int64s = np.array([each.last_offset for each in aborted], np.int64)
         self._is_compacted = is_compacted
         self._tail = bytearray()
         self._holds_back = options.bad_records is not BadRecords.FAIL
@@ -133,9 +113,7 @@ class BatchFeed:
             raise damage
         if self._holds_back and not is_last and index.count:
             # The next batch shows if the offset of the last one is wrong.
-            index = replace(
-                index, table=index.table[:-1], size=int(index.table[-1, POS])
-            )
+            index = replace(index, table=index.table[:-1], size=int(index.table[-1, POS]))
         yield from self._checked(index)
         if self.done:
             return
@@ -144,16 +122,12 @@ class BatchFeed:
         self._tail += chunk[index.size :]
         self._check_size()
 
-    def _is_before_end(
-        self, chunk: memoryview, index: BatchIndex, is_last: bool
-    ) -> bool:
+    def _is_before_end(self, chunk: memoryview, index: BatchIndex, is_last: bool) -> bool:
         """True if damage after whole batches is in the range: they do not reach its end, or one of them has a
         wrong offset."""
         if self._holds_back or (index.next_offset or 0) < self._range.stop_offset:
             return True
-        walk = walk_batches(
-            chunk, self._floor, self._log_end, is_end=is_last, is_start=True
-        )
+        walk = walk_batches(chunk, self._floor, self._log_end, is_end=is_last, is_start=True)
         return walk.first is not None and walk.first.pos < index.size
 
     def _checked(self, index: BatchIndex) -> Iterator[Columns]:
@@ -203,26 +177,17 @@ class BatchFeed:
 
     def whole(self, data: bytes, part: Whole) -> Iterator[Columns]:
         if self._transactions is not None:
-            self._transactions = (
-                AbortedTransactions()
-            )  # the damage may have their markers
+            self._transactions = AbortedTransactions()  # the damage may have their markers
         index = index_of(data, part)
         try:
             yield from self._checked(replace(index, size=part.stop - part.pos))
         except MarkersDisagree:
             raise
         except CorruptDataError as error:
-            rows = (
-                []
-                if error.pos is None
-                else np.flatnonzero(index.column(POS) == error.pos).tolist()
-            )
+            rows = [] if error.pos is None else np.flatnonzero(index.column(POS) == error.pos).tolist()
             if not rows:
                 raise
-            kind = (
-                int(index.table[rows[0], BASE_OFFSET]),
-                int(index.table[rows[0], CRC]),
-            )
+            kind = (int(index.table[rows[0], BASE_OFFSET]), int(index.table[rows[0], CRC]))
             if kind in self._undecodable:
                 raise
             self._undecodable[kind] = error.reason
@@ -272,13 +237,8 @@ class BatchFeed:
         """The aborted transactions that a Fetch response with these batches would name."""
         if not self._aborted or not index.count:
             return ()
-        first, stop = (
-            int(index.table[0, BASE_OFFSET]),
-            int(index.table[-1, NEXT_OFFSET]),
-        )
-        rows = np.flatnonzero(
-            (self._last_offsets >= first) & (self._first_offsets < stop)
-        )
+        first, stop = (int(index.table[0, BASE_OFFSET]), int(index.table[-1, NEXT_OFFSET]))
+        rows = np.flatnonzero((self._last_offsets >= first) & (self._first_offsets < stop))
         return [self._aborted[row] for row in rows.tolist()]
 
     def _check(self, index: BatchIndex) -> None:
@@ -294,9 +254,7 @@ class BatchFeed:
                 else f"its segment begins at offset {self._base_offset}",
             )
         if self._after is not None and bases[0] < self._after:
-            raise index.damage(
-                0, f"the batch before it ends at offset {self._after - 1}"
-            )
+            raise index.damage(0, f"the batch before it ends at offset {self._after - 1}")
         # A batch after the range is not decoded. Behind a gap it may be one of the range with a wrong offset.
         row = int(np.searchsorted(bases, self._range.stop_offset))
         if row < index.count and index.table[row, MAGIC] == 2:
@@ -310,17 +268,9 @@ class BatchFeed:
             return
         bases, nexts = index.column(BASE_OFFSET), index.column(NEXT_OFFSET)
         # A compressed message of magic 0 or 1 has the offset of its last inner message.
-        is_opaque = (index.column(MAGIC) < 2) & (
-            index.column(ATTRIBUTES) & CODEC_MASK != 0
-        )
-        first = (
-            max(self._covered, int(bases[0]))
-            if self._is_after_damage
-            else self._covered
-        )
-        starts = np.maximum(
-            np.concatenate((np.array([first]), nexts[:-1])), self._range.start_offset
-        )
+        is_opaque = (index.column(MAGIC) < 2) & (index.column(ATTRIBUTES) & CODEC_MASK != 0)
+        first = max(self._covered, int(bases[0])) if self._is_after_damage else self._covered
+        starts = np.maximum(np.concatenate((np.array([first]), nexts[:-1])), self._range.start_offset)
         stops = np.minimum(bases, self._range.stop_offset)
         rows = np.flatnonzero((stops > starts) & ~is_opaque)
         self.gaps += zip(starts[rows].tolist(), stops[rows].tolist(), strict=True)
@@ -328,9 +278,7 @@ class BatchFeed:
     def _check_size(self) -> None:
         if len(self._tail) < LOG_OVERHEAD:
             return
-        size = LOG_OVERHEAD + int.from_bytes(
-            self._tail[SIZE_POS:LOG_OVERHEAD], "big", signed=True
-        )
+        size = LOG_OVERHEAD + int.from_bytes(self._tail[SIZE_POS:LOG_OVERHEAD], "big", signed=True)
         if size > self._options.message_bytes_max:
             raise LimitError(
                 f"a batch at offset {self.offset} or soon after it has {size} bytes, more than "

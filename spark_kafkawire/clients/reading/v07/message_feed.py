@@ -25,9 +25,7 @@ class MessageFeed:
     #: A log of 0.7 has none: ``begin`` raises an error.
     gaps: Sequence[tuple[int, int]] = ()
 
-    def __init__(
-        self, offset_range: OffsetRange, options: FetchOptions, wanted: Container[str]
-    ) -> None:
+    def __init__(self, offset_range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> None:
         self._range = offset_range
         self._options = options
         self._values = "value" in wanted
@@ -74,8 +72,7 @@ class MessageFeed:
             self._stitcher.finish()
         elif self.offset < self._received:
             raise CorruptDataError(
-                f"the segment ends in the middle of the message at offset {self.offset}",
-                self.offset,
+                f"the segment ends in the middle of the message at offset {self.offset}", self.offset
             )
 
     def walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
@@ -91,14 +88,10 @@ class MessageFeed:
 
     def whole(self, data: bytes, part: Whole) -> Iterator[Columns]:
         start_offset, pos = self.offset, 0
-        view = memoryview(data)[part.pos : part.stop][
-            : self._range.stop_offset - start_offset
-        ]
+        view = memoryview(data)[part.pos : part.stop][: self._range.stop_offset - start_offset]
         while pos < len(view):
             try:
-                decoded = decode(
-                    view[pos:], start_offset + pos, self._limits, values=self._values
-                )
+                decoded = decode(view[pos:], start_offset + pos, self._limits, values=self._values)
             except CorruptDataError as error:
                 at = start_offset + pos if error.offset is None else error.offset
                 self.skip(start_offset + pos)
@@ -126,12 +119,8 @@ class MessageFeed:
         self._stitcher = self._stitcher_from(offset)
 
     def _stitcher_from(self, start_offset: int) -> Stitcher:
-        rest = OffsetRange(
-            self._range.topic_partition, start_offset, self._range.stop_offset
-        )
-        return Stitcher(
-            rest, self._options.message_bytes_max, self._limits, values=self._values
-        )
+        rest = OffsetRange(self._range.topic_partition, start_offset, self._range.stop_offset)
+        return Stitcher(rest, self._options.message_bytes_max, self._limits, values=self._values)
 
     @property
     def _limits(self) -> DecodeLimits:

@@ -140,11 +140,14 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
         return
     from .references import resolved
 
-    with resolved(referring) as found:
+    found: dict[str, str] = {}
+    try:
+        with resolved(referring) as found:
+            for name, value in found.items():
+                _check_text(name, value)
+            yield RawOptions({**values, **found}, known.values(), passed_over)
+    finally:  # until here errors have a reference in the place of its value
         _keep_secrets(found)
-        for name, value in found.items():
-            _check_text(name, value)
-        yield RawOptions({**values, **found}, known.values(), passed_over)
 
 
 def of_side(raw: Mapping[str, str], *, read: bool) -> dict[str, str]:

@@ -198,7 +198,9 @@ def _of_task(task: int, partition_count: int) -> TransactionMessage:
     transaction = Transaction(
         attempt_id("scale", task, f"{time.monotonic_ns()}.0.{task}"), PRODUCER_ID, PRODUCER_EPOCH, 1
     )
-    return TransactionMessage(totals, batch=BatchId(""), row_count=10, topics=("t",), transaction=transaction)
+    return TransactionMessage(
+        totals, batch=BatchId(""), row_count=10, topics=(TOPIC,), transaction=transaction
+    )
 
 
 def joins(cluster: FakeCluster) -> Point:

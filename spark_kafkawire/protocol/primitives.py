@@ -56,27 +56,30 @@ def _does_not_fit(buf: memoryview, pos: int, size: int, what: str) -> ProtocolEr
 
 @dataclass(frozen=True, slots=True)
 class Int:
-    """A signed big-endian integer of ``size`` bytes."""
+    """A big-endian integer of ``size`` bytes, signed as almost all of Kafka's are."""
 
     size: int
+    signed: bool = True
 
     @property
     def letter(self) -> str:
         """Its format in the module ``struct``."""
-        return {1: "b", 2: "h", 4: "i", 8: "q"}[self.size]
+        letter = {1: "b", 2: "h", 4: "i", 8: "q"}[self.size]
+        return letter if self.signed else letter.upper()
 
     def read(self, buf: memoryview, pos: int) -> tuple[int, int]:
         stop = pos + self.size
         if stop > len(buf):
             raise _does_not_fit(buf, pos, self.size, f"int{8 * self.size}")
-        return int.from_bytes(buf[pos:stop], "big", signed=True), stop
+        return int.from_bytes(buf[pos:stop], "big", signed=self.signed), stop
 
     def write(self, value: int, out: list[Buffer]) -> None:
-        out.append(value.to_bytes(self.size, "big", signed=True))
+        out.append(value.to_bytes(self.size, "big", signed=self.signed))
 
 
 INT8: Final = Int(1)
 INT16: Final = Int(2)
+UINT16: Final = Int(2, signed=False)
 INT32: Final = Int(4)
 INT64: Final = Int(8)
 

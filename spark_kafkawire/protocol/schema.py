@@ -31,7 +31,7 @@ from itertools import groupby
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import ProtocolError, UnsupportedVersionError
-from .primitives import AnyType, Array, Buffer, Bytes, Int, String, take
+from .primitives import INT8, NULL, AnyType, Array, Buffer, Bytes, Int, String, take
 from .varint import COMPACT_LENGTH, UNSIGNED_VARINT
 
 T = TypeVar("T")
@@ -230,6 +230,24 @@ class Struct(Generic[T]):
         )
 
 
+class _NullableStruct(Struct[T]):
+    """The wire type of a message that may be None: -1 in a byte, or another number and then its fields."""
+
+    __slots__ = ()
+    nullable: Final = True
+
+    def read(self, buf: memoryview, pos: int) -> tuple[Any, int]:
+        """The message at ``pos``, or None, and the position after it."""
+        mark, pos = INT8.read(buf, pos)
+        return (None, pos) if mark == NULL else super().read(buf, pos)
+
+    def write(self, value: T | None, out: list[Buffer]) -> None:
+        """Append the message's fields, or null, to ``out``. Raises as ``Struct.write`` does."""
+        INT8.write(NULL if value is None else 1, out)
+        if value is not None:
+            super().write(value, out)
+
+
 def _together(fields: Iterable[_Member], are_ints: bool) -> Iterable[Sequence[_Member]]:
     """Fields by the steps in which they are read: integers in one, others one by one."""
     return [tuple(fields)] if are_ints else [(field,) for field in fields]
@@ -264,6 +282,8 @@ def _in_version(wire_type: AnyType, version: int, flexible: bool, nullable: bool
             count = COMPACT_LENGTH if flexible else wire_type.count
             return replace(wire_type, element=element, count=count, nullable=nullable)
         case Struct():
+            if nullable:
+                return _NullableStruct(wire_type.message, version, flexible)
             return codec(wire_type.message, version, flexible)
         case _:
             return wire_type

@@ -43,7 +43,7 @@ def _members(scan: Scan) -> Iterator[Row]:
 
 
 def _described(scan: Scan, groups: Sequence[CoordinatedGroup]) -> dict[str, GroupDescription]:
-    with needs("Describe on the groups"):
+    with needs("Describe on the groups, and on the topics of streams groups"):
         return dict(sorted(described(groups, scan.net).items()))
 
 
@@ -80,7 +80,12 @@ GROUPS_TABLE: Final = Table(
         Column("state", TEXT, "state, such as `Stable` or `Empty`"),
         Column("coordinator", INT, "id of the broker that coordinates the group"),
         Column("assignor", TEXT, "assignor in use; null without members"),
-        Column("members", INT, "number of members; null for `streams`, and for `share` before Kafka 4.1"),
+        Column(
+            "members",
+            INT,
+            "number of members; null where the broker does not describe `share` (before Kafka 4.1) or "
+            "`streams` (before 4.2)",
+        ),
     ),
     {Generation.MODERN: _groups, Generation.V07: _groups_07},
     GROUPS,
@@ -88,7 +93,7 @@ GROUPS_TABLE: Final = Table(
 
 MEMBERS_TABLE: Final = Table(
     "group_members",
-    "Members of groups, also of share groups from Kafka 4.1 on; none of type `streams`.",
+    "Members of groups, also of share groups from Kafka 4.1 on and of streams groups from 4.2 on.",
     (
         Column("groupId", TEXT, "group"),
         Column("memberId", TEXT, "id of the member"),
@@ -99,7 +104,8 @@ MEMBERS_TABLE: Final = Table(
         Column(
             "assignment",
             PARTITIONS,
-            "partitions that it reads, in a share group beside others; null if it is no consumer",
+            "partitions that it reads, in a share group beside others, in a streams group by its active "
+            "tasks; null if it is no consumer, or while a streams group is `NotReady`",
         ),
     ),
     {Generation.MODERN: _members, Generation.V07: _members_07},

@@ -289,11 +289,20 @@ def _tables(options: dict[str, str], _server: LyingServer) -> Any:
     ]
 
 
+def _streams_group(options: dict[str, str], _server: LyingServer) -> Any:
+    """Members of a streams group, as the table of members asks for them."""
+    return _members_of("streams", options)
+
+
 def _share_group(options: dict[str, str], _server: LyingServer) -> Any:
     """Members of a share group, as the table of members asks for them."""
+    return _members_of("share", options)
+
+
+def _members_of(kind: str, options: dict[str, str]) -> Any:
     read = ReadOptions.parse({**options, "subscribe": TOPIC})
     [broker] = Metadata(read.discovery.bootstrap_servers, read.net).known_brokers()
-    group = list_groups.ListedGroup(group_id=GROUP, protocol_type="share", group_type="Share")
+    group = list_groups.ListedGroup(group_id=GROUP, protocol_type=kind, group_type=kind.title())
     found = described([CoordinatedGroup(broker, group)], read.net)
     return {name: [member.id for member in each.members] for name, each in found.items()}
 
@@ -426,6 +435,7 @@ EXCHANGES: Final = (
             ),
             ("tables", (modern.DESCRIBE_LOG_DIRS, modern.DESCRIBE_PRODUCERS), _tables, {}, {}),
             ("share group", (*_BEFORE, modern.SHARE_GROUP_DESCRIBE), _share_group, {}, {}),
+            ("streams group", (*_BEFORE, modern.STREAMS_GROUP_DESCRIBE), _streams_group, {}, {}),
             ("commit", (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_COMMIT), _commit, {}, {}),
             (
                 "transact",

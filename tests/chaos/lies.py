@@ -233,6 +233,7 @@ _ITS_GROUPS: Final = "which groups there are, and what is in them, only their co
 _IDENTITY_PLACE: Final = list(OFFERED).index(modern.INIT_PRODUCER_ID.key)
 _LED_GROUPS_PLACE: Final = list(OFFERED).index(modern.CONSUMER_GROUP_DESCRIBE.key)
 _SHARE_GROUPS_PLACE: Final = list(OFFERED).index(modern.SHARE_GROUP_DESCRIBE.key)
+_STREAMS_GROUPS_PLACE: Final = list(OFFERED).index(modern.STREAMS_GROUP_DESCRIBE.key)
 _ITS_TRANSACTIONS: Final = "which transactions are open, and whose, only their coordinator knows"
 NOT_TO_BE_KNOWN: Final = (
     NotKnown(
@@ -371,6 +372,20 @@ NOT_TO_BE_KNOWN: Final = (
         exchanges=("share group",),
     ),
     NotKnown(
+        "StreamsGroupDescribe",
+        ("members", "member_id"),
+        _ITS_GROUPS,
+        "streams group StreamsGroupDescribe newest groups.0.members.0.member_id: another topic, always",
+        exchanges=("streams group",),
+    ),
+    NotKnown(
+        "ApiVersions",
+        ("api_keys", "api_key", "min_version", "max_version"),
+        "brokers before 4.2 do not describe streams groups",
+        f"streams group ApiVersions newest api_keys.{_STREAMS_GROUPS_PLACE}.api_key: max, always",
+        exchanges=("streams group",),
+    ),
+    NotKnown(
         "DescribeLogDirs",
         ("results", "topics", "partitions", "name", "partition_index", "is_future_key", "log_dir"),
         "which replicas a broker holds, only it knows",
@@ -430,6 +445,8 @@ def _added(number: bytes, addend: int) -> bytes:
 def kinds_of(wire_type: AnyType, name: str) -> Kinds:
     """The lies that can be told of a field, by its type and what it is."""
     match wire_type:
+        case Int(signed=False):
+            return {kind: _INTS[kind] for kind in ("0", "1", "another")}
         case Int():
             return _ERROR_CODES if name.endswith("error_code") else _INTS
         case String():

@@ -28,6 +28,7 @@ from spark_kafkawire.protocol.modern import (
     offset_commit,
     sasl,
     share_group_describe,
+    streams_group_describe,
     txn_offset_commit,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
@@ -35,6 +36,7 @@ from spark_kafkawire.protocol.primitives import Buffer
 from tests.support.log_broker import OFFERED, PRODUCER_ID, LogBroker
 from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog, split
+from tests.support.streams_groups import streams_group
 
 GROUP: Final = "g"
 #: A group of the kind that brokers coordinate themselves (KIP-848).
@@ -135,6 +137,7 @@ class CompleteBroker(LogBroker):
             list_groups.ListGroupsRequest: self._list_groups,
             consumer_group_describe.ConsumerGroupDescribeRequest: self._led_groups,
             share_group_describe.ShareGroupDescribeRequest: self._share_groups,
+            streams_group_describe.StreamsGroupDescribeRequest: self._streams_groups,
             offset_commit.OffsetCommitRequest: self._commit,
             create_topics.CreateTopicsRequest: self._create,
             sasl.SaslHandshakeRequest: lambda _: sasl.SaslHandshakeResponse(
@@ -246,6 +249,11 @@ class CompleteBroker(LogBroker):
                 )
                 for group_id in request.group_ids
             )
+        )
+
+    def _streams_groups(self, request: Any) -> streams_group_describe.StreamsGroupDescribeResponse:
+        return streams_group_describe.StreamsGroupDescribeResponse(
+            groups=tuple(streams_group(each, "m", next(iter(self.logs))) for each in request.group_ids)
         )
 
     def _commit(self, request: offset_commit.OffsetCommitRequest) -> offset_commit.OffsetCommitResponse:

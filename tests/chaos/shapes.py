@@ -75,7 +75,9 @@ def write(wire_type: AnyType, value: Any, out: list[Buffer]) -> None:
     match wire_type:
         case _ if isinstance(value, Raw):
             out.append(value.data)
-        case Struct():
+        case Struct() if value is not None:
+            if getattr(wire_type, "nullable", False):
+                out.append(b"\x01")
             _write_struct(wire_type, value, out)
         case Array() if value is not None:
             wire_type.count.write(len(value), out)

@@ -19,7 +19,13 @@ from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.options.selection import DIRECTORY_TABLES, TABLES
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern import describe_log_dirs, list_groups, metadata, share_group_describe
+from spark_kafkawire.protocol.modern import (
+    describe_log_dirs,
+    list_groups,
+    metadata,
+    share_group_describe,
+    streams_group_describe,
+)
 from spark_kafkawire.protocol.modern.consumer_group_describe import AssignedTopic, MemberAssignment
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.support import librdkafka
@@ -29,6 +35,7 @@ from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.streams_groups import streams_group
 from tests.support.table_reading import rows_of, table_rows
 
 MODERN: Final = {"kafka.bootstrap.servers": "127.0.0.1:1"}
@@ -166,6 +173,8 @@ def test_brokers_that_show_no_directory_mean_a_missing_right() -> None:
 class ShareBroker(LogBroker):
     """A broker with a share group and a streams group."""
 
+    streams = streams_group("w", "m", "t", "deleted", partitions=(1, 0))
+
     def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
         groups = {"s": "share", "w": "streams"}
         if api is modern.LIST_GROUPS:
@@ -175,6 +184,10 @@ class ShareBroker(LogBroker):
             )
             response: Any = list_groups.ListGroupsResponse(error_code=0, groups=tuple(listed))
             return in_version(response, version), version
+        if api is modern.STREAMS_GROUP_DESCRIBE:
+            assert request.group_ids == ("w",)
+            streams = streams_group_describe.StreamsGroupDescribeResponse(groups=(self.streams,))
+            return streams, version
         if api is not modern.SHARE_GROUP_DESCRIBE:
             return super().answer(api, version, request)
         assert request.group_ids == ("s",)
@@ -206,7 +219,7 @@ def share_rows(table: str, offered: Mapping[int, VersionRange] = OFFERED) -> lis
 
 
 def test_members_of_share_groups_have_their_partitions() -> None:
-    [row] = share_rows("group_members")
+    row, _ = share_rows("group_members")
     assert row == {
         "groupId": "s",
         "memberId": "m",
@@ -216,14 +229,13 @@ def test_members_of_share_groups_have_their_partitions() -> None:
         "memberEpoch": 3,
         "assignment": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}],
     }
-    shared, streams = share_rows("groups")
+    shared, _ = share_rows("groups")
     assert (shared["type"], shared["state"], shared["assignor"], shared["members"]) == (
         "share",
         "Stable",
         "simple",
         1,
     )
-    assert (streams["type"], streams["members"]) == ("streams", None)
 
 
 def test_offsets_of_streams_groups_have_their_lag() -> None:
@@ -242,11 +254,44 @@ def test_offsets_of_streams_groups_have_their_lag() -> None:
     ]
 
 
-def test_a_broker_that_does_not_describe_share_groups_lists_them() -> None:
-    old = {key: each for key, each in OFFERED.items() if key != modern.SHARE_GROUP_DESCRIBE.key}
-    assert share_rows("group_members", old) == []
-    shared, _ = share_rows("groups", old)
-    assert (shared["groupId"], shared["type"], shared["members"]) == ("s", "share", None)
+def test_members_of_streams_groups_have_the_partitions_of_their_active_tasks() -> None:
+    """A task of a partition that an input topic lacks does not read that topic."""
+    _, row = share_rows("group_members")
+    assert row == {
+        "groupId": "w",
+        "memberId": "m",
+        "instanceId": None,
+        "clientId": "c",
+        "host": "/127.0.0.1",
+        "memberEpoch": 3,
+        "assignment": [{"topic": "t", "partition": 0}],
+    }
+    _, streams = share_rows("groups")
+    assert (streams["type"], streams["state"], streams["assignor"], streams["members"]) == (
+        "streams",
+        "Stable",
+        None,
+        1,
+    )
+
+
+def test_members_of_a_streams_group_without_a_topology_have_no_known_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ShareBroker, "streams", replace(ShareBroker.streams, topology=None))
+    _, row = share_rows("group_members")
+    assert (row["memberId"], row["assignment"]) == ("m", None)
+
+
+@pytest.mark.parametrize(
+    ("api", "group"), [(modern.SHARE_GROUP_DESCRIBE, "s"), (modern.STREAMS_GROUP_DESCRIBE, "w")]
+)
+def test_a_broker_that_does_not_describe_a_type_of_groups_lists_them(api: Api, group: str) -> None:
+    old = {key: each for key, each in OFFERED.items() if key != api.key}
+    assert group not in [row["groupId"] for row in share_rows("group_members", old)]
+    assert {row["groupId"]: row["members"] for row in share_rows("groups", old)} == {"s": 1, "w": 1} | {
+        group: None
+    }
 
 
 def test_topics_that_the_user_may_not_see_are_a_missing_right() -> None:

@@ -1,14 +1,14 @@
 """Groups of modern Kafka (0.9 to 4.x) with their state and members, and their committed offsets.
 
-Every broker lists the groups that it coordinates and describes them, a few hundred in each request. Groups of
-the kind ``streams`` (KIP-1071) are listed without members: theirs have tasks, and no partitions.
+Every broker lists the groups that it coordinates and describes them, a few hundred in each request. Members
+of streams groups have tasks: a task reads one partition of all input topics of its subtopology that have it.
 
-Source: KIP-848, KIP-932.
+Source: KIP-848, KIP-932, KIP-1071.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -32,8 +32,9 @@ from spark_kafkawire.protocol.modern.describe_groups import (
     DescribeGroupsResponse,
     GroupMember,
 )
-from spark_kafkawire.protocol.modern.error_codes import broker_error
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.modern.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from spark_kafkawire.protocol.modern.offset_fetch import (
     OffsetFetchPartitionResponse,
     OffsetFetchRequest,
@@ -44,6 +45,12 @@ from spark_kafkawire.protocol.modern.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
     ShareGroupMember,
+)
+from spark_kafkawire.protocol.modern.streams_group_describe import (
+    DescribedStreamsGroup,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupMember,
 )
 
 from ..asking import side_by_side
@@ -84,7 +91,7 @@ class CoordinatedGroup:
 @dataclass(frozen=True, slots=True)
 class Member:
     """Member of a group. ``epoch`` is None in a classic group, ``assignment`` if its format is not that of
-    Kafka's consumers."""
+    Kafka's consumers, or while the broker does not know the topology of a streams group."""
 
     id: str
     instance_id: str | None
@@ -122,12 +129,11 @@ def coordinated_groups(brokers: Iterable[Broker], net: NetOptions) -> list[Coord
 
 
 def described(groups: Sequence[CoordinatedGroup], net: NetOptions) -> dict[str, GroupDescription]:
-    """The description of each group, without those of kinds that are not described."""
+    """The description of each group, without those of kinds that their broker does not describe."""
     found: dict[str, GroupDescription] = {}
     for broker, kind, ids in _shares(groups):
-        if kind != _STREAMS:
-            ask = _ASKING.get(kind, _classic_groups)
-            found |= retried(partial(ask, broker, ids, net), net.request_retry)
+        ask = _ASKING.get(kind, _classic_groups)
+        found |= retried(partial(ask, broker, ids, net), net.request_retry)
     return found
 
 
@@ -214,16 +220,24 @@ def _with_epochs(
     groups: Sequence[DescribedConsumerGroup | DescribedShareGroup], api: str, broker: Broker
 ) -> dict[str, GroupDescription]:
     """Groups whose members have epochs. Raises ``BrokerError``."""
-    for group in groups:
-        if group.error_code:
-            place = f"{api} of group {quoted(group.group_id)} on {broker}"
-            raise broker_error(group.error_code, place, group.error_message)
+    _check(groups, api, broker)
     return {
         group.group_id: GroupDescription(
             group.group_state, group.assignor_name, tuple(map(_with_epoch, group.members))
         )
         for group in groups
     }
+
+
+def _check(
+    groups: Sequence[DescribedConsumerGroup | DescribedShareGroup | DescribedStreamsGroup],
+    api: str,
+    broker: Broker,
+) -> None:
+    for group in groups:
+        if group.error_code:
+            place = f"{api} of group {quoted(group.group_id)} on {broker}"
+            raise broker_error(group.error_code, place, group.error_message)
 
 
 def _with_epoch(member: ConsumerGroupMember | ShareGroupMember) -> Member:
@@ -245,7 +259,62 @@ def _partitions_of(assignment: MemberAssignment) -> tuple[TopicPartition, ...]:
     )
 
 
-_ASKING: Final = {_CONSUMER: _consumer_groups, _SHARE: _share_groups}
+def _streams_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    """Streams groups; empty if the broker does not describe them (before 4.2)."""
+    try:
+        request = StreamsGroupDescribeRequest(group_ids=tuple(ids))
+        response: StreamsGroupDescribeResponse = ask_coordinator(broker, request, net)
+    except UnsupportedVersionError:
+        return {}
+    _check(response.groups, "StreamsGroupDescribe", broker)
+    topics = {
+        topic for group in response.groups for each in (group.inputs() or {}).values() for topic in each
+    }
+    counts = _partition_counts(broker, sorted(topics), net) if topics else {}
+    return {group.group_id: _streams(group, counts) for group in response.groups}
+
+
+def _partition_counts(broker: Broker, topics: Sequence[str], net: NetOptions) -> dict[str, int]:
+    """Number of partitions of each topic; 0 for one that was deleted."""
+    asked = tuple(MetadataRequestTopic(name=each) for each in topics)
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    response: MetadataResponse = ask_coordinator(broker, request, net)
+    for topic in response.topics:
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            raise broker_error(topic.error_code, f"Metadata of topic {quoted(topic.name or '')} on {broker}")
+    return {topic.name or "": len(topic.partitions) for topic in response.topics}
+
+
+def _streams(group: DescribedStreamsGroup, counts: Mapping[str, int]) -> GroupDescription:
+    inputs = group.inputs()
+
+    def assignment(member: StreamsGroupMember) -> tuple[TopicPartition, ...] | None:
+        if inputs is None:
+            return None
+        found = {
+            TopicPartition(topic, partition)
+            for tasks in member.assignment.active_tasks
+            for topic in inputs.get(tasks.subtopology_id, ())
+            for partition in tasks.partitions
+            if partition < counts.get(topic, 0)
+        }
+        return tuple(sorted(found))
+
+    members = (
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            each.member_epoch,
+            assignment(each),
+        )
+        for each in group.members
+    )
+    return GroupDescription(group.group_state, "", tuple(members))
+
+
+_ASKING: Final = {_CONSUMER: _consumer_groups, _SHARE: _share_groups, _STREAMS: _streams_groups}
 
 
 def _offsets(

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .produce import PRODUCE
     from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
     from .share_group_describe import SHARE_GROUP_DESCRIBE
+    from .streams_group_describe import STREAMS_GROUP_DESCRIBE
     from .txn_offset_commit import TXN_OFFSET_COMMIT
 
 __all__ = [
@@ -87,6 +88,7 @@ __all__ = [
     "SASL_AUTHENTICATE",
     "SASL_HANDSHAKE",
     "SHARE_GROUP_DESCRIBE",
+    "STREAMS_GROUP_DESCRIBE",
     "TXN_OFFSET_COMMIT",
 ]
 
@@ -121,6 +123,7 @@ API_HOMES: Final[Mapping[str, str]] = MappingProxyType(
         "LIST_TRANSACTIONS": "list_transactions",
         "CONSUMER_GROUP_DESCRIBE": "consumer_group_describe",
         "SHARE_GROUP_DESCRIBE": "share_group_describe",
+        "STREAMS_GROUP_DESCRIBE": "streams_group_describe",
     }
 )
 _HOMES: Final = {

@@ -117,6 +117,8 @@ def _values_of(wire_type: AnyType, version: int, flexible: bool) -> st.SearchStr
     found: st.SearchStrategy[Any]
     match wire_type:
         case Int():
+            if not wire_type.signed:
+                return st.integers(0, (1 << 8 * wire_type.size) - 1)
             bits = 8 * wire_type.size - 1
             return st.integers(-(1 << bits), (1 << bits) - 1) | st.sampled_from([-1, 0, 1])
         case Bool():
@@ -130,10 +132,10 @@ def _values_of(wire_type: AnyType, version: int, flexible: bool) -> st.SearchStr
         case Array():
             found = st.lists(_values_of(wire_type.element, version, flexible), max_size=2).map(tuple)
         case Struct():
-            return values(wire_type.message, version, flexible)
+            found = values(wire_type.message, version, flexible)
         case _:
             raise AssertionError(f"no values for {wire_type}")
-    return st.none() | found if wire_type.nullable else found
+    return st.none() | found if getattr(wire_type, "nullable", False) else found
 
 
 def _full(message: type[Any], version: int, flexible: bool) -> Any:

@@ -97,6 +97,7 @@ def test_every_message_has_a_judge_and_most_of_kafka_4_have_two() -> None:
             # kafka-python has no messages of the newer groups, and none of delegation tokens.
             ("ConsumerGroupDescribe", range(2)),
             ("ShareGroupDescribe", range(1, 2)),
+            ("StreamsGroupDescribe", range(1)),
             ("CreateDelegationToken", range(1, 4)),
             ("RenewDelegationToken", range(1, 3)),
             ("ExpireDelegationToken", range(1, 3)),

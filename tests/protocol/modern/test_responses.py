@@ -34,12 +34,15 @@ from spark_kafkawire.protocol.modern import (
     produce,
     sasl,
     share_group_describe,
+    streams_group_describe,
     txn_offset_commit,
 )
+from spark_kafkawire.protocol.modern.streams_group_describe import DescribedStreamsGroup
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import feed
 from tests.support.cases import for_each
+from tests.support.streams_groups import streams_group
 
 ID: Final = uuid.UUID(int=9)
 OTHER_ID: Final = uuid.UUID(int=8)
@@ -246,6 +249,10 @@ def led(*names: str) -> consumer_group_describe.ConsumerGroupDescribeResponse:
     )
 
 
+def streamed(*groups: DescribedStreamsGroup) -> streams_group_describe.StreamsGroupDescribeResponse:
+    return streams_group_describe.StreamsGroupDescribeResponse(groups=groups)
+
+
 def shared(*names: str, members: tuple[str, ...] = ()) -> share_group_describe.ShareGroupDescribeResponse:
     return share_group_describe.ShareGroupDescribeResponse(
         groups=tuple(
@@ -411,6 +418,8 @@ def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> api_versions.A
 
 DESCRIBING: Final = describe_groups.DescribeGroupsRequest(groups=("g",))
 LEADING: Final = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",))
+ONE_MEMBER: Final = streams_group("g", "m", "t")
+STREAMING: Final = streams_group_describe.StreamsGroupDescribeRequest(group_ids=("g",))
 SHARING: Final = share_group_describe.ShareGroupDescribeRequest(group_ids=("g",))
 VERSIONS: Final = api_versions.ApiVersionsRequest()
 IDENTIFYING: Final = init_producer_id.InitProducerIdRequest()
@@ -558,6 +567,13 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (LEADING, led(), 1, "it lacks g, which was requested, and contains nothing"),
         (SHARING, shared(), 1, "it lacks g, which was requested, and contains nothing"),
         (SHARING, shared("g", members=("m", "m")), 1, "it contains g m twice"),
+        (STREAMING, streamed(), 0, "it lacks g, which was requested, and contains nothing"),
+        (
+            STREAMING,
+            streamed(replace(ONE_MEMBER, members=ONE_MEMBER.members * 2)),
+            0,
+            "it contains g m twice",
+        ),
         (
             LOGGING_IN,
             sasl.SaslAuthenticateResponse(error_code=0, auth_bytes=b"", session_lifetime_ms=-1),

@@ -372,6 +372,14 @@ NOT_TO_BE_KNOWN: Final = (
         exchanges=("share group",),
     ),
     NotKnown(
+        "Fetch",
+        ("messages",),
+        "messages of the proposal have no offsets: one is as good as another of its size",
+        "read the proposal Fetch 0 data.0.partition_data.0.messages: first batch twice, always",
+        kinds=("first batch twice",),
+        exchanges=("read the proposal",),
+    ),
+    NotKnown(
         "StreamsGroupDescribe",
         ("members", "member_id"),
         _ITS_GROUPS,

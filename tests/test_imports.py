@@ -222,6 +222,31 @@ def test_a_read_of_07_imports_no_fetch_of_modern_kafka() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "import pyspark.sql.datasource as api; del api.DataSourceArrowWriter",
+        "sys.modules['pyspark.sql.datasource'] = None",
+    ],
+    ids=["databricks-15", "spark-3"],
+)
+def test_an_import_with_an_older_pyspark_says_which_is_needed(missing: str) -> None:
+    program = f"""
+import sys, pyspark
+{missing}
+pyspark.__version__ = "3.5.0"
+try:
+    from pyspark_kafkawire import DefaultSource
+except ImportError as error:
+    print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == (
+        "spark-kafkawire needs Spark 4.0 or later, or Databricks 16.4 or later, and this is pyspark 3.5.0 "
+        "without pyspark.sql.datasource.DataSourceArrowWriter\n"
+    )
+
+
 def test_what_is_spared_is_there_to_be_imported() -> None:
     """A name that was moved would be spared for ever."""
     spared = {name for step in STEPS.values() for name in (*NOWHERE, *step.without)}

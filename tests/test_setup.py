@@ -17,6 +17,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import spark_kafkawire
 from spark_kafkawire.broker import EmbeddedCluster
@@ -26,6 +27,7 @@ from tests.support.foreign import Record
 from tests.support.installing import PACKAGE, build_sdist, build_wheel, copy_package, install_wheel, run
 from tests.support.noida import NoidaBroker
 from tests.support.pages import links_of
+from tests.support.runtimes import runtimes
 
 ROOT = Path(__file__).parents[1]
 
@@ -121,6 +123,21 @@ def test_the_conda_recipe_is_that_of_the_wheel(sdist: Path, metadata: Message) -
     assert packages == ["python >=${{ python_min }}", *in_conda]
     build_system = (ROOT / "pyproject.toml").read_text("utf-8")
     assert re.findall(r"- setuptools (.*)", recipe) == re.findall(r'"setuptools([<>=].*?)"', build_system)
+
+
+def test_the_versions_of_the_runtimes_that_the_pages_name_are_in_the_ranges() -> None:
+    ranges = dict(
+        re.findall(r"^([a-z][\w-]*)(.*)$", setup_cfg()["options"]["install_requires"], re.MULTILINE)
+    )
+    found = runtimes()
+    assert {each.is_supported for each in found} == {True, False}
+    changed = [
+        (each.name, package, version)
+        for each in found
+        for package, version in each.versions.items()
+        if version not in SpecifierSet(ranges[package])
+    ]
+    assert changed == []
 
 
 def setup_cfg() -> configparser.ConfigParser:

@@ -10,14 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-)
+import pyspark
 from pyspark.sql.types import StructType
+
+try:
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+    )
+except ImportError as error:
+    raise ImportError(
+        "spark-kafkawire needs Spark 4.0 or later, or Databricks 16.4 or later, and this is pyspark "
+        f"{pyspark.__version__} without pyspark.sql.datasource.DataSourceArrowWriter",
+        name=error.name,
+    ) from None
 
 from .edge import edge
 from .worker import find_sent_files, freeze_imports

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sysconfig
 import textwrap
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,18 +11,14 @@ import pytest
 
 from tests.support.installing import build_wheel
 from tests.support.noida import NoidaBroker
+from tests.support.runtimes import Runtime, runtimes
 
 from .environments import DEADLINE_S, Environment, connect_server
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(1200)]
 
-#: A runtime as Databricks-like platforms have it.
-RUNTIME: Final[Mapping[str, str]] = {
-    "pyspark": "4.0.5",
-    "pyarrow": "19.0.1",
-    "pandas": "2.2.3",
-    "numpy": "2.1.3",
-}
+#: The Spark whose Python API is nearest to that of the runtimes in docs/platforms.md.
+SPARK: Final = "4.0.5"
 CLIENT: Final = "pyspark-client==4.2.0"
 #: pyspark-client asks for no upper bound, and warns of pandas 3.
 PANDAS: Final = "pandas<3"
@@ -94,13 +89,17 @@ def bare_server(folder: Path) -> Environment:
     return environment
 
 
-def test_a_platforms_own_versions_stay_as_they_are(wheel: Path, tmp_path: Path, noida: NoidaBroker) -> None:
-    platform = Environment(tmp_path / "venv", *(f"{name}=={version}" for name, version in RUNTIME.items()))
+@pytest.mark.parametrize("runtime", [each for each in runtimes() if each.is_supported], ids=str)
+def test_a_platforms_own_versions_stay_as_they_are(
+    runtime: Runtime, wheel: Path, tmp_path: Path, noida: NoidaBroker
+) -> None:
+    own = {"pyspark": SPARK, **runtime.versions}
+    platform = Environment(tmp_path / "venv", *(f"{name}=={version}" for name, version in own.items()))
     before = platform.versions()
     platform.install(wheel)
     after = platform.versions()
     assert {name: after[name] for name in before} == before
-    assert RUNTIME.items() <= after.items()
+    assert own.items() <= after.items()
     checked = platform.pip("check")
     assert checked.returncode == 0, checked.stdout
     reported = platform.run(BATCH, noida.bootstrap_servers, noida.create_topic(partitions=2), "local[2]")

@@ -57,7 +57,7 @@ class TypedRows:
             messages = self._encoder(each, batch.column(index).type).encode(batch.column(index))
             if each.frame and not each.in_header:
                 messages = pc.binary_join_element_wise(pa.scalar(each.frame), messages, b"")
-            batch = batch.set_column(index, each.column, messages)
+            batch = _with_column(batch, each.column, messages)
             if each.in_header:
                 batch = _with_header(batch, _HEADERS[each.column], each.frame, messages.is_valid())
         return batch
@@ -90,6 +90,11 @@ def _with_header(batch: pa.RecordBatch, name: str, value: bytes, wanted: pa.Bool
     headers = pa.ListArray.from_arrays(
         pa.array(stops, pa.int32()), pa.concat_arrays([pairs, new]).take(pa.array(places))
     ).cast(HEADERS)
-    if index < 0:
-        return batch.append_column("headers", headers)
-    return batch.set_column(index, "headers", headers)
+    return _with_column(batch, "headers", headers)
+
+
+def _with_column(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    """The batch with a column in the place of the one of this name, or as its last one. ``set_column`` of
+    a batch needs pyarrow 15."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True)) | {name: column}
+    return pa.RecordBatch.from_arrays([*columns.values()], [*columns])

@@ -35,8 +35,8 @@ def content_sum(
     topics: Column, columns: Sequence[Column], count: int, partitions: Int64s | None = None
 ) -> int:
     """Sum of the hashes of ``count`` rows, modulo 2**64. ``topics`` are those of the rows, or one of all.
-    Columns (up to three) are told apart by their place; ``partitions`` are those that rows name, 0 for
-    none."""
+    The place of a column (up to three) is a part of its hash; ``partitions`` are those that rows name, 0
+    for none."""
     compiler.expect(count)
     crcs = np.zeros(len(topics.sizes), np.int64)
     _extend(crcs, topics, _MARKS[0])

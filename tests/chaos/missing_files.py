@@ -35,8 +35,8 @@ def operation(seed: int, number: int) -> Counter[str]:
         harms = [_harm(folder, base, chance) for base in chance.sample(BASES, chance.randrange(4))]
         start, stop = sorted(chance.sample(range(START_OFFSET, STOPPED_END + 1), 2))
         for split in (1, chance.randrange(2, 30)):
-            told = f"operation {number} of seed {seed}: {harms}, [{start}, {stop}) in {split} tasks"
-            ended[_ending(folder, start, stop, split, told)] += 1
+            read = f"operation {number} of seed {seed}: {harms}, [{start}, {stop}) in {split} tasks"
+            ended[_ending(folder, start, stop, split, read)] += 1
     return ended
 
 
@@ -60,7 +60,7 @@ def _harm(folder: Path, base: int, chance: random.Random) -> str:
     return f"{kind} {base}"
 
 
-def _ending(folder: Path, start: int, stop: int, split: int, told: str) -> str:
+def _ending(folder: Path, start: int, stop: int, split: int, read: str) -> str:
     try:
         found = DirectoryRead(
             folder,
@@ -71,11 +71,11 @@ def _ending(folder: Path, start: int, stop: int, split: int, told: str) -> str:
         ).column("offset")
     except (CorruptDataError, DataLossError) as error:
         if ".log" not in str(error):
-            raise AssertionError(f"{told}: {error}") from error
+            raise AssertionError(f"{read}: {error}") from error
         return type(error).__name__
     due = sorted(_ROWS & set(range(start, stop)))
     lost = sorted(set(due) - set(found))
-    assert found == due, f"{told}: {len(lost)} rows are lost without an error, from {lost[:1]} on"
+    assert found == due, f"{read}: {len(lost)} rows are lost without an error, from {lost[:1]} on"
     return EXACT
 
 

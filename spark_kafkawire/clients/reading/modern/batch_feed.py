@@ -137,10 +137,8 @@ class BatchFeed:
             yield from self._decoded(index)
             self._add_gaps(index)
             self._after = self._floor = int(index.table[-1, NEXT_OFFSET])
-            self._covered, self._is_after_damage = (
-                max(self._covered, self._after),
-                False,
-            )
+            self._covered = max(self._covered, self._after)
+            self._is_after_damage = False
         self.pos += index.size
 
     def finish(self) -> None:
@@ -197,10 +195,8 @@ class BatchFeed:
         self.pos += damage.stop - damage.pos
         self.offset = max(self.offset, damage.stop_offset)
         self._floor, self._after = damage.stop_offset, None
-        self._covered, self._is_after_damage = (
-            max(self._covered, damage.stop_offset),
-            True,
-        )
+        self._covered = max(self._covered, damage.stop_offset)
+        self._is_after_damage = True
 
     def skip(self, offset: int) -> None:
         self._tail = bytearray()

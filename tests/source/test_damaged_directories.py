@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -172,6 +174,23 @@ def test_damage_of_kafka_07(tmp_path: Path, kind: str) -> None:
     place = "ends at offset" if kind == "cut" else f"it begins at byte {start} of the file"
     with pytest.raises((CorruptDataError, LimitError), match=place):
         DirectoryRead(logs, **options).table()
+
+
+def test_a_range_of_kafka_07_may_begin_and_end_where_bytes_are_missing(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    shutil.copytree(CORPUS / "broker0" / "debian-plain-0", logs / "debian-plain-0")
+    offsets = DirectoryRead(logs).table().column("offset").to_pylist()
+    cut, begin, end = (min(each for each in offsets if each > least) for least in (300_000, 400_000, 450_000))
+    os.truncate(logs / "debian-plain-0" / f"{0:020}.kafka", cut)
+    second = max(int(path.stem) for path in (logs / "debian-plain-0").iterdir())
+    for start, stop in ((0, end), (begin, end), (begin, second)):
+        bounds = {"startingOffsets": start, "endingOffsets": stop}
+        given = {name: json.dumps({"debian-plain": {"0-0": at}}) for name, at in bounds.items()}
+        found, damaged = sound_and_damaged(logs, **given)
+        assert found == [each for each in offsets if start <= each < min(cut, stop)]
+        assert damaged == [(max(start, cut), stop)]
+        with pytest.raises(CorruptDataError, match=f"ends at offset {cut}, and .* begins at {second}"):
+            DirectoryRead(logs, **given).table()
 
 
 def test_spark_reads_a_damaged_directory(spark: SparkSession, logs: Path) -> None:

@@ -115,10 +115,11 @@ class LogFiles:
 
     def _missing_end(self, segment: SegmentSlice) -> Iterator[Columns]:
         """The row of the bytes that a cut segment of 0.7 lacks at its end."""
-        start, stop = self._feed.offset, segment.next_base
-        if self._feed.is_indexed or self._damaged.is_error or stop is None:
+        if self._feed.is_indexed or self._damaged.is_error or segment.next_base is None:
             return
-        if segment.base_offset + segment.size <= start < min(stop, self._task.range.stop_offset):
+        # The range may begin or end in the missing part.
+        start, stop = self._feed.offset, min(segment.next_base, self._task.range.stop_offset)
+        if segment.base_offset + segment.size <= start < stop:
             damage = Damage(0, 0, start, stop, "the segment ends before the next one begins")
             yield from self._damaged.columns(DamagedBytes(damage, b""))
             self._feed.skip_damage(damage)

@@ -153,7 +153,7 @@ class Client:
     def _log_in_again(self, deadline: Deadline) -> None:
         """Log in again on the same connection, after the responses to all requests in flight; on a new
         connection if the broker does not accept that. Refused credentials are not tried again."""
-        from .sasl import log_in
+        from .sasl import HandshakeRefused, log_in
 
         while self._channel.in_flight:
             self._early.append(self._channel.receive(deadline))
@@ -161,9 +161,9 @@ class Client:
         assert self.settings.security.sasl is not None
         try:
             log_in(self._channel, self.settings.security.sasl, self.broker.host, deadline)
-        except AuthenticationError:
-            raise
-        except KafkaWireError:
+        except KafkaWireError as error:
+            if isinstance(error, AuthenticationError) and not isinstance(error, HandshakeRefused):
+                raise
             self._channel.close()
             self._channel = open_channel(self.broker, self.settings, deadline)
 

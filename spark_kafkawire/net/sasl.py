@@ -40,6 +40,11 @@ LIFETIME_USED: Final = 0.85
 _NEW_TOKEN: Final = "with delegationTokens=true, load or write again: a new DataFrame has a new token"
 
 
+class HandshakeRefused(AuthenticationError):
+    """The broker accepts no login on this connection, before any credentials: its listener has no logins, or
+    the last login on the connection was made again less than a second ago (KIP-368)."""
+
+
 class TokenRefused(AuthenticationError):
     """The broker refuses a delegation token. It may be too new for this broker."""
 
@@ -81,7 +86,8 @@ def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> frozen
             f"it supports {_listed(response.mechanisms)}"
         )
     if response.error_code != ErrorCode.NONE:
-        raise _refusal(response.error_code, "SaslHandshake")
+        error = broker_error(response.error_code, "SaslHandshake")
+        raise error if error.retriable else HandshakeRefused(str(error))
     return frozenset(response.mechanisms)
 
 

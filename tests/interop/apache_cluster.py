@@ -17,7 +17,7 @@ from typing import Final
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.broker.processes import ChildProcess
-from tests.support.noida import HOST, answers, free_port
+from tests.support.noida import HOST, answers, free_ports
 
 from .jars import broker_jars
 
@@ -52,8 +52,8 @@ class ApacheCluster:
 
     def __init__(self, version: str, folder: Path, nodes: int) -> None:
         self.version = version
-        self.ports = [free_port() for _ in range(nodes)]
-        self._controllers = [free_port() for _ in range(nodes)]
+        ports = free_ports(2 * nodes)
+        self.ports, self._controllers = ports[:nodes], ports[nodes:]
         self._folder = folder
         self._java = [str(find_java()), *_JAVA_OPTIONS, "-cp", f"{broker_jars(version)}/*"]
         self._processes: list[ChildProcess | None] = [None] * nodes

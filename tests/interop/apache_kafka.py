@@ -17,7 +17,7 @@ from typing import Final
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.broker.processes import ChildProcess
 from tests.support.certificates import SERVER_NAME, Certificates
-from tests.support.noida import HOST, answers, free_port, listens
+from tests.support.noida import HOST, answers, free_ports, listens
 
 from .jars import broker_jars
 
@@ -95,7 +95,8 @@ class ApacheKafka:
     ) -> None:
         self.version = version
         self._java_options = (*_JAVA_OPTIONS, *(() if full_jit else (_STARTS_SOON,)), *java_options)
-        self.ports = {name: free_port() for name in (*LISTENERS, _CONTROLLER)}
+        names = (*LISTENERS, _CONTROLLER)
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         self._settings = settings
         self._folder = folder
         self._certificates = certificates

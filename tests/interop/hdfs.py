@@ -16,7 +16,7 @@ from typing import Final
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.broker.processes import ChildProcess
-from tests.support.noida import HOST, free_port
+from tests.support.noida import HOST, free_ports
 
 from .jars import hdfs_jars
 
@@ -38,8 +38,7 @@ class Hdfs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.port = free_port()
-        self._rpc_port = free_port()
+        self.port, self._rpc_port = free_ports(2)
         self._process: ChildProcess | None = None
 
     def path(self, path: str) -> str:

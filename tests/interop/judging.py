@@ -42,9 +42,13 @@ def judge_of(program: str, version: str) -> Judge:
 
 
 def newest_version(api: Api, release: str) -> int:
-    """The newest version of an API that a release describes and offers: an unstable one only on request."""
+    """The newest version of an API that a release describes and offers, an unstable one only on request; -1
+    if the release does not know the API."""
     [jar] = broker_jars(release).glob(f"kafka-clients-{release}.jar")
     with zipfile.ZipFile(jar) as archive:
-        description = archive.read(f"common/message/{api.name}Request.json").decode("utf-8")
+        name = f"common/message/{api.name}Request.json"
+        if name not in archive.namelist():
+            return -1
+        description = archive.read(name).decode("utf-8")
     [newest] = re.findall(r'"validVersions": "(?:\d+-)?(\d+)"', description)
     return int(newest) - ('"latestVersionUnstable": true' in description)

@@ -47,7 +47,7 @@ from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import FetchResponse
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
-from spark_kafkawire.protocol.modern.sasl import SaslHandshakeResponse
+from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 from tests.support.cases import for_each
 from tests.support.noida import NoidaBroker
 from tests.support.polling import GRACE_S, poll
@@ -527,6 +527,38 @@ def test_a_broker_that_takes_no_second_login_on_a_connection_gets_a_new_one() ->
             player.join()
 
     with Peer(one_login) as peer, Client.connect(peer.broker, settings("PLAIN")) as client:
+        poll(lambda: client._channel.is_login_due, "the login ends soon")
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
+        assert peer.connection_count == 2
+
+
+def test_a_login_that_is_made_again_too_soon_is_made_on_a_new_connection() -> None:
+    """A broker refuses the handshake of the second of two logins within a second (KIP-368), as that of a
+    listener without logins."""
+    good = login_broker(session_lifetime_ms=300)
+    connections = 0
+
+    def once_a_second(connection: socket.socket) -> None:
+        nonlocal connections
+        connections += 1
+        if connections > 1:
+            good(connection)
+            return
+        question = asked(connection)
+        handshakes = 0
+        while question is not None:
+            if question.api is modern.SASL_HANDSHAKE:
+                handshakes += 1
+                code = 0 if handshakes == 1 else 34
+                reply: object = SaslHandshakeResponse(error_code=code, mechanisms=("PLAIN",))
+            elif question.api is modern.SASL_AUTHENTICATE:
+                reply = SaslAuthenticateResponse(error_code=0, auth_bytes=b"", session_lifetime_ms=300)
+            else:
+                reply = api_versions(IN_REQUESTS)
+            answer(connection, question, reply)
+            question = asked(connection)
+
+    with Peer(once_a_second) as peer, Client.connect(peer.broker, settings("PLAIN")) as client:
         poll(lambda: client._channel.is_login_due, "the login ends soon")
         assert client.request(ALL_TOPICS) == METADATA_RESPONSE
         assert peer.connection_count == 2

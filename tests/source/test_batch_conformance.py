@@ -16,6 +16,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import kafka_properties
 from spark_kafkawire.source.schema import HEADERS_FIELD
 from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
@@ -286,6 +287,7 @@ def test_bad_batch_query_options(options: dict[str, str | None], message: str) -
 def test_options_of_streams_are_ignored_with_a_warning(
     noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    kafka_properties._warn.cache_clear()  # each is logged once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         found = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
     assert found == numbers(range(21))

@@ -186,6 +186,14 @@ def free_port() -> int:
     raise AssertionError("no port is free")
 
 
+def free_ports(count: int) -> list[int]:
+    """So many such ports, all different."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return [*ports]
+
+
 def _first_given_out() -> int:
     """The first port of those that outgoing connections get."""
     try:

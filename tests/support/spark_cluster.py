@@ -20,7 +20,7 @@ import psutil
 
 from spark_kafkawire.broker.processes import ChildProcess
 
-from .noida import HOST, free_port
+from .noida import HOST, free_ports
 
 #: A JVM is up in seconds; a busy machine takes longer.
 START_TIMEOUT_S: Final = 200.0
@@ -47,7 +47,7 @@ class SparkCluster:
         self._worker_count = workers
         self._memory = memory
         self._hosts = hosts
-        self._ports = free_port(), free_port()
+        self._ports = free_ports(2)
         self._master: ChildProcess | None = None
         self._workers: list[ChildProcess] = []
         self._started_count = 0

@@ -9,7 +9,7 @@ endif
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 # Arguments for pytest: `make check ARGS="tests/records -k gzip"`.
 ARGS ?=
-# Processes that share the tests, on two cores: many tests wait more than they work.
+# Processes that share the tests of a group.
 WORKERS ?=
 
 VENV := .venv
@@ -34,19 +34,15 @@ WITH_JAVA := JAVA_HOME="$$($(BIN)/python .ci/java_home.py $(VENV)/java)" && expo
 BRIEF_JAVA := $(VENV)/brief-java
 WITH_BRIEF_JAVA := JAVA_HOME="$(CURDIR)/$(BRIEF_JAVA)" && export JAVA_HOME &&
 
-# The other folders of tests need no JVM: a test there that needs one is marked, and tests/support/no_spark.py
-# fails an unmarked one.
-WITH_SPARK := tests/source tests/tables tests/jobs tests/chaos tests/test_examples.py tests/test_setup.py
-WITHOUT_JVM := -m "not jvm and not slow" $(WITH_SPARK:%=--ignore %)
 PYTEST := $(BIN)/python -m pytest
-# Types and contracts keep one core busy for a quarter of the time of the tests of `make check`.
-BESIDE_TYPES := $(MAKE) --no-print-directory --jobs=2 types
 IN_PARALLEL = --numprocesses $(or $(WORKERS),$(1)) --dist worksteal
 # Compiles once, before all these processes compile the same code. Collecting compiles the tests; the test run
 # reports its errors.
 COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
+# The output of each follows when it is over.
+BESIDE := $(MAKE) --no-print-directory --output-sync=target --jobs
 
-.PHONY: help demo check test imports-no-spark tests-without-jvm tests-of-all test-endurance test-cluster test-sparks interop chaos dist zip mutants bench bench-turns bench-codec bench-stream bench-peer bench-values bench-first bench-exactly-once bench-scale bench-packs bench-plot docs lint style types format clean notebook diagrams
+.PHONY: help demo check test types-and-tests-without-jvm tests-of-check tests-without-jvm tests-with-jvm interop nightly nightly-tests nightly-brokers nightly-drawn test-cluster test-sparks chaos dist zip mutants bench bench-turns bench-codec bench-stream bench-peer bench-values bench-first bench-exactly-once bench-scale bench-packs bench-plot docs lint style types format clean notebook diagrams
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -55,38 +51,47 @@ demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, t
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
 check: style ## check in a minute what needs no JVM: lint, types, import contracts, the tests of most rooms
-	@$(BESIDE_TYPES) tests-without-jvm
+	@$(BESIDE) types tests-of-check
 
-test: style imports-no-spark $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
-	@$(BESIDE_TYPES) tests-of-all
+test: style $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
+	@$(COMPILED)
+	@$(MAKE) --no-print-directory --jobs=2 tests-with-jvm types-and-tests-without-jvm
 
-# `make test` has Spark for all its tests. To collect only those of `make check` shows imports of it.
-imports-no-spark: $(INSTALLED)
-	@mkdir -p build
-	@$(PYTEST) --collect-only --quiet -p tests.support.no_spark $(WITHOUT_JVM) > build/collected.log \
-		|| { tail -n 20 build/collected.log >&2; exit 1; }
+# The longer tests beside them show their output meanwhile.
+types-and-tests-without-jvm:
+	@$(BESIDE) types tests-without-jvm
 
-# Without Spark the processes need less memory, and more of them wait.
+tests-of-check: $(INSTALLED)
+	@$(COMPILED)
+	@$(PYTEST) $(call IN_PARALLEL,2) -p tests.support.no_spark -m "not jvm and not slow" $(ARGS)
+
 tests-without-jvm: $(INSTALLED)
-	@$(COMPILED)
-	@$(PYTEST) --collect-only --quiet --quiet $(WITHOUT_JVM) > /dev/null || :
-	@$(PYTEST) $(call IN_PARALLEL,6) -p tests.support.no_spark $(WITHOUT_JVM) $(ARGS)
+	@$(PYTEST) $(call IN_PARALLEL,2) -p tests.support.no_spark -m "not jvm and not nightly" $(ARGS)
 
-tests-of-all: $(BRIEF_JAVA)/.made
-	@$(COMPILED)
-	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,4) -m "not endurance" $(ARGS)
+tests-with-jvm: $(BRIEF_JAVA)/.made
+	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,2) -m "jvm and not nightly" $(ARGS)
 
-test-endurance: $(BRIEF_JAVA)/.made ## run at length what `make test` runs in short: kills, worst inputs, the demo
-	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,4) -m endurance $(ARGS)
+interop: $(BRIEF_JAVA)/.made $(VENV)/.interop ## run the tests against Apache Kafka 0.10.2, 2.8 and 4.4, a schema registry and HDFS, which Maven gets the first time
+	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop --numprocesses $(or $(WORKERS),2) --dist loadfile -m "not nightly" $(ARGS)
+
+nightly: $(BRIEF_JAVA)/.made $(VENV)/.interop ## run what takes longer than a commit may: kills, all brokers, all Sparks, a cluster, chaos, many drawn inputs
+	@$(COMPILED)
+	@$(BESIDE)=2 --keep-going nightly-tests nightly-brokers nightly-drawn chaos test-cluster test-sparks
+
+nightly-tests: $(BRIEF_JAVA)/.made
+	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,2) -m nightly $(ARGS)
+
+nightly-brokers: $(BRIEF_JAVA)/.made $(VENV)/.interop
+	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop -m nightly $(ARGS)
+
+nightly-drawn: $(INSTALLED)
+	@EXAMPLES=300 $(PYTEST) -p tests.support.no_spark -m "hypothesis and not jvm and not nightly" $(ARGS)
 
 test-cluster: $(BRIEF_JAVA)/.made ## run jobs on a standalone Spark cluster of two workers, and kill one
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/on_cluster $(ARGS)
 
 test-sparks: $(INSTALLED) ## run the tests of Spark with the lowest versions, with Spark 4.0 to 4.2, all with each Python, and platforms: ARGS="--only 4.0.5 --short"
 	@$(WITH_JAVA) $(BIN)/python .ci/sparks.py $(VENV)/sparks --workers $(or $(WORKERS),4) $(ARGS)
-
-interop: $(BRIEF_JAVA)/.made $(VENV)/.interop ## run the tests against Apache Kafka 0.8 to 4.4, a schema registry and HDFS, which Maven gets the first time
-	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop $(ARGS)
 
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos $(ARGS)

@@ -41,17 +41,29 @@ settings.register_profile(
 settings.load_profile("this run")
 
 
-#: Fixtures that start a JVM; tests that start one by themselves are marked.
+#: Folders and files whose modules import Spark. Tests of others that do so by themselves are marked.
+_WITH_SPARK: Final = frozenset(
+    Path(__file__).with_name("tests") / name
+    for name in ("source", "tables", "jobs", "chaos", "test_examples.py", "test_setup.py")
+)
+#: Fixtures that start a JVM.
 _JVM_FIXTURES: Final = frozenset({"spark", "corpus", "zookeeper", "own_zookeeper"})
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what imports Spark in a run where that is an error."""
+    no_spark = config.pluginmanager.has_plugin("tests.support.no_spark")
+    return True if no_spark and collection_path in _WITH_SPARK else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that start a JVM, and tests that take minutes, so that ``make check`` can leave them out."""
+    """Mark tests that need Spark or a JVM, and tests that take minutes, so that runs can leave them out."""
     for item in items:
-        if item.get_closest_marker("endurance") is not None:
+        if item.get_closest_marker("nightly") is not None:
             item.add_marker("slow")
-        if isinstance(item, pytest.Function) and not _JVM_FIXTURES.isdisjoint(item.fixturenames):
+        starts_jvm = isinstance(item, pytest.Function) and not _JVM_FIXTURES.isdisjoint(item.fixturenames)
+        if starts_jvm or not _WITH_SPARK.isdisjoint(item.path.parents) or item.path in _WITH_SPARK:
             item.add_marker("jvm")
 
 

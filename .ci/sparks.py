@@ -104,7 +104,7 @@ def run(environment: Environment, arguments: argparse.Namespace) -> str:
         [python, "-c", versions], capture_output=True, text=True, check=True
     ).stdout.strip()
     print(f"\n{environment.name}: Spark {reported}", flush=True)
-    words = ["--numprocesses", arguments.workers, "--dist", "worksteal", "-m", "not endurance"]
+    words = ["--numprocesses", arguments.workers, "--dist", "worksteal", "-m", "not nightly"]
     if environment.spark is not None or environment.is_lowest:
         words += [f"-Wignore::{kind}" for kind in LEFT_OPEN]
     tests = SHORT if arguments.short else environment.tests

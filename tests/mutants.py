@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--workers", type=int, default=2, help="processes that run tests")
-    parser.add_argument("--tests", nargs="+", default=["-m", "not endurance"], help="of the first run")
+    parser.add_argument("--tests", nargs="+", default=["-m", "not nightly"], help="of the first run")
     arguments = parser.parse_args()
     trees: SimpleQueue[Path] = SimpleQueue()
     for number in range(arguments.workers):

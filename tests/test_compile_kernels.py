@@ -32,7 +32,7 @@ def test_no_module_that_declares_kernels_is_forgotten() -> None:
     assert {module.__name__ for module in compile_kernels.MODULES} == declaring
 
 
-@pytest.mark.endurance
+@pytest.mark.nightly
 def test_all_kernels_are_kept_in_the_users_cache(tmp_path: Path) -> None:
     done = compiled(XDG_CACHE_HOME=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")

@@ -12,7 +12,16 @@ from .apache_cluster import ApacheCluster
 from .apache_kafka import ApacheKafka
 from .apicurio import Apicurio
 from .needs import needs_broker, needs_registry
-from .versions import VERSIONS
+from .versions import VERSIONS, is_nightly
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of all brokers that ``make interop`` does not start."""
+    for item in items:
+        case = getattr(item, "callspec", None)
+        if case is not None and any(map(is_nightly, case.params.values())):
+            item.add_marker("nightly")
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

@@ -18,7 +18,7 @@ from tests.support.polling import poll
 
 from .apache_cluster import ApacheCluster
 from .apache_kafka import ApacheKafka
-from .versions import replicated
+from .versions import NEWEST, replicated
 
 pytestmark = replicated
 
@@ -26,7 +26,7 @@ PARTITIONS: Final = 2
 #: More requests about transactions than the write makes.
 REQUESTS_MAX: Final = 40
 #: The protocol of transactions that a new cluster has.
-PROTOCOLS: Final = {"3.9.1": 1, "4.1.1": 2}
+PROTOCOLS: Final = {"3.9.1": 1, NEWEST: 2}
 
 
 def tasks(mark: int, *values: bytes) -> list[list[tuple[bytes, int]]]:

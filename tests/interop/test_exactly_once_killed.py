@@ -20,18 +20,19 @@ import pytest
 from .drawn_faults import Kind
 from .killed_writes import KilledWrites, Struck
 from .needs import needed_connector, needs_broker
+from .versions import NEWEST
 
 RUNS: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_RUNS", "4"))
 KILLS: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_KILLS", "6"))
 SEED: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_SEED", "1"))
-#: The two protocols of transactions, and the newest release that Maven has.
-VERSIONS: Final = ("3.9.1", "4.1.1", "4.4.0")
+#: The two protocols of transactions, the second one by two releases.
+VERSIONS: Final = ("3.9.1", "4.1.1", NEWEST)
 #: Versions, each with so many nodes, and whether a real Spark writes; else what there is time for with all
 #: other tests.
 CASES: Final = (
     [(version, *how) for how in ((1, False), (3, False), (1, True)) for version in VERSIONS]
     if "KAFKAWIRE_EXACTLY_ONCE_RUNS" in os.environ
-    else [("3.9.1", 1, False), ("4.4.0", 3, False), ("4.1.1", 1, True)]
+    else [("3.9.1", 1, False), ("4.1.1", 3, False), (NEWEST, 1, True)]
 )
 #: Longest time of a run that takes over what a killed one left: it fences for 20 s at most.
 NEXT_RUN_MAX_S: Final = 30.0

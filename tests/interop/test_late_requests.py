@@ -22,12 +22,12 @@ from tests.support.write_process import ForkedWrites, WriteProcess
 from .apache_cluster import ApacheCluster
 from .apache_kafka import ApacheKafka
 from .needs import needs_broker
-from .versions import newest, replicated
+from .versions import NEWEST, newest, replicated
 
 FENCED: Final = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 KILLED: Final = pytest.mark.parametrize("kills_run", [False, True], ids=["attempt", "run"])
 #: What begins a transaction, by the protocol of a cluster of this version.
-BEGINS: Final[dict[str, Api]] = {"3.9.1": modern.ADD_PARTITIONS_TO_TXN, "4.1.1": modern.PRODUCE}
+BEGINS: Final[dict[str, Api]] = {"3.9.1": modern.ADD_PARTITIONS_TO_TXN, NEWEST: modern.PRODUCE}
 #: Two-phase commits are switched on.
 IN_TWO_PHASES: Final = ("transaction.two.phase.commit.enable=true", "unstable.api.versions.enable=true")
 
@@ -79,9 +79,6 @@ def test_in_two_phases_no_reader_waits_for_good(
     writes: WriteProcess,
     kills_run: bool,
 ) -> None:
-    version = "4.1.1"
-    needs_broker(version)
-    with ApacheKafka(
-        version, tmp_path_factory.mktemp("kafka"), certificates, settings=IN_TWO_PHASES
-    ) as kafka:
+    needs_broker(NEWEST)
+    with ApacheKafka(NEWEST, tmp_path_factory.mktemp("kafka"), certificates, settings=IN_TWO_PHASES) as kafka:
         check(kafka, writes, modern.PRODUCE, kills_run, twoPhaseCommit="true")

@@ -29,7 +29,7 @@ from .apache_kafka import ApacheKafka
 from .compaction import COMPACTED, compacted_topic
 from .moto_server import ENVIRONMENT, REGION, MotoServer
 from .needs import needs_broker
-from .versions import VERSIONS
+from .versions import NEWEST, VERSIONS
 from .zookeeper_kafka import ZooKeeperKafka
 
 COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
@@ -175,8 +175,8 @@ def test_a_directory_of_an_old_broker(version: str, zookeeper: ZooKeeperServer, 
 
 
 def test_three_replicas_with_a_leader_that_was_killed(tmp_path: Path) -> None:
-    needs_broker(VERSIONS[-1])
-    with ApacheCluster(VERSIONS[-1], tmp_path, nodes=3) as cluster:
+    needs_broker(NEWEST)
+    with ApacheCluster(NEWEST, tmp_path, nodes=3) as cluster:
         servers = cluster.bootstrap_servers()
         topic = replicated_topic(servers)
         librdkafka.produce(servers, topic, records(0, 1000))

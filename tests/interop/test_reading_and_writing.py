@@ -17,9 +17,9 @@ from tests.support.reading import Read, read_values
 
 from .apache_kafka import ApacheKafka
 from .compaction import COMPACTED, compacted_topic
-from .versions import also_latest
+from .versions import also_between
 
-pytestmark = also_latest
+pytestmark = also_between
 STAMP_MS: Final = int(time.time() * 1000) - 60_000
 RECORDS: Final = [
     Record(b"value", b"key", (("a", b"1"), ("a", None), ("\N{SNOWMAN}", b"")), STAMP_MS),

@@ -17,8 +17,8 @@ from tests.support.table_reading import table_rows
 from .apache_kafka import ApacheKafka
 from .jars import broker_jars
 from .needs import needs_broker
+from .versions import NEWEST
 
-VERSION: Final = "4.1.1"
 ONE_NODE: Final = (
     "share.coordinator.state.topic.num.partitions=1",
     "share.coordinator.state.topic.replication.factor=1",
@@ -29,13 +29,13 @@ ONE_NODE: Final = (
 def test_members_of_a_share_group_are_those_of_kafkas_admin_client(
     tmp_path: Path, certificates: Certificates
 ) -> None:
-    needs_broker(VERSION)
-    with ApacheKafka(VERSION, tmp_path, certificates, settings=ONE_NODE) as kafka:
+    needs_broker(NEWEST)
+    with ApacheKafka(NEWEST, tmp_path, certificates, settings=ONE_NODE) as kafka:
         servers = kafka.bootstrap_servers()
         topic = librdkafka.create_topic(servers, 3)
         librdkafka.produce(servers, topic, [Record(b"v")])
         source = Path(__file__).with_name("ShareGroupJudge.java")
-        command = [str(find_java()), "-cp", f"{broker_jars(VERSION)}/*", str(source)]
+        command = [str(find_java()), "-cp", f"{broker_jars(NEWEST)}/*", str(source)]
         member = subprocess.Popen(
             [*command, servers, topic, "sharing"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -24,7 +24,7 @@ from tests.support.polling import poll
 from tests.support.spark_streams import started
 
 from .apache_kafka import ApacheKafka
-from .versions import VERSIONS
+from .versions import newest
 
 AWAY_S: Final = float(os.environ.get("KAFKAWIRE_AWAY_S", "60"))
 #: How long a batch that the broker has answered already may take, on a machine with other work, seconds.
@@ -35,8 +35,7 @@ BEFORE: Final = 150
 AFTER: Final = 10
 BATCH: Final = 10
 
-newest = pytest.mark.parametrize("kafka", VERSIONS[-1:], indirect=True, scope="session")
-pytestmark = [newest, pytest.mark.endurance, pytest.mark.timeout(900 + 2 * AWAY_S)]
+pytestmark = [newest, pytest.mark.nightly, pytest.mark.timeout(900 + 2 * AWAY_S)]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from tests.support.table_reading import table_rows
 
 from .apache_kafka import ApacheKafka
 from .needs import needs_broker
+from .versions import NEWEST
 
 if HAS_KIO:
     from kio.schema.offset_commit.v9 import request as commit
@@ -31,7 +32,6 @@ if HAS_KIO:
     from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 #: Brokers have offered streams groups since 4.2, and an early access before.
-VERSION: Final = "4.4.0"
 GROUP: Final = "streaming"
 #: Codes of a coordinator that loads, or is not there yet.
 _NOT_YET: Final = (14, 15, 16)
@@ -124,8 +124,8 @@ class Member:
 def test_a_streams_group_has_members_with_tasks_offsets_and_lag(
     tmp_path: Path, certificates: Certificates
 ) -> None:
-    needs_broker(VERSION)
-    with ApacheKafka(VERSION, tmp_path, certificates) as kafka:
+    needs_broker(NEWEST)
+    with ApacheKafka(NEWEST, tmp_path, certificates) as kafka:
         servers = kafka.bootstrap_servers()
         wide, narrow = librdkafka.create_topic(servers, 3), librdkafka.create_topic(servers, 1)
         # The topic of the groups comes into being with the first one.

@@ -32,7 +32,7 @@ from .apache_cluster import ApacheCluster
 from .apache_kafka import NEW_PROTOCOL_SINCE, USERS, ApacheKafka
 from .judging import judge_of
 from .needs import needs_broker
-from .versions import VERSIONS
+from .versions import NEWEST, VERSIONS
 
 #: A broker asks who may do what; who is not logged in may do everything.
 STRICT: Final = (
@@ -123,9 +123,8 @@ def test_every_table_is_what_kafkas_admin_client_says(kafka: ApacheKafka) -> Non
 
 def test_tables_of_three_brokers_are_what_kafkas_admin_client_says(tmp_path: Path) -> None:
     """Each broker coordinates some of the groups and transactions, and leads some of the partitions."""
-    version = VERSIONS[-1]
-    needs_broker(version)
-    with ApacheCluster(version, tmp_path, nodes=3) as cluster, contextlib.ExitStack() as stack:
+    needs_broker(NEWEST)
+    with ApacheCluster(NEWEST, tmp_path, nodes=3) as cluster, contextlib.ExitStack() as stack:
         servers = cluster.bootstrap_servers()
         topic = librdkafka.create_topic(servers, 6, None, {"retention.ms": "-1"})
         librdkafka.produce(servers, topic, [Record(b"v", partition=each) for each in range(6)])
@@ -136,7 +135,7 @@ def test_tables_of_three_brokers_are_what_kafkas_admin_client_says(tmp_path: Pat
             )
             stack.enter_context(opened)
         stack.enter_context(librdkafka.member(servers, "with a member", topic))
-        found = judged_tables(servers, version)
+        found = judged_tables(servers, NEWEST)
         assert len({row["coordinator"] for row in found["groups"]}) > 1
         assert len({row["coordinator"] for row in found["transactions"]}) > 1
         assert len({row["leader"] for row in found["partitions"] if row["topic"] == topic}) == 3

@@ -24,7 +24,7 @@ def test_help_needs_nothing_but_the_package(tmp_path: Path) -> None:
     assert "usage: demo.py [-h]" in reported.stdout
 
 
-@pytest.mark.endurance
+@pytest.mark.nightly
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_demo_reads_counts_writes_reads_back_and_copies_to_a_modern_broker() -> None:
     demo = subprocess.run(DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -37,7 +37,7 @@ def test_demo_reads_counts_writes_reads_back_and_copies_to_a_modern_broker() -> 
     ]
 
 
-@pytest.mark.endurance
+@pytest.mark.nightly
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_nothing_outlives_an_interrupted_demo() -> None:
     with subprocess.Popen(

@@ -28,7 +28,7 @@ from .submitting import ROOT, environment, submit, submit_command
 
 COUNT: Final = 2000
 
-pytestmark = [pytest.mark.endurance, pytest.mark.timeout(1100)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1100)]
 
 
 class Running:

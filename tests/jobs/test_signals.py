@@ -143,7 +143,7 @@ def test_each_command_ends_in_one_line_when_it_has_just_begun(
 
 
 @SIGNALS
-@pytest.mark.endurance
+@pytest.mark.nightly
 @pytest.mark.jvm
 @pytest.mark.timeout(900)
 # checkpoints asks no broker, and stream-copy ends after its running batch (tests/jobs/stream_copy).

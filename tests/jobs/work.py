@@ -34,8 +34,8 @@ _NAMES: Final = itertools.count()
 
 
 def at_length_but(short: str) -> pytest.MarkDecorator:
-    """The work of each job in ``make test-endurance``, and in ``make test`` that of one."""
-    jobs = [pytest.param(job, marks=() if job == short else pytest.mark.endurance) for job in JOBS]
+    """The work of each job in ``make nightly``, and in ``make test`` that of one."""
+    jobs = [pytest.param(job, marks=() if job == short else pytest.mark.nightly) for job in JOBS]
     return pytest.mark.parametrize("work", jobs, indirect=True)
 
 

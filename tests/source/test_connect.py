@@ -53,7 +53,7 @@ spark.stop()
 """
 
 # A Spark of its own, in which all that is ours is what it is in any other.
-pytestmark = [pytest.mark.jvm, pytest.mark.endurance]
+pytestmark = [pytest.mark.jvm, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")

@@ -125,7 +125,7 @@ def test_rows_that_were_saved_as_a_table_are_there_and_reading_it_is_refused(
         spark.table(name).collect()
 
 
-@pytest.mark.endurance
+@pytest.mark.nightly
 def test_spark_sql_reads_and_inserts(noida: NoidaBroker, topic: str, tmp_path: Path) -> None:
     queries = [
         f"CREATE TEMPORARY VIEW v (value BINARY) USING kafkawire OPTIONS "

@@ -30,7 +30,7 @@ GROWTH_MAX_BYTES: Final = 4 << 20
 
 
 @pytest.mark.jvm
-@pytest.mark.endurance
+@pytest.mark.nightly
 @pytest.mark.timeout(900 + BATCH_MAX_S * BATCHES)
 def test_the_heap_of_a_stream_over_a_thousand_partitions_stays_flat(tmp_path: Path) -> None:
     with NoidaBroker() as broker:

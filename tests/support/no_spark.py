@@ -1,4 +1,4 @@
-"""A plugin of ``make check`` that fails each test which imports Spark or starts a JVM."""
+"""A plugin for tests without a JVM: it fails each that imports Spark or starts a JVM."""
 
 from __future__ import annotations
 

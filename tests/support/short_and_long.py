@@ -3,7 +3,7 @@
     @short_and_long("kills", short=4, long=20)
     def test_kills_lose_nothing(kills: int) -> None: ...
 
-``make test`` runs the short one, ``make test-endurance`` the long one: what is checked is the same. Both are
+``make test`` runs the short one, ``make nightly`` the long one: what is checked is the same. Both are
 slow, so that ``make check`` leaves them out and other processes begin with them.
 """
 
@@ -21,6 +21,6 @@ def short_and_long(name: str, *, short: Any, long: Any) -> pytest.MarkDecorator:
         name,
         [
             pytest.param(*of_short, id="short", marks=pytest.mark.slow),
-            pytest.param(*of_long, id="long", marks=pytest.mark.endurance),
+            pytest.param(*of_long, id="long", marks=pytest.mark.nightly),
         ],
     )

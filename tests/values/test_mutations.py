@@ -1,6 +1,6 @@
 """Damaged messages of every format: each is a value or a fault, spoils no other, and has the judge's value.
 
-    KAFKAWIRE_MUTATIONS=5000000 python -m pytest -n 0 -s -o faulthandler_timeout=0 -m endurance \\
+    KAFKAWIRE_MUTATIONS=5000000 python -m pytest -n 0 -s -o faulthandler_timeout=0 -m nightly \\
       tests/values/test_mutations.py -k json
 """
 

@@ -151,7 +151,7 @@ def test_a_publication_that_is_killed_at_random_moments_is_in_the_topic_once(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.endurance
+@pytest.mark.nightly
 @pytest.mark.parametrize("kills", [LONG])
 def test_a_publication_in_transactions_that_is_killed_at_random_moments_is_in_the_topic_once(
     kills: int, noida: NoidaBroker, drivers: Drivers, rows: str, tmp_path: Path
@@ -176,7 +176,7 @@ def test_a_publication_in_transactions_that_is_killed_at_random_moments_is_in_th
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.endurance
+@pytest.mark.nightly
 @pytest.mark.parametrize("kills", [LONG])
 def test_kafka_0_7_a_publication_that_is_killed_at_random_moments_is_in_the_logs_once(
     kills: int, spark: SparkSession, corpus: EmbeddedCluster, drivers: Drivers, rows: str, tmp_path: Path

@@ -262,7 +262,7 @@ def test_a_read_only_checkpoint_is_named_with_what_to_do(
 
 
 @READ_LIMITS
-@pytest.mark.endurance
+@pytest.mark.nightly
 def test_spark_submit_runs_it_with_only_the_zip_shipped_and_ends_it_after_the_running_batch(
     package: Path, noida: NoidaBroker, tmp_path: Path
 ) -> None:

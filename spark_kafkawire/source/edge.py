@@ -10,12 +10,16 @@ a line that says what to do is lost among fifty that do not.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
 import os
+import runpy
+import socket
 import sys
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Final, TextIO, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,8 +30,12 @@ _OF_WORKERS: Final = "PYTHON_WORKER_FACTORY_"
 #: ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` sets it, too.
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
 _BY_US: Final = "spark_kafkawire"
-#: The module of Spark that forks the processes of tasks.
-_DAEMON: Final = os.path.join("pyspark", "daemon.py")
+#: Spark's code, and what of Python starts it and writes to a socket.
+_SPARK: Final = f"{os.sep}pyspark{os.sep}"
+_WRITTEN_WITH: Final = frozenset(
+    function.__code__.co_filename
+    for function in (runpy.run_module, socket.SocketIO.write, contextlib.ContextDecorator.__call__)
+)
 
 
 def edge(function: F) -> F:
@@ -84,15 +92,24 @@ def _strip(error: Exception) -> None:
 @functools.cache
 def _hide_broken_pipes() -> None:
     """Keep a process of Spark's from printing a traceback when the JVM wants no more of it."""
-    if is_worker():
-        sys.stderr = cast(TextIO, _WithoutBrokenPipes(sys.stderr))
+    if not is_worker():
+        return
+    sys.stderr = cast(TextIO, _WithoutBrokenPipes(sys.stderr))
+    shown = sys.excepthook
+
+    # What runs a stream or plans a query is a program of its own, and ends with the error.
+    def show(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
+        if not _is_of_spark(error):
+            shown(kind, error, frames)
+
+    sys.excepthook = show
 
 
 class _WithoutBrokenPipes:
-    """A stream of errors, without those of Spark's daemon about a socket that the JVM has closed.
+    """A stream of errors, without those of Spark's processes about a socket that the JVM has closed.
 
     The JVM closes it when a query needs no more rows, as ``limit`` and ``show`` do, and when Spark stops. The
-    iterator of the source may be read to its end by then, so the source cannot keep the daemon from writing
+    iterator of the source may be read to its end by then, so the source cannot keep Spark's code from writing
     to the socket. Errors of other code pass.
     """
 
@@ -100,19 +117,20 @@ class _WithoutBrokenPipes:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return len(text) if _is_of_daemon(sys.exc_info()[1]) else self._stream.write(text)
+        return len(text) if _is_of_spark(sys.exc_info()[1]) else self._stream.write(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-def _is_of_daemon(error: BaseException | None) -> bool:
-    """True for an error of a closed socket that only frames of Spark's daemon have seen."""
+def _is_of_spark(error: BaseException | None) -> bool:
+    """True for an error of a closed socket that only frames of Spark and of what it writes with have seen."""
     if not isinstance(error, (BrokenPipeError, ConnectionResetError)):
         return False
     frame = error.__traceback__
     while frame is not None:
-        if not frame.tb_frame.f_code.co_filename.endswith(_DAEMON):
+        file = frame.tb_frame.f_code.co_filename
+        if _SPARK not in file and file not in _WRITTEN_WITH:
             return False
         frame = frame.tb_next
     return True

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from spark_kafkawire import secrecy
 from spark_kafkawire.errors import BrokerError, OptionError
 from spark_kafkawire.source.edge import edge
+from tests.support.pages import ROOT
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 HIDE = "SPARK_HIDE_TRACEBACK"
@@ -161,6 +163,7 @@ def test_all_that_spark_calls_is_an_edge(module: str, name: str) -> None:
     assert [each for each, function in ours.items() if inspect.unwrap(function) is function] == []
 
 
+@pytest.mark.parametrize("caught", [True, False])
 @pytest.mark.parametrize(
     ("file", "error", "hidden"),
     [
@@ -170,25 +173,43 @@ def test_all_that_spark_calls_is_an_edge(module: str, name: str) -> None:
         ("users.py", BrokenPipeError, False),
     ],
 )
-def test_a_process_of_sparks_hides_only_the_daemons_broken_pipes(
-    file: str, error: type[OSError], hidden: bool
+def test_a_process_of_sparks_hides_only_sparks_own_broken_pipes(
+    file: str, error: type[OSError], hidden: bool, caught: bool, tmp_path: Path
 ) -> None:
-    """The JVM closes the socket of a process whose rows it needs no more."""
-    program = f"""
-import os, traceback
+    """The JVM closes the socket of a process whose rows it needs no more. A process for tasks prints the
+    error that it catches; one that runs a stream ends with it."""
+    module = tmp_path / file
+    module.parent.mkdir(exist_ok=True)
+    module.write_text(f"""
+import contextlib, io, os, socket, sys, traceback
 os.environ["PYTHON_WORKER_FACTORY_SECRET"] = "x"
 from spark_kafkawire.source.edge import edge
 edge(lambda: None)()
+
+class Closed(socket.socket):
+    def send(self, *_):
+        raise {error.__name__}("this one")
+
+@contextlib.contextmanager
+def socket_file():
+    file = socket.SocketIO(Closed(), "w")
+    yield file
+
+def main():
+    with socket_file() as file:
+        file.write(b"x")
+
+print("that one", file=sys.stderr)
 try:
-    exec(compile("raise {error.__name__}(32, 'this one')", "/lib/{file}", "exec"), {{}})
+    main()
 except OSError:
-    if {hidden}:  # no frame but the daemon's own
-        import sys
-        error = sys.exc_info()[1]
-        error.__traceback__ = error.__traceback__.tb_next
+    if not {caught}:
+        raise
     traceback.print_exc()
-print("that one", file=__import__("sys").stderr)
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+""")
+    command = [sys.executable, "-m", module.stem]
+    environment = {**os.environ, "PYTHONPATH": f"{module.parent}:{ROOT}"}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert ("this one" not in ended.stderr) is hidden
-    assert ended.stderr.endswith("that one\n")
+    assert ended.stderr.startswith("that one\n")
+    assert (ended.returncode == 0) is caught

@@ -32,6 +32,12 @@ ENDS_WITHIN_S: Final = 60.0
 STARTS_WITHIN_S: Final = 300.0
 ROWS: Final = 40_000
 SIGNALS: Final = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+#: Both of which end in one handler, for tests that take long.
+ONE_SIGNAL: Final = pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)],
+    ids=lambda number: number.name,
+)
 
 
 #: Arguments of each command with which it asks a broker, or reads its files.
@@ -202,7 +208,7 @@ def is_written(noida: NoidaBroker, topic: str) -> bool:
     return any(librdkafka.offsets(noida.bootstrap_servers, topic, partition)[1] for partition in (0, 1))
 
 
-@SIGNALS
+@ONE_SIGNAL
 @pytest.mark.slow
 @pytest.mark.jvm
 @pytest.mark.timeout(900)
@@ -231,7 +237,7 @@ def test_an_exactly_once_publication_that_is_interrupted_leaves_nothing_open(
     assert committed(noida.bootstrap_servers, topic, 2) == sorted(b"%d" % row for row in range(ROWS))
 
 
-@SIGNALS
+@ONE_SIGNAL
 @pytest.mark.slow
 @pytest.mark.jvm
 @pytest.mark.timeout(900)

@@ -16,6 +16,7 @@ from spark_kafkawire.protocol.connection import Connection, Response
 from spark_kafkawire.protocol.v07 import FetchRequest, MultiFetchRequest, OffsetsRequest, ProduceRequest
 from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
+from tests.support.short_and_long import short_and_long
 
 from .streams import Stream, comparable, cut, feed, mutated, recorded_streams
 
@@ -241,15 +242,15 @@ def test_every_truncation_is_a_lost_connection() -> None:
                 assert isinstance(outcome(stream, stream.responses[:size]), ConnectionLost)
 
 
-@pytest.mark.slow
-def test_random_mutations_give_responses_or_our_errors_in_bounded_memory() -> None:
+@short_and_long("count", short=MUTATION_COUNT // 5, long=MUTATION_COUNT)
+def test_random_mutations_give_responses_or_our_errors_in_bounded_memory(count: int) -> None:
     draw = random.Random(20_000)
     streams = [stream for stream in STREAMS if allowed_size(stream) <= ASKED_SIZE_MAX]
     assert len(streams) > len(STREAMS) // 2
     answered = refused = 0
     tracemalloc.start()
     try:
-        for turn in range(MUTATION_COUNT):
+        for turn in range(count):
             stream = streams[turn % len(streams)]
             result = outcome(stream, mutated(stream.responses, draw))
             refused += isinstance(result, ConnectionLost | ProtocolError)
@@ -257,8 +258,8 @@ def test_random_mutations_give_responses_or_our_errors_in_bounded_memory() -> No
         assert tracemalloc.get_traced_memory()[1] < 2 * ASKED_SIZE_MAX
     finally:
         tracemalloc.stop()
-    assert answered + refused == MUTATION_COUNT
-    assert min(answered, refused) > MUTATION_COUNT // 10
+    assert answered + refused == count
+    assert min(answered, refused) > count // 10
 
 
 def allowed_size(stream: Stream) -> int:

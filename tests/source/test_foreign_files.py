@@ -25,11 +25,10 @@ from tests.support.table_reading import rows_of
 
 #: A hang is not a slow machine, seconds.
 DEADLINE_S: Final = 120.0
-#: Size of a file of zeros, and the memory that a read of it may take, bytes.
+#: Sizes of a segment and of another file of zeros, and the memory that a read of one may take, bytes.
+SEGMENT_BYTES: Final = 8 << 20
 ZEROS_BYTES: Final = 190 << 20
 MEMORY_MAX: Final = 64 << 20
-#: The same for a segment: the end of damage is looked for in the room of two largest batches.
-SEGMENT_MEMORY_MAX: Final = 512 << 20
 FILES: Final = (
     *(
         f"events-0/{name}"
@@ -81,7 +80,7 @@ def replaced(path: Path, kind: str) -> None:
     path.rename(content)
     if kind == "zeros":
         path.touch()
-        os.truncate(path, ZEROS_BYTES)
+        os.truncate(path, SEGMENT_BYTES if path.suffix == ".log" else ZEROS_BYTES)
     elif kind.startswith("link"):
         targets = {"link": content, "link to nothing": Path("nothing"), "link to itself": path}
         path.symlink_to(targets[kind])
@@ -137,7 +136,7 @@ def test_a_file_of_another_kind_is_an_error_at_once_or_costs_no_record(
                 peak = tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
-            assert peak < (SEGMENT_MEMORY_MAX if name.endswith(".log") else MEMORY_MAX)
+            assert peak < MEMORY_MAX
             if isinstance(found, FileAccessError):
                 assert kind != "link"
                 assert kind == "zeros" or f"{logs / name} cannot be read: {REASONS[kind]}" in str(found)

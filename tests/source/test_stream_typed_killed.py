@@ -32,7 +32,6 @@ from tests.support.foreign import Record
 from tests.support.noida import KEPT_FOREVER, NoidaBroker, free_port
 from tests.support.parquet_sink import stored
 from tests.support.polling import poll
-from tests.support.short_and_long import short_and_long
 from tests.support.spark_streams import begun, run
 from tests.support.sparks import READ_LIMITS
 from tests.support.stream_kills import SENT_COUNT, WAIT_MAX_S, Killer, Stream
@@ -253,20 +252,18 @@ def kill_and_check(servers: str, folder: Path, names: Sequence[str], kills: int,
 
 @READ_LIMITS
 @pytest.mark.timeout(TIMEOUT_S)
-@short_and_long("kills, workers", short=(1, 1), long=(KILLS, WORKERS))
+@pytest.mark.nightly
 def test_kills_new_schemas_and_a_registry_away_neither_lose_double_nor_change_a_value(
-    kills: int, workers: int, noida: NoidaBroker, tmp_path: Path
+    noida: NoidaBroker, tmp_path: Path
 ) -> None:
-    kill_and_check(noida.bootstrap_servers, tmp_path, ("latest", "once"), kills, workers)
+    kill_and_check(noida.bootstrap_servers, tmp_path, ("latest", "once"), KILLS, WORKERS)
 
 
 @READ_LIMITS
 @pytest.mark.timeout(TIMEOUT_S)
-@short_and_long("kills, workers", short=(1, 0), long=(2, 1))
-def test_kills_neither_lose_double_nor_invent_a_bad_record(
-    kills: int, workers: int, noida: NoidaBroker, tmp_path: Path
-) -> None:
-    kill_and_check(noida.bootstrap_servers, tmp_path, ("null", "drop"), kills, workers)
+@pytest.mark.nightly
+def test_kills_neither_lose_double_nor_invent_a_bad_record(noida: NoidaBroker, tmp_path: Path) -> None:
+    kill_and_check(noida.bootstrap_servers, tmp_path, ("null", "drop"), kills=2, workers=1)
 
 
 @pytest.fixture

@@ -14,6 +14,12 @@ from typing import Any
 import pytest
 
 
+def one_of(count: int, name: str = "part") -> pytest.MarkDecorator:
+    """The number of a part of a test's inputs: the first one is for each commit, all others for the night."""
+    others = [pytest.param(part, marks=pytest.mark.nightly) for part in range(1, count)]
+    return pytest.mark.parametrize(name, [pytest.param(0, marks=pytest.mark.slow), *others])
+
+
 def short_and_long(name: str, *, short: Any, long: Any) -> pytest.MarkDecorator:
     """An argument of a test, or several as ``parametrize`` takes them, for either length."""
     of_short, of_long = (short, long) if "," in name else ((short,), (long,))

@@ -106,14 +106,14 @@ def test_random_mutations_of_a_response_give_a_message_or_a_protocol_error(
     assert min(read, refused) > count // 50
 
 
-@pytest.mark.slow
+@short_and_long("places_max", short=50, long=100_000)
 @pytest.mark.parametrize("case", LAST_OF_THEIR_KIND, ids=str)
-def test_a_frame_of_the_smallest_elements_takes_memory_in_proportion(case: Case) -> None:
-    """After each place where a count may stand: as many elements of zeros as the frame can hold."""
+def test_a_frame_of_the_smallest_elements_takes_memory_in_proportion(case: Case, places_max: int) -> None:
+    """After places where a count may be: as many elements of zeros as the frame can hold."""
     body, size = body_of(case), 6_000
     tracemalloc.start()
     try:
-        for pos in range(4, len(body)):
+        for pos in range(4, len(body), 1 + len(body) // places_max):
             for count in (size.to_bytes(4, "big"), b"\xf1\x2e"):
                 frame = body[:pos] + count + bytes(size)
                 # Threads of tests before this one may allocate beside it, but not each time.

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import pytest
-
 from spark_kafkawire.errors import CorruptDataError, KafkaWireError, LimitError
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import MarkersDisagree, index_batches
@@ -19,6 +17,7 @@ from spark_kafkawire.records.record_log import decode_batches
 from tests.records.batches import APPEND_TIME, TRANSACTIONAL, batch, marker, message, record, repaired
 from tests.records.judges import Record, column_records
 from tests.support.codecs import CODEC_NUMBERS, FORMS, compressed
+from tests.support.short_and_long import one_of
 
 MUTATIONS = 20_000
 LIMITS = DecodeLimits(decompressed_bytes_max=2**16, batch_bytes_max=300)
@@ -134,8 +133,7 @@ def peak_rss_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@one_of(4)
 def test_mutations_give_the_same_rows_or_error_compiled_and_interpreted(
     part: int, both_ways: BothWays
 ) -> None:

@@ -122,7 +122,7 @@ def results(folder: Path) -> dict[str, tuple[int, str, int]]:
     return dict(zip(BOMBS, map(json.loads, lines.stdout.splitlines()), strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_bombs_are_refused_or_read_in_bounded_memory(tmp_path: Path) -> None:
     for name, (count, error, memory_bytes) in results(tmp_path).items():
         _, expected_count, expected_error = BOMBS[name]

@@ -17,6 +17,7 @@ from spark_kafkawire.records.message_set.index import index_messages, message_si
 from tests.records.message_set.trees import Row, column_rows
 from tests.records.mutations import damaged_set
 from tests.support.golden import CORPUS, SEGMENTS, read_json
+from tests.support.short_and_long import one_of
 
 MUTATIONS = 20_000
 LIMITS = DecodeLimits(decompressed_bytes_max=2**20, depth_max=4, batch_bytes_max=2**20)
@@ -59,8 +60,7 @@ def peak_rss_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(8))
+@one_of(8)
 def test_mutations_give_the_same_rows_or_error_compiled_and_interpreted(
     part: int, both_ways: BothWays
 ) -> None:

@@ -390,7 +390,7 @@ ANSWERED: Final = TaskTransaction.answered
 MACHINE: Final = model._machine
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("place", "name", "mutant", "happens"),
     [

@@ -69,14 +69,14 @@ class Work:
 
     @property
     def fraction(self) -> float | None:
-        """The part that is done, from 0 to 1; None if unknown."""
+        """The part that is done, up to 1; None if unknown, as it is until a first part is counted."""
         known = [
             done / total
             for done, total in ((self.messages, self._messages_total), (self.size, self._size_total))
             if total
         ]
         best = max([*known, *([] if self._fraction_seen is None else [self._fraction_seen])], default=None)
-        return None if best is None else min(best, 1.0)
+        return min(best, 1.0) if best else None
 
     @property
     def counted(self) -> str:

@@ -174,7 +174,7 @@ class Lines:
 
     def show(self, what: str, work: Work) -> None:
         counted = f"{what} {work.counted}" if work.messages or work.size else ""
-        if self._clock() - self._last_s >= LINE_INTERVAL_S and counted != self._counted:
+        if self._clock() - self._last_s >= LINE_INTERVAL_S and counted not in ("", self._counted):
             self._counted = counted
             percent = "" if work.fraction is None else f" {work.fraction:.0%},"
             self.say(f"{what}:{percent} {work}")

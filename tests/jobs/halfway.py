@@ -43,9 +43,9 @@ def waiting(rows: DataFrame, until: Path) -> DataFrame:
     deadline_s, interval_s = DEADLINE_S, INTERVAL_S
 
     def wait(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        until_s = time.monotonic() + deadline_s
         for batch in batches:
             yield batch
-            until_s = time.monotonic() + deadline_s
             while not until.exists() and time.monotonic() < until_s:
                 time.sleep(interval_s)
 

@@ -53,8 +53,8 @@ def test_a_python_worker_that_was_killed_is_told_in_one_line_with_what_to_do(spa
     assert line.isprintable()
 
 
-#: Closes the sockets of Spark's Python processes while these wait for work, as Spark does after a minute. Their
-#: parents, which would end them at the same time, are frozen.
+#: Closes the sockets of Spark's Python processes while these wait for work, as Spark does after a minute.
+#: Their parents, which would end them at the same time, are frozen.
 ENDED = """
 import os, signal
 from pathlib import Path
@@ -66,7 +66,8 @@ from tests.support.polling import poll
 spark = plain_spark("ended", {{}})
 {work}
 jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current()
-parents = [child.pid() for child in jvm.children().toArray() if "pyspark.daemon" in child.info().commandLine().get()]
+children = jvm.children().toArray()
+parents = [child.pid() for child in children if "pyspark.daemon" in child.info().commandLine().orElse("")]
 workers = [child.pid() for child in jvm.descendants().toArray() if child.parent().get().pid() in parents]
 assert workers
 for pid in parents:

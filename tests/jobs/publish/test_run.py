@@ -224,7 +224,8 @@ def test_rows_are_counted_while_a_task_writes_them(
     stored = messages(spark.read.parquet(str(tmp_path / "rows")), MessageColumns(value="v"))
     options = PublishOptions.parse(
         {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic},
-        **({"state": str(tmp_path / "state"), "settle_s": 1.0} if has_state else {}),
+        state=str(tmp_path / "state") if has_state else None,
+        settle_s=1.0 if has_state else None,
     )
     halfway = Writing(count, goes_on)
     written = publish(waiting(stored, goes_on), options, Progress(halfway)).written

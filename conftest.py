@@ -137,6 +137,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
+        # Rows of running tasks are counted with each heartbeat.
+        "spark.executor.heartbeatInterval": "200ms",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }
     session = local_spark("spark-kafkawire tests", settings)

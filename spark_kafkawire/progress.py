@@ -7,8 +7,9 @@
 
 It prints ``kafkawire: copying events: 40%, 1,234,567 messages, 120.3 MiB, 98,765 messages/s, 0:19 left``
 every ten seconds, on a terminal a bar, and a last line at the end. The numbers are Spark's own: finished
-tasks, and the rows and bytes of sources and sinks. Running tasks report rows and bytes with each heartbeat
-(``spark.executor.heartbeatInterval``, 10 s). The driver does not know the lag of a running task. For a
+tasks, and the rows and bytes of sources and sinks. Running tasks report rows with each heartbeat
+(``spark.executor.heartbeatInterval``, 10 s), and bytes, too, except where driver and executor are one process
+(``local[*]``). The driver does not know the lag of a running task. For a
 streaming query ``spark_kafkawire.streaming.GroupOffsets`` logs the lag. A client of Spark Connect gets only
 tasks and bytes. Queries of other threads are not counted. These include streaming queries, which have their
 own threads.

@@ -55,8 +55,9 @@ class KafkaWireDataSource(DataSource):
         return {**self.__dict__, "options": {}, "_schemas": None} if self._has_reader else self.__dict__
 
     @classmethod
+    @edge
     def name(cls) -> str:
-        """The name for ``format()``."""
+        """The name for ``format()``. The process in which Spark looks for sources calls nothing else."""
         return "kafkawire"
 
     @edge

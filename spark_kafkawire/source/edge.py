@@ -45,7 +45,7 @@ def edge(function: F) -> F:
     # A bare ``raise`` adds no frame of its own.
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        _hide_broken_pipes()
+        hide_broken_pipes()
         try:
             result = function(*args, **kwargs)
         except Exception as error:
@@ -56,7 +56,7 @@ def edge(function: F) -> F:
 
     @functools.wraps(function)
     def iterate(*args: Any, **kwargs: Any) -> Any:
-        _hide_broken_pipes()
+        hide_broken_pipes()
         try:
             yield from function(*args, **kwargs)
         except Exception as error:
@@ -90,8 +90,9 @@ def _strip(error: Exception) -> None:
 
 
 @functools.cache
-def _hide_broken_pipes() -> None:
-    """Keep a process of Spark's from printing a traceback when the JVM wants no more of it."""
+def hide_broken_pipes() -> None:
+    """Keep a process of Spark's from printing a traceback when the JVM wants no more of it. Edges do, and so
+    do functions that jobs hand to Spark."""
     if not is_worker():
         return
     sys.stderr = cast(TextIO, _WithoutBrokenPipes(sys.stderr))
@@ -108,9 +109,9 @@ def _hide_broken_pipes() -> None:
 class _WithoutBrokenPipes:
     """A stream of errors, without those of Spark's processes about a socket that the JVM has closed.
 
-    The JVM closes it when a query needs no more rows, as ``limit`` and ``show`` do, and when Spark stops. The
-    iterator of the source may be read to its end by then, so the source cannot keep Spark's code from writing
-    to the socket. Errors of other code pass.
+    The JVM closes it when a query needs no more rows, as ``limit`` and ``show`` do, when a process has had no
+    work for a minute, and when Spark stops. The iterator of the source may be read to its end by then, so the
+    source cannot keep Spark's code from writing to the socket. Errors of other code pass.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.errors import KafkaWireError, OptionError, quoted
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.protocol.modern.create_topics import BROKER_DEFAULT
 
 from ..shell.interruption import Interrupted
-from ..shell.progress import Progress, Work
+from ..shell.progress import Progress, Work, repeating
 from .clusters import Clusters
 from .copying import CopiedPiece, Copier, CopyTask
 from .exactly_once import begin, check_topic_acls, end_open
@@ -29,6 +30,8 @@ Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 #: Bytes of a partition that one task copies before the state is saved.
 PIECE_BYTES: Final = 64 << 20
+#: Seconds between two looks at how far the target's partitions have grown.
+_LOOK_INTERVAL_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,8 @@ class _Run:
         copier = Copier(self._clusters)
         while left := [copy for copy in copies if self._mark(copy).source_offset < copy.stop_offset]:
             try:
-                results: list[CopiedPiece] = self._run(copier, [self._copy_task(copy) for copy in left])
+                with self._counting(left, work):
+                    results: list[CopiedPiece] = self._run(copier, [self._copy_task(copy) for copy in left])
             except Interrupted:
                 if self._clusters.are_in_transactions:
                     end_open(self._clusters, [copy.route for copy in left])
@@ -157,6 +161,28 @@ class _Run:
                 replace(self._state.partitions[copy.route.source], copied=copied.mark)
                 for copy, copied in zip(left, results, strict=True)
             )
+
+    @contextlib.contextmanager
+    def _counting(self, copies: Sequence[PartitionCopy], work: Work) -> Iterator[None]:
+        """Count what the target's partitions grow by in the block, which is about what is copied: the results
+        of the tasks replace it."""
+        marks = {copy.route.target: self._mark(copy).target_offset for copy in copies}
+        counted = 0
+
+        def look() -> None:
+            nonlocal counted
+            # Missing progress must never stop the job.
+            with contextlib.suppress(KafkaWireError):
+                ends = self._clusters.target_cluster.high_watermarks([*marks])
+                grown = sum(max(ends[partition] - offset, 0) for partition, offset in marks.items())
+                work.advance(messages=grown - counted)
+                counted = grown
+
+        try:
+            with repeating(look, _LOOK_INTERVAL_S):
+                yield
+        finally:
+            work.advance(messages=-counted)
 
     def _copy_task(self, copy: PartitionCopy) -> CopyTask:
         partition = self._state.partitions[copy.route.source]

@@ -79,15 +79,17 @@ def publish_exactly_once(
         if done := state.done():
             return Published((), done.messages, was_done=True)
         published = _written_exactly_once(
-            rows, _named(options.write, name or state.transactional_id), progress
+            rows, _named(options.write, name or state.transactional_id), progress, publication.count
         )
         state.finish(Done(publication.count, 0))
         return published
 
 
-def _written_exactly_once(rows: DataFrame, options: WriteOptions, progress: Progress) -> Published:
+def _written_exactly_once(
+    rows: DataFrame, options: WriteOptions, progress: Progress, count: int | None = None
+) -> Published:
     writer = create_exactly_once_writer(options, rows.schema, overwrite=False)
-    with progress.work("writing") as work, watching(rows.sparkSession, work):
+    with progress.work("writing", count) as work, watching(rows.sparkSession, work):
         return Published(*write_exactly_once(rows, writer))
 
 
@@ -160,9 +162,9 @@ class ResumablePublish:
         if done := self._state.done():
             return Published((), done.messages, done.messages_doubled, was_done=True)
         writer = create_writer(self._options, self._rows.schema, overwrite=False, advice=_RUN_AGAIN)
-        is_first = self._state.run_count == 0
+        all_count = None if self._state.run_count else publication.count
         number = self._state.begin_run(self._ends(writer, publication))
-        written, doubled_count = self._write(writer, difference, is_first=is_first)
+        written, doubled_count = self._write(writer, difference, all_count)
         if self._state.run_count > number + 1:
             are = plural(doubled_count, "message is", "messages are")
             raise DeliveryError(
@@ -188,26 +190,27 @@ class ResumablePublish:
         )
 
     def _write(
-        self, writer: KafkaWireBatchWriter, difference: Difference, *, is_first: bool
+        self, writer: KafkaWireBatchWriter, difference: Difference, all_count: int | None
     ) -> tuple[list[Written], int]:
-        """Write missing rows until none is missing. Returns the number of written and of duplicate
-        messages."""
+        """Write missing rows until none is missing; ``all_count`` is that of the rows if all are missing, as
+        in a first run. Returns the number of written and of duplicate messages."""
         written: list[Written] = []
-        for number in range(_ROUNDS_MAX):
+        for _ in range(_ROUNDS_MAX):
             rows = self._rows
-            if number or not is_first:
+            if all_count is None:
                 self._progress.step(f"waiting until the partitions have not grown for {self._settle_s:g} s")
                 self._partitions.settle(self._state.starts())
                 with self._progress.work("looking for what is there") as work, watching(self._spark, work):
                     missing = difference.missing(self._records(difference)).select(*rows.columns)
                     # Spark may run a whole stage of shuffled rows again, and its tasks cannot detect that.
                     rows = missing.localCheckpoint()
-            with self._progress.work("writing") as work, watching(self._spark, work):
+            with self._progress.work("writing", all_count) as work, watching(self._spark, work):
                 written += write_once(rows, writer)
             with self._progress.work("comparing") as work, watching(self._spark, work):
                 comparison = difference.compare(self._records(difference))
             if not comparison.missing_count:
                 return written, comparison.doubled_count
+            all_count = None
         are = plural(comparison.missing_count, "row is", "rows are")
         raise DeliveryError(
             f"{comparison.missing_count:,} {are} still missing after {_ROUNDS_MAX} rounds, in each of "

@@ -69,14 +69,14 @@ class Work:
 
     @property
     def fraction(self) -> float | None:
-        """The part that is done, from 0 to 1; None if unknown."""
+        """The part that is done, up to 1; None if unknown, as it is until a first part is counted."""
         known = [
             done / total
             for done, total in ((self.messages, self._messages_total), (self.size, self._size_total))
             if total
         ]
         best = max([*known, *([] if self._fraction_seen is None else [self._fraction_seen])], default=None)
-        return None if best is None else min(best, 1.0)
+        return min(best, 1.0) if best else None
 
     @property
     def counted(self) -> str:
@@ -174,7 +174,7 @@ class Lines:
 
     def show(self, what: str, work: Work) -> None:
         counted = f"{what} {work.counted}" if work.messages or work.size else ""
-        if self._clock() - self._last_s >= LINE_INTERVAL_S and counted != self._counted:
+        if self._clock() - self._last_s >= LINE_INTERVAL_S and counted not in ("", self._counted):
             self._counted = counted
             percent = "" if work.fraction is None else f" {work.fraction:.0%},"
             self.say(f"{what}:{percent} {work}")

@@ -61,6 +61,9 @@ def job_session(job: str) -> Iterator[SparkSession]:
         with handled_in_session(spark, handler):
             _lead_streams_to_the_package(spark.sparkContext)
             register(spark, KafkaWireDataSource)
+            # Spark has looked for other sources in a process that it keeps, and that it ends after a minute
+            # with a traceback: where only the zip was shipped it has no code of ours.
+            end_python_workers(spark)
             yield spark
         end_python_workers(spark)
 

@@ -12,6 +12,8 @@ from typing import Final, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from spark_kafkawire.source.edge import hide_broken_pipes
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -28,6 +30,7 @@ def run_tasks(spark: SparkSession, function: Callable[[T], R], tasks: Sequence[T
         return []
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        hide_broken_pipes()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 result = pickle.dumps(function(tasks[number]))

@@ -22,8 +22,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_kafkawire.errors import LOG, OptionError
 from spark_kafkawire.source.group_offsets import GroupOffsets, QueryEnds, offsets_behind_latest
 
-from ..shell.progress import Progress, Work
+from ..shell.progress import Progress
 from ..spark.hadoop_files import Files
+from ..spark.stages import watching_batches
 from ..state.file_system import FileError, FileSystem, printable_path
 from .ending import asked_to_end, wait_for
 from .options import StreamCopyOptions
@@ -41,12 +42,18 @@ _COMMIT_LOG: Final = "commits"
 class CopyCounts(StreamingQueryListener):
     """Counts of a query, from its progress."""
 
-    def __init__(self, work: Work) -> None:
-        self.batches = self.messages = 0
+    def __init__(self) -> None:
+        self.batches = 0
+        #: The number of the last batch with messages, and the messages up to it.
+        self.done = (-1, 0)
         self.behind: dict[str, float] = {}
         self.ends = QueryEnds()
-        self._work = work
         self._run_id: str | None = None
+
+    @property
+    def messages(self) -> int:
+        """The messages of all batches that are done."""
+        return self.done[1]
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Spark's next query, as ``start`` returns, is the one."""
@@ -57,8 +64,8 @@ class CopyCounts(StreamingQueryListener):
         progress = event.progress
         if str(progress.runId) == self._run_id:
             self.batches += 1
-            self.messages += progress.numInputRows
-            self._work.advance(messages=progress.numInputRows)
+            if progress.numInputRows:  # An idle query reports the batch that comes next.
+                self.done = (progress.batchId, self.messages + progress.numInputRows)
             self.behind = offsets_behind_latest(progress.sources[0]) or self.behind
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
@@ -96,16 +103,17 @@ class StreamCopy:
         with (
             asked_to_end(self._spark) as asked,
             self._progress.work(what) as work,
-            self._listening(copied := CopyCounts(work)),
+            self._listening(copied := CopyCounts()),
             contextlib.nullcontext() if follower is None else self._listening(follower),
         ):
             query = self._start()
-            try:
-                wait_for(self._spark, query, asked, self._progress, self._patience_s)
-            finally:
-                query.stop()
-                has_ended = copied.ends.wait(query.runId, _LAST_BATCH_TIMEOUT_S)
-                is_committed = follower is None or follower.awaitCommits(query, _LAST_BATCH_TIMEOUT_S)
+            with watching_batches(self._spark, work, str(query.runId), lambda: copied.done):
+                try:
+                    wait_for(self._spark, query, asked, self._progress, self._patience_s)
+                finally:
+                    query.stop()
+                    has_ended = copied.ends.wait(query.runId, _LAST_BATCH_TIMEOUT_S)
+                    is_committed = follower is None or follower.awaitCommits(query, _LAST_BATCH_TIMEOUT_S)
         if not has_ended:
             LOG.warning("Spark has not reported the last batches, and the summary does not include them")
         group = {} if follower is None else {"group": options.group, "group_committed": is_committed}

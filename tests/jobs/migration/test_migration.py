@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -20,11 +21,13 @@ from spark_kafkawire.errors import (
     RowError,
 )
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
+from spark_kafkawire.jobs.migration.copying import Copier
 from spark_kafkawire.jobs.migration.planning import plan
 from spark_kafkawire.jobs.migration.report import check
-from spark_kafkawire.jobs.migration.run import Settings, describe
+from spark_kafkawire.jobs.migration.run import Settings, describe, migrate
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
+from spark_kafkawire.jobs.shell.progress import Progress
 from tests.support import librdkafka, replay
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.foreign import Record
@@ -33,6 +36,7 @@ from tests.support.polling import poll
 from tests.support.producing import ResponseFaults
 from tests.support.zookeeper_tree import expired
 
+from ..halfway import Halfway
 from .migrating import (
     Killed,
     change_state,
@@ -103,6 +107,24 @@ def test_a_run_that_was_killed_is_gone_on_with(
     check(summary)
     assert copied(noida, target) == recorded()
     assert sum(each["messages"] for each in summary["partitions"]) == 15917
+
+
+def test_messages_are_counted_while_tasks_copy_them(
+    corpus: EmbeddedCluster, noida: NoidaBroker, target: str, tmp_path: Path
+) -> None:
+    clusters = clusters_of(corpus.zookeeper_connect, noida.bootstrap_servers, [GZIP_TOPIC])
+    halfway = Halfway(15917)
+
+    def pausing(function: Any, tasks: Sequence[Any]) -> list[Any]:
+        first, *others = tasks
+        result = function(first)
+        if isinstance(function, Copier):
+            poll(lambda: halfway.shown, "the messages of the first task to be shown")
+        return [result, *map(function, others)]
+
+    settings = Settings(tmp_path, {GZIP_TOPIC: target}, create_topics=True)
+    assert migrate(clusters, settings, pausing, Progress(halfway))["messages"] == 15917
+    assert halfway.shown[0][0] == recorded()[0][0]
 
 
 def test_what_a_killed_task_appended_is_found(

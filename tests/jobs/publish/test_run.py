@@ -23,6 +23,7 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
 from ..arguments import RunHere
+from ..halfway import Halfway, waiting
 
 
 def consumed(noida: NoidaBroker, topic: str, partition: int) -> list[Record]:
@@ -198,3 +199,37 @@ def test_what_was_written_is_told_by_log() -> None:
 def test_the_topic_is_an_argument_and_no_option() -> None:
     with pytest.raises(OptionError, match="--option: set the topic with --topic or"):
         with_topic({"Topic": "t", "kafka.bootstrap.servers": "k:1"}, "t")
+
+
+class Writing(Halfway):
+    """Halfway through the writing, for which tasks wait."""
+
+    def __init__(self, total: int, goes_on: Path) -> None:
+        super().__init__(total, goes_on.touch)
+        self._goes_on = goes_on
+        goes_on.touch()
+
+    def say(self, what: str) -> None:
+        if what == "writing ...":
+            self.shown.clear()
+            self._goes_on.unlink()
+
+
+@pytest.mark.parametrize("has_state", [False, True])
+def test_rows_are_counted_while_a_task_writes_them(
+    has_state: bool, spark: SparkSession, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    count, topic, goes_on = 100_000, noida.create_topic(), tmp_path / "goes on"
+    spark.range(count, numPartitions=1).selectExpr("string(id) v").write.parquet(str(tmp_path / "rows"))
+    stored = messages(spark.read.parquet(str(tmp_path / "rows")), MessageColumns(value="v"))
+    options = PublishOptions.parse(
+        {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic},
+        state=str(tmp_path / "state") if has_state else None,
+        settle_s=1.0 if has_state else None,
+    )
+    halfway = Writing(count, goes_on)
+    written = publish(waiting(stored, goes_on), options, Progress(halfway)).written
+    assert sum(each.message_count for each in written) == count
+    messages_shown, fraction = halfway.shown[0]
+    # Only a run with a state has counted the rows before.
+    assert fraction == (messages_shown / count if has_state else None)

@@ -115,6 +115,8 @@ def test_a_line_comes_only_after_progress(clock: Clock) -> None:
         clock.now_s += 10
         work.set_to(messages, 0, 0, 2)
         lines.show("reading", work)
+    clock.now_s += 10
+    lines.show("comparing", Work(messages_total=1000, size_total=None, clock=clock))
     assert [line.split(",")[1] for line in stream.getvalue().splitlines()] == [" 10 messages", " 20 messages"]
 
 

@@ -28,8 +28,10 @@ from spark_kafkawire.jobs.spark.session import job_session
 
 def job(arguments, progress):
     with job_session("count") as spark:
+        children = spark.sparkContext._jvm.java.lang.ProcessHandle.current().children().toArray()
+        idle = sum("pyspark.daemon" in child.info().commandLine().orElse("") for child in children)
         frame = spark.read.format("kafkawire").options(**connection_options(arguments)).load()
-        return {"messages": frame.count(), "package": spark_kafkawire.__file__}
+        return {"messages": frame.count(), "package": spark_kafkawire.__file__, "idle": idle}
 
 parser = JobParser("count", None)
 add_connection(parser)
@@ -59,6 +61,7 @@ def test_a_job_reads_with_only_the_zip_shipped(
     summary = json.loads(done.stdout)
     assert summary["messages"] == 15917
     assert "spark_kafkawire.zip" in summary["package"]
+    assert summary["idle"] == 0, "Spark ends a process without work after a minute, with a traceback"
 
 
 def test_an_error_is_one_line_on_the_stderr_that_spark_submit_has(

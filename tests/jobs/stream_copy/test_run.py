@@ -17,15 +17,19 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.stream_copy.options import StreamCopyOptions
+from spark_kafkawire.jobs.stream_copy.run import StreamCopy
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import INTERVAL_S
-from tests.support.spark_streams import STARTS_MAX, TOO_BUSY, WAIT_MAX_S
+from tests.support.spark_streams import STARTS_MAX, TOO_BUSY, WAIT_MAX_S, started
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 from ..arguments import RunHere
+from ..halfway import Halfway
 from ..small_disk import SmallDisk
 from ..submitting import ROOT, environment, submit_command
 
@@ -186,7 +190,10 @@ def test_a_signal_ends_it_after_the_running_batch(
     argv += ["--keep-partitions", "--max-offsets", str(BATCH)]
     jvm: Any = spark.sparkContext._jvm
     pid = os.getpid() if who == "the job" else int(jvm.java.lang.ProcessHandle.current().pid())
-    with signalled(pid, lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1] > 0):
+    with when(
+        lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1] > 0,
+        lambda: os.kill(pid, signal.SIGTERM),
+    ):
         code, out, err = copying.ended(*argv, "--json")
     summary = json.loads(out)
     assert (code, summary["ended_by"]) == (143, "SIGTERM")
@@ -200,18 +207,42 @@ def test_a_signal_ends_it_after_the_running_batch(
     assert numbers(noida, target) == [*range(3000)]
 
 
-class signalled:
-    """Sends SIGTERM to a process as soon as a condition holds; the block is what the signal ends."""
+@STREAM_SINKS
+def test_messages_are_counted_while_a_batch_runs(
+    noida: NoidaBroker, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = noida.create_topic(partitions=8)
+    records = [Record(b"%d" % number, partition=number % 8) for number in range(8000)]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+    with NoidaBroker() as slow:
+        target = slow.create_topic(partitions=1)
+        options = StreamCopyOptions(
+            {"kafka.bootstrap.servers": noida.bootstrap_servers},
+            {"subscribe": topic},
+            str(tmp_path / "checkpoint"),
+            target={"kafka.bootstrap.servers": slow.bootstrap_servers, "batchBytes": "1KiB"},
+            target_topic=target,
+            available_now=True,
+        )
+        halfway = Halfway(len(records), slow.resume)
+        with when(lambda: librdkafka.offsets(slow.bootstrap_servers, target)[1] > 0, slow.pause):
+            summary = started(lambda: StreamCopy(spark, options, Progress(halfway)).run())
+    assert (summary["messages"], summary["batches"]) == (len(records), 1)
+    assert halfway.shown
 
-    def __init__(self, pid: int, condition: Callable[[], bool]) -> None:
+
+class when:
+    """Acts as soon as a condition holds, once; the block is what the act ends or disturbs."""
+
+    def __init__(self, condition: Callable[[], bool], act: Callable[[], object]) -> None:
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._send, args=(pid, condition))
+        self._thread = threading.Thread(target=self._run, args=(condition, act))
 
-    def _send(self, pid: int, condition: Callable[[], bool]) -> None:
+    def _run(self, condition: Callable[[], bool], act: Callable[[], object]) -> None:
         deadline_s = time.monotonic() + WAIT_MAX_S
         while not self._over.wait(INTERVAL_S):
             if condition() or time.monotonic() > deadline_s:  # what never begins is to end, too
-                os.kill(pid, signal.SIGTERM)
+                act()
                 return
 
     def __enter__(self) -> None:
@@ -275,7 +306,10 @@ def test_spark_submit_runs_it_with_only_the_zip_shipped_and_ends_it_after_the_ru
             subprocess.Popen(
                 command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             ) as job,
-            signalled(job.pid, lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1] > 0),
+            when(
+                lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1] > 0,
+                lambda: os.kill(job.pid, signal.SIGTERM),
+            ),
         ):
             out, err = job.communicate()
         if TOO_BUSY not in err:

@@ -8,10 +8,10 @@ cancel out, and a malicious writer can make them do so.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ Uint32s = npt.NDArray[np.uint32]
 _POLYNOMIAL: Final = 0xEDB88320
 #: Mean size from which a library call per value through Python beats the compiled tables, bytes.
 _LIBRARY_SIZE_MIN: Final = 512
-#: Test input of CRC functions: its CRC is CBF43926.
+#: Test input of CRC functions.
 _CHECKED: Final = b"123456789"
 
 
@@ -69,14 +69,30 @@ def library_address() -> int:
 
     It takes 8 ns for 100 bytes where the tables take 26, and a call through Python 100.
     """
+    types = ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64
+    return _address("crc32_gzip_refl", types, (0, _CHECKED, len(_CHECKED)), 0xCBF43926)
+
+
+@cache
+def crc32c_address() -> int:
+    """Address of ISA-L's CRC-32C, for compiled kernels; 0 if it is hidden.
+
+    For large batches it takes half of the time of the package crc32c, and small ones spare the call through
+    Python: a third of the time of 16 KiB.
+    """
+    types = ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32
+    arguments = _CHECKED, len(_CHECKED), 0xFFFFFFFF
+    return _address("crc32_iscsi", types, arguments, 0xE3069283 ^ 0xFFFFFFFF)
+
+
+def _address(name: str, types: Sequence[Any], arguments: tuple[object, ...], expected: int) -> int:
+    """Address of a function of ISA-L that returns what is expected; 0 without one."""
     try:
-        function = ctypes.CDLL(isal_zlib.__file__).crc32_gzip_refl
+        function = ctypes.CDLL(isal_zlib.__file__)[name]
     except (AttributeError, OSError):  # another build of the library, which shows Python's names only
         return 0
-    function.restype = ctypes.c_uint32
-    function.argtypes = (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64)
-    is_crc32 = function(0, _CHECKED, len(_CHECKED)) == crc32(_CHECKED)
-    return ctypes.cast(function, ctypes.c_void_p).value or 0 if is_crc32 else 0
+    function.restype, function.argtypes = ctypes.c_uint32, types
+    return ctypes.cast(function, ctypes.c_void_p).value or 0 if function(*arguments) == expected else 0
 
 
 @cache

@@ -90,8 +90,8 @@ def extend_crcs(
 
 @cache
 def _library() -> int:
-    """Address of ISA-L's CRC-64, for kernels; 0 if it is hidden: then compiled kernels use the table, a byte
-    at a time."""
+    """Address of ISA-L's CRC-64, for kernels; 0 if it is hidden, or missing as in isal before 1.9: then
+    compiled kernels use the table, a byte at a time."""
     try:
         address = ctypes.cast(ctypes.CDLL(isal_zlib.__file__).crc64_ecma_refl, ctypes.c_void_p).value or 0
     except (AttributeError, OSError):  # another build of the library, which shows Python's names only

@@ -28,6 +28,7 @@ from .log_layout import (
     TIMESTAMP_BYTES,
     TIMESTAMP_POS,
 )
+from .native import library_crc32c
 
 #: Why a kernel came back.
 END: Final = 0
@@ -128,6 +129,18 @@ def index_batches(buf: Any, pos: int, row: int, table: Any) -> tuple[int, int, i
         row += 1
         pos = end
     return (CUT if pos < stop else END), pos, row
+
+
+@kernel(f"int64({BYTES}, int64[:, ::1], int64[::1], int64)")
+def first_wrong_crc(buf: Any, table: Any, rows: Any, library: int) -> int:
+    """Return the first of these ``rows`` of the table whose CRC-32C is wrong, as its place in ``rows``; -1 if
+    all are right. All are batches of magic 2. ``library`` is ``checksum.crc32c_address``, not 0."""
+    for i in range(len(rows)):
+        pos = table[rows[i], POS] + BATCH_ATTRIBUTES_POS
+        size = table[rows[i], SIZE] - BATCH_ATTRIBUTES_POS
+        if library_crc32c(library, buf, pos, size) != table[rows[i], CRC]:
+            return i
+    return -1
 
 
 @kernel("UniTuple(int64, 3)(int64[:, ::1], int64, int64, int64, uint8[::1], int64[::1], int64[::1])")

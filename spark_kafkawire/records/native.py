@@ -1,4 +1,4 @@
-"""Machine code that kernels call: ``memcpy``, and a library's CRC-32 and CRC-64.
+"""Machine code that kernels call: ``memcpy``, and a library's CRC-32, CRC-32C and CRC-64.
 
 Interpreted, these are plain Python functions; ``compile_native`` gives them their compiled forms.
 """
@@ -26,6 +26,14 @@ def library_crc32(address: int, source: Any, pos: int, size: int) -> int:
     return int(isal_zlib.crc32(source[pos : pos + size]))
 
 
+def library_crc32c(address: int, source: Any, pos: int, size: int) -> int:
+    """The same for the CRC-32C, with ``checksum.crc32c_address``."""
+    from crc32c import crc32c  # reads of 0.7 do not need it
+
+    del address
+    return int(crc32c(source[pos : pos + size]))
+
+
 def library_crc64(function: int, crc: int, address: int, size: int) -> int:
     """The CRC-64 of ``size`` bytes at an address, by the C function at the address ``function``, after bytes
     with the CRC-64 ``crc``: signed numbers. Bounds are the caller's."""
@@ -41,7 +49,9 @@ def _c_crc64(function: int) -> Callable[[int, int, int], int]:
 def compile_native() -> None:
     """Give the functions of this module their compiled forms."""
     _compile_copy()
-    _compile_library_crc32()
+    _compile_library_crc(library_crc32, 0, lambda data, size, crc: [crc, data, size])
+    # Its size is an int: the processor ignores the rest of the register.
+    _compile_library_crc(library_crc32c, 0xFFFFFFFF, lambda data, size, crc: [data, size, crc])
     _compile_library_crc64()
 
 
@@ -77,35 +87,37 @@ def _compile_copy() -> None:
     extending.overload(copy)(overload)
 
 
-def _compile_library_crc32() -> None:
-    """Give ``library_crc32`` its compiled form: ``uint32 f(uint32 crc, bytes *, uint64 size)`` is called."""
+def _compile_library_crc(of: Callable[..., int], mask: int, in_order: Callable[..., list[Any]]) -> None:
+    """Give a function its compiled form: ``uint32 f(...)`` is called with the bytes, their size and ``mask``,
+    as ``in_order`` returns them. A CRC begins with ``mask``, whose bits are inverted in the end.
+    """
     types = import_module("numba").types
     ir = import_module("llvmlite.ir")
     extending = import_module("numba.extending")
 
-    def crc32(_: Any, address: Any, source: Any, pos: Any, size: Any) -> Any:
+    def crc(_: Any, address: Any, source: Any, pos: Any, size: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             at, array, from_pos, count = args
             data = context.make_array(signature.args[1])(context, builder, array).data
-            place = builder.gep(data, [from_pos])
             uint32 = ir.IntType(32)
-            function_type = ir.FunctionType(uint32, [uint32, place.type, ir.IntType(64)])
+            values = in_order(builder.gep(data, [from_pos]), count, uint32(mask))
+            function_type = ir.FunctionType(uint32, [value.type for value in values])
             function = builder.inttoptr(at, function_type.as_pointer())
-            return builder.zext(builder.call(function, [uint32(0), place, count]), ir.IntType(64))
+            return builder.zext(builder.call(function, values), ir.IntType(64))
 
         del address, pos, size  # these are int64, whatever is passed
         return types.int64(types.int64, source, types.int64, types.int64), generate
 
-    intrinsic = extending.intrinsic(crc32)
+    intrinsic = extending.intrinsic(crc)
 
     def call(address: Any, source: Any, pos: Any, size: Any) -> Any:
-        return intrinsic(address, source, pos, size)
+        return intrinsic(address, source, pos, size) ^ mask
 
     def overload(address: Any, source: Any, pos: Any, size: Any) -> Any:
         del address, source, pos, size  # one form for all types
         return call
 
-    extending.overload(library_crc32)(overload)
+    extending.overload(of)(overload)
 
 
 def _compile_library_crc64() -> None:

@@ -42,13 +42,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def spark_type(arrow_type: pa.DataType) -> DataType:
-    """The type in Spark's types."""
-    return from_arrow_type(arrow_type)
+    """The type in Spark's types. pyspark 4.0 makes timestamps without a time zone those of the session's
+    unless asked."""
+    return from_arrow_type(arrow_type, prefer_timestamp_ntz=True)
 
 
 def struct_type(schema: StructType | pa.Schema) -> StructType:
     """The schema in Spark's types. Sail hands over a schema of Arrow."""
-    return schema if isinstance(schema, StructType) else from_arrow_schema(schema)
+    return schema if isinstance(schema, StructType) else from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 def register(spark: SparkSession, source: type[datasource.DataSource]) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_kafkawire.records import checksum_kernels
+from spark_kafkawire.records import checksum_kernels, log_kernels
 from spark_kafkawire.records.arrays import byte_array
-from spark_kafkawire.records.checksum import library_address, slice_tables
+from spark_kafkawire.records.checksum import crc32c_address, library_address, slice_tables
+from spark_kafkawire.records.log_index import index_batches
+from tests.records.batches import batch, record
 from tests.support.cases import for_each
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -25,6 +27,7 @@ def random_values(seed: int) -> list[bytes]:
 
 def test_the_library_s_crc_is_called_where_it_can_be() -> None:
     assert library_address()
+    assert crc32c_address()
 
 
 @for_each("library", [library_address(), 0], ids=["library", "tables"])
@@ -44,3 +47,17 @@ def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes], library: int
             wrong = expected.copy()
             wrong[row:] ^= 1 << row
             assert check(buf, *arguments, wrong, slice_tables(), library) == row
+
+
+@for_each("seed", range(5))
+def test_the_first_batch_with_a_wrong_crc_is_found(seed: int) -> None:
+    batches = [batch([record(0, value)], offset) for offset, value in enumerate(random_values(seed))]
+    chance, index = random.Random(seed), index_batches(b"".join(batches))
+    rows = np.array(chance.sample(range(len(batches)), len(batches) // 2))
+    for wrong in ((), range(len(batches)), chance.sample(range(len(batches)), 3)):
+        data = index.buf.copy()
+        for row in wrong:
+            data[chance.randrange(21, len(batches[row])) + index.table[row, log_kernels.POS]] ^= 1
+        expected = next((place for place, row in enumerate(rows.tolist()) if row in wrong), -1)
+        for run in (log_kernels.first_wrong_crc, log_kernels.first_wrong_crc.interpreted):
+            assert run(data, index.table, rows, crc32c_address()) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from importlib.metadata import version
 from typing import Final
 
 import numpy as np
@@ -35,7 +36,9 @@ def without_the_library(patch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_library_s_crc_is_called_where_it_can_be() -> None:
-    assert content._library()
+    major, minor = map(int, version("isal").split(".")[:2])
+    # Wheels of isal 1.7 and 1.8 have ISA-L without CRC-64.
+    assert bool(content._library()) == ((major, minor) >= (1, 9))
 
 
 @for_each("order", range(5))

@@ -11,12 +11,10 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql.connect.dataframe import DataFrame
-from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafkawire.progress import showing_progress
@@ -28,6 +26,10 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import WAIT_MAX_S, started
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
+
+if TYPE_CHECKING:  # imported, these refuse a pandas before 2
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.session import SparkSession
 
 #: A program whose session starts a server beside itself.
 PROGRAM = """

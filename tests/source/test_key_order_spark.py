@@ -15,7 +15,7 @@ from tests.support.growing import HASHES, KEYS, Grown, grown
 from tests.support.key_order import Seen, seen
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import started
-from tests.support.sparks import READ_LIMITS
+from tests.support.sparks import MAP_IN_ARROW, READ_LIMITS
 
 
 def load(spark: SparkSession, topic: Grown, **given: str) -> DataFrame:
@@ -23,6 +23,7 @@ def load(spark: SparkSession, topic: Grown, **given: str) -> DataFrame:
     return spark.read.format("kafkawire").options(**options).load()
 
 
+@MAP_IN_ARROW
 def test_each_partition_sees_its_keys_in_order_without_a_shuffle(
     spark: SparkSession, noida: NoidaBroker
 ) -> None:
@@ -33,6 +34,7 @@ def test_each_partition_sees_its_keys_in_order_without_a_shuffle(
     assert seen(plain.option("subscribe", topic.topic).load()).keys > len(KEYS), "in several Spark partitions"
 
 
+@MAP_IN_ARROW
 def test_a_shuffle_puts_keys_in_order_whatever_the_counts(spark: SparkSession, noida: NoidaBroker) -> None:
     frame = load(spark, grown(noida, 2, 4, 6))
     assert seen(in_key_order(frame, partitions=3)) == Seen(240, len(KEYS), 0)

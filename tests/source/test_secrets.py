@@ -22,6 +22,7 @@ from tests.support import java_stores, librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.pages import ROOT
+from tests.support.sparks import STREAM_SINKS
 
 from .referring import secured as referring
 
@@ -129,6 +130,7 @@ def pickled(value: object) -> bytes:
     return data
 
 
+@STREAM_SINKS
 def test_nothing_that_spark_shows_has_the_value_of_a_reference(noida: NoidaBroker, tmp_path: Path) -> None:
     """Plans, the event log, pages and the REST interface, the checkpoint, progress, errors, and all that the
     driver and the workers log at DEBUG."""

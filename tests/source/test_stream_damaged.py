@@ -16,6 +16,7 @@ from tests.support.fetching_07 import produce, serving
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.spark_streams import run
+from tests.support.sparks import READ_LIMITS
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
 
 #: Batches of two records. With micro-batches of 8 offsets: at the begin, at the end, at the next begin, and
@@ -101,6 +102,7 @@ def test_each_micro_batch_has_its_rows_and_its_damage(
     assert shown(rows) == due(COUNT, COUNT + 2, LOST, bad_records)
 
 
+@READ_LIMITS
 @pytest.mark.parametrize("bad_records", ["null", "drop"])
 def test_spark_passes_damage_and_a_query_that_starts_again_goes_on(
     spark: SparkSession, server: LogServer, bad_records: str, tmp_path: Path

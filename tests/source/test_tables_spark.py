@@ -7,8 +7,10 @@ from pyspark.sql import SparkSession
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.sparks import PLANS_ONCE
 
 
+@PLANS_ONCE
 def test_a_view_shows_the_lag_of_groups(spark: SparkSession, noida: NoidaBroker) -> None:
     topic = noida.create_topic()
     group, servers = f"group-{topic}", noida.bootstrap_servers

@@ -11,11 +11,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
-
-from pyspark.sql.connect.session import SparkSession
+from typing import TYPE_CHECKING, Final
 
 from tests.support.local_spark import local_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
 
 ROOT: Final = Path(__file__).parents[2]
 _PLUGIN: Final = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -49,6 +50,8 @@ class ConnectServer:
 
     def session(self) -> SparkSession:
         """A new session of a client."""
+        from pyspark.sql.connect.session import SparkSession  # refuses a pandas before 2
+
         return SparkSession.builder.remote(f"sc://127.0.0.1:{self._port}").create()
 
 

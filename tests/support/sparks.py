@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Final
 
 import pyspark
@@ -21,6 +22,9 @@ PLANS_ONCE: Final = since_spark(4, 1, "plans a frame again each time that it is 
 STREAM_SINKS: Final = since_spark(4, 1, "has no sinks for Arrow batches")
 READ_LIMITS: Final = since_spark(4, 2, "does not tell a stream of a Python source where a batch starts")
 AVAILABLE_NOW: Final = since_spark(4, 2, "takes the trigger AvailableNow of a Python source for Once")
+MAP_IN_ARROW: Final = pytest.mark.skipif(
+    version("pandas").startswith("1."), reason="pyspark needs pandas 2.0 for mapInArrow"
+)
 
 
 def needs(mark: pytest.MarkDecorator) -> None:

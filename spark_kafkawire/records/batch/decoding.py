@@ -29,6 +29,7 @@ from spark_kafkawire.protocol.buffers import Buffers
 
 from .. import compiler, log_kernels
 from ..arrays import Int32s, Int64s, Uint8s, room
+from ..checksum import crc32c_address
 from ..columns import Columns, binary_array
 from ..limits import MESSAGE_BYTES_MIN, DecodeLimits
 from ..log_index import BatchIndex
@@ -75,10 +76,19 @@ def decode_records(
 
 def check_crcs(index: BatchIndex, rows: Int64s) -> None:
     """Raise ``CorruptDataError`` (fatal) where the CRC-32C of one of these batches is wrong."""
+    if (wrong := _first_wrong(index, rows)) >= 0:
+        raise index.damage(int(rows[wrong]), "its CRC-32C is wrong")
+
+
+def _first_wrong(index: BatchIndex, rows: Int64s) -> int:
+    library = crc32c_address() if compiler.loaded() else 0
+    if library:
+        return log_kernels.first_wrong_crc(index.buf, index.table, rows, library)
     view, batches = index.buf.data, index.table[rows][:, _CHECKED].tolist()
     for i, (pos, size, claimed) in enumerate(batches):
         if crc32c(view[pos + BATCH_ATTRIBUTES_POS : pos + size]) != claimed:
-            raise index.damage(int(rows[i]), "its CRC-32C is wrong")
+            return i
+    return -1
 
 
 def _columns(

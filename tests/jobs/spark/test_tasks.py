@@ -66,8 +66,8 @@ spark = plain_spark("ended", {{}})
 {work}
 context = spark.sparkContext
 jvm, new_array = context._jvm, context._gateway.new_array
-children = jvm.java.lang.ProcessHandle.current().descendants().toArray()
-workers = [child.pid() for child in children if "daemon" in child.parent().get().info().commandLine().orElse("")]
+processes = jvm.java.lang.ProcessHandle.current().descendants().toArray()
+workers = [each.pid() for each in processes if "daemon" in each.parent().get().info().commandLine().orElse("")]
 assert workers
 field = jvm.java.lang.Class.forName("org.apache.spark.SparkEnv").getDeclaredField("pythonWorkers")
 field.setAccessible(True)

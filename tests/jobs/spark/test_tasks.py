@@ -53,10 +53,9 @@ def test_a_python_worker_that_was_killed_is_told_in_one_line_with_what_to_do(spa
     assert line.isprintable()
 
 
-#: Closes the sockets of Spark's Python processes while these wait for work, as Spark does after a minute.
-#: Their parents, which would end them at the same time, are frozen.
+#: Has Spark close the sockets of its Python processes that wait for work, as it does after a minute. Private
+#: to Spark: the factories of the processes, and the function that they call then.
 ENDED = """
-import os, signal
 from pathlib import Path
 from spark_kafkawire.jobs.spark.tasks import run_tasks
 from spark_kafkawire.source.datasource import KafkaWireDataSource
@@ -65,19 +64,21 @@ from tests.support.polling import poll
 
 spark = plain_spark("ended", {{}})
 {work}
-jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current()
-children = jvm.children().toArray()
-parents = [child.pid() for child in children if "pyspark.daemon" in child.info().commandLine().orElse("")]
-workers = [child.pid() for child in jvm.descendants().toArray() if child.parent().get().pid() in parents]
+context = spark.sparkContext
+jvm, new_array = context._jvm, context._gateway.new_array
+processes = jvm.java.lang.ProcessHandle.current().descendants().toArray()
+workers = [each.pid() for each in processes if "daemon" in each.parent().get().info().commandLine().orElse("")]
 assert workers
-for pid in parents:
-    os.kill(pid, signal.SIGSTOP)
+field = jvm.java.lang.Class.forName("org.apache.spark.SparkEnv").getDeclaredField("pythonWorkers")
+field.setAccessible(True)
+factories = field.get(context._jsc.sc().env())
+for factory in jvm.scala.jdk.javaapi.CollectionConverters.asJava(factories).values():
+    methods = factory.getClass().getDeclaredMethods()
+    [close] = [each for each in methods if each.getName().endswith("cleanupIdleWorkers")]
+    close.setAccessible(True)
+    close.invoke(factory, new_array(jvm.java.lang.Object, 0))
+poll(lambda: not any(Path(f"/proc/{{pid}}").exists() for pid in workers), "the processes to end")
 spark.stop()
-try:
-    poll(lambda: not any(Path(f"/proc/{{pid}}").exists() for pid in workers), "the processes to end")
-finally:
-    for pid in parents:
-        os.kill(pid, signal.SIGKILL)
 """
 
 

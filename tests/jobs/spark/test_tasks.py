@@ -67,7 +67,8 @@ spark = plain_spark("ended", {{}})
 context = spark.sparkContext
 jvm, new_array = context._jvm, context._gateway.new_array
 processes = jvm.java.lang.ProcessHandle.current().descendants().toArray()
-workers = [each.pid() for each in processes if "daemon" in each.parent().get().info().commandLine().orElse("")]
+commands = [(each.pid(), each.parent().get().info().commandLine().orElse("")) for each in processes]
+workers = [pid for pid, command_of_parent in commands if "daemon" in command_of_parent]
 assert workers
 field = jvm.java.lang.Class.forName("org.apache.spark.SparkEnv").getDeclaredField("pythonWorkers")
 field.setAccessible(True)

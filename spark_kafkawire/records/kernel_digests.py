@@ -23,9 +23,11 @@ def digest_of(function: Callable[..., Any]) -> str:
     found = hashlib.sha256(VERSION.encode())
     for part in _parts(function, set()):
         found.update(part.encode() + b"\0")
-    for each in vars(native).values():  # which generates machine code for kernels
-        if isinstance(each, FunctionType) and each.__module__ == native.__name__:
-            found.update("\0".join(_code(each.__code__)).encode())
+    # It generates machine code for kernels, in cached functions, too.
+    for each in vars(native).values():
+        code = getattr(each, "__wrapped__", each)
+        if isinstance(code, FunctionType) and code.__module__ == native.__name__:
+            found.update("\0".join(_code(code.__code__)).encode())
     return found.hexdigest()[:16]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pkgutil import walk_packages
 import pytest
 
 from spark_kafkawire import records
-from spark_kafkawire.records import compiler, kernel_digests
+from spark_kafkawire.records import compiler, kernel_digests, native
 
 # Each imports and compiles in a process of its own.
 pytestmark = pytest.mark.slow
@@ -81,6 +82,7 @@ print(compiler.loaded())
 )
 def test_where_kernels_cannot_be_compiled_they_run_interpreted(environment: dict[str, str]) -> None:
     program = """
+import functools
 import os
 if "NO_NUMBA" in os.environ:
     sys.modules["numba"] = None
@@ -194,6 +196,14 @@ def test_a_digest_is_the_same_in_each_process_and_that_of_each_version(
     kernel_digests.digest_of.cache_clear()
     monkeypatch.setattr(kernel_digests, "VERSION", "0.0.1")
     assert kernel_digests.digest_of(_twice) != before
+    monkeypatch.undo()
+    changed = functools.cache(lambda: 1)
+    changed.__wrapped__.__module__ = native.__name__
+    for name in ("copy", "compile_native"):
+        with monkeypatch.context() as patch:
+            patch.setattr(native, name, changed)
+            kernel_digests.digest_of.cache_clear()
+            assert kernel_digests.digest_of(_twice) != before
     kernel_digests.digest_of.cache_clear()
 
 

@@ -154,10 +154,8 @@ def test_the_notebook_of_the_quickstart_is_made_from_its_page() -> None:
     assert cells == [block.text.rstrip() for block in PYTHON_BLOCKS if block.page == "docs/quickstart.md"]
 
 
-@pytest.mark.jvm
-def test_the_notebook_of_the_quickstart_runs_in_a_process_of_its_own(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.nightly  # its cells are the blocks of the page, which run
+def test_the_notebook_of_the_quickstart_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     with NoidaBroker() as broker:  # one that has not seen the page itself
         places = {BOOTSTRAP_SERVERS: broker.bootstrap_servers, FOLDER: f"{tmp_path}/"}
         notebook = tmp_path / "quickstart.ipynb"

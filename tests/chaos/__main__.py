@@ -26,8 +26,6 @@ from . import (
     fencing,
     lies,
     missing_files,
-    packs,
-    registries,
     repeats,
     worker,
 )
@@ -42,8 +40,6 @@ _PARTS: Final = {
     "decoders": decoders.run,
     "lies": lies.run,
     "contradictions": contradictions.run,
-    "registries": registries.run,
-    "packs": packs.run,
     "damage": damage.run,
     "fencing": fencing.run,
     "repeats": repeats.run,

@@ -8,7 +8,6 @@ row of nulls, or be left out.
 from __future__ import annotations
 
 import random
-import time
 from bisect import bisect_right
 from collections import Counter
 from typing import Any, Final
@@ -122,11 +121,11 @@ def operation(seed: int, number: int) -> Counter[str]:
             ended[type(error).__name__] += 1
         except CorruptDataError as error:
             if not {BATCHES - 2, BATCHES - 1} <= lost:
-                raise AssertionError(f"operation {number} of seed {seed}: {error}") from error
+                raise AssertionError(str(error)) from error
             ended[type(error).__name__] += 1
         else:
             due = expected(start, stop, lost, bad_records)
-            assert found == due, f"operation {number} of seed {seed}: {found} instead of {due}"
+            assert found == due, f"{found} instead of {due}"
             ended[EXACT] += 1
         finally:
             pool.close_idle()
@@ -161,12 +160,3 @@ def expected(start: int, stop: int, lost: set[int], bad_records: BadRecords) -> 
             else:
                 due.append((offset, None, (offset, offset + 1)))
     return due
-
-
-def run(seed: int, seconds: float) -> Counter[str]:
-    """Operations for some seconds."""
-    until_s, number, ended = time.monotonic() + seconds, 0, Counter[str]()
-    while time.monotonic() < until_s:
-        ended += operation(seed, number)
-        number += 1
-    return ended

@@ -40,8 +40,8 @@ class Drawn:
     expected: list[Row]
 
 
-def draw(chance: random.Random, truth: Truth) -> Drawn:
-    """A read of some topics of a modern broker."""
+def draw(chance: random.Random, truth: Truth, finding: Options) -> Drawn:
+    """A read of some topics of a modern broker, which is found by the last options."""
     topics = chance.sample(sorted(truth), min(len(truth), chance.choice((1, 1, 2, 3))))
     options, logs = _selected(chance, truth, topics)
     isolation = chance.choice((READ_UNCOMMITTED, READ_COMMITTED))
@@ -60,7 +60,7 @@ def draw(chance: random.Random, truth: Truth) -> Drawn:
         options["maxRecordsPerPartition"] = str(chance.choice((7, 20, 100)))
     limits, ranges = _limits(chance, logs)
     expected = [row for part in ranges for row in part.log.between(part.start, part.stop, isolation)]
-    return Drawn({**options, **limits}, expected)
+    return Drawn({**options, **limits, **finding}, expected)
 
 
 def persistence(chance: random.Random) -> Options:

@@ -7,57 +7,39 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
-
-from .ledger import Found, Ledger, Promise
+from .ledger import Found, Promise
 from .operation import SECRET
+from .proxy import HOST
 from .reading import Drawn as DrawnRead
 from .reading import Options, Range, by_topic, persistence
 from .truth import READ_COMMITTED, Truth
 from .v07_logs import messages, values, whole_size
+from .writing import Drawn as DrawnWrite
+from .writing import batches_of
 
 PARTITION_COUNT: Final = 3
 BROKER_COUNT: Final = 2
 QUICK: Final = {"requestTimeout": "1s", "retryBackoff": "5ms"}
-SCHEMA: Final = StructType(
-    [
-        StructField("value", BinaryType()),
-        StructField("key", BinaryType()),
-        StructField("broker", IntegerType()),
-        StructField("partition", IntegerType()),
-    ]
-)
-_KINDS: Final = (pa.binary(), pa.binary(), pa.int32(), pa.int32())
 _SUCCESS: Final = {"0": Promise.AT_MOST_ONCE, "1": Promise.ONCE, "verify": Promise.ONCE}
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """Ports of the proxies of ZooKeeper and of the brokers by id."""
-
-    zookeeper: int
-    brokers: Mapping[int, int]
-
-    def drawn(self, chance: random.Random) -> Options:
-        """Options by which the brokers are found."""
-        if chance.random() < 0.3:
-            brokers = ",".join(f"{broker}:127.0.0.1:{port}" for broker, port in self.brokers.items())
-            return {"broker.list": brokers}
-        options = {"zookeeper.connect": f"127.0.0.1:{self.zookeeper}", "expectedBrokers": str(BROKER_COUNT)}
-        return options | ({"zookeeper.auth": f"digest:alice:{SECRET}"} if chance.random() < 0.3 else {})
+def finding(chance: random.Random, zookeeper: int, brokers: Mapping[int, int]) -> Options:
+    """Options by which the brokers are found, by their ports and that of ZooKeeper."""
+    if chance.random() < 0.3:
+        return {"broker.list": ",".join(f"{broker}:{HOST}:{port}" for broker, port in brokers.items())}
+    options = {"zookeeper.connect": f"{HOST}:{zookeeper}", "expectedBrokers": str(BROKER_COUNT)}
+    return options | ({"zookeeper.auth": f"digest:alice:{SECRET}"} if chance.random() < 0.3 else {})
 
 
-def draw_read(chance: random.Random, truth: Truth, addresses: Addresses) -> DrawnRead:
-    """A read of some topics."""
+def draw_read(chance: random.Random, truth: Truth, finding: Options) -> DrawnRead:
+    """A read of some topics of brokers, which are found by the last options."""
     topics = chance.sample(sorted(truth), chance.choice((1, 1, 2)))
     logs = [log for topic in topics for log in truth[topic]]
-    options = {**QUICK, **addresses.drawn(chance)}
+    options = {**QUICK, **finding}
     if chance.random() < 0.5:
         options["subscribe"] = ",".join(topics)
     else:
@@ -89,24 +71,12 @@ def draw_read(chance: random.Random, truth: Truth, addresses: Addresses) -> Draw
     return DrawnRead(options, expected)
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnWrite:
-    """The options of a write, its rows in batches, and what it promises where it succeeds and fails."""
-
-    options: Options
-    batches: list[pa.RecordBatch]
-    rows: list[bytes]
-    logs: list[str | None]
-    success: Promise
-    error: Promise = Promise.AT_MOST_ONCE
-
-
-def draw_write(chance: random.Random, topic: str, operation: int, addresses: Addresses) -> DrawnWrite:
-    """A write to one topic."""
+def draw_write(chance: random.Random, topic: str, operation: int, finding: Options) -> DrawnWrite:
+    """A write to one topic of brokers, which are found by the last options."""
     acks = chance.choice(("0", "1", "1", "1", "verify", "verify"))
     options = {
         **QUICK,
-        **addresses.drawn(chance),
+        **finding,
         "topic": topic,
         "acks": acks,
         "compression": chance.choice(("none", "gzip", "snappy")),
@@ -124,24 +94,16 @@ def draw_write(chance: random.Random, topic: str, operation: int, addresses: Add
         for _ in rows
     ]
     keys = [None if chance.random() < 0.5 else b"%d" % chance.randrange(10) for _ in rows]
-    table = list(zip(rows, keys, *zip(*places, strict=True), strict=True))
-    size = chance.choice((7, 50, 1000))
-    batches = [_batch(table[start : start + size]) for start in range(0, len(table), size)]
+    brokers, partitions = zip(*places, strict=True)
+    columns = {"value": rows, "key": keys, "broker": brokers, "partition": partitions}
     logs = [None if broker is None else f"{broker}-{partition}" for broker, partition in places]
-    return DrawnWrite(options, batches, rows, logs, _SUCCESS[acks])
+    return DrawnWrite(options, batches_of(chance, columns), rows, logs, _SUCCESS[acks])
 
 
-def _batch(rows: Sequence[Sequence[object]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True)]
-    return pa.record_batch(arrays, names=SCHEMA.fieldNames())
-
-
-class Judge:
+class FileReader:
     """Reads on in the files of a topic's logs where they ended the last time."""
 
     def __init__(self, folders: Mapping[int, Path], topic: str) -> None:
-        self.ledger: Ledger[bytes] = Ledger()
         self._files = {
             f"{broker}-{partition}": folder / f"{topic}-{partition}" / f"{0:020}.kafka"
             for broker, folder in folders.items()
@@ -164,6 +126,9 @@ class Judge:
                     for value in values(body):
                         operation, number, _ = value.split(b" ", 2)
                         yield Found(log, int(operation), int(number), value)
+
+    def close(self) -> None:
+        """Nothing is open between two calls."""
 
 
 def _size(file: Path) -> int:

@@ -33,7 +33,8 @@ from .worker import Done, Work
 #: Parts beside the clusters.
 PARTS: Final[dict[str, Opened]] = {
     "decoders": decoders.opened,
-    "lies": lies.run,
+    "lies": partial(alone, lies.lie),
+    "contradictions": partial(alone, lies.contradiction),
     "damage": partial(alone, damage.operation),
     "fencing": partial(with_broker, fencing.operation),
     "repeats": partial(with_broker, repeats.operation),

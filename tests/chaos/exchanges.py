@@ -47,6 +47,7 @@ from .lying_broker import (
     TransactedLog,
 )
 from .lying_v07 import LyingProxy, lying_proxy
+from .operation import SECRET
 
 TOPIC: Final = "t"
 OTHER_TOPIC: Final = "other"
@@ -56,8 +57,6 @@ TRANSACTED_TOPIC: Final = "transacted"
 #: Time of the first record of the topic's second batch, ms, and of that before it.
 SECOND_MS: Final = 1_750_000_060_000
 FIRST_MS: Final = 1_750_000_000_000
-#: In no error, log or result.
-SECRET: Final = "opensesame-4711"
 
 _NET: Final = {"retries": "1", "retryBackoff": "1ms"}
 _READ: Final = {

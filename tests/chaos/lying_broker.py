@@ -75,7 +75,9 @@ def made(message: type[Any], content: Content) -> Any:
 def _given(wire_type: AnyType, value: Any) -> Any:
     if isinstance(wire_type, Array) and value is not None:
         return tuple(_given(wire_type.element, each) for each in value)
-    return made(wire_type.message, value) if isinstance(value, dict) else value
+    if isinstance(wire_type, Struct) and isinstance(value, dict):
+        return made(wire_type.message, value)
+    return value
 
 
 def _nothing(wire_type: AnyType) -> Any:

@@ -23,7 +23,7 @@ from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Buffer, Bytes, String, Uuid
 from spark_kafkawire.protocol.schema import REQUIRED, Struct
 from tests.support.log_broker import OFFERED, PRODUCER_ID, LogBroker
-from tests.support.log_server import LogServer, Sent
+from tests.support.log_server import LogServer, Sent, tell
 from tests.support.memory_log import MemoryLog, split
 from tests.support.streams_groups import streams_group
 
@@ -410,11 +410,7 @@ class LyingServer(LogServer):
             return not api.awaits_response(request)
         response = Honest(api, answer[1], answer[0], header.correlation_id, request)
         sent = self._liar(response)
-        if sent is None:
-            self._send(connection, modern.DIALECT.write_response(api, *answer, header.correlation_id))
-            return True
-        connection.sendall(sent.data)
-        if sent.then == "be silent":
-            while connection.recv(1 << 16):
-                pass
-        return sent.then == "go on"
+        if sent is not None:
+            return tell(connection, sent)
+        self._send(connection, modern.DIALECT.write_response(api, *answer, header.correlation_id))
+        return True

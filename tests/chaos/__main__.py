@@ -42,6 +42,8 @@ PARTS: Final[dict[str, Opened]] = {
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5
+#: Processes of a part that needs processors, and waits for nobody.
+_PART_WORKERS: Final = 2
 _PROGRESS_S: Final = 30.0
 _NO_LIMIT: Final = 1 << 62
 #: A process that has nothing more to tell ends within that time, seconds.
@@ -57,10 +59,10 @@ def main(texts: list[str]) -> int:
     shares = {name: _PART_SHARE if name in PARTS else 1.0 for name in arguments.only}
     failures = 0
     for name, share in shares.items():
-        seconds = arguments.minutes * 60 * share / sum(shares.values())
+        until_s = time.monotonic() + arguments.minutes * 60 * share / sum(shares.values())
         try:
             with _opened(name, arguments) as (opened, disturb):
-                failures += _Run(name, arguments, opened, seconds).all(disturb)
+                failures += _Run(name, arguments, opened, until_s).all(disturb)
         except Skipped as reason:
             print(f"{name} skipped: {reason}", flush=True)
     print(f"chaos, seed {arguments.seed}: {failures} failures", flush=True)
@@ -97,7 +99,7 @@ def _opened(name: str, arguments: argparse.Namespace) -> Iterator[tuple[Opened, 
 class _Run:
     """The workers of one part, and what they tell."""
 
-    def __init__(self, name: str, arguments: argparse.Namespace, opened: Opened, seconds: float) -> None:
+    def __init__(self, name: str, arguments: argparse.Namespace, opened: Opened, until_s: float) -> None:
         self._name, self._seed, self._began_s = name, arguments.seed, time.monotonic()
         self._ended, self._failures, self._slowest_s = Counter[str](), 0, 0.0
         # A new interpreter for each: threads and native libraries do not survive a fork.
@@ -106,8 +108,9 @@ class _Run:
         #: Processes by what they tell, and the operations that they are at.
         self._workers: dict[Connection, BaseProcess] = {}
         self._at: dict[Connection, int] = {}
-        for index in range(arguments.workers):
-            work = Work(self._seed, index, arguments.workers, self._began_s + seconds, count, only)
+        workers = min(arguments.workers, _PART_WORKERS) if name in PARTS else arguments.workers
+        for index in range(workers):
+            work = Work(self._seed, index, workers, until_s, count, only)
             heard, telling = context.Pipe(duplex=False)
             process = context.Process(target=worker.run, args=(opened, work, telling), daemon=True)
             process.start()

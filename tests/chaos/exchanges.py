@@ -47,6 +47,8 @@ from .lying_broker import (
 )
 from .lying_v07 import LyingProxy, lying_proxy
 from .operation import SECRET
+from .reading import read
+from .truth import Row, place
 
 TOPIC: Final = "t"
 OTHER_TOPIC: Final = "other"
@@ -170,19 +172,9 @@ class Exchange:
         return self.steps(options, server)
 
 
-def rows_of(options: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    """All rows of a read in all their columns, by topic, partition and offset."""
-    source = KafkaWireDataSource(dict(options))
-    schema = source.schema()
-    assert isinstance(schema, StructType)
-    reader = source.reader(schema)
-    rows: list[tuple[Any, ...]] = []
-    for partition in reader.partitions():
-        batches: Any = reader.read(partition)
-        for each in batches:
-            each.validate(full=True)
-            rows += zip(*(column.to_pylist() for column in each.columns), strict=True)
-    return sorted(rows, key=lambda row: row[2:5])
+def rows_of(options: Mapping[str, str]) -> list[Row]:
+    """All rows of a read, by topic, partition and offset."""
+    return sorted(read(dict(options)), key=place)
 
 
 def _read(options: dict[str, str], _server: LyingServer) -> Any:
@@ -212,7 +204,7 @@ def _write(options: dict[str, str], server: LyingServer) -> Any:
     return (
         *reported,
         identified,
-        [(topic, partition, key, value) for key, value, topic, partition, *_ in rows],
+        [(row.topic, row.partition, row.key, row.value) for row in rows],
     )
 
 
@@ -315,7 +307,7 @@ def _write_v07(options: dict[str, str], server: LyingProxy) -> Any:
     writer.commit([message])
     rows = rows_of({**server.honest_discovery, "requestTimeout": "60s", "subscribe": TOPIC})
     # A task draws the partitions that it writes to.
-    return message.message_count, sorted(row[1] for row in rows)
+    return message.message_count, sorted(row.value or b"" for row in rows)
 
 
 _BEFORE: Final = (modern.API_VERSIONS, modern.METADATA)

@@ -212,8 +212,8 @@ def parts(step: Step) -> Mapping[tuple[Path, ...], tuple[str, ...]]:
     there = {spot.path: spot for honest in honestly(step)[1] for spot in spots(codec, honest.message)}
     # Side by side brokers answer in any order, and a seed must not depend on it.
     by_name = sorted(there.items(), key=lambda item: str(item[0]))
-    fields = {(path,): tuple(kinds_of(spot.type, spot.name)) for path, spot in by_name}
-    return {(): (*FRAMES, *FRAMES_AT), **fields}
+    found: dict[tuple[Path, ...], tuple[str, ...]] = {(): (*FRAMES, *FRAMES_AT)}
+    return found | {(path,): tuple(kinds_of(spot.type, spot.name)) for path, spot in by_name}
 
 
 @cache

@@ -96,53 +96,31 @@ def _limits(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, list[R
     """Options for the start and the end of the read, and its ranges. Starts after their end
     are drawn again."""
     while True:
-        starting, starts = _starting(chance, logs)
-        ending, stops = _ending(chance, logs)
+        starting, starts = _limit(chance, logs, "starting")
+        ending, stops = _limit(chance, logs, "ending")
         ranges = [Range(log, starts[log], stops[log]) for log in logs]
-        times = [int(options[name]) for options in (starting, ending) for name in options if _is_time(name)]
+        times = [int(value) for name, value in (starting | ending).items() if name.endswith("ingTimestamp")]
         if all(part.start <= part.stop for part in ranges) and times == sorted(times):
-            return {**starting, **ending}, ranges
+            return {**starting, **ending, "startingOffsetsByTimestampStrategy": "latest"}, ranges
 
 
-def _is_time(name: str) -> bool:
-    return name in ("startingTimestamp", "endingTimestamp")
-
-
-def _starting(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, dict[Log, int]]:
-    earliest = {log: log.start for log in logs}
-    how = chance.choice(("nothing", "earliest", "numbers", "numbers", "time", "times"))
+def _limit(chance: random.Random, logs: Sequence[Log], side: str) -> tuple[Options, dict[Log, int]]:
+    """Options for one limit of a read, and its offset in each log."""
+    name, any_offset = ("earliest", -2) if side == "starting" else ("latest", -1)
+    ends = {log: log.start if side == "starting" else log.stop for log in logs}
+    how = chance.choice(("nothing", name, "numbers", "numbers", "time", "times"))
     if how == "numbers":
-        drawn = {log: chance.choice((-2, chance.choice(log.bounds))) for log in logs}
-        reported = {log: log.start if offset == -2 else offset for log, offset in drawn.items()}
-        return {"startingOffsets": json.dumps(by_topic(drawn, dict))}, reported
-    if how in ("time", "times"):
-        options, reported = _of_times(chance, logs, how, "starting")
-        return {**options, "startingOffsetsByTimestampStrategy": "latest"}, reported
-    return ({} if how == "nothing" else {"startingOffsets": "earliest"}), earliest
-
-
-def _ending(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, dict[Log, int]]:
-    latest = {log: log.stop for log in logs}
-    how = chance.choice(("nothing", "latest", "numbers", "numbers", "time", "times"))
-    if how == "numbers":
-        drawn = {log: chance.choice((-1, chance.choice(log.bounds))) for log in logs}
-        reported = {log: log.stop if offset == -1 else offset for log, offset in drawn.items()}
-        return {"endingOffsets": json.dumps(by_topic(drawn, dict))}, reported
-    if how in ("time", "times"):
-        return _of_times(chance, logs, how, "ending")
-    return ({} if how == "nothing" else {"endingOffsets": "latest"}), latest
-
-
-def _of_times(
-    chance: random.Random, logs: Sequence[Log], how: str, side: str
-) -> tuple[Options, dict[Log, int]]:
-    times = sorted(logs[0].at_times)
+        drawn = {log: chance.choice((any_offset, chance.choice(log.bounds))) for log in logs}
+        offsets = {log: ends[log] if offset == any_offset else offset for log, offset in drawn.items()}
+        return {f"{side}Offsets": json.dumps(by_topic(drawn, dict))}, offsets
     if how == "time":
-        stamp = chance.choice(times)
+        stamp = chance.choice(sorted(logs[0].at_times))
         return {f"{side}Timestamp": str(stamp)}, {log: log.at_times[stamp] for log in logs}
-    drawn = {log: chance.choice(times) for log in logs}
-    name = f"{side}OffsetsByTimestamp"
-    return {name: json.dumps(by_topic(drawn, dict))}, {log: log.at_times[drawn[log]] for log in logs}
+    if how == "times":
+        stamps = {log: chance.choice(sorted(log.at_times)) for log in logs}
+        options = {f"{side}OffsetsByTimestamp": json.dumps(by_topic(stamps, dict))}
+        return options, {log: log.at_times[stamp] for log, stamp in stamps.items()}
+    return ({} if how == "nothing" else {f"{side}Offsets": name}), ends
 
 
 def read(options: Options) -> list[Row]:
@@ -155,6 +133,7 @@ def read(options: Options) -> list[Row]:
     for partition in partitions:
         batches: Any = reader.read(partition)
         for batch in batches:
+            batch.validate(full=True)
             rows += rows_of(batch)
     return rows
 

@@ -17,12 +17,12 @@ from tests.support.short_and_long import short_and_long
 from . import decoders
 from .__main__ import PARTS
 from .decoder_inputs import input_of
-from .operation import EXACT, alone, counted
+from .operation import EXACT, Opened, alone, counted
 from .repeats import REFUSED
 
 SEED: Final = 1
 #: Without limits for the process, which is that of the tests.
-OPENED: Final = {**PARTS, "decoders": partial(alone, decoders.operation)}
+OPENED: Final[dict[str, Opened]] = {**PARTS, "decoders": partial(alone, decoders.operation)}
 
 
 class Expected(NamedTuple):
@@ -52,7 +52,7 @@ def test_operations_end_in_exact_rows_or_errors_of_ours(name: str, length: int) 
     expected = EXPECTED[name]
     count = expected.counts[length]
     with OPENED[name](SEED, 0) as operation:
-        ended = counted(operation, count=count)
+        ended = counted(operation, count)
     assert all(ended[outcome] >= least * count for outcome, least in expected.least.items()), ended
 
 
@@ -122,7 +122,7 @@ def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -
     for place in places:
         monkeypatch.setattr(place, planted)
     with OPENED[name](SEED, 0) as operation, pytest.raises(AssertionError, match=reported):
-        counted(operation, count=60)
+        counted(operation, 60)
 
 
 def test_an_input_is_the_same_whenever_it_is_drawn() -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .ledger import Found, Promise
 from .operation import SECRET
@@ -95,7 +95,12 @@ def draw_write(chance: random.Random, topic: str, operation: int, finding: Optio
     ]
     keys = [None if chance.random() < 0.5 else b"%d" % chance.randrange(10) for _ in rows]
     brokers, partitions = zip(*places, strict=True)
-    columns = {"value": rows, "key": keys, "broker": brokers, "partition": partitions}
+    columns: dict[str, Sequence[Any]] = {
+        "value": rows,
+        "key": keys,
+        "broker": brokers,
+        "partition": partitions,
+    }
     logs = [None if broker is None else f"{broker}-{partition}" for broker, partition in places]
     return DrawnWrite(options, batches_of(chance, columns), rows, logs, _SUCCESS[acks])
 

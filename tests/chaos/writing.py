@@ -96,7 +96,7 @@ def draw(chance: random.Random, topic: str, operation: int, finding: Options) ->
     named = chance.random() < 0.3
     partitions = [chance.choice((None, 0, 1, 2)) if named else None for _ in rows]
     logs = [_log(row.key, partition, partitioner) for row, partition in zip(rows, partitions, strict=True)]
-    columns = {
+    columns: dict[str, Sequence[Any]] = {
         "key": [row.key for row in rows],
         "value": [row.value for row in rows],
         "headers": [[{"key": key, "value": value} for key, value in row.headers] for row in rows],
@@ -110,7 +110,8 @@ def batches_of(chance: random.Random, columns: Mapping[str, Sequence[Any]]) -> l
     """The columns of a write in batches of a drawn size."""
     arrays = [pa.array(column, _TYPES[name][1]) for name, column in columns.items()]
     size: int = chance.choice((7, 50, 1000))
-    return pa.table(arrays, names=list(columns)).combine_chunks().to_batches(size)
+    table = pa.table(arrays, names=list(columns))
+    return list(table.to_batches(size))
 
 
 _PROMISES: Final = {

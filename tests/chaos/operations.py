@@ -32,7 +32,7 @@ WRITE_EVERY: Final = 3
 #: Operations without faults at a worker's start, which tell the versions that are spoken.
 _CALM: Final = 24
 #: The deadlines of operations, and what they are without faults.
-_DEADLINES: Final = (reading.QUICK.keys() | writing.QUICK.keys()) - {"retryBackoff"}
+_DEADLINES: Final = {"kafkaConsumer.pollTimeoutMs", *writing.QUICK} - {"retryBackoff"}
 _LONG: Final = "60000"
 
 
@@ -97,10 +97,8 @@ class Operations:
         """One read, whose rows are the truth's or which fails."""
         chance = self.chance(number)
         with Proxy(self._target.upstreams, plan) as proxy:
-            if self._target.logs_in:
-                drawn = v07_operations.draw_read(chance, self._target.truth, self._finding(chance, proxy))
-            else:
-                drawn = reading.draw(chance, self._target.truth, self._finding(chance, proxy))
+            finding, is_07 = self._finding(chance, proxy), bool(self._target.logs_in)
+            drawn = reading.draw(chance, self._target.truth, finding, is_07=is_07)
             ended = self._done(lambda: reading.read(_given(plan, drawn.options)))
         if not isinstance(ended, KafkaWireError):
             fault = difference(ended, drawn.expected)

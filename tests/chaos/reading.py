@@ -19,7 +19,9 @@ from .truth import READ_COMMITTED, READ_UNCOMMITTED, Log, Row, Truth
 Options = dict[str, str]
 
 #: Deadlines such that an operation takes a fraction of a second, and survives a busy machine.
-QUICK: Final = {"requestTimeout": "1s", "retryBackoff": "5ms", "kafkaConsumer.pollTimeoutMs": "1s"}
+QUICK: Final = {"requestTimeout": "1s", "retryBackoff": "5ms"}
+_STRATEGY: Final = "startingOffsetsByTimestampStrategy"
+_BY_TIME: Final = ("startingTimestamp", "startingOffsetsByTimestamp")
 _FETCH_BYTES: Final = ("1KiB", "1500", "2KiB", "5000", "16KiB", "64KiB", "8MiB")
 
 
@@ -40,27 +42,30 @@ class Drawn:
     expected: list[Row]
 
 
-def draw(chance: random.Random, truth: Truth, finding: Options) -> Drawn:
-    """A read of some topics of a modern broker, which is found by the last options."""
+def draw(chance: random.Random, truth: Truth, finding: Options, *, is_07: bool) -> Drawn:
+    """A read of some topics of brokers, which are found by the last options."""
     topics = chance.sample(sorted(truth), min(len(truth), chance.choice((1, 1, 2, 3))))
-    options, logs = _selected(chance, truth, topics)
+    options, logs = _selected(chance, truth, topics, lists="broker.list" not in finding)
     isolation = chance.choice((READ_UNCOMMITTED, READ_COMMITTED))
-    options |= {
-        **QUICK,
-        "includeHeaders": "true",
-        "kafka.isolation.level": isolation,
-        "fetchBytes": chance.choice(_FETCH_BYTES),
-        **persistence(chance),
-    }
+    options |= {**QUICK, **finding, "fetchBytes": chance.choice(_FETCH_BYTES), **persistence(chance)}
+    if is_07:
+        options["fetchesInFlight"] = str(chance.choice((1, 2, 4, 8)))
+    else:
+        options |= {
+            "includeHeaders": "true",
+            "kafka.isolation.level": isolation,
+            "kafkaConsumer.pollTimeoutMs": "1s",
+        }
     if chance.random() < 0.3:
         options["packSmallPartitions"] = "true"
     elif chance.random() < 0.3:
-        options["minPartitions"] = str(chance.randrange(2, 9))
+        options["minPartitions"] = str(chance.randrange(2, 12))
     if chance.random() < 0.3:
-        options["maxRecordsPerPartition"] = str(chance.choice((7, 20, 100)))
-    limits, ranges = _limits(chance, logs)
+        name, limits = ("Bytes", ("2KiB", "10KiB")) if is_07 else ("Records", ("7", "20", "100"))
+        options[f"max{name}PerPartition"] = chance.choice(limits)
+    bounded, ranges = _limits(chance, logs)
     expected = [row for part in ranges for row in part.log.between(part.start, part.stop, isolation)]
-    return Drawn({**options, **limits, **finding}, expected)
+    return Drawn({**options, **bounded}, expected)
 
 
 def persistence(chance: random.Random) -> Options:
@@ -70,15 +75,19 @@ def persistence(chance: random.Random) -> Options:
     )
 
 
-def _selected(chance: random.Random, truth: Truth, topics: Sequence[str]) -> tuple[Options, list[Log]]:
+def _selected(
+    chance: random.Random, truth: Truth, topics: Sequence[str], *, lists: bool
+) -> tuple[Options, list[Log]]:
+    """Options that name logs, by a pattern only where brokers list their topics, and the logs."""
     logs = [log for topic in topics for log in truth[topic]]
-    how = chance.choice(("subscribe", "subscribePattern", "assign"))
+    how = chance.choice(("subscribe", "subscribePattern" if lists else "subscribe", "assign"))
     if how == "subscribe":
         return {how: ",".join(topics)}, logs
     if how == "subscribePattern":
         return {how: f"^({'|'.join(topics)})$"}, logs
     chosen = chance.sample(logs, chance.randrange(1, len(logs) + 1))
-    return {how: json.dumps(by_topic({log: log.partition for log in chosen}, list))}, chosen
+    names = {log: log.partition if log.broker is None else log.name for log in chosen}
+    return {how: json.dumps(by_topic(names, list))}, chosen
 
 
 def by_topic(values: Mapping[Log, Any], kind: type) -> dict[str, Any]:
@@ -101,14 +110,17 @@ def _limits(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, list[R
         ranges = [Range(log, starts[log], stops[log]) for log in logs]
         times = [int(value) for name, value in (starting | ending).items() if name.endswith("ingTimestamp")]
         if all(part.start <= part.stop for part in ranges) and times == sorted(times):
-            return {**starting, **ending, "startingOffsetsByTimestampStrategy": "latest"}, ranges
+            found = {**starting, **ending}
+            after_all = any(name.startswith(_BY_TIME) for name in found)
+            return found | ({_STRATEGY: "latest"} if after_all else {}), ranges
 
 
 def _limit(chance: random.Random, logs: Sequence[Log], side: str) -> tuple[Options, dict[Log, int]]:
     """Options for one limit of a read, and its offset in each log."""
     name, any_offset = ("earliest", -2) if side == "starting" else ("latest", -1)
     ends = {log: log.start if side == "starting" else log.stop for log in logs}
-    how = chance.choice(("nothing", name, "numbers", "numbers", "time", "times"))
+    hows = ["nothing", name, "numbers", "numbers", *(("time", "times") if logs[0].at_times else ())]
+    how = chance.choice(hows)
     if how == "numbers":
         drawn = {log: chance.choice((any_offset, chance.choice(log.bounds))) for log in logs}
         offsets = {log: ends[log] if offset == any_offset else offset for log, offset in drawn.items()}

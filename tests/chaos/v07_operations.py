@@ -5,7 +5,6 @@ The logs are read from the brokers' own files.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,16 +13,12 @@ from typing import Any, Final
 from .ledger import Found, Promise
 from .operation import SECRET
 from .proxy import HOST
-from .reading import Drawn as DrawnRead
-from .reading import Options, Range, by_topic, persistence
-from .truth import READ_COMMITTED, Truth
+from .reading import QUICK, Options, persistence
 from .v07_logs import messages, values, whole_size
-from .writing import Drawn as DrawnWrite
-from .writing import batches_of
+from .writing import Drawn, batches_of
 
 PARTITION_COUNT: Final = 3
 BROKER_COUNT: Final = 2
-QUICK: Final = {"requestTimeout": "1s", "retryBackoff": "5ms"}
 _SUCCESS: Final = {"0": Promise.AT_MOST_ONCE, "1": Promise.ONCE, "verify": Promise.ONCE}
 
 
@@ -35,43 +30,7 @@ def finding(chance: random.Random, zookeeper: int, brokers: Mapping[int, int]) -
     return options | ({"zookeeper.auth": f"digest:alice:{SECRET}"} if chance.random() < 0.3 else {})
 
 
-def draw_read(chance: random.Random, truth: Truth, finding: Options) -> DrawnRead:
-    """A read of some topics of brokers, which are found by the last options."""
-    topics = chance.sample(sorted(truth), chance.choice((1, 1, 2)))
-    logs = [log for topic in topics for log in truth[topic]]
-    options = {**QUICK, **finding}
-    if chance.random() < 0.5:
-        options["subscribe"] = ",".join(topics)
-    else:
-        logs = chance.sample(logs, chance.randrange(1, len(logs) + 1))
-        options["assign"] = json.dumps(by_topic({log: log.name for log in logs}, list))
-    options |= {
-        "fetchBytes": chance.choice(("1KiB", "1500", "4KiB", "4MiB")),
-        "fetchesInFlight": str(chance.choice((1, 2, 4, 8))),
-        **persistence(chance),
-    }
-    if chance.random() < 0.3:
-        options["packSmallPartitions"] = "true"
-    elif chance.random() < 0.3:
-        options["minPartitions"] = str(chance.randrange(2, 12))
-    if chance.random() < 0.3:
-        options["maxBytesPerPartition"] = chance.choice(("2KiB", "10KiB"))
-    ranges = [Range(log, *sorted(chance.choices(log.bounds, k=2))) for log in logs]
-    if chance.random() < 0.5:
-        starts = {part.log: chance.choice((part.start, -2)) for part in ranges}
-        options["startingOffsets"] = json.dumps(by_topic(starts, dict))
-        ranges = [Range(part.log, max(starts[part.log], 0), part.stop) for part in ranges]
-    else:
-        ranges = [Range(part.log, 0, part.stop) for part in ranges]
-    if chance.random() < 0.5:
-        options["endingOffsets"] = json.dumps(by_topic({part.log: part.stop for part in ranges}, dict))
-    else:
-        ranges = [Range(part.log, part.start, part.log.stop) for part in ranges]
-    expected = [row for part in ranges for row in part.log.between(part.start, part.stop, READ_COMMITTED)]
-    return DrawnRead(options, expected)
-
-
-def draw_write(chance: random.Random, topic: str, operation: int, finding: Options) -> DrawnWrite:
+def draw_write(chance: random.Random, topic: str, operation: int, finding: Options) -> Drawn:
     """A write to one topic of brokers, which are found by the last options."""
     acks = chance.choice(("0", "1", "1", "1", "verify", "verify"))
     options = {
@@ -102,7 +61,7 @@ def draw_write(chance: random.Random, topic: str, operation: int, finding: Optio
         "partition": partitions,
     }
     logs = [None if broker is None else f"{broker}-{partition}" for broker, partition in places]
-    return DrawnWrite(options, batches_of(chance, columns), rows, logs, _SUCCESS[acks])
+    return Drawn(options, batches_of(chance, columns), rows, logs, _SUCCESS[acks])
 
 
 class FileReader:

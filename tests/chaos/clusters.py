@@ -20,11 +20,10 @@ from tests.support import certificates, librdkafka, replay
 from tests.support.message_sets import message
 from tests.support.noida import NoidaBroker
 
-from . import topics, v07_logs
+from . import topics, v07
 from .operations import Target
 from .proxy import Upstream
-from .v07_operations import BROKER_COUNT, PARTITION_COUNT
-from .writing import PARTITION_COUNT as MODERN_PARTITION_COUNT
+from .writing import PARTITION_COUNT
 
 #: Between two disturbances of a 0.7 cluster, seconds.
 _CALM_S: Final = (15.0, 40.0)
@@ -77,7 +76,7 @@ def _modern(name: str, servers: str, upstreams: tuple[Upstream, ...], seed: int,
     truth = topics.prepare(servers, str(seed), is_apache=len(upstreams) > 1)
     written = tuple(f"written-{index}" for index in range(workers))
     for topic in written:
-        librdkafka.create_topic(servers, MODERN_PARTITION_COUNT, topic, {"retention.ms": "-1"})
+        librdkafka.create_topic(servers, PARTITION_COUNT, topic, {"retention.ms": "-1"})
     return Target(name, upstreams, truth, written, servers)
 
 
@@ -88,15 +87,15 @@ def _v07(name: str, seed: int, workers: int) -> Iterator[Running]:
     except OptionError as reason:
         raise Skipped(str(reason)) from reason
     properties = {
-        "topic.log.file.size": f"{v07_logs.SEGMENTED}:{v07_logs.SEGMENT_BYTES}",
+        "topic.log.file.size": f"{v07.SEGMENTED}:{v07.SEGMENT_BYTES}",
         # What a killed broker leaves in ZooKeeper goes soon, and it may register again.
         "zk.sessiontimeout.ms": "2000",
     }
-    with EmbeddedCluster(BROKER_COUNT, PARTITION_COUNT, properties=properties) as cluster:
+    with EmbeddedCluster(v07.BROKER_COUNT, v07.PARTITION_COUNT, properties=properties) as cluster:
         assert cluster.zookeeper is not None
         ports = {broker.id: broker.port for broker in cluster.brokers}
         folders = {broker.id: broker.log_dir for broker in cluster.brokers}
-        truth = v07_logs.prepare(ports, folders, str(seed))
+        truth = v07.prepare(ports, folders, str(seed))
         written = tuple(f"written-{index}" for index in range(workers))
         for topic in written:
             for port in ports.values():

@@ -18,7 +18,7 @@ from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol.modern import DIALECT
 
-from . import reading, v07_operations, writing
+from . import reading, v07, writing
 from .faults import NO_FAULTS, Plan
 from .frames import Spoken
 from .ledger import Ledger
@@ -68,7 +68,7 @@ class Operations:
         self._target, self._topic, self._seed = target, topic, seed
         self._ledger: Ledger[Any] = Ledger()
         self._reader: Any = (
-            v07_operations.FileReader(target.logs_in, topic)
+            v07.FileReader(target.logs_in, topic)
             if target.logs_in
             else writing.LogReader(target.servers, topic)
         )
@@ -109,20 +109,20 @@ class Operations:
         """One write, after which the log has what it promised."""
         chance = self.chance(number)
         with Proxy(self._target.upstreams, plan) as proxy:
-            draw = v07_operations.draw_write if self._target.logs_in else writing.draw
+            draw = v07.draw_write if self._target.logs_in else writing.draw
             drawn = draw(chance, self._topic, number, self._finding(chance, proxy))
             self._ledger.begin(number, drawn.rows, drawn.logs)
             ended = self._done(lambda: writing.write(_given(plan, drawn.options), drawn.batches))
         has_failed = isinstance(ended, KafkaWireError)
         self._ledger.end(number, drawn.error if has_failed else drawn.success)
-        fault = self._ledger.judge(number, self._reader.found())
+        fault = self._ledger.judge(self._reader.found(), number)
         assert fault is None, fault
         assert has_failed or ended == len(drawn.rows), f"receipts tell of {ended} rows: {len(drawn.rows)}"
         return self._counted("write", ended, proxy, plan)
 
     def close(self) -> None:
         """Look at rows that came late."""
-        fault = self._ledger.recheck(self._reader.found())
+        fault = self._ledger.judge(self._reader.found())
         self._reader.close()
         assert fault is None, fault
 
@@ -135,7 +135,7 @@ class Operations:
         """Options by which the proxies are found: now and then with a login, where it has a listener."""
         if self._target.logs_in:
             brokers = {broker: proxy.port(f"broker {broker}") for broker in self._target.logs_in}
-            return v07_operations.finding(chance, proxy.port("zookeeper"), brokers)
+            return v07.finding(chance, proxy.port("zookeeper"), brokers)
         logs_in = any(each.name == "sasl" for each in self._target.upstreams) and chance.random() < 0.2
         login = _login(*chance.choice(_MECHANISMS)) if logs_in else {}
         return {"kafka.bootstrap.servers": f"{HOST}:{proxy.port('sasl' if logs_in else 'broker')}", **login}

@@ -20,7 +20,7 @@ from spark_kafkawire.protocol.modern import (
     list_offsets,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Buffer, Bytes, String, Uuid
+from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Buffer, Bytes, Int, String, Uuid
 from spark_kafkawire.protocol.schema import REQUIRED, Struct
 from tests.support.log_broker import OFFERED, PRODUCER_ID, LogBroker
 from tests.support.log_server import LogServer, Sent, tell
@@ -57,6 +57,15 @@ _ALWAYS: Final[Mapping[Api, Mapping[str, Any]]] = {
     modern.EXPIRE_DELEGATION_TOKEN: {"expiry_timestamp_ms": _ISSUED_MS},
 }
 
+_EMPTY: Final[Mapping[type[Any], Any]] = {
+    Array: (),
+    Bool: False,
+    Bytes: b"",
+    Int: 0,
+    String: "",
+    Uuid: uuid.UUID(int=0),
+}
+
 #: What a message holds, by the names of its fields; messages in it are given in the same way.
 Content = Mapping[str, Any]
 
@@ -81,20 +90,7 @@ def _given(wire_type: AnyType, value: Any) -> Any:
 
 
 def _nothing(wire_type: AnyType) -> Any:
-    match wire_type:
-        case Struct():
-            return made(wire_type.message, {})
-        case Array():
-            return ()
-        case String():
-            return ""
-        case Bytes():
-            return b""
-        case Uuid():
-            return uuid.UUID(int=0)
-        case Bool():
-            return False
-    return 0
+    return made(wire_type.message, {}) if isinstance(wire_type, Struct) else _EMPTY[type(wire_type)]
 
 
 class SequencedLog(MemoryLog):

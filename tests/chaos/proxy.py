@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from .connection import HOST, WAIT_MAX_S, Connection, Shared
 from .faults import NO_FAULTS, FaultKind, Plan
-from .frames import KafkaView, Spoken, Unseen, View, ZooKeeperView
+from .frames import KafkaView, Spoken, View, ZooKeeperView
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,7 +32,7 @@ class Upstream:
 
     name: str
     port: int
-    speaks: Literal["kafka", "kafka 0.7", "zookeeper", "http"]
+    speaks: Literal["kafka", "kafka 0.7", "zookeeper"]
 
 
 class Proxy:
@@ -62,7 +62,7 @@ class Proxy:
         ports: Mapping[int, int] = {port.upstream.port: port.number for port in self._ports}
         if upstream.speaks == "kafka":
             return KafkaView(ports, self.spoken)
-        return ZooKeeperView(ports) if upstream.speaks == "zookeeper" else Unseen()
+        return ZooKeeperView(ports) if upstream.speaks == "zookeeper" else View()
 
     def __enter__(self) -> Self:
         for port in self._ports:

@@ -64,25 +64,26 @@ def _not_utf8(wire_type: Any, _value: Any) -> Raw:
     return Raw(b"".join(out) + b"\xff\xfe")
 
 
+_MADE_UP: Final[Mapping[type[Any], Any]] = {
+    String: "made up",
+    Bytes: b"made up",
+    Rest: b"made up",
+    Uuid: uuid.UUID(int=7),
+    Bool: True,
+    Int: 1,
+}
+
+
 def _made_up(wire_type: AnyType) -> Any:
     """A value of a type, where the honest response has none to change."""
     match wire_type:
         case Struct():
-            here = {name: _made_up(field) for name, field, _ in wire_type.members()}
-            return wire_type.message(**here)
+            return wire_type.message(**{name: _made_up(each) for name, each, _ in wire_type.members()})
         case Array() | RestArray():
             return (_made_up(wire_type.element),)
         case Sized():
             return _made_up(wire_type.element)
-        case String():
-            return "made up"
-        case Bytes() | Rest():
-            return b"made up"
-        case Uuid():
-            return uuid.UUID(int=7)
-        case Bool():
-            return True
-    return 1
+    return _MADE_UP[type(wire_type)]
 
 
 def _batches(value: Any) -> list[bytes]:

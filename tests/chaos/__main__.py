@@ -88,7 +88,7 @@ def _arguments(texts: list[str]) -> argparse.Namespace:
 
 @contextmanager
 def _opened(name: str, arguments: argparse.Namespace) -> Iterator[tuple[Opened, Callable[[], None]]]:
-    """What opens a part, and what happens to it now and then. Raises ``Skipped``."""
+    """Opener of a part, and disturbance of it, which is called again and again. Raises ``Skipped``."""
     if name in PARTS:
         yield PARTS[name], lambda: None
     else:

@@ -69,7 +69,7 @@ def _apache(version: str, name: str, seed: int, workers: int) -> Iterator[Runnin
 
 
 def _nothing() -> None:
-    """What happens to a cluster that is left alone."""
+    """Disturb nothing: the cluster is left alone."""
 
 
 def _modern(name: str, servers: str, upstreams: tuple[Upstream, ...], seed: int, workers: int) -> Target:

@@ -154,7 +154,8 @@ def numbers(codec: Any, message: Any) -> dict[Path, tuple[int, int]]:
             for index, batch in enumerate(split(bytes(spot.value))):
                 for name, place in _IN_BATCH.items():
                     value = int.from_bytes(batch[place], "big", signed=True)
-                    found[(*spot.path, index, name)] = value, place.stop - place.start
+                    here = (*spot.path, index, name)
+                    found[here] = value, place.stop - place.start
     return found
 
 

@@ -141,7 +141,7 @@ class Operations:
         return {"kafka.bootstrap.servers": f"{HOST}:{proxy.port('sasl' if logs_in else 'broker')}", **login}
 
     def _counted(self, what: str, ended: object, proxy: Proxy, plan: Plan) -> Counter[str]:
-        """What is counted of an operation. Raises if a modern broker was spoken to as an older one."""
+        """Outcomes of an operation. Raises if a modern broker was spoken to as an older one."""
         if plan is NO_FAULTS:
             for key, version in proxy.spoken:
                 self.lowest[key] = min(version, self.lowest.get(key, version))

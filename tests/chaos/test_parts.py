@@ -77,7 +77,7 @@ def _only_interpreted(*arguments: object) -> int | None:
 
 
 class Defect(NamedTuple):
-    """What takes the place of parts of the package, and what is said of it."""
+    """Defect that takes the place of parts of the package, and the failure that names it."""
 
     planted: object
     reported: str

@@ -1,4 +1,4 @@
-"""What is said in place of a part of a response, by the kind of lie: fields, pairs of numbers, frames."""
+"""Replacements of a part of a response, by the kind of lie: of a field, of two numbers, of a frame."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def framed(body: bytes) -> bytes:
 
 
 def told_of_frame(kind: str, frame: bytes) -> Sent:
-    """What is sent in place of a frame; ``cut 7`` is about its byte 7, or one as far behind its end."""
+    """Replacement of a frame; ``cut 7`` is about its byte 7, or one as far behind its end."""
     if kind in FRAMES:
         return FRAMES[kind](frame)
     name, pos = kind.split()

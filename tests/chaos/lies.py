@@ -101,8 +101,10 @@ class Lie:
 
     @property
     def is_about_something_else(self) -> bool:
-        """True if all of the response is about another topic, partition or group than the request: right as
-        the rest may be, it must not be believed."""
+        """True if all of the response is about another topic, partition or group than the request, or answers
+        another request: right as the rest may be, it must not be believed."""
+        if not self.paths and not self.is_reported_once and dialect_of(self.exchange.wire_format).correlates:
+            return self.kind.startswith("response to ")
         # Brokers may tell of more topics than they were asked for by Metadata without any. Of two numbers one
         # may be a key: the response may be right besides.
         if self.is_reported_once or len(self.paths) != 1 or self.api is modern.METADATA:

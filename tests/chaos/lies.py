@@ -272,7 +272,8 @@ def judged(lie: Lie) -> tuple[str, str]:
     if kind in (EXACT, REFUSED, NOT_SENT):
         return kind, details
     reason = why_not_known(lie)
-    fault = self_contradiction(lie.api, [*said, *_not_asked(lie, said)])
+    # What is told of other lies need not be a list where rules look for one.
+    fault = self_contradiction(lie.api, [*said, *_not_asked(lie, said)]) if reason else ""
     if reason and not fault:
         return NOT_KNOWN, reason
     raise AssertionError(f"{lie}: {kind}: {details}{fault and f', although it says: {fault}'}")

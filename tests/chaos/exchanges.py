@@ -146,9 +146,11 @@ class Exchange:
 
     def serving(self, liar: Liar, api: Api, version: int) -> AbstractContextManager[Any]:
         """A broker of the generation, that speaks one version of an API only, and its liar."""
-        if self.generation is Generation.V07:
-            return lying_proxy(liar)
-        return LyingServer(logs(), liar, self.offered(api, version))
+        serving: dict[Generation, Callable[[], AbstractContextManager[Any]]] = {
+            Generation.V07: lambda: lying_proxy(liar),
+            Generation.MODERN: lambda: LyingServer(logs(), liar, self.offered(api, version)),
+        }
+        return serving[self.generation]()
 
     def versions(self, api: Api) -> range:
         """The versions of an API in which it can be told lies."""

@@ -1,7 +1,7 @@
-"""``make chaos``: operations through a proxy that breaks connections at random, for some minutes.
+"""``make chaos``: operations on brokers that fail, lie and keep damaged logs, for some minutes.
 
     python -m tests.chaos --minutes 10 --seed 1
-    python -m tests.chaos --only kafka-4.1 --reads 2000 --writes 1000
+    python -m tests.chaos --only kafka-4.1 lies --count 2000
     python -m tests.chaos --only kafka-4.1 --seed 1 --operation 4711        that one again
 
 Each operation ends in exact rows or in an error of ours; what does not is told with its seed, and the exit
@@ -13,196 +13,159 @@ from __future__ import annotations
 import argparse
 import logging
 import multiprocessing
-import queue
 import signal
 import sys
 import time
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Final
 
-from . import (
-    contradictions,
-    damage,
-    decoders,
-    fencing,
-    lies,
-    missing_files,
-    packs,
-    registries,
-    repeats,
-    worker,
-)
-from .kinds import KINDS, Cluster, Skipped, running
-from .operation import Outcome
-from .operations import Target
-from .report import Tally, table
-from .worker import Work
+from . import damage, decoders, fencing, lies, missing_files, repeats, worker
+from .clusters import CLUSTERS, Skipped, running
+from .operation import Opened, alone, with_broker
+from .operations import on_cluster
+from .worker import Done, Work
 
-#: Parts that run for some seconds by a seed, and raise ``AssertionError`` that names what failed.
-_PARTS: Final = {
-    "decoders": decoders.run,
-    "lies": lies.run,
-    "contradictions": contradictions.run,
-    "registries": registries.run,
-    "packs": packs.run,
-    "damage": damage.run,
-    "fencing": fencing.run,
-    "repeats": repeats.run,
-    "missing-files": missing_files.run,
+#: Parts beside the clusters.
+PARTS: Final[dict[str, Opened]] = {
+    "decoders": decoders.opened,
+    "lies": partial(alone, lies.lie),
+    "contradictions": partial(alone, lies.contradiction),
+    "damage": partial(alone, damage.operation),
+    "fencing": partial(with_broker, fencing.operation),
+    "repeats": partial(with_broker, repeats.operation),
+    "missing-files": partial(alone, missing_files.operation),
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5
+#: Processes of a part that needs processors, and waits for nobody.
+_PART_WORKERS: Final = 2
 _PROGRESS_S: Final = 30.0
-_NO_LIMIT: Final = 1_000_000_000
-#: Beyond this a worker that says nothing is gone, seconds.
+_NO_LIMIT: Final = 1 << 62
+#: A process that has nothing more to tell ends within that time, seconds.
 _SILENCE_S: Final = 300.0
 
 
-def main() -> int:
+def main(texts: list[str]) -> int:
     """Run what the arguments name; the exit code."""
     # Brokers and workers end with this process, also where it is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
-    # What retries log is not judged, and there are thousands of lines of it.
     logging.disable(logging.CRITICAL)
-    arguments = _arguments()
-    names = arguments.only
-    shares = {name: _PART_SHARE if name in _PARTS else 1.0 for name in names}
-    tallies, failures = [], []
+    arguments = _arguments(texts)
+    shares = {name: _PART_SHARE if name in PARTS else 1.0 for name in arguments.only}
+    failures = 0
     for name, share in shares.items():
-        seconds = arguments.minutes * 60 * share / sum(shares.values())
-        if name in _PARTS:
-            failures += _run_part(name, arguments.seed, seconds)
-        else:
-            tallies.append(_run_kind(name, arguments, seconds))
-            failures += tallies[-1].failures
-    if tallies:
-        print(table(tallies), flush=True)
-    print(f"chaos, seed {arguments.seed}: {len(failures)} failures", flush=True)
+        until_s = time.monotonic() + arguments.minutes * 60 * share / sum(shares.values())
+        try:
+            with _opened(name, arguments) as (opened, disturb):
+                failures += _Run(name, arguments, opened, until_s).all(disturb)
+        except Skipped as reason:
+            print(f"{name} skipped: {reason}", flush=True)
+    print(f"chaos, seed {arguments.seed}: {failures} failures", flush=True)
     return 1 if failures else 0
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="make chaos", description="Read and write through a proxy that breaks connections."
-    )
-    names = [*KINDS, *_PARTS]
-    parser.add_argument("--minutes", type=float, help="for all parts together (10, or no limit with --reads)")
+def _arguments(texts: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__.splitlines()[0])
+    names = [*CLUSTERS, *PARTS]
+    parser.add_argument("--minutes", type=float, help="for all parts together (10, or no limit with --count)")
     parser.add_argument("--seed", type=int, default=1, help="what all is drawn from (1)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="only these parts")
-    parser.add_argument("--reads", type=int, help="so many reads of each kind of cluster")
-    parser.add_argument("--writes", type=int, help="so many writes")
+    parser.add_argument("--count", type=int, default=_NO_LIMIT, help="so many operations of each part")
     parser.add_argument("--operation", type=int, nargs="+", default=[], help="these operations alone")
     parser.add_argument("--workers", type=int, default=4, help="operations at the same time (4)")
-    arguments = parser.parse_args()
-    is_counted = arguments.reads is not None or arguments.writes is not None
+    arguments = parser.parse_args(texts)
     if arguments.minutes is None:
-        arguments.minutes = 24 * 60.0 if is_counted or arguments.operation else 10.0
-    for name in ("reads", "writes"):
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, 0 if is_counted else _NO_LIMIT)
+        arguments.minutes = 24 * 60.0 if arguments.count < _NO_LIMIT or arguments.operation else 10.0
     if arguments.operation:
         arguments.workers = 1
     return arguments
 
 
-def _run_part(name: str, seed: int, seconds: float) -> list[str]:
-    try:
-        counts = _PARTS[name](seed, seconds)
-    except AssertionError as failure:
-        print(f"FAILED {name}: {failure}", flush=True)
-        return [str(failure)]
-    print(f"{name}: {', '.join(f'{count} {what}' for what, count in counts.most_common())}", flush=True)
-    return []
-
-
-def _run_kind(kind: str, arguments: argparse.Namespace, seconds: float) -> Tally:
-    tally = Tally(kind)
-    began_s = time.monotonic()
-    try:
-        with running(kind, str(arguments.seed), arguments.workers) as cluster:
-            _Run(cluster, arguments, tally, began_s, seconds).all()
-    except Skipped as reason:
-        tally.skipped = str(reason)
-    tally.seconds = time.monotonic() - began_s
-    return tally
+@contextmanager
+def _opened(name: str, arguments: argparse.Namespace) -> Iterator[tuple[Opened, Callable[[], None]]]:
+    """Opener of a part, and disturbance of it, which is called again and again. Raises ``Skipped``."""
+    if name in PARTS:
+        yield PARTS[name], lambda: None
+    else:
+        with running(name, arguments.seed, arguments.workers) as (target, disturb):
+            yield partial(on_cluster, target), disturb
 
 
 class _Run:
-    """The workers of one kind, and what they tell."""
+    """The workers of one part, and what they tell."""
 
-    def __init__(
-        self, cluster: Cluster, arguments: argparse.Namespace, tally: Tally, began_s: float, seconds: float
-    ) -> None:
-        self._cluster, self._arguments, self._tally, self._began_s = cluster, arguments, tally, began_s
+    def __init__(self, name: str, arguments: argparse.Namespace, opened: Opened, until_s: float) -> None:
+        self._name, self._seed, self._began_s = name, arguments.seed, time.monotonic()
+        self._ended, self._failures, self._slowest_s = Counter[str](), 0, 0.0
         # A new interpreter for each: threads and native libraries do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        self._reported: Any = context.Queue()
-        self._at = context.Array("q", [-1] * arguments.workers)
-        self._processes = [
-            context.Process(
-                target=worker.run,
-                args=(cluster.target, self._work(index, began_s + seconds), self._reported, self._at),
-                daemon=True,
-            )
-            for index in range(arguments.workers)
-        ]
+        count, only = arguments.count, tuple(arguments.operation)
+        #: Processes by what they tell, and the operations that they are at.
+        self._workers: dict[Connection, BaseProcess] = {}
+        self._at: dict[Connection, int] = {}
+        workers = min(arguments.workers, _PART_WORKERS) if name in PARTS else arguments.workers
+        for index in range(workers):
+            work = Work(self._seed, index, workers, until_s, count, only)
+            heard, telling = context.Pipe(duplex=False)
+            process = context.Process(target=worker.run, args=(opened, work, telling), daemon=True)
+            process.start()
+            telling.close()
+            self._workers[heard], self._at[heard] = process, -1
 
-    def _work(self, index: int, until_s: float) -> Work:
-        arguments = self._arguments
-        only = tuple(arguments.operation)
-        return Work(
-            str(arguments.seed), index, arguments.workers, arguments.reads, arguments.writes, until_s, only
-        )
-
-    def all(self) -> None:
-        """Until every worker is done, or gone."""
+    def all(self, disturb: Callable[[], None]) -> int:
+        """Until every worker is done, or gone. Returns how many operations failed."""
+        said_s, left = time.monotonic(), set(self._workers)
         try:
-            for process in self._processes:
-                process.start()
-            self._listen()
+            while left:
+                disturb()
+                for heard in wait(left, timeout=1.0):
+                    assert isinstance(heard, Connection)
+                    try:
+                        self._take(heard, heard.recv())
+                    except EOFError:
+                        left.remove(heard)
+                        self._bury(heard)
+                if time.monotonic() - said_s > _PROGRESS_S:
+                    said_s = time.monotonic()
+                    self._tell()
         finally:
             # Before the brokers end: else those that are still at work would tell of that.
-            for process in self._processes:
-                if process.pid is not None:
-                    process.kill()
-        self._tally.disturbances = self._cluster.disturbances
+            for process in self._workers.values():
+                process.kill()
+        self._tell(f", the longest took {self._slowest_s:.1f} s")
+        return self._failures
 
-    def _listen(self) -> None:
-        said_s, done = time.monotonic(), 0
-        while done < len(self._processes):
-            self._cluster.disturb()
-            try:
-                outcome = self._reported.get(timeout=1.0)
-                done += outcome is None
-                if outcome is not None:
-                    self._take(outcome)
-            except queue.Empty:
-                if any(process.exitcode for process in self._processes):
-                    break
-            if time.monotonic() - said_s > _PROGRESS_S:
-                said_s = time.monotonic()
-                self._tally.seconds = said_s - self._began_s
-                print(self._tally.line(), flush=True)
-        self._bury()
+    def _take(self, heard: Connection, told: Done | int) -> None:
+        """The result of an operation, or the number of the next one."""
+        if isinstance(told, int):
+            self._at[heard] = told
+            return
+        self._ended += told.outcomes
+        self._slowest_s = max(self._slowest_s, told.seconds)
+        if told.failure is not None:
+            self._failures += 1
+            again = f"--seed {self._seed} --only {self._name} --operation {self._at[heard]}"
+            what = f"{self._name} operation {self._at[heard]}: {told.failure}"
+            print(f'FAILED {what}; again: make chaos ARGS="{again}"', flush=True)
 
-    def _take(self, outcome: Outcome) -> None:
-        before = len(self._tally.failures)
-        self._tally.add(outcome, self._again(self._cluster.target, outcome.number))
-        for failure in self._tally.failures[before:]:
-            print(f"FAILED {failure}", flush=True)
-
-    def _again(self, target: Target, number: int) -> str:
-        return f'make chaos ARGS="--seed {self._arguments.seed} --only {target.kind} --operation {number}"'
-
-    def _bury(self) -> None:
+    def _bury(self, heard: Connection) -> None:
         """A process that ended early hung, or died: that is a failure of the operation it was at."""
-        for index, process in enumerate(self._processes):
-            if process.exitcode:
-                what = f"its process ended with {process.exitcode}: it hung, or died (see above)"
-                kind = "write" if worker.is_a_write(self._at[index]) else "read"
-                self._take(Outcome(self._at[index], kind, "dead", failure=what))
-            elif process.is_alive():
-                process.join(_SILENCE_S)
+        process = self._workers[heard]
+        process.join(_SILENCE_S)
+        if process.exitcode != 0:
+            what = f"its process ended with {process.exitcode}: it hung, or died (see above)"
+            self._take(heard, Done(Counter(), what))
+
+    def _tell(self, more: str = "") -> None:
+        ended = ", ".join(f"{count} {what}" for what, count in self._ended.most_common())
+        seconds = time.monotonic() - self._began_s
+        print(f"{self._name}: {ended}; {self._failures} failures, {seconds:.0f} s{more}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -15,6 +15,8 @@ from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from tests.support.memory_log import offset_count, split
 
+from .shapes import Raw
+
 #: Requests, and what was answered.
 Answered = Sequence[tuple[Any, Any]]
 
@@ -67,7 +69,8 @@ def _of_list_offsets(said: Answered) -> Iterator[str]:
 def _of_fetch(said: Answered) -> Iterator[str]:
     for _, response in said:
         for partition in (each for topic in response.responses for each in topic.partitions):
-            for batch in split(bytes(partition.records or b"")):
+            records = b"" if isinstance(partition.records, Raw) else partition.records
+            for batch in split(bytes(records or b"")):
                 base_offset = int.from_bytes(batch[:8], "big", signed=True)
                 if base_offset + offset_count(batch) > partition.high_watermark:
                     yield f"a batch at {base_offset} of a log that ends at {partition.high_watermark}"

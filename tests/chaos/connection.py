@@ -29,50 +29,32 @@ _CHUNK_BYTES: Final = 1 << 16
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
-class Answered:
-    """A record of the connections that have got a response. Those that wait to be overtaken wait here."""
+class Shared:
+    """State that the connections of a proxy share. ``broken`` counts those that a fault struck, by kind;
+    ``is_ending`` is set, and ``ending`` readable, once the proxy ends."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self.broken: Counter[FaultKind] = Counter()
+        self.is_ending = threading.Event()
+        self._stop, self.ending = socket.socketpair()
+        self._answered = threading.Condition()
         self._last = (-1.0, -1)
 
-    def note(self, accepted_s: float, number: int) -> None:
+    def end(self) -> None:
+        """All connections end."""
+        self.is_ending.set()
+        self._stop.close()
+
+    def note_answer(self, accepted_s: float, number: int) -> None:
         """A connection has got bytes of its upstream."""
-        with self._changed:
+        with self._answered:
             self._last = max(self._last, (accepted_s, number))
-            self._changed.notify_all()
+            self._answered.notify_all()
 
     def await_later(self, accepted_s: float, number: int) -> None:
         """Wait until a connection that was taken later has been answered, or for a moment."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._last > (accepted_s, number), _OVERTAKEN_S)
-
-
-class Ending:
-    """The signal that the proxy ends: ``socket`` is readable then."""
-
-    def __init__(self) -> None:
-        self.event = threading.Event()
-        self._stop, self.socket = socket.socketpair()
-
-    def begin(self) -> None:
-        """All connections end."""
-        self.event.set()
-        self._stop.close()
-
-    def close(self) -> None:
-        """Nobody waits for it any more."""
-        self.socket.close()
-
-
-class Shared:
-    """State that the connections of a proxy share; ``broken`` counts the connections that a fault
-    struck, by kind."""
-
-    def __init__(self) -> None:
-        self.ending = Ending()
-        self.answered = Answered()
-        self.broken: Counter[FaultKind] = Counter()
+        with self._answered:
+            self._answered.wait_for(lambda: self._last > (accepted_s, number), _OVERTAKEN_S)
 
 
 class Connection:
@@ -105,7 +87,7 @@ class Connection:
                 for sock in (self._client, self._broker):
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     sock.settimeout(WAIT_MAX_S)
-                while any(self._is_open.values()) and not self._shared.ending.event.is_set():
+                while any(self._is_open.values()) and not self._shared.is_ending.is_set():
                     self._step()
         self._client.close()
         if self._broker:
@@ -118,15 +100,12 @@ class Connection:
             return True
         self._struck(fault)
         if fault.kind is FaultKind.REORDERED:
-            self._shared.answered.await_later(*self._place)
+            self._shared.await_later(*self._place)
         elif fault.kind is FaultKind.SLOW_START:
-            self._shared.ending.event.wait(fault.seconds)
-        elif fault.kind is FaultKind.CLOSED_AT_ONCE:
-            return False
-        else:
+            self._shared.is_ending.wait(fault.seconds)
+        elif fault.kind is not FaultKind.CLOSED_AT_ONCE:
             _reset(self._client)
-            return False
-        return True
+        return fault.kind in (FaultKind.REORDERED, FaultKind.SLOW_START)
 
     def _struck(self, fault: Fault) -> None:
         self._shared.broken[fault.kind] += 1
@@ -147,7 +126,7 @@ class Connection:
             if self._is_open[way] and self._silent_until_s[way] <= now_s
         }
         waits = [until_s - now_s for until_s in self._silent_until_s.values() if until_s > now_s]
-        ready, _, _ = select.select([*heard, self._shared.ending.socket], [], [], min(waits, default=None))
+        ready, _, _ = select.select([*heard, self._shared.ending], [], [], min(waits, default=None))
         for sock in ready:
             if sock in heard and self._is_open[heard[sock]]:
                 self._pass_on(sock, heard[sock])
@@ -163,7 +142,7 @@ class Connection:
                 self._view.request(frame)
             self._send(data, way)
         else:
-            self._shared.answered.note(*self._place)
+            self._shared.note_answer(*self._place)
             self._send(b"".join(map(self._view.response, self._responses.frames(data))), way)
 
     def _end(self, way: Way) -> None:
@@ -227,7 +206,7 @@ class Connection:
             rest += more
         _reset(self._client)
         self._is_open = dict.fromkeys(Way, False)
-        self._shared.answered.await_later(*self._place)
+        self._shared.await_later(*self._place)
         broker.sendall(rest)
         broker.shutdown(socket.SHUT_WR)
         # A broker that has carried out all of it closes its end, too.

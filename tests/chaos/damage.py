@@ -8,7 +8,6 @@ row of nulls, or be left out.
 from __future__ import annotations
 
 import random
-import time
 from bisect import bisect_right
 from collections import Counter
 from typing import Any, Final
@@ -17,10 +16,11 @@ from spark_kafkawire.clients.reading.damaged_records import SuspectedDamage
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import BadRecords, FetchOptions
+from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern import fetch
 from tests.records.batches import batch, record
 from tests.support.fetching import altered, fetcher_of
-from tests.support.log_server import LogServer
+from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog
 from tests.support.settings import net_modern
 
@@ -30,8 +30,8 @@ from .operation import EXACT
 BATCHES: Final = 30
 _NET: Final = net_modern(5.0, retries=5, backoff_s=0.001)
 _NOT_LEADER: Final = 6
-#: The offset, the value, and the offsets of damage of a row.
-Row = tuple[int, bytes | None, tuple[int, int] | None]
+#: The offset and the value of a record, None where it is damaged.
+Row = tuple[int, bytes | None]
 
 
 class FaultyLog(MemoryLog):
@@ -73,21 +73,6 @@ def value(offset: int) -> bytes:
     return b"value %06d" % offset * 3
 
 
-class BreakingServer(LogServer):
-    """A broker whose connection ends within a response if the log says so."""
-
-    def _send(self, connection: Any, parts: Any) -> None:
-        log: Any = self.log
-        if log.fault == "break":
-            log.fault = ""
-            data = b"".join(parts)
-            connection.sendall(data[: len(data) // 2])
-            raise ConnectionResetError
-        super()._send(connection, parts)
-
-    log: FaultyLog
-
-
 def operation(seed: int, number: int) -> Counter[str]:
     """One read. Raises ``AssertionError`` for rows that are not exact.
 
@@ -107,14 +92,17 @@ def operation(seed: int, number: int) -> Counter[str]:
     )
     pool = Pool()
     ended = Counter[str]()
-    with BreakingServer({"t": [log]}) as server:
-        server.log = log
 
-        def moved(_: fetch.FetchPartition) -> dict[str, Any]:
-            if log.fault != "move":
-                return {}
-            return {"error_code": _NOT_LEADER, "records": b""}
+    def broken(_: Api, frame: bytes) -> Sent:
+        if log.fault != "break":
+            return Sent(frame)
+        log.fault = ""
+        return Sent(frame[: len(frame) // 2], "close")
 
+    def moved(_: fetch.FetchPartition) -> dict[str, Any]:
+        return {"error_code": _NOT_LEADER, "records": b""} if log.fault == "move" else {}
+
+    with LogServer({"t": [log]}, lie=broken) as server:
         altered(server, moved)
         try:
             found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options, _NET))
@@ -122,11 +110,11 @@ def operation(seed: int, number: int) -> Counter[str]:
             ended[type(error).__name__] += 1
         except CorruptDataError as error:
             if not {BATCHES - 2, BATCHES - 1} <= lost:
-                raise AssertionError(f"operation {number} of seed {seed}: {error}") from error
+                raise AssertionError(str(error)) from error
             ended[type(error).__name__] += 1
         else:
             due = expected(start, stop, lost, bad_records)
-            assert found == due, f"operation {number} of seed {seed}: {found} instead of {due}"
+            assert found == due, f"{found} instead of {due}"
             ended[EXACT] += 1
         finally:
             pool.close_idle()
@@ -134,39 +122,20 @@ def operation(seed: int, number: int) -> Counter[str]:
 
 
 def rows(fetcher: Any) -> list[Row]:
-    """The rows of a read; damage that is next to other damage is one place."""
+    """The rows of a read, one for each offset of a damaged place."""
     found: list[Row] = []
     for columns in fetcher.columns():
         corrupt = [None] * columns.count if columns.corrupt is None else columns.corrupt.to_pylist()
-        spans = [None if each is None else (each["startOffset"], each["endOffset"]) for each in corrupt]
-        for row in zip(columns.offset.tolist(), columns.values.to_pylist(), spans, strict=True):
-            last = found[-1][2] if found else None
-            if last is not None and row[2] is not None and last[1] == row[2][0]:
-                found[-1] = (last[0], None, (last[0], row[2][1]))
-            else:
-                found.append(row)
+        for offset, content, each in zip(
+            columns.offset.tolist(), columns.values.to_pylist(), corrupt, strict=True
+        ):
+            assert each is None or (content is None and each["startOffset"] == offset), each
+            stop = offset + 1 if each is None else each["endOffset"]
+            found += [(number, content) for number in range(offset, stop)]
     return found
 
 
 def expected(start: int, stop: int, lost: set[int], bad_records: BadRecords) -> list[Row]:
     """The rows of a range."""
-    due: list[Row] = []
-    for offset in range(start, stop):
-        last = due[-1][2] if due else None
-        if offset // 2 not in lost:
-            due.append((offset, value(offset), None))
-        elif bad_records is BadRecords.NULL:
-            if last is not None:
-                due[-1] = (last[0], None, (last[0], offset + 1))
-            else:
-                due.append((offset, None, (offset, offset + 1)))
-    return due
-
-
-def run(seed: int, seconds: float) -> Counter[str]:
-    """Operations for some seconds."""
-    until_s, number, ended = time.monotonic() + seconds, 0, Counter[str]()
-    while time.monotonic() < until_s:
-        ended += operation(seed, number)
-        number += 1
-    return ended
+    due = [(offset, None if offset // 2 in lost else value(offset)) for offset in range(start, stop)]
+    return due if bad_records is BadRecords.NULL else [row for row in due if row[1] is not None]

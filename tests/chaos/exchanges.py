@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,9 +31,6 @@ from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern, proposal, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern import fetch, list_groups
-from spark_kafkawire.records.headers import HEADERS
-from spark_kafkawire.records.record_log import encode_batches
-from spark_kafkawire.records.rows import Records
 from tests.records.batches import TRANSACTIONAL, marker, record
 from tests.records.batches import batch as plain_batch
 from tests.support.log_broker import OFFERED
@@ -47,6 +46,9 @@ from .lying_broker import (
     TransactedLog,
 )
 from .lying_v07 import LyingProxy, lying_proxy
+from .operation import SECRET
+from .reading import read
+from .truth import Row, place
 
 TOPIC: Final = "t"
 OTHER_TOPIC: Final = "other"
@@ -56,8 +58,6 @@ TRANSACTED_TOPIC: Final = "transacted"
 #: Time of the first record of the topic's second batch, ms, and of that before it.
 SECOND_MS: Final = 1_750_000_060_000
 FIRST_MS: Final = 1_750_000_000_000
-#: In no error, log or result.
-SECRET: Final = "opensesame-4711"
 
 _NET: Final = {"retries": "1", "retryBackoff": "1ms"}
 _READ: Final = {
@@ -84,18 +84,11 @@ _WRITTEN: Final = [(b"k1", b"one"), (None, b"two"), (b"k3", b"three")]
 def batch(first: int, count: int, time_ms: int, topic: str = TOPIC) -> bytes:
     """One batch of numbered records with keys, headers and times."""
     numbers = range(first, first + count)
-    [encoded] = encode_batches(
-        Records(
-            pa.array([f"{topic} {number}".encode() for number in numbers], pa.binary()),
-            pa.array([f"k{number % 3}".encode() for number in numbers], pa.binary()),
-            pa.array([[{"key": "h", "value": f"{number}".encode()}] for number in numbers], HEADERS),
-            pa.array([time_ms + number for number in numbers], pa.int64()),
-        ),
-        batch_bytes_max=1 << 20,
-        request_bytes_max=1 << 20,
-        now_ms=time_ms,
-    )
-    return bytes(encoded.with_producer())
+    records = [
+        record(i, f"{topic} {n}".encode(), b"k%d" % (n % 3), ((b"h", b"%d" % n),), i)
+        for i, n in enumerate(numbers)
+    ]
+    return plain_batch(records, timestamps=(time_ms + first, time_ms + numbers[-1]))
 
 
 def logs() -> dict[str, Sequence[SequencedLog]]:
@@ -153,7 +146,11 @@ class Exchange:
 
     def serving(self, liar: Liar, api: Api, version: int) -> AbstractContextManager[Any]:
         """A broker of the generation, that speaks one version of an API only, and its liar."""
-        return _SERVING[self.generation](liar, self.offered(api, version))
+        serving: dict[Generation, Callable[[], AbstractContextManager[Any]]] = {
+            Generation.V07: lambda: lying_proxy(liar),
+            Generation.MODERN: lambda: LyingServer(logs(), liar, self.offered(api, version)),
+        }
+        return serving[self.generation]()
 
     def versions(self, api: Api) -> range:
         """The versions of an API in which it can be told lies."""
@@ -177,53 +174,15 @@ class Exchange:
         return self.steps(options, server)
 
 
-def _serving_modern(liar: Liar, offered: dict[int, VersionRange]) -> LyingServer:
-    return LyingServer(logs(), liar, offered)
-
-
-def _serving_v07(liar: Liar, _: dict[int, VersionRange]) -> AbstractContextManager[LyingProxy]:
-    return lying_proxy(liar)
-
-
-_SERVING: Final[
-    Mapping[Generation, Callable[[Liar, dict[int, VersionRange]], AbstractContextManager[Any]]]
-] = {
-    Generation.V07: _serving_v07,
-    Generation.MODERN: _serving_modern,
-}
-
-
-def rows_of(options: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    """All rows of a read in all their columns, by topic, partition and offset."""
-    source = KafkaWireDataSource(dict(options))
-    schema = source.schema()
-    assert isinstance(schema, StructType)
-    reader = source.reader(schema)
-    rows: list[tuple[Any, ...]] = []
-    for partition in reader.partitions():
-        batches: Any = reader.read(partition)
-        for each in batches:
-            each.validate(full=True)
-            rows += zip(*(column.to_pylist() for column in each.columns), strict=True)
-    return sorted(rows, key=lambda row: row[2:5])
+def rows_of(options: Mapping[str, str]) -> list[Row]:
+    """All rows of a read, by topic, partition and offset."""
+    return sorted(read(dict(options)), key=place)
 
 
 def _read(options: dict[str, str], _server: LyingServer) -> Any:
-    return rows_of({**_READ, **options})
-
-
-def _read_gappy(options: dict[str, str], _server: LyingServer) -> Any:
-    return rows_of({**_READ, **options, "subscribe": GAPPY_TOPIC})
-
-
-def _read_committed(options: dict[str, str], _server: LyingServer) -> Any:
-    given = {**options, "subscribe": TRANSACTED_TOPIC, "kafka.isolation.level": "read_committed"}
-    return rows_of({**_READ, **given})
-
-
-def _read_pattern(options: dict[str, str], _server: LyingServer) -> Any:
-    given = {**_READ, **options, "subscribePattern": "t|oth.*"}
-    del given["subscribe"]
+    given = {**_READ, **options}
+    if "subscribePattern" in given:
+        del given["subscribe"]
     return rows_of(given)
 
 
@@ -247,7 +206,7 @@ def _write(options: dict[str, str], server: LyingServer) -> Any:
     return (
         *reported,
         identified,
-        [(topic, partition, key, value) for key, value, topic, partition, *_ in rows],
+        [(row.topic, row.partition, row.key, row.value) for row in rows],
     )
 
 
@@ -289,17 +248,8 @@ def _tables(options: dict[str, str], _server: LyingServer) -> Any:
     ]
 
 
-def _streams_group(options: dict[str, str], _server: LyingServer) -> Any:
-    """Members of a streams group, as the table of members asks for them."""
-    return _members_of("streams", options)
-
-
-def _share_group(options: dict[str, str], _server: LyingServer) -> Any:
-    """Members of a share group, as the table of members asks for them."""
-    return _members_of("share", options)
-
-
-def _members_of(kind: str, options: dict[str, str]) -> Any:
+def _members_of(kind: str, options: dict[str, str], _server: LyingServer) -> Any:
+    """Members of a group of that kind, as the table of members asks for them."""
     read = ReadOptions.parse({**options, "subscribe": TOPIC})
     [broker] = Metadata(read.discovery.bootstrap_servers, read.net).known_brokers()
     group = list_groups.ListedGroup(group_id=GROUP, protocol_type=kind, group_type=kind.title())
@@ -359,7 +309,7 @@ def _write_v07(options: dict[str, str], server: LyingProxy) -> Any:
     writer.commit([message])
     rows = rows_of({**server.honest_discovery, "requestTimeout": "60s", "subscribe": TOPIC})
     # A task draws the partitions that it writes to.
-    return message.message_count, sorted(row[1] for row in rows)
+    return message.message_count, sorted(row.value or b"" for row in rows)
 
 
 _BEFORE: Final = (modern.API_VERSIONS, modern.METADATA)
@@ -367,128 +317,110 @@ _BEFORE: Final = (modern.API_VERSIONS, modern.METADATA)
 _LEAST: Final = {modern.PRODUCE.key: 3, modern.LIST_OFFSETS.key: 1, modern.FETCH.key: 4}
 #: Last version of InitProducerId without commits in two phases.
 _ONE_PHASE_UNTIL: Final = 5
-_MOST: Final = {modern.INIT_PRODUCER_ID.key: _ONE_PHASE_UNTIL}
 _V07: Final = (v07.OFFSETS, v07.MULTIFETCH)
 _IN_GROUP: Final = (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_FETCH)
 
+
+def _modern(
+    name: str,
+    apis: tuple[Api, ...],
+    steps: Callable[[dict[str, str], Any], Any],
+    options: Mapping[str, str] = MappingProxyType({}),
+    least: Mapping[int, int] = MappingProxyType({}),
+) -> Exchange:
+    most = {} if steps is _transact else {modern.INIT_PRODUCER_ID.key: _ONE_PHASE_UNTIL}
+    return Exchange(name, apis, steps, options, {**_LEAST, **least}, most=most)
+
+
+def _v07(name: str, apis: tuple[Api, ...], steps: Callable[..., Any], **options: str) -> Exchange:
+    proposed = WireFormat.PROPOSAL if "wireFormat" in options else None
+    return Exchange(name, apis, steps, options, {}, Generation.V07, proposed=proposed)
+
+
 EXCHANGES: Final = (
-    tuple(
-        Exchange(name, apis, steps, options, _LEAST | least, most={} if name == "transact" else _MOST)
-        for name, apis, steps, options, least in (
-            ("read", (*_BEFORE, modern.LIST_OFFSETS, modern.FETCH), _read, {}, {}),
-            (
-                "read what is committed",
-                (modern.LIST_OFFSETS, modern.FETCH),
-                _read_committed,
-                {},
-                {},
-            ),
-            (
-                "read from a group's offsets",
-                (*_IN_GROUP, modern.LIST_OFFSETS, modern.FETCH),
-                _read,
-                {"startingOffsets": "committed"},
-                {},
-            ),
-            (
-                "read from a time",
-                (modern.LIST_OFFSETS,),
-                _read,
-                {"startingTimestamp": str(SECOND_MS), "startingOffsetsByTimestampStrategy": "latest"},
-                {},
-            ),
-            (
-                "read what compaction left",
-                (modern.METADATA, modern.LIST_OFFSETS, modern.FETCH, modern.DESCRIBE_CONFIGS),
-                _read_gappy,
-                {"retries": "5"},
-                {},
-            ),
-            ("read a pattern", (*_BEFORE, modern.LIST_OFFSETS), _read_pattern, {}, {}),
-            (
-                "log in and read",
-                (modern.API_VERSIONS, modern.SASL_HANDSHAKE, modern.SASL_AUTHENTICATE),
-                _read,
-                _LOGIN,
-                {modern.SASL_HANDSHAKE.key: 1},
-            ),
-            ("write", (*_BEFORE, modern.INIT_PRODUCER_ID, modern.PRODUCE), _write, {}, {}),
-            (
-                "write without identity",
-                (modern.PRODUCE,),
-                _write_without_identity,
-                {},
-                {},
-            ),
-            (
-                "report",
-                (
-                    *_IN_GROUP,
-                    modern.LIST_OFFSETS,
-                    modern.LIST_GROUPS,
-                    modern.DESCRIBE_GROUPS,
-                    modern.CONSUMER_GROUP_DESCRIBE,
-                ),
-                _report,
-                {},
-                {modern.OFFSET_FETCH.key: 2, modern.LIST_OFFSETS.key: 7},
-            ),
-            ("tables", (modern.DESCRIBE_LOG_DIRS, modern.DESCRIBE_PRODUCERS), _tables, {}, {}),
-            ("share group", (*_BEFORE, modern.SHARE_GROUP_DESCRIBE), _share_group, {}, {}),
-            ("streams group", (*_BEFORE, modern.STREAMS_GROUP_DESCRIBE), _streams_group, {}, {}),
-            ("commit", (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_COMMIT), _commit, {}, {}),
-            (
-                "transact",
-                (
-                    *_BEFORE,
-                    modern.FIND_COORDINATOR,
-                    modern.INIT_PRODUCER_ID,
-                    modern.ADD_PARTITIONS_TO_TXN,
-                    modern.ADD_OFFSETS_TO_TXN,
-                    modern.TXN_OFFSET_COMMIT,
-                    modern.END_TXN,
-                    modern.DESCRIBE_TRANSACTIONS,
-                    modern.LIST_TRANSACTIONS,
-                ),
-                _transact,
-                {},
-                {modern.FIND_COORDINATOR.key: 1},
-            ),
-            (
-                "delegate",
-                (
-                    modern.CREATE_DELEGATION_TOKEN,
-                    modern.RENEW_DELEGATION_TOKEN,
-                    modern.EXPIRE_DELEGATION_TOKEN,
-                ),
-                _delegate,
-                _LOGIN,
-                {modern.SASL_HANDSHAKE.key: 1},
-            ),
-            (
-                "create a topic",
-                (*_BEFORE, modern.CREATE_TOPICS),
-                _create,
-                {},
-                {modern.CREATE_TOPICS.key: 4, modern.METADATA.key: 1},
-            ),
-        )
-    )
-    + tuple(
-        Exchange(name, apis, steps, options, {}, Generation.V07)
-        for name, apis, steps, options in (
-            ("read 0.7", (*_V07, v07.FETCH), _read_v07, {}),
-            ("write 0.7", _V07, _write_v07, {}),
-            ("write 0.7 and verify", (v07.OFFSETS, v07.FETCH), _write_v07, {"acks": "verify"}),
-        )
-    )
-    + tuple(
-        Exchange(
-            name, apis, steps, {"wireFormat": "proposal"}, {}, Generation.V07, proposed=WireFormat.PROPOSAL
-        )
-        for name, apis, steps in (
-            ("read the proposal", (proposal.FETCH,), _read_v07),
-            ("write the proposal", tuple(proposal.DIALECT.apis), _write_v07),
-        )
-    )
+    _modern("read", (*_BEFORE, modern.LIST_OFFSETS, modern.FETCH), _read),
+    _modern(
+        "read what is committed",
+        (modern.LIST_OFFSETS, modern.FETCH),
+        _read,
+        {"subscribe": TRANSACTED_TOPIC, "kafka.isolation.level": "read_committed"},
+    ),
+    _modern(
+        "read from a group's offsets",
+        (*_IN_GROUP, modern.LIST_OFFSETS, modern.FETCH),
+        _read,
+        {"startingOffsets": "committed"},
+    ),
+    _modern(
+        "read from a time",
+        (modern.LIST_OFFSETS,),
+        _read,
+        {"startingTimestamp": str(SECOND_MS), "startingOffsetsByTimestampStrategy": "latest"},
+    ),
+    _modern(
+        "read what compaction left",
+        (modern.METADATA, modern.LIST_OFFSETS, modern.FETCH, modern.DESCRIBE_CONFIGS),
+        _read,
+        {"subscribe": GAPPY_TOPIC, "retries": "5"},
+    ),
+    _modern("read a pattern", (*_BEFORE, modern.LIST_OFFSETS), _read, {"subscribePattern": "t|oth.*"}),
+    _modern(
+        "log in and read",
+        (modern.API_VERSIONS, modern.SASL_HANDSHAKE, modern.SASL_AUTHENTICATE),
+        _read,
+        _LOGIN,
+        {modern.SASL_HANDSHAKE.key: 1},
+    ),
+    _modern("write", (*_BEFORE, modern.INIT_PRODUCER_ID, modern.PRODUCE), _write),
+    _modern("write without identity", (modern.PRODUCE,), _write_without_identity),
+    _modern(
+        "report",
+        (
+            *_IN_GROUP,
+            modern.LIST_OFFSETS,
+            modern.LIST_GROUPS,
+            modern.DESCRIBE_GROUPS,
+            modern.CONSUMER_GROUP_DESCRIBE,
+        ),
+        _report,
+        least={modern.OFFSET_FETCH.key: 2, modern.LIST_OFFSETS.key: 7},
+    ),
+    _modern("tables", (modern.DESCRIBE_LOG_DIRS, modern.DESCRIBE_PRODUCERS), _tables),
+    _modern("share group", (*_BEFORE, modern.SHARE_GROUP_DESCRIBE), partial(_members_of, "share")),
+    _modern("streams group", (*_BEFORE, modern.STREAMS_GROUP_DESCRIBE), partial(_members_of, "streams")),
+    _modern("commit", (*_BEFORE, modern.FIND_COORDINATOR, modern.OFFSET_COMMIT), _commit),
+    _modern(
+        "transact",
+        (
+            *_BEFORE,
+            modern.FIND_COORDINATOR,
+            modern.INIT_PRODUCER_ID,
+            modern.ADD_PARTITIONS_TO_TXN,
+            modern.ADD_OFFSETS_TO_TXN,
+            modern.TXN_OFFSET_COMMIT,
+            modern.END_TXN,
+            modern.DESCRIBE_TRANSACTIONS,
+            modern.LIST_TRANSACTIONS,
+        ),
+        _transact,
+        least={modern.FIND_COORDINATOR.key: 1},
+    ),
+    _modern(
+        "delegate",
+        (modern.CREATE_DELEGATION_TOKEN, modern.RENEW_DELEGATION_TOKEN, modern.EXPIRE_DELEGATION_TOKEN),
+        _delegate,
+        _LOGIN,
+        {modern.SASL_HANDSHAKE.key: 1},
+    ),
+    _modern(
+        "create a topic",
+        (*_BEFORE, modern.CREATE_TOPICS),
+        _create,
+        least={modern.CREATE_TOPICS.key: 4, modern.METADATA.key: 1},
+    ),
+    _v07("read 0.7", (*_V07, v07.FETCH), _read_v07),
+    _v07("write 0.7", _V07, _write_v07),
+    _v07("write 0.7 and verify", (v07.OFFSETS, v07.FETCH), _write_v07, acks="verify"),
+    _v07("read the proposal", (proposal.FETCH,), _read_v07, wireFormat="proposal"),
+    _v07("write the proposal", tuple(proposal.DIALECT.apis), _write_v07, wireFormat="proposal"),
 )

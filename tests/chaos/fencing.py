@@ -7,7 +7,6 @@ A single broker appends a record at once, whatever the time limit.
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from typing import Final
 
@@ -40,21 +39,10 @@ def operation(noida: NoidaBroker, seed: int, number: int) -> Counter[str]:
     replication_ms = chance.choice(_REPLICATION_MS)
     with SlowReplication(noida.port, replication_ms) as proxy:
         OnceWrite(proxy.bootstrap_servers, topic, tasks, options).run()
-    place = f"operation {number} of seed {seed}"
     refused = dict(proxy.refused)
-    assert not refused, f"{place}: refused, as replication takes {replication_ms:g} ms: {refused}"
+    assert not refused, f"refused, as replication takes {replication_ms:g} ms: {refused}"
     await_readers(noida.bootstrap_servers, topic, partitions, WAITING_MAX_S)
     due = sorted(value for task in tasks for value, _ in task)
     found = committed(noida.bootstrap_servers, topic, partitions)
-    assert found == due, f"{place}: {found} instead of {due}"
+    assert found == due, f"{found} instead of {due}"
     return Counter({EXACT: 1, "died": len(died)})
-
-
-def run(seed: int, seconds: float) -> Counter[str]:
-    """Operations for some seconds."""
-    until_s, number, ended = time.monotonic() + seconds, 0, Counter[str]()
-    with NoidaBroker() as noida:
-        while time.monotonic() < until_s:
-            ended += operation(noida, seed, number)
-            number += 1
-    return ended

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from spark_kafkawire.protocol.modern import DIALECT, FETCH, FIND_COORDINATOR, METADATA
 
@@ -49,28 +49,19 @@ class Framer:
         return whole
 
 
-class View(Protocol):
-    """Handler of the whole frames of one connection of the proxy."""
+class View:
+    """Handler of the whole frames of one connection of the proxy: of Kafka 0.7, in which nothing names
+    an address, or a version."""
 
     def request(self, frame: bytes) -> None:
         """Take note of a request."""
 
     def response(self, frame: bytes) -> bytes:
         """Return the bytes that the client gets instead of a response, of the same length."""
-
-
-class Unseen:
-    """A connection of Kafka 0.7 or HTTP: nothing in it names an address, or a version."""
-
-    def request(self, frame: bytes) -> None:
-        """Nothing."""
-
-    def response(self, frame: bytes) -> bytes:
-        """As it is."""
         return frame
 
 
-class ZooKeeperView:
+class ZooKeeperView(View):
     """ZooKeeper's responses hold brokers' registrations: ``creator:host:port``."""
 
     def __init__(self, ports: Mapping[int, int]) -> None:
@@ -79,15 +70,12 @@ class ZooKeeperView:
         }
         assert all(len(old) == len(new) for old, new in self._addresses.items()), ports
 
-    def request(self, frame: bytes) -> None:
-        """Nothing."""
-
     def response(self, frame: bytes) -> bytes:
         """With the proxies' ports."""
         return _replaced(frame, self._addresses)
 
 
-class KafkaView:
+class KafkaView(View):
     """A connection of Kafka 0.8 or later: which versions are spoken on it goes to ``spoken``."""
 
     def __init__(self, ports: Mapping[int, int], spoken: Spoken) -> None:

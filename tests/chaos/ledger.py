@@ -68,22 +68,10 @@ class Ledger(Generic[T]):
         """It has ended with this promise."""
         self._entries[operation].promise = promise
 
-    def row(self, operation: int, number: int) -> T | None:
-        """The content of a row; None where no write had it."""
-        entry = self._entries.get(operation)
-        return entry.rows[number] if entry is not None and 0 <= number < len(entry.rows) else None
-
-    def judge(self, operation: int, found: Iterable[Found[T]]) -> str | None:
+    def judge(self, found: Iterable[Found[T]], operation: int | None = None) -> str | None:
         """Description of what these rows, found after that operation, show to be wrong; None
         if nothing is."""
-        return self._judge({operation}, found)
-
-    def recheck(self, found: Iterable[Found[T]]) -> str | None:
-        """Description of what is wrong with rows that came after the last write was judged; None
-        if nothing is."""
-        return self._judge(set(), found)
-
-    def _judge(self, met: set[int], found: Iterable[Found[T]]) -> str | None:
+        met = set() if operation is None else {operation}
         for row in found:
             entry = self._entries.get(row.operation)
             if entry is None or not 0 <= row.number < len(entry.rows):
@@ -94,12 +82,10 @@ class Ledger(Generic[T]):
                 return f"a row is in {row.log} instead of {entry.logs[row.number]}: {row}"
             entry.found.append(row)
             met.add(row.operation)
-        problems = [
-            (each, self._entries[each].promise, fault_of(self._entries[each])) for each in sorted(met)
-        ]
+        faults = {each: fault_of(self._entries[each]) for each in sorted(met)}
         wrong = [
-            f"the write of operation {each}, {promise.value}: {fault}"
-            for each, promise, fault in problems
+            f"the write of operation {each}, {self._entries[each].promise.value}: {fault}"
+            for each, fault in faults.items()
             if fault
         ]
         return "; ".join(wrong) or None

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import socket
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Final
 
 from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern import (
-    add_to_txn,
     api_versions,
-    consumer_group_describe,
-    create_topics,
-    delegation_tokens,
     describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    end_txn,
     fetch,
     init_producer_id,
-    list_groups,
     list_offsets,
-    list_transactions,
-    offset_commit,
-    sasl,
-    share_group_describe,
-    streams_group_describe,
-    txn_offset_commit,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Buffer, Bytes, Int, String, Uuid
+from spark_kafkawire.protocol.schema import REQUIRED, Struct
 from tests.support.log_broker import OFFERED, PRODUCER_ID, LogBroker
-from tests.support.log_server import LogServer, Sent
+from tests.support.log_server import LogServer, Sent, tell
 from tests.support.memory_log import MemoryLog, split
 from tests.support.streams_groups import streams_group
 
@@ -45,6 +34,63 @@ LED_GROUP: Final = "led"
 _PRODUCER: Final = slice(43, 57)
 _NO_PRODUCER_ID: Final = b"\xff" * 8
 _MAX_TIME: Final = slice(35, 43)
+_ISSUED_MS, _EXPIRES_MS = 1_750_000_000_000, 1_750_086_400_000
+#: The token of everyone who asks for one.
+TOKEN: Final = {
+    "principal_type": "User",
+    "principal_name": "u",
+    "token_requester_principal_type": "User",
+    "token_requester_principal_name": "u",
+    "issue_timestamp_ms": _ISSUED_MS,
+    "expiry_timestamp_ms": _EXPIRES_MS,
+    "max_timestamp_ms": 1_750_604_800_000,
+    "token_id": "a-token",
+    "hmac": b"an HMAC",
+}
+#: Answers that are the same whatever is asked.
+_ALWAYS: Final[Mapping[Api, Mapping[str, Any]]] = {
+    modern.LIST_GROUPS: {"groups": [{"group_id": GROUP, "protocol_type": "consumer"}]},
+    modern.SASL_HANDSHAKE: {"mechanisms": ("PLAIN", "SCRAM-SHA-512")},
+    modern.SASL_AUTHENTICATE: {},
+    modern.CREATE_DELEGATION_TOKEN: TOKEN,
+    modern.RENEW_DELEGATION_TOKEN: {"expiry_timestamp_ms": 2 * _EXPIRES_MS - _ISSUED_MS},
+    modern.EXPIRE_DELEGATION_TOKEN: {"expiry_timestamp_ms": _ISSUED_MS},
+}
+
+_EMPTY: Final[Mapping[type[Any], Any]] = {
+    Array: (),
+    Bool: False,
+    Bytes: b"",
+    Int: 0,
+    String: "",
+    Uuid: uuid.UUID(int=0),
+}
+
+#: What a message holds, by the names of its fields; messages in it are given in the same way.
+Content = Mapping[str, Any]
+
+
+def made(message: type[Any], content: Content) -> Any:
+    """The message with that content; other fields that have no default hold 0, nothing or what is empty."""
+    found = {}
+    for field in fields(message):
+        if field.name in content:
+            found[field.name] = _given(field.metadata["wire"].type, content[field.name])
+        elif field.default is REQUIRED:
+            found[field.name] = _nothing(field.metadata["wire"].type)
+    return message(**found)
+
+
+def _given(wire_type: AnyType, value: Any) -> Any:
+    if isinstance(wire_type, Array) and value is not None:
+        return tuple(_given(wire_type.element, each) for each in value)
+    if isinstance(wire_type, Struct) and isinstance(value, dict):
+        return made(wire_type.message, value)
+    return value
+
+
+def _nothing(wire_type: AnyType) -> Any:
+    return made(wire_type.message, {}) if isinstance(wire_type, Struct) else _EMPTY[type(wire_type)]
 
 
 class SequencedLog(MemoryLog):
@@ -103,22 +149,6 @@ class TransactedLog(SequencedLog):
         self.aborted = tuple(aborted)
 
 
-#: The token of everyone who asks for one.
-TOKEN: Final = delegation_tokens.CreateDelegationTokenResponse(
-    error_code=0,
-    principal_type="User",
-    principal_name="u",
-    token_requester_principal_type="User",
-    token_requester_principal_name="u",
-    issue_timestamp_ms=1_750_000_000_000,
-    expiry_timestamp_ms=1_750_086_400_000,
-    max_timestamp_ms=1_750_604_800_000,
-    token_id="a-token",
-    hmac=b"an HMAC",
-    throttle_time_ms=0,
-)
-
-
 class CompleteBroker(LogBroker):
     """A ``LogBroker`` that answers all of the protocol that this package speaks."""
 
@@ -132,42 +162,23 @@ class CompleteBroker(LogBroker):
         self.commits: dict[tuple[str, int], int] = {}
         #: Each transactional id with what its transaction holds, and ends.
         self.transactions: dict[str, list[str]] = {}
-        self._answers = {
-            **self._answers,
-            list_groups.ListGroupsRequest: self._list_groups,
-            consumer_group_describe.ConsumerGroupDescribeRequest: self._led_groups,
-            share_group_describe.ShareGroupDescribeRequest: self._share_groups,
-            streams_group_describe.StreamsGroupDescribeRequest: self._streams_groups,
-            offset_commit.OffsetCommitRequest: self._commit,
-            create_topics.CreateTopicsRequest: self._create,
-            sasl.SaslHandshakeRequest: lambda _: sasl.SaslHandshakeResponse(
-                error_code=0, mechanisms=("PLAIN", "SCRAM-SHA-512")
-            ),
-            delegation_tokens.CreateDelegationTokenRequest: lambda _: TOKEN,
-            delegation_tokens.RenewDelegationTokenRequest: lambda _: (
-                delegation_tokens.RenewDelegationTokenResponse(
-                    error_code=0,
-                    expiry_timestamp_ms=2 * TOKEN.expiry_timestamp_ms - TOKEN.issue_timestamp_ms,
-                    throttle_time_ms=0,
-                )
-            ),
-            delegation_tokens.ExpireDelegationTokenRequest: lambda _: (
-                delegation_tokens.ExpireDelegationTokenResponse(
-                    error_code=0, expiry_timestamp_ms=TOKEN.issue_timestamp_ms, throttle_time_ms=0
-                )
-            ),
-            add_to_txn.AddPartitionsToTxnRequest: self._add_partitions,
-            add_to_txn.AddOffsetsToTxnRequest: self._add_group,
-            txn_offset_commit.TxnOffsetCommitRequest: self._commit_in_transaction,
-            end_txn.EndTxnRequest: self._end_transaction,
-            describe_log_dirs.DescribeLogDirsRequest: self._log_dirs,
-            describe_producers.DescribeProducersRequest: self._producers,
-            list_transactions.ListTransactionsRequest: self._list_transactions,
-            list_transactions.DescribeTransactionsRequest: self._describe_transactions,
-            sasl.SaslAuthenticateRequest: lambda _: sasl.SaslAuthenticateResponse(
-                error_code=0, auth_bytes=b""
-            ),
+        own: dict[Api, Callable[[Any], Content]] = {
+            **{api: partial(_always, content) for api, content in _ALWAYS.items()},
+            modern.CONSUMER_GROUP_DESCRIBE: _described_groups,
+            modern.SHARE_GROUP_DESCRIBE: _described_groups,
+            modern.STREAMS_GROUP_DESCRIBE: self._streams_groups,
+            modern.OFFSET_COMMIT: self._commit,
+            modern.CREATE_TOPICS: self._create,
+            modern.ADD_PARTITIONS_TO_TXN: self._add_partitions,
+            modern.ADD_OFFSETS_TO_TXN: self._add_group,
+            modern.TXN_OFFSET_COMMIT: self._commit_in_transaction,
+            modern.END_TXN: self._end_transaction,
+            modern.DESCRIBE_LOG_DIRS: self._log_dirs,
+            modern.DESCRIBE_PRODUCERS: _producers,
+            modern.LIST_TRANSACTIONS: self._list_transactions,
+            modern.DESCRIBE_TRANSACTIONS: _described_transactions,
         }
+        self._answers |= {api.request: partial(_answered, api, answer) for api, answer in own.items()}
 
     def _listed(
         self, topic: str, asked: list_offsets.ListOffsetsPartition
@@ -190,87 +201,22 @@ class CompleteBroker(LogBroker):
 
     def _describe_groups(self, request: Any) -> describe_groups.DescribeGroupsResponse:
         """A group that brokers coordinate themselves seems to have no members here."""
-        reported = super()._describe_groups(request).groups
-        return describe_groups.DescribeGroupsResponse(
-            groups=tuple(
-                replace(each, members=()) if each.group_id == LED_GROUP else each for each in reported
-            )
-        )
+        response = super()._describe_groups(request)
+        groups = [
+            replace(each, members=()) if each.group_id == LED_GROUP else each for each in response.groups
+        ]
+        return replace(response, groups=tuple(groups))
 
-    def _list_groups(self, _request: Any) -> list_groups.ListGroupsResponse:
-        group = list_groups.ListedGroup(group_id=GROUP, protocol_type="consumer")
-        return list_groups.ListGroupsResponse(error_code=0, groups=(group,))
+    def _streams_groups(self, request: Any) -> Content:
+        return {"groups": [streams_group(each, "m", next(iter(self.logs))) for each in request.group_ids]}
 
-    def _led_groups(self, request: Any) -> consumer_group_describe.ConsumerGroupDescribeResponse:
-        nothing = consumer_group_describe.MemberAssignment(topic_partitions=())
-        member = consumer_group_describe.ConsumerGroupMember(
-            member_id="m",
-            member_epoch=1,
-            client_id="",
-            client_host="",
-            subscribed_topic_names=(),
-            assignment=nothing,
-            target_assignment=nothing,
-        )
-        return consumer_group_describe.ConsumerGroupDescribeResponse(
-            groups=tuple(
-                consumer_group_describe.DescribedConsumerGroup(
-                    error_code=0,
-                    group_id=group_id,
-                    group_state="",
-                    group_epoch=1,
-                    assignment_epoch=1,
-                    assignor_name="",
-                    members=(member,),
-                )
-                for group_id in request.group_ids
-            )
-        )
-
-    def _share_groups(self, request: Any) -> share_group_describe.ShareGroupDescribeResponse:
-        member = share_group_describe.ShareGroupMember(
-            member_id="m",
-            member_epoch=1,
-            client_id="",
-            client_host="",
-            subscribed_topic_names=(),
-            assignment=consumer_group_describe.MemberAssignment(topic_partitions=()),
-        )
-        return share_group_describe.ShareGroupDescribeResponse(
-            groups=tuple(
-                share_group_describe.DescribedShareGroup(
-                    error_code=0,
-                    group_id=group_id,
-                    group_state="",
-                    group_epoch=1,
-                    assignment_epoch=1,
-                    assignor_name="",
-                    members=(member,),
-                )
-                for group_id in request.group_ids
-            )
-        )
-
-    def _streams_groups(self, request: Any) -> streams_group_describe.StreamsGroupDescribeResponse:
-        return streams_group_describe.StreamsGroupDescribeResponse(
-            groups=tuple(streams_group(each, "m", next(iter(self.logs))) for each in request.group_ids)
-        )
-
-    def _commit(self, request: offset_commit.OffsetCommitRequest) -> offset_commit.OffsetCommitResponse:
-        topics = []
-        for topic in request.topics:
-            reported = []
-            for part in topic.partitions:
-                self.commits[topic.name, part.partition_index] = part.committed_offset
-                reported.append(
-                    offset_commit.OffsetCommitPartitionResponse(
-                        partition_index=part.partition_index, error_code=0
-                    )
-                )
-            topics.append(
-                offset_commit.OffsetCommitTopicResponse(name=topic.name, partitions=tuple(reported))
-            )
-        return offset_commit.OffsetCommitResponse(topics=tuple(topics))
+    def _commit(self, request: Any) -> Content:
+        self.commits |= {
+            (topic.name, part.partition_index): part.committed_offset
+            for topic in request.topics
+            for part in topic.partitions
+        }
+        return {"topics": [_of_each_partition(topic, lambda _: {}) for topic in request.topics]}
 
     def _api_versions(self, request: Any, code: int = 0) -> api_versions.ApiVersionsResponse:
         """The cluster agreed on the second protocol of transactions where a broker speaks no other."""
@@ -293,144 +239,125 @@ class CompleteBroker(LogBroker):
         self.transactions[transactional_id].append(what)
         return 0
 
-    def _add_partitions(self, request: Any) -> add_to_txn.AddPartitionsToTxnResponse:
-        identity = (
-            request.v3_and_below_transactional_id,
-            request.v3_and_below_producer_id,
-            request.v3_and_below_producer_epoch,
-        )
-        topics = tuple(
-            add_to_txn.AddPartitionsToTxnTopicResponse(
-                name=topic.name,
-                results_by_partition=tuple(
-                    add_to_txn.AddPartitionsToTxnPartitionResponse(
-                        partition_index=index,
-                        partition_error_code=self._held_by(*identity, f"{topic.name} {index}"),
-                    )
-                    for index in topic.partitions
-                ),
-            )
+    def _add_partitions(self, request: Any) -> Content:
+        producer = request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+
+        def added(topic: str, index: int) -> Content:
+            code = self._held_by(request.v3_and_below_transactional_id, *producer, f"{topic} {index}")
+            return {"partition_index": index, "partition_error_code": code}
+
+        topics = [
+            {"name": topic.name, "results_by_partition": [added(topic.name, i) for i in topic.partitions]}
             for topic in request.v3_and_below_topics
-        )
-        return add_to_txn.AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=topics)
+        ]
+        return {"results_by_topic_v3_and_below": topics}
 
-    def _add_group(self, request: Any) -> add_to_txn.AddOffsetsToTxnResponse:
-        identity = request.transactional_id, request.producer_id, request.producer_epoch
-        code = self._held_by(*identity, f"group {request.group_id}")
-        return add_to_txn.AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code)
-
-    def _commit_in_transaction(self, request: Any) -> txn_offset_commit.TxnOffsetCommitResponse:
-        identity = request.transactional_id, request.producer_id, request.producer_epoch
-        topics = tuple(
-            txn_offset_commit.TxnOffsetCommitTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    txn_offset_commit.TxnOffsetCommitPartitionResponse(
-                        partition_index=part.partition_index,
-                        error_code=self._held_by(*identity, f"offset {part.committed_offset}"),
-                    )
-                    for part in topic.partitions
-                ),
+    def _held_for(self, request: Any, what: str) -> Content:
+        return {
+            "error_code": self._held_by(
+                request.transactional_id, request.producer_id, request.producer_epoch, what
             )
-            for topic in request.topics
-        )
-        return txn_offset_commit.TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
+        }
 
-    def _end_transaction(self, request: Any) -> end_txn.EndTxnResponse:
-        identity = request.transactional_id, request.producer_id, request.producer_epoch
-        code = self._held_by(*identity, "commit" if request.committed else "abort")
-        return end_txn.EndTxnResponse(
-            throttle_time_ms=0, error_code=code, producer_id=PRODUCER_ID, producer_epoch=1
-        )
+    def _add_group(self, request: Any) -> Content:
+        return self._held_for(request, f"group {request.group_id}")
 
-    def _list_transactions(self, _request: Any) -> list_transactions.ListTransactionsResponse:
-        return list_transactions.ListTransactionsResponse(
-            throttle_time_ms=0,
-            error_code=0,
-            unknown_state_filters=("odd",),
-            transaction_states=tuple(
-                list_transactions.ListedTransaction(
-                    transactional_id=each, producer_id=PRODUCER_ID, transaction_state="Ongoing"
-                )
-                for each in self.transactions
-            ),
-        )
+    def _commit_in_transaction(self, request: Any) -> Content:
+        def committed(part: Any) -> Content:
+            return self._held_for(request, f"offset {part.committed_offset}")
 
-    def _describe_transactions(self, request: Any) -> list_transactions.DescribeTransactionsResponse:
-        return list_transactions.DescribeTransactionsResponse(
-            throttle_time_ms=0,
-            transaction_states=tuple(
-                list_transactions.DescribedTransaction(
-                    error_code=0,
-                    transactional_id=each,
-                    transaction_state="Ongoing",
-                    transaction_timeout_ms=60_000,
-                    transaction_start_time_ms=1,
-                    producer_id=PRODUCER_ID,
-                    producer_epoch=0,
-                    topics=(list_transactions.TransactionTopic(topic="t", partitions=(0, 1)),),
-                )
-                for each in request.transactional_ids
-            ),
-        )
+        return {"topics": [_of_each_partition(topic, committed) for topic in request.topics]}
 
-    def _log_dirs(self, _request: Any) -> describe_log_dirs.DescribeLogDirsResponse:
-        topics = tuple(
-            describe_log_dirs.LogDirTopic(
-                name=topic,
-                partitions=tuple(
-                    describe_log_dirs.LogDirPartition(
-                        partition_index=index, partition_size=1000 + index, offset_lag=0, is_future_key=False
-                    )
-                    for index in range(len(logs))
-                ),
-            )
+    def _end_transaction(self, request: Any) -> Content:
+        held = self._held_for(request, "commit" if request.committed else "abort")
+        return {**held, "producer_id": PRODUCER_ID, "producer_epoch": 1}
+
+    def _list_transactions(self, _request: Any) -> Content:
+        states = [
+            {"transactional_id": each, "producer_id": PRODUCER_ID, "transaction_state": "Ongoing"}
+            for each in self.transactions
+        ]
+        return {"unknown_state_filters": ("odd",), "transaction_states": states}
+
+    def _log_dirs(self, _request: Any) -> Content:
+        topics = [
+            {
+                "name": topic,
+                "partitions": [{"partition_index": i, "partition_size": 1000 + i} for i in range(len(logs))],
+            }
             for topic, logs in self.logs.items()
-        )
-        directory = describe_log_dirs.LogDir(
-            error_code=0, log_dir="/logs", topics=topics, total_bytes=10_000, usable_bytes=5_000
-        )
-        return describe_log_dirs.DescribeLogDirsResponse(results=(directory,))
+        ]
+        return {
+            "results": [{"log_dir": "/logs", "topics": topics, "total_bytes": 10_000, "usable_bytes": 5_000}]
+        }
 
-    def _producers(self, request: Any) -> describe_producers.DescribeProducersResponse:
-        state = describe_producers.ProducerState(
-            producer_id=PRODUCER_ID,
-            producer_epoch=0,
-            last_sequence=1,
-            last_timestamp=1,
-            coordinator_epoch=0,
-            current_txn_start_offset=1,
-        )
-        topics = tuple(
-            describe_producers.TopicProducers(
-                name=topic.name,
-                partitions=tuple(
-                    describe_producers.PartitionProducers(
-                        partition_index=index, error_code=0, active_producers=(state,)
-                    )
-                    for index in topic.partition_indexes
-                ),
-            )
+    def _create(self, request: Any) -> Content:
+        topics = [
+            {
+                "name": topic.name,
+                "error_code": ErrorCode.TOPIC_ALREADY_EXISTS if topic.name in self.created else 0,
+                "num_partitions": topic.num_partitions,
+            }
             for topic in request.topics
-        )
-        return describe_producers.DescribeProducersResponse(throttle_time_ms=0, topics=topics)
-
-    def _create(self, request: create_topics.CreateTopicsRequest) -> create_topics.CreateTopicsResponse:
-        there = set(self.created)
+        ]
         self.created |= {topic.name: topic.num_partitions for topic in request.topics}
-        made = {topic.name: [SequencedLog() for _ in range(topic.num_partitions)] for topic in request.topics}
-        self.logs = {**self.logs, **made}
-        return create_topics.CreateTopicsResponse(
-            topics=tuple(
-                create_topics.CreatedTopic(
-                    name=topic.name,
-                    error_code=ErrorCode.TOPIC_ALREADY_EXISTS if topic.name in there else 0,
-                    error_message=None,
-                    num_partitions=topic.num_partitions,
-                )
-                for topic in request.topics
-            )
-        )
+        new = {topic.name: [SequencedLog() for _ in range(topic.num_partitions)] for topic in request.topics}
+        self.logs = {**self.logs, **new}
+        return {"topics": topics}
+
+
+def _answered(api: Api, answer: Callable[[Any], Content], request: Any) -> Any:
+    assert api.response is not None
+    return made(api.response, answer(request))
+
+
+def _always(content: Content, _request: Any) -> Content:
+    return content
+
+
+def _of_each_partition(topic: Any, answer: Callable[[Any], Content]) -> Content:
+    """The part of a response that is about a topic of a request for its partitions."""
+    partitions = [{"partition_index": part.partition_index, **answer(part)} for part in topic.partitions]
+    return {"name": topic.name, "partitions": partitions}
+
+
+def _described_groups(request: Any) -> Content:
+    member = {"member_id": "m", "member_epoch": 1}
+    return {
+        "groups": [{"group_id": each, "group_epoch": 1, "members": [member]} for each in request.group_ids]
+    }
+
+
+def _producers(request: Any) -> Content:
+    state = {
+        "producer_id": PRODUCER_ID,
+        "last_sequence": 1,
+        "last_timestamp": 1,
+        "current_txn_start_offset": 1,
+    }
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": index, "active_producers": [state]}
+                    for index in topic.partition_indexes
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _described_transactions(request: Any) -> Content:
+    state = {
+        "transaction_state": "Ongoing",
+        "transaction_timeout_ms": 60_000,
+        "transaction_start_time_ms": 1,
+        "producer_id": PRODUCER_ID,
+        "topics": [{"topic": "t", "partitions": (0, 1)}],
+    }
+    return {"transaction_states": [{"transactional_id": each, **state} for each in request.transactional_ids]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,11 +406,7 @@ class LyingServer(LogServer):
             return not api.awaits_response(request)
         response = Honest(api, answer[1], answer[0], header.correlation_id, request)
         sent = self._liar(response)
-        if sent is None:
-            self._send(connection, modern.DIALECT.write_response(api, *answer, header.correlation_id))
-            return True
-        connection.sendall(sent.data)
-        if sent.then == "be silent":
-            while connection.recv(1 << 16):
-                pass
-        return sent.then == "go on"
+        if sent is not None:
+            return tell(connection, sent)
+        self._send(connection, modern.DIALECT.write_response(api, *answer, header.correlation_id))
+        return True

@@ -14,7 +14,7 @@ from spark_kafkawire.broker.config import BrokerConfig
 from spark_kafkawire.broker.server import BrokerServer
 from spark_kafkawire.protocol import proposal, v07
 from spark_kafkawire.protocol.primitives import INT16
-from tests.support.log_server import HOST, LogServer, read_frame
+from tests.support.log_server import HOST, LogServer, Sent, read_frame, tell
 from tests.support.message_sets import gzipped, message
 
 from .lying_broker import Honest, Liar
@@ -71,11 +71,7 @@ class LyingProxy(LogServer):
         correlation_id = header.correlation_id
         response = dialect.read_response(api, body, header.api_version, correlation_id)
         sent = self._liar(Honest(api, header.api_version, response, correlation_id, request))
-        connection.sendall(len(body).to_bytes(4, "big") + body if sent is None else sent.data)
-        if sent is not None and sent.then == "be silent":
-            while connection.recv(1 << 16):
-                pass
-        return sent is None or sent.then == "go on"
+        return tell(connection, sent or Sent(len(body).to_bytes(4, "big") + body))
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import os
 import random
 import shutil
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Final
@@ -35,7 +34,7 @@ def operation(seed: int, number: int) -> Counter[str]:
         harms = [_harm(folder, base, chance) for base in chance.sample(BASES, chance.randrange(4))]
         start, stop = sorted(chance.sample(range(START_OFFSET, STOPPED_END + 1), 2))
         for split in (1, chance.randrange(2, 30)):
-            read = f"operation {number} of seed {seed}: {harms}, [{start}, {stop}) in {split} tasks"
+            read = f"{harms}, [{start}, {stop}) in {split} tasks"
             ended[_ending(folder, start, stop, split, read)] += 1
     return ended
 
@@ -77,12 +76,3 @@ def _ending(folder: Path, start: int, stop: int, split: int, read: str) -> str:
     lost = sorted(set(due) - set(found))
     assert found == due, f"{read}: {len(lost)} rows are lost without an error, from {lost[:1]} on"
     return EXACT
-
-
-def run(seed: int, seconds: float) -> Counter[str]:
-    """Operations for some seconds."""
-    until_s, number, ended = time.monotonic() + seconds, 0, Counter[str]()
-    while time.monotonic() < until_s:
-        ended += operation(seed, number)
-        number += 1
-    return ended

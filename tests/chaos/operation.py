@@ -1,13 +1,16 @@
-"""Code that operations of the chaos share: their seeds, their outcomes, and errors that must be ours."""
+"""Code that the parts of the chaos share: what an operation is, and errors that must be ours.
+
+An operation has a number. It does the same again with the same seed, counts its outcomes by name, and raises
+``AssertionError`` for what is wrong.
+"""
 
 from __future__ import annotations
 
-import random
-import traceback
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from spark_kafkawire.errors import (
     AuthenticationError,
@@ -18,98 +21,58 @@ from spark_kafkawire.errors import (
     ProtocolError,
     RowError,
 )
+from tests.support.noida import NoidaBroker
 
-from .faults import FaultKind, Plan
+T = TypeVar("T")
+Operation = Callable[[int], Counter[str]]
+#: Opens a part in one of its processes, by a seed and the index of the process.
+Opened = Callable[[int, int], AbstractContextManager[Operation]]
 
 #: Characters that an error may have: it names a few foreign texts of 200 each.
 ERROR_SIZE_MAX: Final = 3000
 #: What options hold that no error may show.
 SECRET: Final = "alice-secret"
 #: No byte was changed on its way, and options and rows are right: these errors would blame the wrong.
-_WRONG: Final = (
-    OptionError,
-    RowError,
-    LimitError,
-    AuthenticationError,
-    CorruptDataError,
-    ProtocolError,
-)
+WRONG: Final = (OptionError, RowError, LimitError, AuthenticationError, CorruptDataError, ProtocolError)
 #: How it is counted when rows are as they must be.
 EXACT: Final = "exact"
-#: An operation that takes longer hangs: all its deadlines together are a tenth of that, seconds.
-HANG_S: Final = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class Seed:
-    """Names an operation: the same again does the same again."""
-
-    base: str
-    kind: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.base} {self.kind} {self.number}"
-
-    @property
-    def plan(self) -> Plan:
-        """The faults of this operation."""
-        return Plan.drawn(str(self))
-
-    def chance(self) -> random.Random:
-        """Source of everything else that the operation draws."""
-        return random.Random(f"{self} operation")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Result of an operation.
-
-    ``ended`` is ``EXACT`` or the name of one of our errors. ``failure`` says what is wrong, None where
-    nothing is.
-    """
-
-    number: int
-    what: str
-    ended: str
-    failure: str | None = None
-    seconds: float = 0.0
-    rows: int = 0
-    made: int = 0
-    broken: Counter[FaultKind] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Result of a call: a value, or an error of ours."""
-
-    result: object = None
-    error: KafkaWireError | None = None
-    failure: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Name under which the result is counted."""
-        return EXACT if self.error is None else type(self.error).__name__
-
-
-def attempt(call: Callable[[], object]) -> Ended:
-    """Call it. An error that is none of ours, or none that may be shown, is a failure."""
+def attempt(call: Callable[[], T], wrong: tuple[type[KafkaWireError], ...] = WRONG) -> T | KafkaWireError:
+    """Return the call's result, or its error of ours; one that blames what is right, or that nobody may be
+    shown, is a failure."""
     try:
-        return Ended(call())
+        return call()
     except KafkaWireError as error:
-        return Ended(error=error, failure=_fault_of(error))
-    except Exception as error:
-        lines = " / ".join(traceback.format_exc().splitlines()[-8:])
-        return Ended(failure=f"{type(error).__name__} is no error of ours: {lines}")
+        if fault := _fault_of(error, wrong):
+            raise AssertionError(fault) from error
+        return error
 
 
-def _fault_of(error: KafkaWireError) -> str | None:
+def _fault_of(error: KafkaWireError, wrong: tuple[type[KafkaWireError], ...]) -> str | None:
     message = str(error)
-    if isinstance(error, _WRONG):
+    if isinstance(error, wrong):
         return f"{type(error).__name__} blames what is right: {message}"
     if not message.isprintable():
-        return f"an error is not one printable line: {message!r}"
+        return f"an error is not one printable line: {message[:ERROR_SIZE_MAX]!r}"
     if len(message) > ERROR_SIZE_MAX:
         return f"an error has {len(message)} characters: {message[:300]}..."
     return f"an error shows a secret: {message}" if SECRET in message else None
+
+
+@contextmanager
+def alone(operation: Callable[[int, int], Counter[str]], seed: int, _index: int) -> Iterator[Operation]:
+    """Operations that need nothing."""
+    yield partial(operation, seed)
+
+
+@contextmanager
+def with_broker(operation: Callable[[Any, int, int], Counter[str]], seed: int, _: int) -> Iterator[Operation]:
+    """Operations on a noida-db of their own."""
+    with NoidaBroker() as noida:
+        yield partial(operation, noida, seed)
+
+
+def counted(operation: Operation, count: int) -> Counter[str]:
+    """The outcomes of so many operations."""
+    return sum(map(operation, range(count)), start=Counter[str]())

@@ -1,41 +1,46 @@
-"""Operations on a cluster through a proxy: a read or a write each, judged when it has ended."""
+"""Operations on a cluster through a proxy: a read or a write each, judged when it has ended.
+
+Each has a proxy of its own, on ports that nobody has used, so that nothing but the process's kernels is
+left over from the one before.
+"""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeVar
 
-import pyarrow as pa
-
+from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.protocol.modern import DIALECT
 
-from . import reading, v07_operations, writing
+from . import reading, v07, writing
 from .faults import NO_FAULTS, Plan
 from .frames import Spoken
-from .ledger import Promise
-from .operation import SECRET, Ended, Outcome, Seed, attempt
+from .ledger import Ledger
+from .operation import EXACT, SECRET, attempt
 from .proxy import HOST, Proxy, Upstream
-from .truth import Row, Truth, difference
-from .v07_operations import Addresses
+from .truth import Truth, difference
 
+T = TypeVar("T")
+#: Every so many operations one is a write.
+WRITE_EVERY: Final = 3
+#: Operations without faults at a worker's start, which tell the versions that are spoken.
+_CALM: Final = 24
 #: The deadlines of operations, and what they are without faults.
-_DEADLINES: Final = (reading.QUICK.keys() | writing.QUICK.keys()) - {"retryBackoff"}
+_DEADLINES: Final = {"kafkaConsumer.pollTimeoutMs", *writing.QUICK} - {"retryBackoff"}
 _LONG: Final = "60000"
-_LOGIN: Final = {
-    "kafka.security.protocol": "SASL_PLAINTEXT",
-    "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    f'username="alice" password="{SECRET}";',
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """A cluster, and what its logs hold. Plain data that travels to the workers.
 
-    ``servers`` is its address without a proxy. ``logs_in`` are folders by upstream, of Kafka 0.7 alone;
+    ``servers`` is its address without a proxy. ``logs_in`` are the folders of brokers of Kafka 0.7 by id;
     what is there is written to ``topics``, one of each worker.
     """
 
@@ -44,165 +49,138 @@ class Target:
     truth: Truth
     topics: tuple[str, ...]
     servers: str = ""
-    logs_in: Mapping[str, Path] | None = None
+    logs_in: Mapping[int, Path] | None = None
 
 
-class Operations(Protocol):
-    """Operations on a cluster, through a proxy with the faults of a plan."""
+@contextmanager
+def on_cluster(target: Target, seed: int, index: int) -> Iterator[Operations]:
+    """Operations of one worker, which writes to a topic of its own."""
+    operations = Operations(target, target.topics[index], seed)
+    operations.learn_versions(range(-1 - index, -1 - index - _CALM * len(target.topics), -len(target.topics)))
+    yield operations
+    operations.close()
 
-    def read(self, seed: Seed, plan: Plan) -> tuple[Outcome, Spoken]: ...
 
-    def write(self, seed: Seed, plan: Plan) -> tuple[Outcome, Spoken]: ...
+class Operations:
+    """Reads and writes of a cluster by number, each with the faults that belong to it."""
 
-    def last_look(self) -> str | None: ...
-
-
-class ModernOperations:
-    """Reads and writes of a broker from 0.8 on."""
-
-    def __init__(self, target: Target, topic: str) -> None:
-        self._target, self._topic = target, topic
-        self._judge = writing.Judge(target.servers, topic)
-
-    def read(self, seed: Seed, plan: Plan) -> tuple[Outcome, Spoken]:
-        """One read, whose rows are the truth's or which fails."""
-        chance = seed.chance()
-        drawn = reading.draw(chance, self._target.truth)
-        how = self._connecting(chance)
-        ended, proxy = _through(
-            self._target, plan, lambda proxy: reading.read(_given(plan, drawn.options, how(proxy)))
+    def __init__(self, target: Target, topic: str, seed: int) -> None:
+        self._target, self._topic, self._seed = target, topic, seed
+        self._ledger: Ledger[Any] = Ledger()
+        self._reader: Any = (
+            v07.FileReader(target.logs_in, topic)
+            if target.logs_in
+            else writing.LogReader(target.servers, topic)
         )
-        return _outcome(seed, "read", ended, proxy, _rows_fault(ended, drawn.expected)), proxy.spoken
+        #: The lowest version of each API that operations without faults speak.
+        self.lowest: dict[int, int] = {}
 
-    def write(self, seed: Seed, plan: Plan) -> tuple[Outcome, Spoken]:
+    def __call__(self, number: int) -> Counter[str]:
+        """Do one of them."""
+        plan = Plan.drawn(self._text(number))
+        return (self.write if is_a_write(number) else self.read)(number, plan)
+
+    def _text(self, number: int) -> str:
+        return f"{self._seed} {self._target.kind} {number}"
+
+    def chance(self, number: int) -> random.Random:
+        """Source of all that an operation draws besides its faults."""
+        return random.Random(f"{self._text(number)} operation")
+
+    def learn_versions(self, numbers: range) -> None:
+        """Do operations without faults, which no other operation has the numbers of."""
+        for number in numbers:
+            found = (self.write if is_a_write(number) else self.read)(number, NO_FAULTS)
+            assert any(EXACT in outcome for outcome in found), f"without any fault {number} ends in {found}"
+
+    def read(self, number: int, plan: Plan) -> Counter[str]:
+        """One read, whose rows are the truth's or which fails."""
+        chance = self.chance(number)
+        with Proxy(self._target.upstreams, plan) as proxy:
+            finding, is_07 = self._finding(chance, proxy), bool(self._target.logs_in)
+            drawn = reading.draw(chance, self._target.truth, finding, is_07=is_07)
+            ended = self._done(lambda: reading.read(_given(plan, drawn.options)))
+        if not isinstance(ended, KafkaWireError):
+            fault = difference(ended, drawn.expected)
+            assert fault is None, f"a read: {fault}"
+        return self._counted("read", ended, proxy, plan)
+
+    def write(self, number: int, plan: Plan) -> Counter[str]:
         """One write, after which the log has what it promised."""
-        chance = seed.chance()
-        drawn = writing.draw(chance, self._topic, seed.number)
-        how = self._connecting(chance)
-        self._judge.ledger.begin(seed.number, drawn.rows, drawn.logs)
-        ended, proxy = _through(
-            self._target,
-            plan,
-            lambda proxy: writing.write(_given(plan, drawn.options, how(proxy)), drawn.batches),
-        )
-        fault = _written_fault(ended, len(drawn.rows))
-        self._judge.ledger.end(seed.number, _promise(ended, drawn.success, drawn.error))
-        fault = fault or self._judge.ledger.judge(seed.number, self._judge.found())
-        return _outcome(seed, "write", ended, proxy, fault), proxy.spoken
+        chance = self.chance(number)
+        with Proxy(self._target.upstreams, plan) as proxy:
+            draw = v07.draw_write if self._target.logs_in else writing.draw
+            drawn = draw(chance, self._topic, number, self._finding(chance, proxy))
+            self._ledger.begin(number, drawn.rows, drawn.logs)
+            ended = self._done(lambda: writing.write(_given(plan, drawn.options), drawn.batches))
+        has_failed = isinstance(ended, KafkaWireError)
+        self._ledger.end(number, drawn.error if has_failed else drawn.success)
+        fault = self._ledger.judge(self._reader.found(), number)
+        assert fault is None, fault
+        assert has_failed or ended == len(drawn.rows), f"receipts tell of {ended} rows: {len(drawn.rows)}"
+        return self._counted("write", ended, proxy, plan)
 
-    def last_look(self) -> str | None:
-        """Description of what is wrong with rows that came late; None if nothing is."""
-        with self._judge:
-            return self._judge.ledger.recheck(self._judge.found())
+    def close(self) -> None:
+        """Look at rows that came late."""
+        fault = self._ledger.judge(self._reader.found())
+        self._reader.close()
+        assert fault is None, fault
 
-    def _connecting(self, chance: Any) -> Callable[[Proxy], reading.Options]:
-        """Connection options: now and then with a login, if the cluster has a listener for that."""
-        names = [upstream.name for upstream in self._target.upstreams]
-        logs_in = "sasl" in names and chance.random() < 0.2
-        mechanism = chance.choice(("PLAIN", "SCRAM-SHA-512"))
-        login = dict(_LOGIN) | {"kafka.sasl.mechanism": mechanism} if logs_in else {}
-        if logs_in and mechanism != "PLAIN":
-            login["kafka.sasl.jaas.config"] = login["kafka.sasl.jaas.config"].replace(
-                "plain.PlainLoginModule", "scram.ScramLoginModule"
-            )
-        name = "sasl" if logs_in else "broker"
-        return lambda proxy: {"kafka.bootstrap.servers": f"{HOST}:{proxy.port(name)}", **login}
+    def _done(self, call: Callable[[], T]) -> T | KafkaWireError:
+        ended = attempt(call)
+        POOL.close_idle()
+        return ended
 
+    def _finding(self, chance: random.Random, proxy: Proxy) -> reading.Options:
+        """Options by which the proxies are found: now and then with a login, where it has a listener."""
+        if self._target.logs_in:
+            brokers = {broker: proxy.port(f"broker {broker}") for broker in self._target.logs_in}
+            return v07.finding(chance, proxy.port("zookeeper"), brokers)
+        logs_in = any(each.name == "sasl" for each in self._target.upstreams) and chance.random() < 0.2
+        login = _login(*chance.choice(_MECHANISMS)) if logs_in else {}
+        return {"kafka.bootstrap.servers": f"{HOST}:{proxy.port('sasl' if logs_in else 'broker')}", **login}
 
-class V07Operations:
-    """Reads and writes of Kafka 0.7."""
-
-    def __init__(self, target: Target, topic: str) -> None:
-        assert target.logs_in is not None
-        self._target, self._topic = target, topic
-        folders = {_broker(name): folder for name, folder in target.logs_in.items()}
-        self._judge = v07_operations.Judge(folders, topic)
-
-    def read(self, seed: Seed, plan: Plan) -> tuple[Outcome, Spoken]:
-        """One read, whose rows are the truth's or which fails."""
-        expected: list[Row] = []
-
-        def read(proxy: Proxy) -> list[Row]:
-            drawn = v07_operations.draw_read(
-                seed.chance(), self._target.truth, _addresses(proxy, self._target)
-            )
-            expected.extend(drawn.expected)
-            return reading.read(_given(plan, drawn.options))
-
-        ended, proxy = _through(self._target, plan, read)
-        return _outcome(seed, "read", ended, proxy, _rows_fault(ended, expected)), proxy.spoken
-
-    def write(self, seed: Seed, plan: Plan) -> tuple[Outcome, Spoken]:
-        """One write, after which the logs have what it promised."""
-        promises: list[Promise] = []
-        counts: list[int] = []
-
-        def write(proxy: Proxy) -> int:
-            addresses = _addresses(proxy, self._target)
-            drawn = v07_operations.draw_write(seed.chance(), self._topic, seed.number, addresses)
-            self._judge.ledger.begin(seed.number, drawn.rows, drawn.logs)
-            promises.extend((drawn.success, drawn.error))
-            counts.append(len(drawn.rows))
-            batches: Sequence[pa.RecordBatch] = drawn.batches
-            return writing.write(_given(plan, drawn.options), batches, v07_operations.SCHEMA)
-
-        ended, proxy = _through(self._target, plan, write)
-        fault = _written_fault(ended, counts[0])
-        self._judge.ledger.end(seed.number, _promise(ended, promises[0], promises[1]))
-        fault = fault or self._judge.ledger.judge(seed.number, self._judge.found())
-        return _outcome(seed, "write", ended, proxy, fault), proxy.spoken
-
-    def last_look(self) -> str | None:
-        """Description of what is wrong with rows that came late; None if nothing is."""
-        return self._judge.ledger.recheck(self._judge.found())
+    def _counted(self, what: str, ended: object, proxy: Proxy, plan: Plan) -> Counter[str]:
+        """Outcomes of an operation. Raises if a modern broker was spoken to as an older one."""
+        if plan is NO_FAULTS:
+            for key, version in proxy.spoken:
+                self.lowest[key] = min(version, self.lowest.get(key, version))
+        fault = version_fault(proxy.spoken, self.lowest)
+        assert fault is None, fault
+        how = type(ended).__name__ if isinstance(ended, KafkaWireError) else EXACT
+        broken = {f"connections {kind.name.lower()}": count for kind, count in proxy.broken.items()}
+        return Counter({f"{what}s {how}": 1, "connections": proxy.made, **broken})
 
 
-def _given(plan: Plan, *parts: reading.Options) -> reading.Options:
+_MECHANISMS: Final = (("PLAIN", "plain.PlainLoginModule"), ("SCRAM-SHA-512", "scram.ScramLoginModule"))
+
+
+def _login(mechanism: str, module: str) -> reading.Options:
+    return {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": mechanism,
+        "kafka.sasl.jaas.config": f"org.apache.kafka.common.security.{module} required "
+        f'username="alice" password="{SECRET}";',
+    }
+
+
+def is_a_write(number: int) -> bool:
+    """True if operation ``number`` is a write, False if it is a read."""
+    return number % WRITE_EVERY == WRITE_EVERY - 1
+
+
+def _given(plan: Plan, options: reading.Options) -> reading.Options:
     """The options of an operation; one without faults must succeed, however busy the machine is."""
-    options = {name: value for part in parts for name, value in part.items()}
     return options | dict.fromkeys(_DEADLINES & options.keys(), _LONG) if plan is NO_FAULTS else options
 
 
-def _broker(upstream: str) -> int:
-    return int(upstream.removeprefix("broker "))
-
-
-def _addresses(proxy: Proxy, target: Target) -> Addresses:
-    assert target.logs_in is not None
-    brokers = {_broker(name): proxy.port(name) for name in target.logs_in}
-    return Addresses(proxy.port("zookeeper"), brokers)
-
-
-def _through(target: Target, plan: Plan, call: Callable[[Proxy], object]) -> tuple[Ended, Proxy]:
-    with Proxy(target.upstreams, plan) as proxy:
-        ended = attempt(lambda: call(proxy))
-        POOL.close_idle()
-    return ended, proxy
-
-
-def _rows_fault(ended: Ended, expected: list[Row]) -> str | None:
-    if ended.failure or ended.error is not None:
-        return ended.failure
-    assert isinstance(ended.result, list)
-    return difference(ended.result, expected)
-
-
-def _written_fault(ended: Ended, count: int) -> str | None:
-    if ended.failure or ended.error is not None or ended.result == count:
-        return ended.failure
-    return f"receipts tell of {ended.result} rows instead of {count}"
-
-
-def _promise(ended: Ended, success: Promise, error: Promise) -> Promise:
-    return success if ended.error is None and not ended.failure else error
-
-
-def _outcome(seed: Seed, what: str, ended: Ended, proxy: Proxy, fault: str | None) -> Outcome:
-    return Outcome(
-        seed.number, what, ended.name, failure=fault, made=proxy.made, broken=Counter(proxy.broken)
-    )
-
-
-def operations_on(target: Target, topic: str) -> Operations:
-    """Operations that a cluster supports; writes go to the topic."""
-    return V07Operations(target, topic) if target.logs_in else ModernOperations(target, topic)
+def version_fault(spoken: Spoken, lowest: Mapping[int, int]) -> str | None:
+    """Report of APIs that were spoken in versions below the lowest of operations without faults; None
+    if none was."""
+    names = {api.key: api.name for api in DIALECT.apis}
+    fallen = [
+        f"{names.get(key, key)} in version {version} instead of {lowest[key]}"
+        for key, version in sorted(spoken)
+        if version < lowest.get(key, version)
+    ]
+    return f"a modern broker was spoken to as an older one: {', '.join(fallen)}" if fallen else None

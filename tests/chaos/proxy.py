@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from .connection import HOST, WAIT_MAX_S, Connection, Shared
 from .faults import NO_FAULTS, FaultKind, Plan
-from .frames import KafkaView, Spoken, Unseen, View, ZooKeeperView
+from .frames import KafkaView, Spoken, View, ZooKeeperView
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,7 +32,7 @@ class Upstream:
 
     name: str
     port: int
-    speaks: Literal["kafka", "kafka 0.7", "zookeeper", "http"]
+    speaks: Literal["kafka", "kafka 0.7", "zookeeper"]
 
 
 class Proxy:
@@ -62,7 +62,7 @@ class Proxy:
         ports: Mapping[int, int] = {port.upstream.port: port.number for port in self._ports}
         if upstream.speaks == "kafka":
             return KafkaView(ports, self.spoken)
-        return ZooKeeperView(ports) if upstream.speaks == "zookeeper" else Unseen()
+        return ZooKeeperView(ports) if upstream.speaks == "zookeeper" else View()
 
     def __enter__(self) -> Self:
         for port in self._ports:
@@ -70,7 +70,7 @@ class Proxy:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.shared.ending.begin()
+        self.shared.end()
         for port in self._ports:
             port.join()
         self.shared.ending.close()
@@ -81,7 +81,7 @@ class Port:
 
     def __init__(self, proxy: Proxy, upstream: Upstream) -> None:
         self.upstream = upstream
-        self._proxy, self._ending = proxy, proxy.shared.ending
+        self._proxy, self._shared = proxy, proxy.shared
         # Bound and never listening: it keeps the number while nobody listens on it.
         self._holder = _bound(0)
         self.number: int = self._holder.getsockname()[1]
@@ -108,12 +108,12 @@ class Port:
         self._listener.listen(64)
 
     def _accept(self) -> None:
-        while not self._ending.event.is_set():
+        while not self._shared.is_ending.is_set():
             if self._listener is None:
-                if not self._ending.event.wait(max(0.0, self._open_at_s - time.monotonic())):
+                if not self._shared.is_ending.wait(max(0.0, self._open_at_s - time.monotonic())):
                     self._listen()
                 continue
-            ready, _, _ = select.select([self._listener, self._ending.socket], [], [])
+            ready, _, _ = select.select([self._listener, self._shared.ending], [], [])
             if self._listener in ready:
                 self._take(self._listener)
 

@@ -19,7 +19,9 @@ from .truth import READ_COMMITTED, READ_UNCOMMITTED, Log, Row, Truth
 Options = dict[str, str]
 
 #: Deadlines such that an operation takes a fraction of a second, and survives a busy machine.
-QUICK: Final = {"requestTimeout": "1s", "retryBackoff": "5ms", "kafkaConsumer.pollTimeoutMs": "1s"}
+QUICK: Final = {"requestTimeout": "1s", "retryBackoff": "5ms"}
+_STRATEGY: Final = "startingOffsetsByTimestampStrategy"
+_BY_TIME: Final = ("startingTimestamp", "startingOffsetsByTimestamp")
 _FETCH_BYTES: Final = ("1KiB", "1500", "2KiB", "5000", "16KiB", "64KiB", "8MiB")
 
 
@@ -40,27 +42,30 @@ class Drawn:
     expected: list[Row]
 
 
-def draw(chance: random.Random, truth: Truth) -> Drawn:
-    """A read of some topics of a modern broker."""
+def draw(chance: random.Random, truth: Truth, finding: Options, *, is_07: bool) -> Drawn:
+    """A read of some topics of brokers, which are found by the last options."""
     topics = chance.sample(sorted(truth), min(len(truth), chance.choice((1, 1, 2, 3))))
-    options, logs = _selected(chance, truth, topics)
+    options, logs = _selected(chance, truth, topics, lists="broker.list" not in finding)
     isolation = chance.choice((READ_UNCOMMITTED, READ_COMMITTED))
-    options |= {
-        **QUICK,
-        "includeHeaders": "true",
-        "kafka.isolation.level": isolation,
-        "fetchBytes": chance.choice(_FETCH_BYTES),
-        **persistence(chance),
-    }
+    options |= {**QUICK, **finding, "fetchBytes": chance.choice(_FETCH_BYTES), **persistence(chance)}
+    if is_07:
+        options["fetchesInFlight"] = str(chance.choice((1, 2, 4, 8)))
+    else:
+        options |= {
+            "includeHeaders": "true",
+            "kafka.isolation.level": isolation,
+            "kafkaConsumer.pollTimeoutMs": "1s",
+        }
     if chance.random() < 0.3:
         options["packSmallPartitions"] = "true"
     elif chance.random() < 0.3:
-        options["minPartitions"] = str(chance.randrange(2, 9))
+        options["minPartitions"] = str(chance.randrange(2, 12))
     if chance.random() < 0.3:
-        options["maxRecordsPerPartition"] = str(chance.choice((7, 20, 100)))
-    limits, ranges = _limits(chance, logs)
+        name, limits = ("Bytes", ("2KiB", "10KiB")) if is_07 else ("Records", ("7", "20", "100"))
+        options[f"max{name}PerPartition"] = chance.choice(limits)
+    bounded, ranges = _limits(chance, logs)
     expected = [row for part in ranges for row in part.log.between(part.start, part.stop, isolation)]
-    return Drawn({**options, **limits}, expected)
+    return Drawn({**options, **bounded}, expected)
 
 
 def persistence(chance: random.Random) -> Options:
@@ -70,15 +75,19 @@ def persistence(chance: random.Random) -> Options:
     )
 
 
-def _selected(chance: random.Random, truth: Truth, topics: Sequence[str]) -> tuple[Options, list[Log]]:
+def _selected(
+    chance: random.Random, truth: Truth, topics: Sequence[str], *, lists: bool
+) -> tuple[Options, list[Log]]:
+    """Options that name logs, by a pattern only where brokers list their topics, and the logs."""
     logs = [log for topic in topics for log in truth[topic]]
-    how = chance.choice(("subscribe", "subscribePattern", "assign"))
+    how = chance.choice(("subscribe", "subscribePattern" if lists else "subscribe", "assign"))
     if how == "subscribe":
         return {how: ",".join(topics)}, logs
     if how == "subscribePattern":
         return {how: f"^({'|'.join(topics)})$"}, logs
     chosen = chance.sample(logs, chance.randrange(1, len(logs) + 1))
-    return {how: json.dumps(by_topic({log: log.partition for log in chosen}, list))}, chosen
+    names = {log: log.partition if log.broker is None else log.name for log in chosen}
+    return {how: json.dumps(by_topic(names, list))}, chosen
 
 
 def by_topic(values: Mapping[Log, Any], kind: type) -> dict[str, Any]:
@@ -96,53 +105,34 @@ def _limits(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, list[R
     """Options for the start and the end of the read, and its ranges. Starts after their end
     are drawn again."""
     while True:
-        starting, starts = _starting(chance, logs)
-        ending, stops = _ending(chance, logs)
+        starting, starts = _limit(chance, logs, "starting")
+        ending, stops = _limit(chance, logs, "ending")
         ranges = [Range(log, starts[log], stops[log]) for log in logs]
-        times = [int(options[name]) for options in (starting, ending) for name in options if _is_time(name)]
+        times = [int(value) for name, value in (starting | ending).items() if name.endswith("ingTimestamp")]
         if all(part.start <= part.stop for part in ranges) and times == sorted(times):
-            return {**starting, **ending}, ranges
+            found = {**starting, **ending}
+            after_all = any(name.startswith(_BY_TIME) for name in found)
+            return found | ({_STRATEGY: "latest"} if after_all else {}), ranges
 
 
-def _is_time(name: str) -> bool:
-    return name in ("startingTimestamp", "endingTimestamp")
-
-
-def _starting(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, dict[Log, int]]:
-    earliest = {log: log.start for log in logs}
-    how = chance.choice(("nothing", "earliest", "numbers", "numbers", "time", "times"))
+def _limit(chance: random.Random, logs: Sequence[Log], side: str) -> tuple[Options, dict[Log, int]]:
+    """Options for one limit of a read, and its offset in each log."""
+    name, any_offset = ("earliest", -2) if side == "starting" else ("latest", -1)
+    ends = {log: log.start if side == "starting" else log.stop for log in logs}
+    hows = ["nothing", name, "numbers", "numbers", *(("time", "times") if logs[0].at_times else ())]
+    how = chance.choice(hows)
     if how == "numbers":
-        drawn = {log: chance.choice((-2, chance.choice(log.bounds))) for log in logs}
-        reported = {log: log.start if offset == -2 else offset for log, offset in drawn.items()}
-        return {"startingOffsets": json.dumps(by_topic(drawn, dict))}, reported
-    if how in ("time", "times"):
-        options, reported = _of_times(chance, logs, how, "starting")
-        return {**options, "startingOffsetsByTimestampStrategy": "latest"}, reported
-    return ({} if how == "nothing" else {"startingOffsets": "earliest"}), earliest
-
-
-def _ending(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, dict[Log, int]]:
-    latest = {log: log.stop for log in logs}
-    how = chance.choice(("nothing", "latest", "numbers", "numbers", "time", "times"))
-    if how == "numbers":
-        drawn = {log: chance.choice((-1, chance.choice(log.bounds))) for log in logs}
-        reported = {log: log.stop if offset == -1 else offset for log, offset in drawn.items()}
-        return {"endingOffsets": json.dumps(by_topic(drawn, dict))}, reported
-    if how in ("time", "times"):
-        return _of_times(chance, logs, how, "ending")
-    return ({} if how == "nothing" else {"endingOffsets": "latest"}), latest
-
-
-def _of_times(
-    chance: random.Random, logs: Sequence[Log], how: str, side: str
-) -> tuple[Options, dict[Log, int]]:
-    times = sorted(logs[0].at_times)
+        drawn = {log: chance.choice((any_offset, chance.choice(log.bounds))) for log in logs}
+        offsets = {log: ends[log] if offset == any_offset else offset for log, offset in drawn.items()}
+        return {f"{side}Offsets": json.dumps(by_topic(drawn, dict))}, offsets
     if how == "time":
-        stamp = chance.choice(times)
+        stamp = chance.choice(sorted(logs[0].at_times))
         return {f"{side}Timestamp": str(stamp)}, {log: log.at_times[stamp] for log in logs}
-    drawn = {log: chance.choice(times) for log in logs}
-    name = f"{side}OffsetsByTimestamp"
-    return {name: json.dumps(by_topic(drawn, dict))}, {log: log.at_times[drawn[log]] for log in logs}
+    if how == "times":
+        stamps = {log: chance.choice(sorted(log.at_times)) for log in logs}
+        options = {f"{side}OffsetsByTimestamp": json.dumps(by_topic(stamps, dict))}
+        return options, {log: log.at_times[stamp] for log, stamp in stamps.items()}
+    return ({} if how == "nothing" else {f"{side}Offsets": name}), ends
 
 
 def read(options: Options) -> list[Row]:
@@ -155,6 +145,7 @@ def read(options: Options) -> list[Row]:
     for partition in partitions:
         batches: Any = reader.read(partition)
         for batch in batches:
+            batch.validate(full=True)
             rows += rows_of(batch)
     return rows
 

@@ -1,18 +1,14 @@
 """Named exactly-once writes that are run again, as they were or changed: no row twice, none passed over.
 
-    run(seed=1, seconds=60)     # as many writes as there is time for
-    fault_of(servers, "1 17")   # one of them again: in one line what is wrong, None if nothing is
-
 A write has rows for some topics. The second one has the same rows, perhaps in another order, and changes
 nothing; or one thing is changed, mostly without a change of counts and sizes, and it must end in an error.
 """
 
 from __future__ import annotations
 
-import collections
 import itertools
 import random
-import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -48,45 +44,22 @@ Row = tuple[Any, ...]
 Tasks = list[list[Row]]
 
 
-def run(seed: int, seconds: float) -> collections.Counter[str]:
-    """Count the outcomes. Raises ``AssertionError`` that names the first write that ended otherwise."""
-    outcomes: collections.Counter[str] = collections.Counter()
-    stop_s = time.monotonic() + seconds
-    numbers = itertools.count()
-    with NoidaBroker() as broker:
-        while not outcomes or time.monotonic() < stop_s:
-            seeds = [f"{seed} {number}" for number in itertools.islice(numbers, _TOGETHER)]
-            outcome, fault = _repeated(broker, seeds)
-            assert fault is None, f"repeats {fault}"
-            outcomes += outcome
+def operation(noida: NoidaBroker, seed: int, number: int) -> Counter[str]:
+    """Writes to the same topics, each twice, and how they ended. Raises ``AssertionError``."""
+    topics = [noida.create_topic(_PARTITIONS) for _ in range(_TOPICS)]
+    outcomes, rows = Counter[str](), list[Row]()
+    for place in range(_TOGETHER):
+        outcomes[_repeat(noida, topics, f"{seed} repeats {number} {place}", rows)] += 1
+    for topic in topics:
+        expected = sorted(row[_COLUMNS["value"]] for row in rows if row[0] == topic)
+        found = committed(noida.bootstrap_servers, topic, _PARTITIONS)
+        assert found == expected, f"{len(found)} rows, not {len(expected)}, or others"
     return outcomes
 
 
-def fault_of(broker: NoidaBroker, seed: str) -> str | None:
-    """Reason why a write did not end as it had to; None if it did."""
-    return _repeated(broker, [seed])[1]
-
-
-def _repeated(broker: NoidaBroker, seeds: Sequence[str]) -> tuple[collections.Counter[str], str | None]:
-    """Outcomes of writes to the same topics, and what is wrong."""
-    topics = [broker.create_topic(_PARTITIONS) for _ in range(_TOPICS)]
-    outcomes: collections.Counter[str] = collections.Counter()
-    rows: list[Row] = []
-    for seed in seeds:
-        outcome, fault = _repeat(broker, topics, seed, rows)
-        if fault is not None:
-            return outcomes, f"{seed}: {fault}"
-        outcomes[outcome] += 1
-    for topic in topics:
-        expected = sorted(row[_COLUMNS["value"]] for row in rows if row[0] == topic)
-        found = committed(broker.bootstrap_servers, topic, _PARTITIONS)
-        if found != expected:
-            return outcomes, f"{seeds[0]} and following: {len(found)} rows, not {len(expected)}, or others"
-    return outcomes, None
-
-
-def _repeat(broker: NoidaBroker, topics: Sequence[str], seed: str, rows: list[Row]) -> tuple[str, str | None]:
-    """The outcome of a write, and what is wrong; the rows that have to be there are added to ``rows``."""
+def _repeat(noida: NoidaBroker, topics: Sequence[str], seed: str, rows: list[Row]) -> str:
+    """The outcome of a write and the next one of its name; the rows that have to be there are added to
+    ``rows``."""
     chance = random.Random(seed)
     tasks = [[_row(chance, topics) for _ in range(chance.choice((0, 1, 5)))] for _ in range(3)]
     how = chance.choice(("same", "same", *_CHANGES))
@@ -97,17 +70,19 @@ def _repeat(broker: NoidaBroker, topics: Sequence[str], seed: str, rows: list[Ro
         sorted(map(repr, before)) == sorted(map(repr, now)) for before, now in zip(tasks, again, strict=True)
     )
     name = {"kafka.transactional.id": f"repeat-{topics[0]}-{seed}"}
-    OnceWrite(broker.bootstrap_servers, "", tasks, name, _SCHEMA).run()
+    OnceWrite(noida.bootstrap_servers, "", tasks, name, _SCHEMA).run()
     failure = None
     try:
-        OnceWrite(broker.bootstrap_servers, "", again, name, _SCHEMA).run()
+        OnceWrite(noida.bootstrap_servers, "", again, name, _SCHEMA).run()
     except DeliveryError as error:
         failure = str(error)
     # Nothing is kept of a write without rows.
     rows += itertools.chain(*(tasks if any(tasks) else again))
     if is_same or not any(tasks):
-        return EXACT, None if failure is None else f"{how}: the same rows are refused: {failure}"
-    return REFUSED, f"{how}: no error" if failure is None else None
+        assert failure is None, f"{how}: the same rows are refused: {failure}"
+        return EXACT
+    assert failure is not None, f"{how}: no error"
+    return REFUSED
 
 
 def _row(chance: random.Random, topics: Sequence[str]) -> Row:

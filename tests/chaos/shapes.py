@@ -2,7 +2,7 @@
 
 for spot in spots(codec, response):            # every field, element and array that the version has
     ...
-lie = told_otherwise(response, spot.path, value)
+lie = contradicted(response, spot.path, value)
 write(codec, lie, out)                      # also where ``value`` is what no codec writes: ``Raw``
 """
 

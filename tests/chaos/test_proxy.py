@@ -134,30 +134,26 @@ def test_a_cut_ends_the_requests_after_so_many_bytes(echo: Echo, at: int) -> Non
         assert echo.await_ends(1) == [SENT[:at]]
 
 
+CUT_HALF: Final = Fault(FaultKind.HALF_CLOSE, Way.TO_BROKER, 408)
+SLOW: Final = [
+    Fault(kind, way, 300, 500, 0.02) for kind in (FaultKind.STALL, FaultKind.BYTE_BY_BYTE) for way in Way
+]
+LATE: Final = [Fault(kind, seconds=0.01) for kind in (FaultKind.SLOW_START, FaultKind.REORDERED)]
+
+
+@pytest.mark.parametrize(
+    ("fault", "received"), [(CUT_HALF, SENT[:408]), *((fault, SENT) for fault in (*SLOW, *LATE))]
+)
+def test_slow_and_late_bytes_are_the_same_bytes(echo: Echo, fault: Fault, received: bytes) -> None:
+    with proxied(echo, scripted(fault)) as (proxy, port):
+        assert exchange(port) == (received, "FIN")
+    assert proxy.broken == {fault.kind: 1}
+
+
 def test_a_reset_is_seen_as_one(echo: Echo) -> None:
     with proxied(echo, scripted(Fault(FaultKind.RESET, Way.TO_CLIENT, 100))) as (proxy, port):
         assert exchange(port)[1] == "RST"
     assert proxy.broken == {FaultKind.RESET: 1}
-
-
-def test_half_a_connection_ends_and_the_other_half_goes_on(echo: Echo) -> None:
-    with proxied(echo, scripted(Fault(FaultKind.HALF_CLOSE, Way.TO_BROKER, 408))) as (_, port):
-        assert exchange(port) == (SENT[:408], "FIN")
-
-
-@pytest.mark.parametrize("kind", [FaultKind.STALL, FaultKind.BYTE_BY_BYTE])
-@pytest.mark.parametrize("way", list(Way))
-def test_slow_bytes_are_the_same_bytes(echo: Echo, kind: FaultKind, way: Way) -> None:
-    with proxied(echo, scripted(Fault(kind, way, 300, 500, 0.02))) as (proxy, port):
-        assert exchange(port) == (SENT, "FIN")
-    assert proxy.broken == {kind: 1}
-
-
-@pytest.mark.parametrize("kind", [FaultKind.SLOW_START, FaultKind.REORDERED])
-def test_a_late_start_loses_nothing(echo: Echo, kind: FaultKind) -> None:
-    with proxied(echo, scripted(Fault(kind, seconds=0.01))) as (proxy, port):
-        assert exchange(port) == (SENT, "FIN")
-    assert proxy.broken == {kind: 1}
 
 
 def test_a_late_request_arrives_after_that_of_the_next_connection(echo: Echo) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import random
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType, TimestampType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField, StructType, TimestampType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.source.schema import HEADERS_FIELD
@@ -23,7 +23,7 @@ from tests.support import kafka_python
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS
 from tests.support.polling import poll
 
-from .ledger import Found, Ledger, Promise
+from .ledger import Found, Promise
 from .reading import Options, persistence
 
 PARTITION_COUNT: Final = 3
@@ -33,18 +33,20 @@ QUICK: Final = {
     "kafka.delivery.timeout.ms": "3000",
     "kafka.max.block.ms": "2000",
 }
-#: The header that says whose a row is: operation and number.
+#: The header that says whose a row is, operation and number, and whether it has a time of its own.
 _NAME: Final = "chaos"
 _BATCH_BYTES: Final = ("200", "1000", "5000", "20000", "1MiB")
 _MURMUR2_MASK: Final = 0x7FFFFFFF
 _FIRST_MS: Final = 1_750_000_000_000
 
-_COLUMNS: Final = {
+#: The types of columns of all writes, for Spark and for Arrow.
+_TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
     "key": (BinaryType(), pa.binary()),
     "value": (BinaryType(), pa.binary()),
     "headers": (HEADERS_FIELD.dataType, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
     "partition": (IntegerType(), pa.int32()),
+    "broker": (IntegerType(), pa.int32()),
 }
 
 
@@ -63,25 +65,25 @@ class Drawn:
 
     options: Options
     batches: list[pa.RecordBatch]
-    rows: list[Content]
+    rows: list[Any]
     logs: list[str | None]
     success: Promise
-    error: Promise
+    error: Promise = Promise.AT_MOST_ONCE
 
 
-def draw(chance: random.Random, topic: str, operation: int) -> Drawn:
-    """A write to a topic of ``PARTITION_COUNT`` partitions."""
+def draw(chance: random.Random, topic: str, operation: int, finding: Options) -> Drawn:
+    """A write to a topic of ``PARTITION_COUNT`` partitions; its broker is found by the last options."""
     partitioner = chance.choice(("murmur2", "consistent", "consistent_random", "roundrobin", "sticky"))
-    compression = chance.choice(CODECS)
     options = {
         **QUICK,
+        **finding,
         "topic": topic,
-        "compression": compression,
+        "compression": chance.choice(CODECS),
         "partitioner": partitioner,
         "batchBytes": chance.choice(_BATCH_BYTES),
         "kafka.max.in.flight.requests.per.connection": str(chance.choice((1, 2, 5))),
+        **persistence(chance),
     }
-    options |= persistence(chance)
     how = chance.choice(("idempotent", "idempotent", "idempotent", "all", "1", "0"))
     if how == "all":
         options["kafka.enable.idempotence"] = "false"
@@ -94,12 +96,22 @@ def draw(chance: random.Random, topic: str, operation: int) -> Drawn:
     named = chance.random() < 0.3
     partitions = [chance.choice((None, 0, 1, 2)) if named else None for _ in rows]
     logs = [_log(row.key, partition, partitioner) for row, partition in zip(rows, partitions, strict=True)]
-    size = chance.choice((7, 50, 1000))
-    batches = [
-        _batch(rows[start : start + size], partitions[start : start + size])
-        for start in range(0, len(rows), size)
-    ]
-    return Drawn(options, batches, rows, logs, *_PROMISES[how])
+    columns: dict[str, Sequence[Any]] = {
+        "key": [row.key for row in rows],
+        "value": [row.value for row in rows],
+        "headers": [[{"key": key, "value": value} for key, value in row.headers] for row in rows],
+        "timestamp": [None if row.timestamp_ms is None else row.timestamp_ms * 1000 for row in rows],
+        "partition": partitions,
+    }
+    return Drawn(options, batches_of(chance, columns), rows, logs, *_PROMISES[how])
+
+
+def batches_of(chance: random.Random, columns: Mapping[str, Sequence[Any]]) -> list[pa.RecordBatch]:
+    """The columns of a write in batches of a drawn size."""
+    arrays = [pa.array(column, _TYPES[name][1]) for name, column in columns.items()]
+    size: int = chance.choice((7, 50, 1000))
+    table = pa.table(arrays, names=list(columns))
+    return list(table.to_batches(size))
 
 
 _PROMISES: Final = {
@@ -111,7 +123,8 @@ _PROMISES: Final = {
 
 
 def _content(chance: random.Random, operation: int, number: int, has_times: bool) -> Content:
-    headers: list[tuple[str, bytes | None]] = [(_NAME, b"%d %d" % (operation, number))]
+    name = b"%d %d %d" % (operation, number, has_times)
+    headers: list[tuple[str, bytes | None]] = [(_NAME, name)]
     if chance.random() < 0.2:
         headers.append(("more", chance.choice((None, b"", b"x"))))
     return Content(
@@ -133,34 +146,19 @@ def _log(key: bytes | None, partition: int | None, partitioner: str) -> str | No
     return None
 
 
-def _batch(rows: Sequence[Content], partitions: Sequence[int | None]) -> pa.RecordBatch:
-    columns: dict[str, list[Any]] = {
-        "key": [row.key for row in rows],
-        "value": [row.value for row in rows],
-        "headers": [[{"key": key, "value": value} for key, value in row.headers] for row in rows],
-        "timestamp": [None if row.timestamp_ms is None else row.timestamp_ms * 1000 for row in rows],
-        "partition": list(partitions),
-    }
-    return pa.record_batch(
-        [pa.array(columns[name], kind) for name, (_, kind) in _COLUMNS.items()], names=list(_COLUMNS)
-    )
-
-
-def write(options: Options, batches: Sequence[pa.RecordBatch], schema: StructType | None = None) -> int:
+def write(options: Options, batches: Sequence[pa.RecordBatch]) -> int:
     """Write as one task does, and commit; how many rows the receipts tell."""
-    if schema is None:
-        schema = StructType([StructField(name, kind) for name, (kind, _) in _COLUMNS.items()])
+    schema = StructType([StructField(name, _TYPES[name][0]) for name in batches[0].schema.names])
     writer: Any = KafkaWireDataSource(options).writer(schema, False)
     message = writer.write(iter(batches))
     writer.commit([message])
     return sum(receipt.message_count for receipt in message.receipts)
 
 
-class Judge:
+class LogReader:
     """Reads on in the logs of a topic where it ended the last time."""
 
     def __init__(self, servers: str, topic: str) -> None:
-        self.ledger: Ledger[Content] = Ledger()
         self._topic = topic
         self._reader = Consumer(
             {
@@ -199,23 +197,15 @@ class Judge:
             return 1 + int(self._reader.get_watermark_offsets(tp, CLIENT_TIMEOUT_S)[1])
         return 0
 
-    def _row(self, message: Message) -> Found[Content]:
+    @staticmethod
+    def _row(message: Message) -> Found[Content]:
         headers: Any = tuple(message.headers() or ())
-        words = dict(headers).get(_NAME, b"-1 -1").split()
-        operation, number = map(int, words)
+        operation, number, has_time = map(int, dict(headers).get(_NAME, b"-1 -1 1").split())
         # A row without a time of its own has that of the write, which is not compared.
-        stamp = message.timestamp()[1]
-        entry = self.ledger.row(operation, number)
-        own = entry is None or entry.timestamp_ms is not None
-        content = Content(message.key(), message.value(), headers, stamp if own else None)
+        stamp = message.timestamp()[1] if has_time else None
+        content = Content(message.key(), message.value(), headers, stamp)
         return Found(str(message.partition()), operation, number, content)
 
     def close(self) -> None:
         """Leave the broker."""
         self._reader.close()
-
-    def __enter__(self) -> Judge:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()

@@ -47,7 +47,7 @@ class Watching(Proxy):
     def view(self, upstream: Upstream, client_port: int) -> View:
         view, asked = super().view(upstream, client_port), self.asked
 
-        class Noting:
+        class Noting(View):
             def request(self, frame: bytes) -> None:
                 asked.append(int.from_bytes(frame[4:6], "big"))
                 view.request(frame)

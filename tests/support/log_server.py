@@ -144,12 +144,16 @@ class LogServer:
         if self.lie is None:
             self._send(connection, parts)
             return True
-        sent = self.lie(api, b"".join(parts))
-        connection.sendall(sent.data)
-        if sent.then == "be silent":
-            while connection.recv(1 << 16):
-                pass
-        return sent.then == "go on"
+        return tell(connection, self.lie(api, b"".join(parts)))
+
+
+def tell(connection: socket.socket, sent: Sent) -> bool:
+    """Send what replaces a response. Returns True if the connection goes on."""
+    connection.sendall(sent.data)
+    if sent.then == "be silent":
+        while connection.recv(1 << 16):
+            pass
+    return sent.then == "go on"
 
 
 #: The default of a broker's ``socket.request.max.bytes``.

@@ -18,7 +18,7 @@ _BROKERS: Final = frozenset(
     (
         "spark_kafkawire.broker",
         "tests.benchmarks.log_server",
-        "tests.benchmarks.scale.cluster",
+        "tests.support.fake_cluster",
         "kafka.Kafka",
     )
 )

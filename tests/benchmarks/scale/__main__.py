@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from .cluster import FakeCluster
+from tests.support.fake_cluster import FakeCluster
+
 from .curves import EXPONENT_MAX, HEAD, Curve, Point
 from .measures import MEASURES, least
 

@@ -30,9 +30,9 @@ from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import Discovery
 from spark_kafkawire.source.exactly_once import TransactionMessage
+from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
+from tests.support.fake_coordinators import PRODUCER_EPOCH, PRODUCER_ID
 
-from .cluster import BATCH_RECORDS, TOPIC, FakeCluster
-from .coordinators import PRODUCER_EPOCH, PRODUCER_ID
 from .curves import Point
 
 #: Read tasks that are measured at most.

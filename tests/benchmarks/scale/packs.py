@@ -15,9 +15,10 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
+
 from ..processes import cpu_seconds, spent_seconds
 from ..session import spark_session
-from .cluster import BATCH_RECORDS, TOPIC, FakeCluster
 
 _BROKERS: Final = 10
 _WARM_PARTITIONS: Final = 40

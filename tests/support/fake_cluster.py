@@ -27,8 +27,8 @@ import pyarrow as pa
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 
-from . import coordinators
-from .layouts import NONE, read_varint, text, varint
+from . import fake_coordinators as coordinators
+from .fake_coordinators import NONE, read_varint, text, varint
 
 TOPIC: Final = "scale"
 #: Records of the batch that all partitions hold copies of.

@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from .layouts import NONE, read_varint, text, varint
-
+#: No tagged fields.
+NONE: Final = b"\0"
 #: Identity of all transactions.
 PRODUCER_ID: Final = 7
 PRODUCER_EPOCH: Final = 0
@@ -114,3 +114,30 @@ def _name(body: bytes, pos: int) -> tuple[str, int]:
     """A text, and the position after it."""
     size, pos = read_varint(body, pos)
     return body[pos : pos + size - 1].decode(), pos + size - 1
+
+
+def varint(number: int) -> bytes:
+    """A number in groups of seven bits."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def read_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """The number at a position, and the position after it."""
+    number = shift = 0
+    while True:
+        byte = data[pos]
+        pos += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, pos
+        shift += 7
+
+
+def text(content: str) -> bytes:
+    """A text after its length."""
+    return varint(len(content) + 1) + content.encode()

@@ -1,17 +1,17 @@
 """Processor time that a client spends on each broker of a poll: over a new connection, and over a kept one.
 
-    python -m tests.benchmarks.scale.connections --count 200
+    python -m tests.benchmarks.connections PROTOCOL PEM
 
-One server in a process of its own plays all brokers. Needs openssl for the certificates.
+One server plays all brokers, in a process of its own that this command starts. Needs openssl for the
+certificates.
 """
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,9 @@ from tests.net.peers import Peer
 from tests.net.tls_peers import server_of, serving
 from tests.support.certificates import SERVER_NAME, make
 
-from .measures import CpuClock
+from .measure import Figure, print_table
+from .scale import CpuClock
+from .session import Bench
 
 _PASSWORD: Final = SECRET.replace("\\", "\\\\")
 _LOGIN: Final = {
@@ -68,31 +70,26 @@ def _measured(protocol: str, port: int, authority: Path, count: int) -> tuple[fl
     return new, kept
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a Markdown table."""
-    parser = argparse.ArgumentParser(description="Measure connections.")
-    parser.add_argument("--count", type=int, default=200, help="brokers")
-    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.serve:
-        _serve(*given.serve)
-        return 0
-    print("| kafka.security.protocol | new connection, ms | kept connection, ms |\n|---|--:|--:|")
+def connections(bench: Bench) -> Iterator[Figure]:
+    """Milliseconds of a new and of a kept connection, by protocol."""
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         files = make(Path(folder))
         for protocol in _PROTOCOLS:
-            command = [sys.executable, "-m", __spec__.name, "--serve", protocol, str(files.server)]
+            command = [sys.executable, "-m", __name__, protocol, str(files.server)]
             with subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             ) as server:
                 assert server.stdin is not None
                 assert server.stdout is not None
                 port = int(server.stdout.readline())
-                new, kept = _measured(protocol, port, files.authority, given.count)
-                print(f"| {protocol} | {new:.2f} | {kept:.2f} |", flush=True)
+                new, kept = _measured(protocol, port, files.authority, bench.size)
                 server.stdin.close()
-    return 0
+            rows.append([protocol, f"{new:.2f}", f"{kept:.2f}"])
+            yield Figure(f"new connection, {protocol}", "ms", new)
+            yield Figure(f"kept connection, {protocol}", "ms", kept)
+    print_table(["kafka.security.protocol", "new connection, ms", "kept connection, ms"], rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    _serve(*sys.argv[1:])

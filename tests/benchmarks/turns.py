@@ -1,7 +1,7 @@
-"""``make bench-turns BEFORE=../before``: ``make bench`` of two trees, turn by turn.
+"""``make bench ARGS="--before ../before"``: the measures of two trees, turn by turn.
 
     git worktree add ../before HEAD~1 && make --directory ../before check
-    make bench-turns BEFORE=../before ARGS="--only read write --rounds 8"
+    make bench ARGS="--before ../before --only read write --rounds 8"
 
 Two processes live side by side, each in its tree with the Python of that tree, with a Spark and brokers
 of its own. One of them works while the other one waits: they hand over after each run, and who begins
@@ -9,8 +9,8 @@ changes, so that whatever the machine does meets both. The seconds of a run are 
 the same round of the other tree. Where memory lies differs from one process to the next, and some
 figures with it: ``--sessions`` starts both anew. The measures of the codec, which run without a task's
 ``keep_memory``, hang most on whether glibc happens to keep what is freed. For these, let it in both trees:
-``MALLOC_TRIM_THRESHOLD_=134217728 MALLOC_MMAP_THRESHOLD_=33554432 make bench-turns ...``. It exits with 1
-where the median of a comparison is below 0.97.
+``MALLOC_TRIM_THRESHOLD_=134217728 MALLOC_MMAP_THRESHOLD_=33554432 make bench ...``. It exits with 1 where the
+median of a comparison is below 0.97. The other tree has to have the subjects, by the same names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import Pipe
@@ -27,16 +26,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-from ..measure import say
-from ..tables import print_table
+from .measure import print_table, say
 from .pairs import Event, Measured, Pair, pairs_of_figures, pairs_of_runs
 
-ROOT: Final = Path(__file__).resolve().parents[3]
-#: The measures of ``make bench`` that trees from before the wire format proposal have, too.
-NAMES: Final = (
-    *("codec", "batch-codec", "planning", "clients"),
-    *("large-log", "read", "write", "tasks", "read-modern", "write-modern"),
-)
+ROOT: Final = Path(__file__).resolve().parents[2]
+#: Runs of each: best a multiple of 4.
+ROUNDS: Final = 8
 #: Where all that both told is kept.
 EVENTS: Final = Path("build/turns.jsonl")
 #: A turn is a run of some seconds, or writing what is read, or the start of a Spark.
@@ -49,11 +44,10 @@ class Ended(Exception):
     """A tree's process ended before its measures did, or without any."""
 
 
-def main() -> int:
-    """Compare what the arguments name."""
-    asked = _arguments()
-    wanted = {"names": asked.only, "rounds": asked.rounds}
-    wanted |= {"sizes": asked.sizes, "compressions": asked.compressions}
+def compare(asked: argparse.Namespace) -> int:
+    """Compare what the arguments name; 1 where this tree is slower. Raises ``Ended``."""
+    wanted = {"names": asked.only, "rounds": asked.rounds or ROUNDS}
+    wanted |= {"sizes": asked.value_sizes, "compressions": asked.compressions, "size": asked.size}
     sessions, lines = [], []
     for number in range(asked.sessions):
         before, now = session((asked.before, ROOT), wanted)
@@ -133,27 +127,10 @@ def _print(what: str, unit: str, pairs: Sequence[Pair], each: str) -> None:
     print_table(header, [pair.cells() for pair in pairs])
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make bench-turns", description="Measure two trees, turn by turn.")
-    parser.add_argument("before", type=_tree, help="a checkout of another commit in which make check has run")
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="measure only these")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[], help="measure only these sizes of values")
-    parser.add_argument("--compressions", nargs="+", default=[], help="measure only these; read needs none")
-    parser.add_argument("--rounds", type=int, default=8, help="runs of each: best a multiple of 4")
-    parser.add_argument("--sessions", type=int, default=1, help="how often both processes are started")
-    return parser.parse_args()
-
-
-def _tree(word: str) -> Path:
+def tree(word: str) -> Path:
+    """A checkout of another commit in which ``make check`` has run."""
     path = Path(word).absolute()
     for needed in (".venv/bin/python", "tests/benchmarks/measure.py"):
         if not (path / needed).exists():
             raise argparse.ArgumentTypeError(f"{path} has no {needed}: run make check in a checkout there")
     return path
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Ended as error:
-        sys.exit(f"make bench-turns: {error}")

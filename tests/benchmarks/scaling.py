@@ -13,42 +13,34 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
-from pyspark.sql import SparkSession
-
-from ..backlog import Side, ready_made, write_topic
-from ..measure import Figure, interleaved, one_after_the_other, say
-from ..processes import CpuMeter, confined
-from ..tables import print_table
-from ..writing import PARTITIONS
-from .sparks import Spark, standalone
+from .measure import Figure, Kind, print_took, say, side_by_side
+from .processes import confined
+from .session import Bench, Spark, standalone
+from .sources import PARTITIONS, Side, ready_made, write_topic
 
 _ONE_CORE: Final = "`local[1]` and the broker on one core"
 _ONE, _TWO, _CLUSTER = "`local[1]`", "`local[2]`", "standalone, 2 workers of 1 core"
 _OURS, _READY = "kafkawire", "ready-made batches"
 #: Which Spark is compared with which other one, and how many times as fast kafkawire is to be.
 _COMPARED: Final = ((_TWO, _ONE_CORE, 1.8), (_TWO, _ONE, 1.8), (_CLUSTER, _TWO, 0.9))
-#: The roles of the table's columns.
-_ROLES: Final = {"JVM": ("jvm", "executor"), "Python": ("worker", "other"), "broker": ("broker",)}
 
 
-def scaling(spark: SparkSession, servers: str, rounds: int, rows: int) -> Iterator[Figure]:
-    """Each read is made twice, and the second one counts, as all of them do."""
-    say(f"scaling: {rows:,} rows")
-    topic = write_topic(spark, servers, "scaling", rows)
-    sides = {_OURS: Side("kafkawire", topic), _READY: ready_made(rows // PARTITIONS)}
-    meter = CpuMeter()
+def scaling(bench: Bench) -> Iterator[Figure]:
+    """Reads by all of these Sparks, beside ready-made batches."""
+    say(f"scaling: {bench.size:,} rows")
+    topic = write_topic(bench.spark, bench.servers, bench.size)
+    sides = {_OURS: Side("kafkawire", topic), _READY: ready_made(bench.size // PARTITIONS)}
     with ExitStack() as stack:
-        reads = {
-            _name(where, what): partial(read, side)
+        kinds = {
+            f"{what}, {where}": Kind(partial(read, side), bench.size)
             for where, read in _sparks(stack).items()
             for what, side in sides.items()
         }
-        turns = {name: one_after_the_other(read, meter.metered(name, read)) for name, read in reads.items()}
-        interleaved(turns, rounds)
-    _print(meter, list(turns), rows)
+        took = side_by_side(kinds, bench.rounds, twice=True)
+    print_took("read", took)
     for where, other, target in _COMPARED:
         for what in sides:
-            times = meter.seconds(_name(other, what)) / meter.seconds(_name(where, what))
+            times = took[f"{what}, {other}"].seconds / took[f"{what}, {where}"].seconds
             asked = target if what == _OURS else None
             yield Figure(f"{what}: {where}, to {other}", "times_as_fast", times, asked)
 
@@ -69,19 +61,3 @@ def _sparks(stack: ExitStack) -> Mapping[str, Callable[[Side], None]]:
         _TWO: stack.enter_context(Spark({"spark.master": "local[2]"})).read,
         _CLUSTER: stack.enter_context(Spark(settings)).read,
     }
-
-
-def _name(where: str, what: str) -> str:
-    return f"{what}, {where}"
-
-
-def _print(meter: CpuMeter, names: list[str], rows: int) -> None:
-    lines = []
-    for name in names:
-        seconds, cpu_ns = meter.seconds(name), meter.ns_per_row(name, rows)
-        of_parts = [sum(cpu_ns.get(role, 0) for role in roles) for roles in _ROLES.values()]
-        busy = sum(of_parts) * rows / 1e9 / seconds
-        speed = f"{rows / seconds / 1e6:.2f}"
-        lines.append([name, f"{seconds:.2f}", speed, *map(str, of_parts), f"{busy:.2f}"])
-    cpu = [f"CPU ns/row: {part}" for part in _ROLES]
-    print_table(["read", "s", "million rows/s", *cpu, "cores busy"], lines)

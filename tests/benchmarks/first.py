@@ -1,41 +1,30 @@
-"""``make bench-first``: what the first query of a session takes, beside Spark's own connector.
-
-    python -m tests.benchmarks.first --rounds 3 --minutes 8
-    python -m tests.benchmarks.first --busy 8
+"""The first queries of a session, beside Spark's own connector, on Apache Kafka.
 
 Each side has sessions of its own, which take turns, of a user who has set nothing: pyspark as pip installed
-it, no Python process forked from one that has imported anything. One broker with full JIT serves all. A round
-that would not end in time is not begun, but the first one. It exits with 1 where something that was asked for
-is missed.
+it, no Python process forked from one that has imported anything.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
-from time import monotonic
 from typing import Final
 
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.local_spark import home_with_byte_code
 
-from ..kafka import kafka
-from ..measure import Figure, say
-from ..tables import print_table, report
+from .first_session import INTO, TOPIC, Query
+from .measure import Figure, print_table, say
 from .nothing import ROWS
-from .session import Query
+from .session import Bench
 
-#: Where the lines of the figures are kept.
-FIGURES: Final = Path("build/first.jsonl")
 #: What no session takes, seconds.
 DEADLINE_S: Final = 900.0
 _OURS, _THEIRS, _FLOOR = "kafkawire", "Spark's connector", "a source that does nothing"
@@ -60,19 +49,20 @@ class Side:
     home: str | None = None
     taken: list[Query] = field(default_factory=list)
 
-    def run(self, *arguments: str) -> Iterator[Query]:
-        """A fresh session's queries. Raises ``CalledProcessError``."""
+    def run(self, servers: str) -> None:
+        """Take the queries of a fresh session. Raises ``CalledProcessError``."""
         environment = dict(os.environ)
         # Another Spark, and what tests and images set, would be measured instead.
         for name in ("SPARK_HOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
             environment.pop(name, None)
         if self.home is not None:
             environment["SPARK_HOME"] = self.home
-        command = [sys.executable, "-m", f"{__package__}.session", self.format, *arguments]
+        command = [sys.executable, "-m", f"{__package__}.first_session", self.format, servers]
         done = subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=DEADLINE_S
         )
-        return (Query(**json.loads(line)) for line in done.stdout.splitlines() if line.startswith("{"))
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        self.taken += [Query(**json.loads(line)) for line in lines]
 
     def seconds(self, name: str) -> float:
         """Of that query, in the median."""
@@ -83,46 +73,26 @@ class Side:
         return median(each.cpu_s.get(role, 0.0) for each in self.taken if each.name == name)
 
 
-def main() -> None:
-    """Run what the arguments ask for."""
-    parser = argparse.ArgumentParser(prog="make bench-first", description="Measure first queries.")
-    parser.add_argument("--rounds", type=int, default=3, help="sessions of each side; the median counts")
-    parser.add_argument("--minutes", type=float, default=8.0, help="of which none more than fit in this time")
-    parser.add_argument("--warm", type=int, default=6, help="queries of each kind after the first one")
-    parser.add_argument("--busy", type=int, default=0, help="processes that do nothing but turn beside it")
-    asked = parser.parse_args()
-    ends_s = monotonic() + 60 * asked.minutes
+def first(bench: Bench) -> Iterator[Figure]:
+    """Reads and writes of each side, beside ``size`` busy processes."""
+    servers = bench.servers
     sides = {_THEIRS: Side("kafka"), _OURS: Side("kafkawire"), _FLOOR: Side("nothing")}
-    if not asked.busy:  # beside which each session takes five times as long
+    if not bench.size:  # beside which each session takes five times as long
         prepared = home_with_byte_code()
         sides[_OURS + _PREPARED] = Side("kafkawire", prepared)
         sides[_FLOOR + _PREPARED] = Side("nothing", prepared)
-    with kafka() as servers:
-        for topic in ("first", "into"):
-            librdkafka.create_topic(servers, 1, topic)
-        librdkafka.produce(servers, "first", [Record(b"value")] * ROWS)
-        arguments = (servers, "first", "into", str(asked.warm))
-        list(sides[_THEIRS].run(*arguments))  # jars and libraries come from the disk once
-        with _busy(asked.busy):
-            _measure(sides, asked.rounds, ends_s, *arguments)
+    for topic in (TOPIC, INTO):
+        librdkafka.create_topic(servers, 1, topic)
+    librdkafka.produce(servers, TOPIC, [Record(b"value")] * ROWS)
+    sides[_THEIRS].run(servers)  # jars and libraries come from the disk once
+    sides[_THEIRS].taken.clear()
+    with _busy(bench.size):
+        for number in range(bench.rounds):
+            for name in list(sides)[:: -1 if number % 2 else 1]:
+                say(f"round {number + 1} of {bench.rounds}: {name}")
+                sides[name].run(servers)
     _print(sides)
-    figures = list(_figures(sides))
-    report(figures, FIGURES)
-    sys.exit(any(figure.reached is False for figure in figures))
-
-
-def _measure(sides: Mapping[str, Side], rounds: int, ends_s: float, *arguments: str) -> None:
-    names = list(sides)
-    longest_s = 0.0
-    for number in range(rounds):
-        began_s = monotonic()
-        if number and began_s + longest_s > ends_s:
-            say(f"round {number + 1} of {rounds} would take too long")
-            break
-        for name in names if number % 2 == 0 else names[::-1]:
-            say(f"round {number + 1} of {rounds}: {name}")
-            sides[name].taken += sides[name].run(*arguments)
-        longest_s = max(longest_s, monotonic() - began_s)
+    yield from _figures(sides)
 
 
 @contextmanager
@@ -149,7 +119,7 @@ def _print(sides: Mapping[str, Side]) -> None:
 
 
 def _figures(sides: Mapping[str, Side]) -> Iterator[Figure]:
-    compared: Sequence[str] = [name for name in sides if name != _THEIRS]
+    compared = [name for name in sides if name != _THEIRS]
     for name in compared:
         for query in _QUERIES:
             ratio = sides[name].seconds(query) / sides[_THEIRS].seconds(query)
@@ -158,7 +128,3 @@ def _figures(sides: Mapping[str, Side]) -> Iterator[Figure]:
     for query in _QUERIES:
         ratio = sides[_OURS].seconds(query) / sides[_FLOOR].seconds(query)
         yield Figure(f"{query}: {_OURS}, to {_FLOOR}", "times_the_time", ratio, None, at_most=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,19 @@
-"""Measures of the client's processor time on a fake cluster, without Spark's JVM."""
+"""Processor time of the client by partitions and by brokers, on a fake cluster, without Spark's JVM.
+
+Each measure gives a curve, and misses its target where the time grows faster than the work.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 from kazoo.client import KazooClient
 from pyspark.sql.types import StructType
@@ -33,8 +36,22 @@ from spark_kafkawire.source.exactly_once import TransactionMessage
 from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from tests.support.fake_coordinators import PRODUCER_EPOCH, PRODUCER_ID
 
-from .curves import Point
+from .measure import Figure, print_table, say
+from .session import Bench
 
+#: Brokers of the clusters with more and more partitions, and the most partitions of those with more brokers.
+_BROKERS: Final = 10
+_PARTITIONS_MAX: Final = 10_000
+#: Partitions for each broker of the clusters with the most brokers.
+_PARTITIONS_OF_A_BROKER: Final = 100
+#: A small run of each measure, unmeasured: it imports, and loads compiled kernels.
+_WARM_PARTITIONS: Final = 10
+#: Largest exponent that counts as growing with the work and no faster.
+EXPONENT_MAX: Final = 1.1
+#: The fit begins at this part of the largest work: what is smaller shows fixed costs.
+_FIT_PART: Final = 0.01
+#: Shorter times are not compared, seconds: noise of the clock and of caches.
+_NOISE_S: Final = 0.002
 #: Read tasks that are measured at most.
 _TASKS_MAX: Final = 1_000
 _ROWS_MAX: Final = 20_000
@@ -49,6 +66,51 @@ _IDLE_OF_A_BATCH: Final = 100
 #: Threads of each member of a group, and seconds that joining it may take.
 _THREADS: Final = 20
 _JOIN_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Processor time of some work."""
+
+    work: int
+    seconds: float
+
+    @property
+    def each_us(self) -> float:
+        """Microseconds for each piece of the work."""
+        return self.seconds / self.work * 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points of one measure, whose work is ``unit``."""
+
+    name: str
+    unit: str
+    points: Sequence[Point]
+
+    @property
+    def exponent(self) -> float:
+        """Slope of a line through the logarithms of work and time, by least squares: 1 if the time grows with
+        the work. Without two points to compare it is 0."""
+        largest = max(point.work for point in self.points)
+        fitted = [point for point in self.points if point.work >= largest * _FIT_PART]
+        xs = [math.log(point.work) for point in fitted]
+        ys = [math.log(max(point.seconds, _NOISE_S)) for point in fitted]
+        mid_x, mid_y = sum(xs) / len(xs), sum(ys) / len(ys)
+        spread = sum((x - mid_x) ** 2 for x in xs)
+        return sum((x - mid_x) * (y - mid_y) for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
+
+    def figure(self) -> Figure:
+        """The growth."""
+        name = f"{self.name}: growth with the {self.unit}"
+        return Figure(name, "exponent", self.exponent, EXPONENT_MAX, at_most=True)
+
+    def rows(self) -> Iterator[list[str]]:
+        """Rows of the table."""
+        for point in self.points:
+            work = f"{point.work:,} {self.unit}"
+            yield [self.name, work, f"{point.seconds:.3f}", f"{point.each_us:.1f}"]
 
 
 @dataclass(slots=True)
@@ -232,28 +294,61 @@ def joins(cluster: FakeCluster) -> Point:
 class Measure:
     """One measure: ``run`` measures it once, ``unit`` is its work."""
 
+    name: str
     unit: str
     run: Callable[[FakeCluster], Point]
 
+    def __call__(self, bench: Bench) -> Iterator[Figure]:
+        """Figures of clusters of up to ``size`` partitions, and of more and more brokers."""
+        self._measured([(_WARM_PARTITIONS, 1)], 1)
+        say(f"scale: {self.name}")
+        points = self._measured([(count, _BROKERS) for count in _powers(10, bench.size)], bench.rounds)
+        # Larger clusters than a measure has work for would give a second point at the same work.
+        different = {point.work: point for point in reversed(points)}
+        curves = [Curve(self.name, self.unit, list(different.values())[::-1])]
+        partitions = min(bench.size, _PARTITIONS_MAX)
+        clusters = [(partitions, count) for count in _powers(1, bench.size // _PARTITIONS_OF_A_BROKER)]
+        points = self._measured(clusters, bench.rounds)
+        by_brokers = [Point(count, each.seconds) for (_, count), each in zip(clusters, points, strict=True)]
+        curves.append(Curve(f"{self.name}, {partitions:,} partitions", "brokers", by_brokers))
+        rows = [row for curve in curves for row in curve.rows()]
+        print_table(["measure", "work", "CPU s", "CPU us each"], rows)
+        yield from (curve.figure() for curve in curves)
 
-#: By name. Writes come last: what they append is no copy of the batch that reads get.
+    def _measured(self, clusters: Sequence[tuple[int, int]], rounds: int) -> list[Point]:
+        """A point for each cluster, given as partitions and brokers."""
+        points = []
+        for partitions, brokers in clusters:
+            with FakeCluster(partitions=partitions, brokers=brokers) as cluster:
+                points.append(self.least(cluster, rounds))
+        return points
+
+    def least(self, cluster: FakeCluster, rounds: int) -> Point:
+        """Point with the least time of some rounds, each of which connects first."""
+        points = []
+        for _ in range(rounds):
+            POOL.close_idle()
+            points.append(self.run(cluster))
+        return min(points, key=lambda point: point.seconds)
+
+
+def _powers(least_count: int, largest: int) -> list[int]:
+    """Powers of ten between two, and the greater one itself."""
+    counts = []
+    while least_count < largest:
+        counts.append(least_count)
+        least_count *= 10
+    return [*counts, largest]
+
+
 MEASURES: Final[Mapping[str, Measure]] = {
-    "planning": Measure("partitions", planning),
-    "pickling": Measure("partitions", pickling),
-    "idle poll": Measure("partitions", idle_polls),
-    "idle stream, of a core": Measure("partitions", idle_streams),
-    "micro-batch with 1 % new": Measure("partitions", micro_batches),
-    "read tasks": Measure("tasks", tasks),
-    "0.7 group": Measure("threads and partitions", joins),
-    "keyed write": Measure("rows", writes),
-    "exactly once, driver": Measure("tasks", exactly_once),
+    "planning": Measure("planning", "partitions", planning),
+    "pickling": Measure("pickling", "partitions", pickling),
+    "idle-poll": Measure("idle poll", "partitions", idle_polls),
+    "idle-stream": Measure("idle stream, of a core", "partitions", idle_streams),
+    "micro-batch": Measure("micro-batch with 1 % new", "partitions", micro_batches),
+    "read-tasks": Measure("read tasks", "tasks", tasks),
+    "07-group": Measure("0.7 group", "threads and partitions", joins),
+    "keyed-write": Measure("keyed write", "rows", writes),
+    "exactly-once": Measure("exactly once, driver", "tasks", exactly_once),
 }
-
-
-def least(measure: Measure, cluster: FakeCluster, rounds: int) -> Point:
-    """Point with the least time of some rounds, each of which connects first."""
-    points = []
-    for _ in range(rounds):
-        POOL.close_idle()
-        points.append(measure.run(cluster))
-    return points[int(np.argmin([point.seconds for point in points]))]

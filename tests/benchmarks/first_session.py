@@ -1,6 +1,6 @@
 """One fresh session of Spark, and what its first and its later queries take: lines of JSON on stdout.
 
-python -m tests.benchmarks.first.session FORMAT SERVERS TOPIC INTO WARM
+python -m tests.benchmarks.first_session FORMAT SERVERS
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from pyspark.sql import SparkSession
 
 from tests.interop.jars import connector_jars
 
-from ..processes import cpu_seconds, spent_seconds
 from .nothing import ROWS, NothingDataSource
+from .processes import cpu_seconds, spent_seconds
 
+TOPIC, INTO = "first", "into"
+#: Queries of each kind after the first one.
+WARM: Final = 6
 #: Rows of a write.
 WRITTEN: Final = 10
 #: As on a laptop, but for what would be printed between the figures.
@@ -40,11 +43,11 @@ class Query(NamedTuple):
     load: float
 
 
-def queries(format: str, servers: str, topic: str, into: str, warm: int) -> Iterator[Query]:
-    """The first read, ``warm`` more in the median, and the same of writes."""
+def queries(format: str, servers: str) -> Iterator[Query]:
+    """The first read, six more in the median, and the same of writes."""
     spark = _session()
     to_broker = {"kafka.bootstrap.servers": servers}
-    earliest = {**to_broker, "subscribe": topic, "startingOffsets": "earliest"}
+    earliest = {**to_broker, "subscribe": TOPIC, "startingOffsets": "earliest"}
 
     def read() -> None:
         rows = spark.read.format(format).options(**earliest).load().collect()
@@ -52,11 +55,11 @@ def queries(format: str, servers: str, topic: str, into: str, warm: int) -> Iter
 
     def write() -> None:
         rows = spark.range(WRITTEN).selectExpr("CAST(id AS STRING) AS value")
-        rows.write.format(format).mode("append").options(**to_broker, topic=into).save()
+        rows.write.format(format).mode("append").options(**to_broker, topic=INTO).save()
 
     for name, run in (("read", read), ("write", write)):
         yield _taken(f"first {name}", run)
-        repeated = [_taken(f"warm {name}", run) for _ in range(warm)]
+        repeated = [_taken(f"warm {name}", run) for _ in range(WARM)]
         # The first one again compiles, on both sides of the socket.
         yield repeated[-1]._replace(seconds=median(each.seconds for each in repeated[1:]))
     spark.stop()
@@ -81,6 +84,5 @@ def _taken(name: str, run: Callable[[], None]) -> Query:
 
 
 if __name__ == "__main__":
-    format, servers, topic, into, warm = sys.argv[1:]
-    for query in queries(format, servers, topic, into, int(warm)):
+    for query in queries(*sys.argv[1:]):
         print(json.dumps(query._asdict()), flush=True)

@@ -1,12 +1,12 @@
-"""One tree's side of ``make bench-turns``: its own ``make bench``, which stops wherever it may hand over.
+"""One tree's side of a comparison: its own ``make bench``, which stops wherever it may hand over.
 
-    python tests/benchmarks/turns/one_tree.py FD ASKED
+    python tests/benchmarks/one_tree.py FD ASKED
 
 It is run in the folder, and by the Python, of the tree that is measured, which may be one without this
 file: of that tree it takes ``measure.interleaved``, which its measures run through, and the measures by
 their names. ``FD`` is a connection: a message from there gives this process its turn, and each one to
-there ends it. ``ASKED`` is JSON: the measures' ``names``, the ``rounds``, and the ``sizes`` of values and
-``compressions`` that are measured alone, all where there is none.
+there ends it. ``ASKED`` is JSON: the measures' ``names``, the ``rounds``, their ``size`` where it is not
+their own, and the ``sizes`` of values and ``compressions`` that are measured alone, all where there is none.
 """
 
 from __future__ import annotations
@@ -16,12 +16,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, Final
-
-#: By which names modules of measures tell what they go through.
-_NARROWED: Final = {"VALUE_SIZES": "sizes", "COMPRESSIONS": "compressions"}
+from typing import Any
 
 
 def main() -> None:
@@ -33,19 +30,23 @@ def main() -> None:
     measure: Any = importlib.import_module("tests.benchmarks.measure")
     measure.interleaved = turn.interleaved
     bench = importlib.import_module("tests.benchmarks.__main__")
-    _narrow(asked)
-    for figure in bench._figures(asked["names"], asked["rounds"]):
+    narrow(asked["sizes"], asked["compressions"])
+    # Trees from before --size have no such argument.
+    size = {} if asked["size"] is None else {"size": asked["size"]}
+    for figure in bench._figures(asked["names"], asked["rounds"], **size):
         details = {name: figure.details.get(name) for name in ("value_size", "compression")}
         reported = {"name": figure.name, "value": figure.value, "at_most": figure.at_most}
         turn.hand_over(what="figure", **reported, **details, line=figure.line())
     turn.end(what="end")
 
 
-def _narrow(asked: Mapping[str, Any]) -> None:
+def narrow(sizes: Sequence[int], compressions: Sequence[str]) -> None:
+    """Measure these alone: modules of measures tell what they go through by constants of such names."""
     for module in [module for name, module in sys.modules.items() if name.startswith("tests.benchmarks.")]:
-        for constant, wanted in ((name, asked[key]) for name, key in _NARROWED.items()):
-            if wanted and hasattr(module, constant):
-                setattr(module, constant, tuple(each for each in getattr(module, constant) if each in wanted))
+        for name, given in list(vars(module).items()):
+            wanted = sizes if name.endswith("VALUE_SIZES") else compressions
+            if wanted and name.endswith(("VALUE_SIZES", "COMPRESSIONS")):
+                setattr(module, name, tuple(each for each in given if each in wanted))
 
 
 class Turn:

@@ -1,10 +1,10 @@
-"""The figures of ``make bench-peer`` from samples of the memory of an executor and its worker."""
+"""The figures of ``--only large-topic`` from samples of the memory of an executor and its worker."""
 
 from __future__ import annotations
 
 import pytest
 
-from .memory import EXECUTOR, WORKER, Look, peaks
+from .large_topic import EXECUTOR, WORKER, Look, peaks
 
 
 def look(executor: float, worker: float, *, worker_pid: int = 3) -> Look:

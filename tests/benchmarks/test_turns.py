@@ -1,4 +1,4 @@
-"""``make bench-turns``: who works when, and what is made of what both trees tell."""
+"""``make bench --before``: who works when, and what is made of what both trees tell."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from . import __main__ as turns
-from .__main__ import Ended, session
+from . import __main__ as bench
+from . import turns
 from .pairs import Measured, Pair, pairs_of_figures, pairs_of_runs
+from .turns import Ended, session
 
 #: A tree's ``measure`` and ``__main__``, with one measure of two runs that write down when they work.
 MEASURE = "def interleaved(runs, rounds): raise AssertionError('this one does not hand over')\n"
@@ -45,7 +46,7 @@ def _figures(names, rounds):
 
 
 def asked(rounds: int, **narrowed: Any) -> dict[str, Any]:
-    return {"names": ["codec"], "rounds": rounds, "sizes": [], "compressions": [], **narrowed}
+    return {"names": ["codec"], "rounds": rounds, "size": None, "sizes": [], "compressions": [], **narrowed}
 
 
 def tree(folder: Path, main: str = MAIN) -> Path:
@@ -90,10 +91,19 @@ def test_measures_that_come_to_nothing_are_no_success(
     # Without a figure the runs have no name.
     monkeypatch.setattr(turns, "ROOT", tree(tmp_path / "b"))
     monkeypatch.setattr(turns, "EVENTS", tmp_path / "turns.jsonl")
-    words = [str(tree(tmp_path / "a")), "--only", "codec", "--rounds", "1", "--compressions", "zsdt"]
-    monkeypatch.setattr(sys, "argv", ["bench-turns", *words])
+    words = [
+        "--before",
+        str(tree(tmp_path / "a")),
+        "--only",
+        "codec",
+        "--rounds",
+        "1",
+        "--compressions",
+        "zsdt",
+    ]
+    monkeypatch.setattr(sys, "argv", ["bench", *words])
     with pytest.raises(Ended, match="nothing was measured"):
-        turns.main()
+        bench.main()
 
 
 def test_a_tree_whose_process_ends_too_early_ends_all(

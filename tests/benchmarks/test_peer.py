@@ -1,4 +1,4 @@
-"""The table of ``make bench-peer``, with rows per second, and its bars."""
+"""The table of ``--only peer``, with rows per second, and its bars."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from ..measure import Figure
-from . import bars
-from .bars import Took
+from . import peer as bars
+from .measure import Figure, Took
 
 ROWS = 1_000_000
 WRITE = "write: kafkawire, less the rows, to Spark's connector, less the rows"
@@ -56,8 +55,8 @@ def test_rows_that_are_fewer_are_compared_by_the_second() -> None:
 
 def test_the_cost_of_rows_is_taken_off_by_the_row() -> None:
     write, rows_alone = Took(ROWS // 2, 3.0, {}), Took(ROWS, 2.0, {})
-    assert write.less(rows_alone).seconds == pytest.approx(2.0)
-    assert write.less(rows_alone).rows_per_s == pytest.approx(ROWS / 4)
+    assert bars.less(write, rows_alone).seconds == pytest.approx(2.0)
+    assert bars.less(write, rows_alone).rows_per_s == pytest.approx(ROWS / 4)
 
 
 def test_a_write_that_takes_no_longer_than_its_rows_reaches_nothing() -> None:

@@ -6,17 +6,22 @@ import time
 
 import pytest
 
-from .__main__ import SUBJECTS, _chosen
 from .measure import Kind, side_by_side
 
 
+@pytest.mark.jvm
 def test_a_name_chooses_its_subject_or_else_those_that_begin_with_it() -> None:
+    from .__main__ import _chosen
+
     assert _chosen("read") == ["read"]
     assert _chosen("stream") == ["stream-catch-up", "stream-micro-batch"]
     assert _chosen("strea") == []
 
 
+@pytest.mark.jvm
 def test_nothing_is_measured_on_apache_kafka_unless_it_is_named() -> None:
+    from .__main__ import SUBJECTS
+
     assert not any(subject.is_default for subject in SUBJECTS.values() if subject.on_kafka)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.fake_cluster import FakeCluster
 
-from .scale import MEASURES, Curve, Point
+from .curves import Curve, Point
 
 
 def curve(power: float, fixed_s: float = 0.0) -> Curve:
@@ -31,6 +31,8 @@ def test_a_single_point_has_no_growth() -> None:
 
 @pytest.mark.jvm
 def test_each_measure_does_its_work_on_a_small_cluster() -> None:
+    from .scale import MEASURES
+
     # Each checks what it has read, written or planned; an idle stream is an idle poll again and again.
     with FakeCluster(partitions=20, brokers=2) as cluster:
         works = {

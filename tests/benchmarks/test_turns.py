@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from . import __main__ as bench
 from . import turns
 from .pairs import Measured, Pair, pairs_of_figures, pairs_of_runs
 from .turns import Ended, session
@@ -91,19 +91,10 @@ def test_measures_that_come_to_nothing_are_no_success(
     # Without a figure the runs have no name.
     monkeypatch.setattr(turns, "ROOT", tree(tmp_path / "b"))
     monkeypatch.setattr(turns, "EVENTS", tmp_path / "turns.jsonl")
-    words = [
-        "--before",
-        str(tree(tmp_path / "a")),
-        "--only",
-        "codec",
-        "--rounds",
-        "1",
-        "--compressions",
-        "zsdt",
-    ]
-    monkeypatch.setattr(sys, "argv", ["bench", *words])
+    narrowed = {"value_sizes": [], "compressions": ["zsdt"], "size": None}
+    words = Namespace(before=tree(tmp_path / "a"), only=["codec"], rounds=1, sessions=1, **narrowed)
     with pytest.raises(Ended, match="nothing was measured"):
-        bench.main()
+        turns.compare(words)
 
 
 def test_a_tree_whose_process_ends_too_early_ends_all(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from . import peer as bars
+from . import bars
 from .measure import Figure, Took
 
 ROWS = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .large_topic import EXECUTOR, WORKER, Look, peaks
+from .memory import EXECUTOR, WORKER, Look, peaks
 
 
 def look(executor: float, worker: float, *, worker_pid: int = 3) -> Look:

@@ -42,7 +42,7 @@ COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 # The output of each follows when it is over.
 BESIDE := $(MAKE) --no-print-directory --output-sync=target --jobs
 
-.PHONY: help demo check test types-and-tests-without-jvm tests-of-check tests-without-jvm tests-with-jvm interop nightly nightly-tests nightly-brokers nightly-drawn test-cluster test-sparks chaos dist zip mutants bench bench-turns bench-codec bench-stream bench-peer bench-values bench-first bench-exactly-once bench-scale bench-packs bench-plot docs lint style types format clean notebook diagrams
+.PHONY: help demo check test types-and-tests-without-jvm tests-of-check tests-without-jvm tests-with-jvm interop nightly nightly-tests nightly-brokers nightly-drawn test-cluster test-sparks chaos dist zip mutants bench docs lint style types format clean notebook diagrams
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -108,39 +108,8 @@ notebook: $(INSTALLED) ## make docs/quickstart.ipynb from its page
 mutants: $(BRIEF_JAVA)/.made $(VENV)/.mutants ## change the package at random places, and count what the tests notice: ARGS="--seed 1 --count 200"
 	@$(WITH_BRIEF_JAVA) $(BIN)/python -m tests.mutants $(ARGS)
 
-bench: $(INSTALLED) ## measure against the ceilings: ARGS="--only read write --rounds 3"
+bench: $(INSTALLED) $(if $(findstring --draw,$(ARGS)),$(VENV)/.drawing) ## measure against ceilings, other clients or another checkout: ARGS="--only read stream --rounds 3", ARGS="--before ../before", ARGS=--help
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
-
-bench-turns: $(INSTALLED) ## measure another checkout and this one, turn by turn: BEFORE=../before ARGS="--only read"
-	$(if $(BEFORE),,$(error Name a checkout to compare with: make bench-turns BEFORE=../before))
-	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.turns $(BEFORE) $(ARGS)
-
-bench-codec: $(INSTALLED) ## measure the codec alone, without Spark
-	@$(BIN)/python -m tests.benchmarks --only codec batch-codec $(ARGS)
-
-bench-stream: $(INSTALLED) ## measure streams beside Spark's own connector on Apache Kafka, which Maven gets the first time
-	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.streams $(ARGS)
-
-bench-peer: $(INSTALLED) ## measure reads and writes beside Spark's own connector, which Maven gets the first time: ARGS="--only scaling"
-	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.peer $(ARGS)
-
-bench-values: $(INSTALLED) ## measure reads of Avro beside Spark's from_avro and fastavro on Apache Kafka, which Maven gets the first time
-	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.typed $(ARGS)
-
-bench-first: $(INSTALLED) ## measure the first queries of a session beside Spark's own connector, which Maven gets the first time
-	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.first $(ARGS)
-
-bench-exactly-once: $(INSTALLED) ## measure exactly once beside the idempotent write on Apache Kafka, which Maven gets the first time
-	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks.exactly_once $(ARGS)
-
-bench-scale: $(INSTALLED) ## measure how processor time grows with partitions and brokers, on a fake cluster: ARGS="--max 10000"
-	@$(BIN)/python -m tests.benchmarks.scale $(ARGS)
-
-bench-packs: $(INSTALLED) ## measure how Spark reads many small partitions, packed and not: ARGS="--partitions 2000"
-	@$(BIN)/python -m tests.benchmarks.scale.packs $(ARGS)
-
-bench-plot: $(VENV)/.drawing ## draw the first table of docs/performance.md: docs/images/performance.png
-	@$(BIN)/python -m tests.benchmarks.plot docs/performance.md docs/images/performance.png
 
 diagrams: ## draw the texts of docs/diagrams: docs/images/*.svg
 	@$(PYTHON) .ci/diagrams.py docs/diagrams docs/images

@@ -1,84 +1,182 @@
-"""``make bench``: all measures, one JSON line each.
+"""``make bench``: all measures, one program.
 
-python -m tests.benchmarks --only read write --rounds 3
+    python -m tests.benchmarks --only read write --rounds 3
+    python -m tests.benchmarks --only stream --size 1000000
+    python -m tests.benchmarks --before ../before --only read write
+
+``--only stream`` measures ``stream-catch-up`` and ``stream-micro-batch``. Without ``--only`` it measures what
+needs neither Maven nor Apache Kafka. Tables are Markdown; a file keeps the lines of the figures. It exits
+with 1 where something that was asked for is missed. A BrokenPipeError on stderr is of a Python worker that
+Spark ended because nobody asked it for a minute.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from .batch_codec import batch_codec
-from .clients import clients
-from .codec import codec
-from .directories import directories
-from .measure import Figure, say
-from .modern import read_modern, write_modern
-from .reading import large_log, read
-from .session import spark_session
-from .tasks import planning, task_cost
-from .wire_formats import wire_formats
-from .writing import write
+from tests.interop.jars import avro_jars, connector_jars
 
-# The large log comes first: its worker's idle size is that of a worker that has read nothing else.
-_WITH_SPARK: Final = {
-    "large-log": large_log,
-    "read": read,
-    "write": write,
-    "tasks": task_cost,
-    "read-modern": read_modern,
-    "write-modern": write_modern,
-    "directories": directories,
-}
-_WITHOUT_SPARK: Final = {
-    "codec": codec,
-    "batch-codec": batch_codec,
-    "planning": planning,
-    "clients": clients,
-    "wire-formats": wire_formats,
-}
+from . import connections, scale, turns
+from .clients import clients
+from .codec import batch_codec, codec
+from .exactly_once import tasks, throughput
+from .first import first
+from .large_topic import large_topic
+from .measure import Figure, print_table, say
+from .one_tree import narrow
+from .peer import speed
+from .reading import directories, read, read_modern
+from .scaling import scaling
+from .session import Bench, kafka, spark_session
+from .stream import catch_up, micro_batch
+from .tasks import large_log, packs, planning, task_cost
+from .typed import avro
+from .wire_formats import wire_formats
+from .writing import write, write_modern
 
 #: Where the lines are kept.
 FIGURES: Final = Path("build/figures.jsonl")
 
 
-def main() -> None:
-    """Run what the arguments name."""
-    parser = argparse.ArgumentParser(prog="make bench", description="Measure kafkawire against its ceilings.")
-    names = [*_WITHOUT_SPARK, *_WITH_SPARK]
-    parser.add_argument("--only", nargs="+", choices=names, default=names, help="measure only these")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each, side by side; the median counts")
-    parser.add_argument("--output", type=Path, default=FIGURES, help=f"a file for the lines ({FIGURES})")
-    arguments = parser.parse_args()
-    lines = []
-    for figure in _figures(arguments.only, arguments.rounds):
-        lines.append(figure.line())
-        print(lines[-1], flush=True)
-        say(_summary(figure))
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text("".join(f"{line}\n" for line in lines))
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something to measure, in how many rounds where nobody says so, and ``size``, the number that its
+    ``unit`` counts."""
+
+    measure: Callable[[Bench], Iterable[Figure]]
+    rounds: int = 5
+    size: int = 0
+    unit: str = ""
+    is_default: bool = True
+    on_kafka: bool = False
 
 
-def _figures(names: list[str], rounds: int) -> Iterator[Figure]:
-    for name in names:
-        if name in _WITHOUT_SPARK:
-            yield from _WITHOUT_SPARK[name](rounds)
-    if not set(names).isdisjoint(_WITH_SPARK):
-        with spark_session() as spark:
-            for name in names:
-                if name in _WITH_SPARK:
-                    yield from _WITH_SPARK[name](spark, rounds)
+def _on_kafka(measure: Callable[[Bench], Iterable[Figure]], size: int, unit: str) -> Subject:
+    return Subject(measure, 3, size, unit, is_default=False, on_kafka=True)
 
 
-def _summary(figure: Figure) -> str:
-    what = [str(figure.details[name]) for name in ("value_size", "compression") if name in figure.details]
-    wanted = (
-        "" if figure.target is None else f", {'at most' if figure.at_most else 'at least'} {figure.target}"
+# The large log comes first of those with Spark: its worker's idle size is that of a worker that has read
+# nothing else.
+SUBJECTS: Final = {
+    "codec": Subject(codec),
+    "batch-codec": Subject(batch_codec),
+    "planning": Subject(planning),
+    "clients": Subject(clients),
+    "wire-formats": Subject(wire_formats),
+    "large-log": Subject(large_log),
+    "read": Subject(read),
+    "write": Subject(write),
+    "tasks": Subject(task_cost),
+    "read-modern": Subject(read_modern),
+    "write-modern": Subject(write_modern),
+    "directories": Subject(directories),
+    "packs": Subject(packs, 1, 10_000, "partitions", is_default=False),
+    **{
+        f"scale-{name}": Subject(measure, 2, 100_000, "partitions", is_default=False)
+        for name, measure in scale.MEASURES.items()
+    },
+    "connections": Subject(connections.connections, 1, 200, "brokers", is_default=False),
+    "peer": _on_kafka(speed, 10_000_000, "rows of 100 B"),
+    "scaling": _on_kafka(scaling, 10_000_000, "rows"),
+    "large-topic": _on_kafka(large_topic, 20, "GiB"),
+    "stream-catch-up": _on_kafka(catch_up, 10_000_000, "records"),
+    "stream-micro-batch": _on_kafka(micro_batch, 40, "micro-batches"),
+    "exactly-once-tasks": _on_kafka(tasks, 1_000, "tasks"),
+    "exactly-once-throughput": _on_kafka(throughput, 6_000_000, "records"),
+    "values": _on_kafka(avro, 2_000_000, "messages"),
+    "first": _on_kafka(first, 0, "busy processes beside"),
+}
+
+
+def main() -> int:
+    """Measure what the arguments name; 1 where something is missed."""
+    asked = _arguments()
+    if asked.draw:
+        # It needs matplotlib, which measuring does not.
+        from .plot import draw
+
+        draw()
+        return 0
+    if asked.before:
+        return turns.compare(asked)
+    narrow(asked.value_sizes, asked.compressions)
+    figures = []
+    asked.output.parent.mkdir(parents=True, exist_ok=True)
+    with asked.output.open("w") as file:
+        for figure in _figures(asked.only, asked.rounds, asked.size):
+            figures.append(figure)
+            print(figure.line(), file=file, flush=True)
+            say("  " + " ".join(figure.cells()))
+    print_table(["figure", "measured", "asked", ""], [figure.cells() for figure in figures])
+    return int(any(figure.reached is False for figure in figures))
+
+
+def _figures(names: Sequence[str], rounds: int | None, size: int | None = None) -> Iterator[Figure]:
+    """All figures of these subjects. ``one_tree`` calls it in checkouts of other commits, too."""
+    settings = _with_kafka() if any(SUBJECTS[name].on_kafka for name in names) else {}
+    with ExitStack() as run:
+        get_session = cache(lambda: run.enter_context(spark_session(settings)))
+        for subject in map(SUBJECTS.__getitem__, names):
+            with ExitStack() as own:
+                get_servers = cache(lambda own=own: own.enter_context(kafka()))
+                wanted = subject.size if size is None else size
+                yield from subject.measure(Bench(rounds or subject.rounds, wanted, get_session, get_servers))
+
+
+def _with_kafka() -> dict[str, str]:
+    """Settings of the Spark that runs Spark's own connector, and keeps few of many tasks."""
+    jars = ",".join(map(str, [*connector_jars(), *avro_jars()]))
+    return {"spark.jars": jars, "spark.ui.retainedTasks": "100"}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make bench",
+        description="Measure kafkawire against ceilings, other clients, or another commit.",
+        epilog=_listed(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    return f"  {figure.name} {' '.join(what)}: {figure.value:.3f} {figure.unit}{wanted}"
+    default = [name for name, subject in SUBJECTS.items() if subject.is_default]
+    parser.add_argument("--only", nargs="+", default=default, metavar="SUBJECT", help="measure only these")
+    parser.add_argument("--rounds", type=int, help="runs of each, side by side; the median counts")
+    parser.add_argument("--size", type=int, help="of the subjects that have one")
+    parser.add_argument("--value-sizes", type=int, nargs="+", default=[], help="only values of these bytes")
+    parser.add_argument("--compressions", nargs="+", default=[], help="only these; read needs none")
+    parser.add_argument("--output", type=Path, default=FIGURES, help=f"a file for the lines ({FIGURES})")
+    parser.add_argument("--before", type=turns.tree, help="compare with a checkout of another commit")
+    parser.add_argument("--sessions", type=int, default=1, help="how often both processes are started")
+    parser.add_argument("--draw", action="store_true", help="draw the first table of docs/performance.md")
+    asked = parser.parse_args()
+    unknown = [name for name in asked.only if not _chosen(name)]
+    if unknown:
+        parser.error(f"no such subject: {', '.join(unknown)}")
+    asked.only = [name for name in SUBJECTS if any(name in _chosen(each) for each in asked.only)]
+    return asked
+
+
+def _chosen(asked: str) -> list[str]:
+    """The subject of this name, or else those whose names begin with it."""
+    return [asked] if asked in SUBJECTS else [name for name in SUBJECTS if name.startswith(f"{asked}-")]
+
+
+def _listed() -> str:
+    lines = ["subjects, those that are measured by default first:"]
+    for name, subject in SUBJECTS.items():
+        size = f", {subject.size:,} {subject.unit}" if subject.unit else ""
+        needs = ", with Apache Kafka, which Maven gets the first time" if subject.on_kafka else ""
+        lines.append(f"  {name}: {subject.rounds} rounds{size}{needs}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except turns.Ended as error:
+        sys.exit(f"make bench: {error}")

@@ -15,15 +15,15 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from .log_server import log_server
 from .measure import Figure, interleaved, say, throughput
-from .modern import batches
 from .modern_logs import write_log
+from .session import PREFIX, Bench
+from .sources import VALUE_SIZE, Side
 
 with warnings.catch_warnings():
     # It reads its schemas with a function that Python deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
-VALUE_SIZE: Final = 100
 #: kafka-python is read with a part of the rows: it takes minutes for all.
 _ROWS: Final = {"kafkawire": 5_000_000, "confluent-kafka": 1_000_000, "kafka-python": 200_000}
 #: Rows of one Arrow batch, as the other clients' records are gathered.
@@ -40,10 +40,10 @@ _LIBRDKAFKA: Final[dict[str, Any]] = {
 _NAMES: Final = ("key", "value", "offset", "timestamp")
 
 
-def clients(rounds: int) -> Iterator[Figure]:
+def clients(bench: Bench) -> Iterator[Figure]:
     """Keys, values, offsets and timestamps of an uncompressed topic, rows per second."""
     say(f"clients: values of {VALUE_SIZE} bytes into Arrow")
-    with TemporaryDirectory(prefix="kafkawire-bench-") as folder:
+    with TemporaryDirectory(prefix=PREFIX) as folder:
         log = write_log(Path(folder), "t-0", value_size=VALUE_SIZE, rows=max(_ROWS.values()))
         with log_server(Path(folder)) as servers:
             readers: dict[str, Callable[[str, int], int]] = {
@@ -52,7 +52,7 @@ def clients(rounds: int) -> Iterator[Figure]:
                 "kafka-python": _kafka_python,
             }
             runs = {name: _checked(read, servers, _ROWS[name]) for name, read in readers.items()}
-            seconds = interleaved(runs, rounds)
+            seconds = interleaved(runs, bench.rounds)
     ours = _ROWS["kafkawire"] / median(seconds["kafkawire"])
     for name, rows in _ROWS.items():
         moved = throughput(seconds[name], rows=rows, size=rows * log.value_bytes // log.rows)
@@ -74,7 +74,8 @@ def _checked(read: Callable[[str, int], int], servers: str, rows: int) -> Callab
 
 def _kafkawire(servers: str, rows: int) -> int:
     found = 0
-    for batch in batches(servers, "t", _NAMES):
+    side = Side("kafkawire", {"kafka.bootstrap.servers": servers, "subscribe": "t"})
+    for batch in side.first_partition(_NAMES):
         found += batch.num_rows
         if found >= rows:
             break

@@ -1,100 +1,155 @@
-"""The codec without Spark, against what the memory and the best CRC-32 allow."""
+"""The codecs of 0.7 and of record batches (magic 2) without Spark, against what memory and CRC allow."""
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from statistics import median
 from time import process_time
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from crc32c import crc32c
 from isal import isal_zlib
 
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.records import compiler
+from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.encoding import encode, encode_sets
+from spark_kafkawire.records.record_log import decode_batches, encode_batches
+from spark_kafkawire.records.rows import Records
 
 from .logs import SET_BYTES_MAX
 from .measure import Figure, interleaved, say, throughput
+from .modern_logs import BATCH_BYTES_MAX
+from .session import Bench
 from .values import VALUE_SIZES, values
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
+MODERN_COMPRESSIONS: Final = ("none", "lz4", "zstd", "snappy", "gzip")
 #: Bytes of plain messages in one call.
 _CALL_SIZE: Final = FetchOptions().fetch_bytes
 #: Calls in one run, so that a run takes long enough for the clock.
 _CALLS: Final = 10
 _HEADER: Final = struct.Struct(">ibbI")
-_DECODE_TARGETS: Final = {(100, "none"): 6.0, (1024, "none"): 2.5}
-_ENCODE_TARGETS: Final = {(100, "none"): 5.0}
+#: Columns that are decoded: what a copy and a checksum of the values are a limit for.
+_WANTED: Final = ("offset", "value")
+_NOW_MS: Final = 1_750_000_000_000
+_OFFSET_BYTES: Final = 8
+
+Targets = Mapping[tuple[int, str], float]
 
 
-def codec(rounds: int) -> Iterator[Figure]:
-    """Decoding and encoding, all value sizes and compressions."""
-    compiler.load()
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A format: its name in figures, about what a message takes beside its value, how a column is encoded
+    and as one would first write it, how what ``encoded`` gives is decoded, its checksum, and the targets."""
+
+    name: str
+    overhead: int
+    encode: Callable[[pa.BinaryArray, str], object]
+    straightforward: Callable[[pa.BinaryArray], object]
+    encoded: Callable[[pa.BinaryArray, str], bytes]
+    decode: Callable[[bytes], object]
+    checksum: Callable[[memoryview], int]
+    decode_targets: Targets
+    encode_targets: Targets
+
+
+def codec(bench: Bench) -> Iterator[Figure]:
+    """Messages of 0.7, all value sizes and compressions."""
     for value_size in VALUE_SIZES:
-        say(f"codec: values of {value_size} bytes")
-        column = values(value_size, _CALL_SIZE // (value_size + _HEADER.size))
-        for compression in COMPRESSIONS:
-            yield _decode(column, value_size, compression, rounds)
-        for compression in COMPRESSIONS:
-            yield _encode(column, value_size, compression, rounds)
+        yield from _measured(bench, _MESSAGES, value_size, COMPRESSIONS)
 
 
-def _decode(column: pa.BinaryArray, value_size: int, compression: str, rounds: int) -> Figure:
-    """Time over the limit: one copy of the values and one CRC-32 of them."""
-    message_sets = encode_sets(
-        column, compression=compression, set_bytes_max=SET_BYTES_MAX, message_size_max=SET_BYTES_MAX
-    )
-    data = b"".join(each.data for each in message_sets)
-    payload = np.frombuffer(column.buffers()[2], np.uint8)[: value_bytes(column)]
+def batch_codec(bench: Bench) -> Iterator[Figure]:
+    """Record batches, all value sizes and compressions."""
+    for value_size in VALUE_SIZES:
+        yield from _measured(bench, _BATCHES, value_size, MODERN_COMPRESSIONS)
+
+
+def _measured(
+    bench: Bench, format: _Format, value_size: int, compressions: tuple[str, ...]
+) -> Iterator[Figure]:
+    compiler.load()
+    say(f"codec{format.name}: values of {value_size} bytes")
+    column = values(value_size, _CALL_SIZE // (value_size + format.overhead))
+    for measure in (_decode, _encode):
+        for compression in compressions:
+            yield measure(bench, format, column, value_size, compression)
+
+
+def _decode(
+    bench: Bench, format: _Format, column: pa.BinaryArray, value_size: int, compression: str
+) -> Figure:
+    """Time over the limit: one copy of the values and one checksum of them."""
+    data = format.encoded(column, compression)
+    payload = np.frombuffer(column.buffers()[2], np.uint8)[: _value_bytes(column)]
     target = np.empty_like(payload)
 
     def ours() -> None:
         for _ in range(_CALLS):
-            decode(data, 0)
+            format.decode(data)
 
     def limit() -> None:
         for _ in range(_CALLS):
             np.copyto(target, payload)
-            isal_zlib.crc32(payload)
+            format.checksum(payload.data)
 
-    seconds = interleaved({"ours": ours, "limit": limit}, rounds, process_time)
+    seconds = interleaved({"ours": ours, "limit": limit}, bench.rounds, process_time)
     return Figure(
-        "codec decode",
+        f"codec decode{format.name}",
         "times_the_limit",
         median(seconds["ours"]) / median(seconds["limit"]),
-        _DECODE_TARGETS.get((value_size, compression)),
+        format.decode_targets.get((value_size, compression)),
         at_most=True,
-        details=details(column, value_size, compression, seconds["ours"], _CALLS),
+        details=_details(column, value_size, compression, seconds["ours"]),
     )
 
 
-def _encode(column: pa.BinaryArray, value_size: int, compression: str, rounds: int) -> Figure:
+def _encode(
+    bench: Bench, format: _Format, column: pa.BinaryArray, value_size: int, compression: str
+) -> Figure:
     """Rows per second over an encoder as one would first write it."""
 
     def ours() -> None:
         for _ in range(_CALLS):
-            encode(column, compression)
+            format.encode(column, compression)
 
-    def plain() -> None:
-        _straightforward(column)
-
-    seconds = interleaved({"ours": ours, "plain": plain}, rounds, process_time)
-    plain_s = _CALLS * median(seconds["plain"])
+    runs = {"ours": ours, "plain": lambda: format.straightforward(column)}
+    seconds = interleaved(runs, bench.rounds, process_time)
     return Figure(
-        "codec encode",
+        f"codec encode{format.name}",
         "times_straightforward",
-        plain_s / median(seconds["ours"]),
-        _ENCODE_TARGETS.get((value_size, compression)),
-        details=details(column, value_size, compression, seconds["ours"], _CALLS),
+        _CALLS * median(seconds["plain"]) / median(seconds["ours"]),
+        format.encode_targets.get((value_size, compression)),
+        details=_details(column, value_size, compression, seconds["ours"]),
     )
 
 
-def _straightforward(column: pa.BinaryArray) -> bytes:
+def _details(
+    column: pa.BinaryArray, value_size: int, compression: str, seconds: list[float]
+) -> dict[str, object]:
+    moved = throughput(seconds, rows=_CALLS * len(column), size=_CALLS * _value_bytes(column))
+    return {"value_size": value_size, "compression": compression, **moved}
+
+
+def _value_bytes(column: pa.BinaryArray) -> int:
+    return int(np.frombuffer(column.buffers()[1], np.int32)[len(column)])
+
+
+def _message_sets(column: pa.BinaryArray, compression: str) -> bytes:
+    sets = encode_sets(
+        column, compression=compression, set_bytes_max=SET_BYTES_MAX, message_size_max=SET_BYTES_MAX
+    )
+    return b"".join(each.data for each in sets)
+
+
+def _straightforward_set(column: pa.BinaryArray) -> bytes:
     """The message set of the values by ``struct`` and ``join``, uncompressed."""
     parts: list[bytes] = []
     for value in column.to_pylist():
@@ -102,14 +157,66 @@ def _straightforward(column: pa.BinaryArray) -> bytes:
     return b"".join(parts)
 
 
-def details(
-    column: pa.BinaryArray, value_size: int, compression: str, seconds: list[float], calls: int
-) -> dict[str, object]:
-    """Fields of a result line for runs that moved the column ``calls`` times."""
-    moved = throughput(seconds, rows=calls * len(column), size=calls * value_bytes(column))
-    return {"value_size": value_size, "compression": compression, **moved}
+def _batches(column: pa.BinaryArray, compression: str) -> Iterator[bytes | bytearray | memoryview]:
+    batches = encode_batches(
+        Records(column),
+        compression=compression,
+        batch_bytes_max=BATCH_BYTES_MAX,
+        request_bytes_max=BATCH_BYTES_MAX,
+        now_ms=_NOW_MS,
+    )
+    offset = 0
+    for batch in batches:
+        # As a broker does, which no reader takes an offset from twice.
+        batch.data[:_OFFSET_BYTES] = offset.to_bytes(_OFFSET_BYTES, "big")
+        yield batch.with_producer()
+        offset += batch.count
 
 
-def value_bytes(column: pa.BinaryArray) -> int:
-    """Bytes of all values."""
-    return int(np.frombuffer(column.buffers()[1], np.int32)[len(column)])
+def _straightforward_batch(column: pa.BinaryArray) -> bytes:
+    """The records of one batch, uncompressed, with its checksum."""
+    parts: list[bytes] = []
+    for row, value in enumerate(column.to_pylist()):
+        body = b"".join((b"\0\0", _varint(row), b"\1", _varint(len(value)), value, b"\0"))
+        parts += (_varint(len(body)), body)
+    records = b"".join(parts)
+    return crc32c(records).to_bytes(4, "big") + records
+
+
+def _varint(value: int) -> bytes:
+    rest, out = value << 1, bytearray()
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def _forget(items: Iterable[object]) -> None:
+    """One by one."""
+    for _ in items:
+        pass
+
+
+_MESSAGES: Final = _Format(
+    "",
+    _HEADER.size,
+    encode,
+    _straightforward_set,
+    _message_sets,
+    lambda data: decode(data, 0),
+    isal_zlib.crc32,
+    decode_targets={(100, "none"): 6.0, (1024, "none"): 2.5},
+    encode_targets={(100, "none"): 5.0},
+)
+_BATCHES: Final = _Format(
+    " magic 2",
+    8,
+    lambda column, compression: _forget(_batches(column, compression)),
+    _straightforward_batch,
+    lambda column, compression: b"".join(_batches(column, compression)),
+    lambda data: _forget(decode_batches(index_batches(data), wanted=_WANTED)),
+    crc32c,
+    decode_targets={(100, "none"): 5.0, (1024, "none"): 2.5},
+    encode_targets={(100, "none"): 30.0},
+)

@@ -1,4 +1,4 @@
-"""Runs side by side, and one JSON line for each figure."""
+"""Runs side by side, the figures that are made of them, and tables for the documentation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
+from .processes import cpu_seconds, spent_seconds
+
 _VERSIONS_OF: Final = ("pyspark", "pyarrow", "numpy", "numba", "isal", "python-snappy")
+#: Whose CPU time a row's is: Spark's JVM, the Python that runs in its tasks or beside Spark, the broker.
+_PARTS: Final = {"JVM": ("jvm", "executor"), "Python": ("worker", "other"), "broker": ("broker",)}
+
+Run = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +52,52 @@ class Figure:
         where = {"load": round(os.getloadavg()[0], 1), "machine": _machine(), "versions": _versions()}
         return json.dumps({"name": self.name, **self.details, **value, **wanted, **where})
 
+    def cells(self) -> list[str]:
+        """A row of the table of figures."""
+        what = [
+            str(self.details[name]) for name in ("kafka", "value_size", "compression") if name in self.details
+        ]
+        asked = "" if self.target is None else f"{'at most' if self.at_most else 'at least'} {self.target:g}"
+        verdict = {True: "reached", False: "**missed**", None: ""}[self.reached]
+        return [", ".join((self.name, *what)), f"{self.value:.2f} {self.unit}", asked, verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A run, and the rows and bytes of values that it moves. It may return the seconds that count. What
+    comes before each run and after its turn is not measured."""
+
+    run: Run
+    rows: int
+    size: int = 0
+    before: Run = lambda: None
+    after: Run = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Medians of the runs of a kind: the seconds that count, CPU nanoseconds per row by role, the seconds of
+    the whole run; and fields of a result line."""
+
+    rows: int
+    seconds: float
+    cpu_ns: Mapping[str, int] = field(default_factory=dict)
+    whole_s: float = 0.0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows_per_s(self) -> float:
+        """Infinite where nothing is left of the seconds."""
+        return self.rows / self.seconds if self.seconds > 0 else float("inf")
+
+    @property
+    def parts_ns(self) -> dict[str, int]:
+        """CPU nanoseconds per row of Spark's JVM, of Python and of the broker."""
+        return {part: sum(self.cpu_ns.get(role, 0) for role in roles) for part, roles in _PARTS.items()}
+
 
 def interleaved(
-    runs: Mapping[str, Callable[[], None]], rounds: int, clock: Callable[[], float] = time.perf_counter
+    runs: Mapping[str, Run], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, list[float]]:
     """Seconds of each run in each round. All run once before, unmeasured; their order alternates."""
     names = list(runs)
@@ -63,17 +112,40 @@ def interleaved(
     return seconds
 
 
-def one_after_the_other(*runs: Callable[[], None]) -> Callable[[], None]:
-    """One run that makes all these runs in order."""
+def side_by_side(kinds: Mapping[str, Kind], rounds: int, *, twice: bool = False) -> dict[str, Took]:
+    """Costs of each kind, in turns.
 
-    def run() -> None:
-        for each in runs:
-            each()
+    ``twice`` is for other readers in the same Spark: each run is made twice and the second one counts. Spark
+    ends Python workers that nobody asked for a minute, and new ones import all they need; and after another
+    kind of run the JVM compiles its part anew, which is up to a third of a read's CPU time.
+    """
+    spent: dict[str, list[tuple[float, float, dict[str, float]]]] = {name: [] for name in kinds}
 
-    return run
+    def turn(name: str, kind: Kind) -> None:
+        for _ in range(1 + twice):
+            kind.before()
+            before, began_s = cpu_seconds(), time.perf_counter()
+            counted_s = kind.run()
+            whole_s = time.perf_counter() - began_s
+            last = counted_s if isinstance(counted_s, float) else whole_s, whole_s
+        spent[name].append((*last, spent_seconds(before, cpu_seconds())))
+        kind.after()
+
+    interleaved({name: partial(turn, name, kind) for name, kind in kinds.items()}, rounds)
+    # The first turn is for warming up.
+    return {name: _took(kind, spent[name][1:]) for name, kind in kinds.items()}
 
 
-def throughput(seconds: list[float], *, rows: int, size: int) -> dict[str, Any]:
+def _took(kind: Kind, runs: Sequence[tuple[float, float, dict[str, float]]]) -> Took:
+    seconds, whole_s, cpu_s = zip(*runs, strict=True)
+    roles = sorted({role for each in cpu_s for role in each})
+    medians = {role: statistics.median(each.get(role, 0.0) for each in cpu_s) for role in roles}
+    cpu_ns = {role: round(1e9 * each / kind.rows) for role, each in medians.items() if each}
+    details = throughput(seconds, rows=kind.rows, size=kind.size)
+    return Took(kind.rows, statistics.median(seconds), cpu_ns, statistics.median(whole_s), details)
+
+
+def throughput(seconds: Sequence[float], *, rows: int, size: int) -> dict[str, Any]:
     """Fields of a result line for runs that moved ``rows`` with ``size`` bytes of values."""
     median_s = statistics.median(seconds)
     return {
@@ -86,6 +158,26 @@ def throughput(seconds: list[float], *, rows: int, size: int) -> dict[str, Any]:
         "rows_per_s": round(rows / median_s),
         "mb_per_s": round(size / median_s / 1e6, 1),
     }
+
+
+def print_took(what: str, took: Mapping[str, Took]) -> None:
+    """A table with a row for each kind."""
+    rows = []
+    for name, each in took.items():
+        parts_ns = each.parts_ns
+        busy = sum(parts_ns.values()) * each.rows / 1e9 / each.whole_s
+        seconds = [f"{each.seconds:.2f}", f"{each.whole_s:.2f}", f"{each.rows_per_s / 1e6:.2f}"]
+        rows.append([name, *seconds, *map(str, parts_ns.values()), f"{busy:.2f}"])
+    cpu = [f"CPU ns/row: {part}" for part in _PARTS]
+    print_table([what, "s", "s with the start", "million rows/s", *cpu, "cores busy"], rows)
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print it as Markdown; all columns but the first are numbers."""
+    marks = ["---"] + ["--:"] * (len(header) - 1)
+    print()
+    for row in (header, marks, *rows):
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def say(text: str) -> None:

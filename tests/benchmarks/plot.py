@@ -1,11 +1,7 @@
-"""``make bench-plot``: draws the first table of ``docs/performance.md``, which ``make bench-peer`` measured.
-
-python -m tests.benchmarks.plot docs/performance.md docs/images/performance.png
-"""
+"""The picture of the first table of ``docs/performance.md``, which ``--only peer`` measured."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +12,8 @@ matplotlib.use("Agg")  # no window
 
 from matplotlib import pyplot
 
-_MARK: Final = "<!-- figures of make bench-peer -->"
+_PAGE, _PICTURE = Path("docs/performance.md"), Path("docs/images/performance.png")
+_MARK: Final = "<!-- figures of --only peer -->"
 #: Millions of rows a second by the row of the table, for each size of a value.
 Rates = dict[str, dict[str, float]]
 
@@ -58,8 +55,9 @@ def rates_of(page: str) -> Rates:
     return {size: {row[0]: float(row[place]) for row in rows} for size, place in columns.items()}
 
 
-def draw(rates: Rates, path: Path) -> None:
+def draw() -> None:
     """A panel for each size of a value."""
+    rates = rates_of(_PAGE.read_text("utf-8"))
     figure, panels = pyplot.subplots(len(rates), 1, figsize=(7, 3.4 * len(rates)), layout="constrained")
     for panel, (size, of_size) in zip(panels, rates.items(), strict=True):
         _panel(panel, of_size)
@@ -68,7 +66,7 @@ def draw(rates: Rates, path: Path) -> None:
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", fontsize=11, frameon=False)
     figure.suptitle("Rows per second on two cores, Kafka 4.1 beside Spark", fontsize=14, fontweight="bold")
-    figure.savefig(path, dpi=150)
+    figure.savefig(_PICTURE, dpi=150)
 
 
 def _panel(panel: Axes, rates: dict[str, float]) -> None:
@@ -84,8 +82,3 @@ def _panel(panel: Axes, rates: dict[str, float]) -> None:
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(axis="x", linewidth=0.4)
     panel.set_axisbelow(True)
-
-
-if __name__ == "__main__":
-    source, target = map(Path, sys.argv[1:])
-    draw(rates_of(source.read_text("utf-8")), target)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 from typing import Final
 
 import psutil
@@ -18,51 +15,12 @@ _BROKERS: Final = frozenset(
     (
         "spark_kafkawire.broker",
         "tests.benchmarks.log_server",
-        "tests.benchmarks.scale.cluster",
+        "tests.support.fake_cluster",
         "kafka.Kafka",
     )
 )
 #: CPU seconds of processes, by their id and role.
 CpuSeconds = dict[tuple[int, str], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Costs of a run: seconds, and CPU seconds by role."""
-
-    seconds: float
-    cpu_s: dict[str, float]
-
-
-class CpuMeter:
-    """Adds up the time of runs, and the CPU time of this process and all that it started, by role, run by
-    run."""
-
-    def __init__(self) -> None:
-        self._runs: dict[str, list[Spent]] = {}
-
-    def metered(self, name: str, run: Callable[[], None]) -> Callable[[], None]:
-        """``run``, with what it took noted under ``name``."""
-
-        def metered_run() -> None:
-            before, began_s = cpu_seconds(), perf_counter()
-            run()
-            seconds = perf_counter() - began_s
-            spent = Spent(seconds, spent_seconds(before, cpu_seconds()))
-            self._runs.setdefault(name, []).append(spent)
-
-        return metered_run
-
-    def seconds(self, name: str) -> float:
-        """Seconds of the median run; the first run was for warming up."""
-        return median(run.seconds for run in self._runs[name][1:])
-
-    def ns_per_row(self, name: str, rows: int) -> dict[str, int]:
-        """CPU nanoseconds for a row in the median run, by role; the first run was for warming up."""
-        runs = [run.cpu_s for run in self._runs[name][1:]]
-        roles = {role for run in runs for role in run}
-        medians = {role: median(run.get(role, 0.0) for run in runs) for role in sorted(roles)}
-        return {role: round(1e9 * seconds / rows) for role, seconds in medians.items() if seconds}
 
 
 def processes_of(role: str, above: psutil.Process | None = None) -> list[psutil.Process]:

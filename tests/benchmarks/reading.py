@@ -1,184 +1,244 @@
-"""Reads through Spark, against a source that hands over batches it has already."""
+"""Reads through Spark of Kafka 0.7, of modern Kafka and of log directories, beside ready-made batches.
+
+The page cache holds the files. The brokers are faster than those of Kafka: that of modern Kafka is the
+process of ``log_server``, which does nothing but send.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from pyspark.sql import SparkSession
+import numpy as np
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.reading.fetcher import Fetcher
-from spark_kafkawire.clients.reading.task import FetchTask
-from spark_kafkawire.cluster.v07.cluster import V07Cluster
-from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
-from spark_kafkawire.options import Discovery, FetchOptions
-from tests.support.settings import net_07
+from spark_kafkawire.broker.log_directory import CLEAN_SHUTDOWN_FILE
 
-from .against import Moving, against_ceiling
-from .logs import LogData, write_log
-from .measure import Figure, interleaved, say, throughput
-from .processes import forget_peaks, held_mib, peaks_mib
+from . import logs, modern_logs
+from .log_server import log_server
+from .logs import LogData
+from .measure import Figure, Kind, say, side_by_side
+from .processes import forget_peaks, peaks_mib
+from .session import PREFIX, Bench
+from .sources import PARTITIONS, Side, read_into_nothing, ready_made
 from .values import VALUE_SIZES
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
-PARTITIONS: Final = 2
-#: Rows of a partition: each read takes two seconds or more.
-_PARTITION_ROWS: Final = {10: 6_000_000, 100: 5_000_000, 1024: 1_000_000}
-_TARGETS: Final = {
+MODERN_VALUE_SIZES: Final = (100, 1024)
+MODERN_COMPRESSIONS: Final = ("none", "lz4", "zstd")
+DIRECTORY_COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+#: Java's producer closes a batch at ``batch.size``, 16 KiB.
+SMALL_BATCHES: Final = "none, batches of 16 KiB"
+_SMALL_BATCH_BYTES_MAX: Final = 16 << 10
+#: Rows of a partition: each read takes two seconds or more, that of a directory a second or more.
+_ROWS: Final = {10: 6_000_000, 100: 5_000_000, 1024: 1_000_000}
+_DIRECTORY_ROWS: Final = {100: 3_000_000, 1024: 600_000}
+CEILING: Final = "ceiling"
+
+#: Least speeds in parts of the ceiling, by value size and compression.
+Targets = Mapping[tuple[int, str], float]
+_TARGETS: Final[Targets] = {
     (10, "none"): 0.90,
     (100, "none"): 0.80,
     (1024, "none"): 0.60,
     (100, "snappy"): 0.60,
     (100, "gzip"): 0.45,
 }
-_PEAK_MIB_MAX: Final = 250.0
+_MODERN_TARGETS: Final[Targets] = {
+    (100, "none"): 0.65,
+    (1024, "none"): 0.55,
+    (100, "lz4"): 0.55,
+    (100, "zstd"): 0.45,
+}
+_DIRECTORY_TARGETS: Final[Targets] = {(1024, "none"): 0.8}
 
 
-def read(spark: SparkSession, rounds: int) -> Iterator[Figure]:
-    """All value sizes and compressions."""
+def read(bench: Bench) -> Iterator[Figure]:
+    """Reads of a broker of 0.7, all value sizes and compressions."""
     for value_size in VALUE_SIZES:
-        with TemporaryDirectory(prefix="kafkawire-bench-") as folder:
-            logs = {
-                compression: _write_logs(Path(folder), value_size, compression)
-                for compression in COMPRESSIONS
-            }
-            with _cluster(folder) as cluster:
-                yield from _read(spark, rounds, cluster, value_size, logs)
+        kinds = {name: {"compression": name} for name in COMPRESSIONS}
+        yield from _read(bench, "read", V07, value_size, kinds, _TARGETS)
 
 
-def _write_logs(folder: Path, value_size: int, compression: str) -> LogData:
-    """A topic of equal logs; what each of them holds."""
-    for partition in range(PARTITIONS):
-        log = write_log(
-            folder,
-            f"{compression}-{partition}",
-            value_size=value_size,
-            rows=_PARTITION_ROWS[value_size],
-            compression=compression,
-        )
-    return log
+def read_modern(bench: Bench) -> Iterator[Figure]:
+    """Reads of record batches of magic 2."""
+    for value_size in MODERN_VALUE_SIZES:
+        kinds: dict[str, dict[str, object]] = {name: {"compression": name} for name in MODERN_COMPRESSIONS}
+        if value_size == 100:
+            kinds[SMALL_BATCHES] = {"batch_bytes_max": _SMALL_BATCH_BYTES_MAX}
+        yield from _read(bench, "read modern", MODERN, value_size, kinds, _MODERN_TARGETS)
 
 
 def _read(
-    spark: SparkSession, rounds: int, cluster: EmbeddedCluster, value_size: int, logs: dict[str, LogData]
+    bench: Bench,
+    name: str,
+    generation: Generation,
+    value_size: int,
+    kinds: Mapping[str, Mapping[str, object]],
+    targets: Targets,
 ) -> Iterator[Figure]:
-    say(f"read: values of {value_size} bytes")
-    plain = logs["none"]
-    size = PARTITIONS * plain.value_bytes
-    prebuilt = reader_of_batches(spark, value_size, plain.rows, batch_rows(cluster, plain))
-    runs = {
-        compression: Moving(
-            reader(spark, cluster, compression), PARTITIONS * log.rows, PARTITIONS * log.value_bytes
-        )
-        for compression, log in logs.items()
-    }
-    ceiling = Moving(prebuilt, PARTITIONS * plain.rows, size)
-    yield from against_ceiling("read", value_size, ceiling, runs, _TARGETS, rounds)
-
-
-def large_log(spark: SparkSession, rounds: int) -> Iterator[Figure]:
-    """One partition of 100 MiB, 1 GiB and 2 GiB: speed, memory, bytes that are sent for nothing."""
-    say("large log: 100 MiB, 1 GiB and 2 GiB in one partition")
-    with TemporaryDirectory(prefix="kafkawire-bench-") as folder:
-        sizes = {"tiny": 1 << 10, "small": 100 << 20, "large": 1 << 30, "huge": 2 << 30}
-        logs = {
-            name: write_log(Path(folder), f"{name}-0", value_size=100, rows=size // 110)
-            for name, size in sizes.items()
+    say(f"{name}: values of {value_size} bytes")
+    with TemporaryDirectory(prefix=PREFIX) as folder:
+        log = {
+            kind: generation.write_topic(Path(folder), str(number), value_size, _ROWS[value_size], how)
+            for number, (kind, how) in enumerate(kinds.items())
         }
-        with _cluster(folder) as cluster:
-            yield _peak(spark, cluster, logs["huge"])
-            runs = {name: reader(spark, cluster, name) for name in ("small", "large")}
-            seconds = interleaved(runs, rounds)
-            speeds = {name: logs[name].rows / median(seconds[name]) for name in runs}
-            yield Figure(
-                "read 1 GiB over 100 MiB",
-                "ratio",
-                speeds["large"] / speeds["small"],
-                0.9,
-                details={
-                    name: throughput(seconds[name], rows=logs[name].rows, size=logs[name].value_bytes)
-                    for name in runs
-                },
+        with generation.served(Path(folder)) as broker:
+            sides = {
+                kind: Side("kafkawire", {**broker, "subscribe": str(number)})
+                for number, kind in enumerate(kinds)
+            }
+            batch_rows = len(next(sides["none"].first_partition()))
+            columns = sides["none"].batch(bench.spark).schema
+            ceiling = ready_made(log["none"].rows, value_size, columns, batch_rows=batch_rows)
+            runs = {kind: _kind(bench, sides[kind], log[kind]) for kind in kinds}
+            yield from against_ceiling(
+                bench, name, value_size, _kind(bench, ceiling, log["none"]), runs, targets
             )
-            yield _received(cluster, logs["large"])
 
 
-def _peak(spark: SparkSession, cluster: EmbeddedCluster, log: LogData) -> Figure:
-    reader(spark, cluster, "tiny")()
-    idle = held_mib()
+def _kind(bench: Bench, side: Side, log: LogData) -> Kind:
+    """A read of a topic of such logs."""
+    rows, size = PARTITIONS * log.rows, PARTITIONS * log.value_bytes
+    return Kind(lambda: read_into_nothing(side.batch(bench.spark)), rows, size)
+
+
+def against_ceiling(
+    bench: Bench, name: str, value_size: int, ceiling: Kind, runs: Mapping[str, Kind], targets: Targets
+) -> Iterator[Figure]:
+    """The rows/s of each run over those of the ceiling, all side by side; ``runs`` by compression."""
     forget_peaks()
-    reader(spark, cluster, "huge")()
-    pid, peak = max(peaks_mib().items(), key=lambda item: item[1] - idle.get(item[0], 0.0))
-    return Figure(
-        "worker memory above idle, reading 2 GiB",
-        "mib",
-        peak - idle.get(pid, 0.0),
-        _PEAK_MIB_MAX,
-        at_most=True,
-        details={"bytes": log.size, "idle_mib": round(idle.get(pid, 0.0)), "peak_mib": round(peak)},
-    )
+    took = side_by_side({CEILING: ceiling, **runs}, bench.rounds)
+    for compression in runs:
+        ours = took[compression]
+        yield Figure(
+            name,
+            "ratio",
+            ours.rows_per_s / took[CEILING].rows_per_s,
+            targets.get((value_size, compression)),
+            details={
+                "value_size": value_size,
+                "compression": compression,
+                **ours.details,
+                "ceiling_rows_per_s": round(took[CEILING].rows_per_s),
+                "cpu_ns_per_row": ours.cpu_ns,
+                "ceiling_cpu_ns_per_row": took[CEILING].cpu_ns,
+                "worker_peak_mib": round(max(peaks_mib().values())),
+            },
+        )
 
 
-def _received(cluster: EmbeddedCluster, log: LogData) -> Figure:
-    fetcher = _fetcher(cluster, "large", log)
-    for _ in fetcher.columns():
-        pass
-    return Figure(
-        "bytes received over bytes in the log",
-        "ratio",
-        fetcher.bytes_received / log.size,
-        1.01,
-        at_most=True,
-        details={"bytes": log.size},
-    )
+def directories(bench: Bench) -> Iterator[Figure]:
+    """Reads of a directory and of the same files through a broker: both generations."""
+    for generation in (V07, MODERN):
+        for value_size in MODERN_VALUE_SIZES:
+            with TemporaryDirectory(prefix=PREFIX) as folder:
+                yield from _directory(bench, generation, value_size, Path(folder))
 
 
-def reader(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> Callable[[], None]:
-    """Reads a topic and throws it away."""
-
-    def run() -> None:
-        options = {"broker.list": cluster.broker_list, "subscribe": topic}
-        frame = spark.read.format("kafkawire").options(**options).load()
-        frame.write.format("noop").mode("overwrite").save()
-
-    return run
-
-
-def reader_of_batches(spark: SparkSession, value_size: int, rows: int, batch_rows: int) -> Callable[[], None]:
-    """Reads as many rows of batches that are there already."""
-
-    def run() -> None:
-        options = {
-            "valueSize": value_size,
-            "batchRows": batch_rows,
-            "partitionRows": rows,
-            "partitions": PARTITIONS,
+def _directory(bench: Bench, generation: Generation, value_size: int, folder: Path) -> Iterator[Figure]:
+    say(f"directories: {generation.title}, values of {value_size} bytes")
+    served, directory = folder / "served", folder / "directory"
+    served.mkdir()
+    directory.mkdir()
+    codecs = [codec for codec in DIRECTORY_COMPRESSIONS if codec in generation.codecs]
+    rows = _DIRECTORY_ROWS[value_size]
+    log: dict[str, LogData] = {
+        codec: generation.write_topic(served, codec, value_size, rows, {"compression": codec})
+        for codec in codecs
+    }
+    generation.link(served, directory)
+    with generation.served(served) as broker:
+        sources = {"directory": {"path": str(directory)}, "broker": broker}
+        sides = {
+            f"{source} {codec}": Side("kafkawire", {**options, "subscribe": codec})
+            for codec in codecs
+            for source, options in sources.items()
         }
-        frame = spark.read.format("prebuilt").options(**options).load()
-        frame.write.format("noop").mode("overwrite").save()
+        columns = sides["directory none"].batch(bench.spark).schema
+        batch_rows = modern_logs.BATCH_BYTES_MAX * 8 // value_size
+        ceiling_side = ready_made(log["none"].rows, value_size, columns, batch_rows=batch_rows)
+        kinds = {CEILING: _kind(bench, ceiling_side, log["none"])}
+        kinds |= {name: _kind(bench, side, log[name.split()[1]]) for name, side in sides.items()}
+        took = side_by_side(kinds, bench.rounds)
+    for codec in codecs:
+        ours, theirs, ceiling = took[f"directory {codec}"], took[f"broker {codec}"], took[CEILING]
+        details = {
+            "kafka": generation.title,
+            "value_size": value_size,
+            "compression": codec,
+            **ours.details,
+            "broker_seconds": round(theirs.seconds, 4),
+            "ceiling_seconds": round(ceiling.seconds, 4),
+            "cpu_ns_per_row": ours.cpu_ns,
+            "broker_cpu_ns_per_row": theirs.cpu_ns,
+            "ceiling_cpu_ns_per_row": ceiling.cpu_ns,
+        }
+        cpu_ratio = sum(theirs.cpu_ns.values()) / sum(ours.cpu_ns.values())
+        asked = _DIRECTORY_TARGETS.get((value_size, codec))
+        of_ceiling = ceiling.seconds / ours.seconds
+        yield Figure("directory over broker", "ratio", theirs.seconds / ours.seconds, 1.0, details=details)
+        yield Figure("directory over broker, CPU", "ratio", cpu_ratio, 1.0, details=details)
+        yield Figure("directory over ceiling", "ratio", of_ceiling, asked, details=details)
 
-    return run
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation of Kafka: how its logs are written, linked and served."""
+
+    title: str
+    codecs: tuple[str, ...]
+    write: Callable[..., LogData]
+    link: Callable[[Path, Path], None]
+    served: Callable[[Path], AbstractContextManager[Mapping[str, str]]]
+
+    def write_topic(
+        self, folder: Path, topic: str, value_size: int, rows: int, how: Mapping[str, object]
+    ) -> LogData:
+        """Write equal logs; the totals of each."""
+        for partition in range(PARTITIONS):
+            log = self.write(folder, f"{topic}-{partition}", value_size=value_size, rows=rows, **how)
+        return log
 
 
-def batch_rows(cluster: EmbeddedCluster, log: LogData) -> int:
-    """Rows in the first batch of an uncompressed log: the ceiling's batches are as large."""
-    return next(_fetcher(cluster, "none", log).columns()).count
+def _link_07(served: Path, directory: Path) -> None:
+    """The same logs as of a broker that was stopped in order, whatever the running one makes of its own."""
+    (directory / CLEAN_SHUTDOWN_FILE).touch()
+    for log in served.iterdir():
+        if log.is_dir():
+            (directory / log.name).symlink_to(log)
 
 
-def _fetcher(cluster: EmbeddedCluster, topic: str, log: LogData) -> Fetcher:
-    broker = cluster.brokers[0]
-    offset_range = OffsetRange(TopicPartition(topic, 0, broker.id), 0, log.size)
-    task = FetchTask(offset_range, Leader(Broker(broker.id, broker.host, broker.port)))
-    reading_from = V07Cluster(Discovery(), net_07(), (task.leader.broker,))
-    return Fetcher(task, reading_from, FetchOptions(), net_07())
+def _link_modern(served: Path, directory: Path) -> None:
+    """The same logs under the names of Kafka, with their offset indexes."""
+    for log in served.iterdir():
+        folder = directory / log.name
+        folder.mkdir()
+        (folder / f"{0:020}.log").symlink_to(log / modern_logs.DATA)
+        starts = np.load(log / modern_logs.INDEX)
+        # An entry has the last offset of a batch, and its position. The first batch has none.
+        entries = np.stack((starts[2:, 0] - 1, starts[1:-1, 1]), axis=1)
+        (folder / f"{0:020}.index").write_bytes(entries.astype(">i4").tobytes())
 
 
 @contextmanager
-def _cluster(folder: str) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(brokers=1, partitions=PARTITIONS, zookeeper=False, log_dirs=[folder]) as cluster:
-        yield cluster
+def served_07(folder: Path, partitions: int = PARTITIONS) -> Iterator[Mapping[str, str]]:
+    """The options that read the logs of a folder through the embedded broker."""
+    with EmbeddedCluster(1, partitions, zookeeper=False, log_dirs=[str(folder)]) as cluster:
+        yield {"broker.list": cluster.broker_list}
+
+
+@contextmanager
+def _served_modern(folder: Path) -> Iterator[Mapping[str, str]]:
+    with log_server(folder) as servers:
+        yield {"kafka.bootstrap.servers": servers}
+
+
+V07: Final = Generation("0.7", COMPRESSIONS, logs.write_log, _link_07, served_07)
+MODERN: Final = Generation(
+    "modern", DIRECTORY_COMPRESSIONS, modern_logs.write_log, _link_modern, _served_modern
+)

@@ -1,4 +1,4 @@
-"""The cost of a task and of a plan that read almost nothing."""
+"""The cost of a task, of a plan, of packs, and of a large log in one partition."""
 
 from __future__ import annotations
 
@@ -8,46 +8,55 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from pyspark.sql import SparkSession
-
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.options import ReadOptions
+from spark_kafkawire.clients.reading.fetcher import Fetcher
+from spark_kafkawire.clients.reading.task import FetchTask
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
+from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
+from spark_kafkawire.options import Discovery, FetchOptions, ReadOptions
 from spark_kafkawire.planner.batch import plan
+from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from tests.support.local_spark import CORES
+from tests.support.settings import net_07
 
-from .logs import write_log
-from .measure import Figure, interleaved, say
-from .reading import reader
+from .logs import LogData, write_log
+from .measure import Figure, Kind, interleaved, print_table, say, side_by_side
+from .processes import cpu_seconds, forget_peaks, held_mib, peaks_mib, spent_seconds
+from .reading import served_07
+from .session import PREFIX, Bench
+from .sources import Side, check, read_into_nothing
 
 _TASKS: Final = 200
 _MS_PER_TASK_MAX: Final = 20.0
 _PLAN_BROKERS: Final = 10
 _PLAN_PARTITIONS: Final = 100
 _PLAN_S_MAX: Final = 2.0
+_PEAK_MIB_MAX: Final = 250.0
+_PACK_BROKERS: Final = 10
+_WARM_PARTITIONS: Final = 40
+#: The largest share of the time that packs may take.
+_PACK_SHARE_MAX: Final = 0.2
 
 
-def task_cost(spark: SparkSession, rounds: int) -> Iterator[Figure]:
+def task_cost(bench: Bench) -> Iterator[Figure]:
     """Milliseconds of a core for each of 200 partitions of ten messages."""
     say(f"task cost: {_TASKS} tiny partitions")
-    with TemporaryDirectory(prefix="kafkawire-bench-") as folder:
+    with TemporaryDirectory(prefix=PREFIX) as folder:
         for partition in range(_TASKS):
             write_log(Path(folder), f"tiny-{partition}", value_size=100, rows=10)
-        with EmbeddedCluster(1, partitions=_TASKS, zookeeper=False, log_dirs=[folder]) as cluster:
-            seconds = interleaved({"tasks": reader(spark, cluster, "tiny")}, rounds)["tasks"]
-    yield Figure(
-        "task cost",
-        "ms_per_task_core",
-        1000 * median(seconds) * CORES / _TASKS,
-        _MS_PER_TASK_MAX,
-        at_most=True,
-        details={"tasks": _TASKS, "seconds": round(median(seconds), 4), "rounds": rounds},
-    )
+        with served_07(Path(folder), _TASKS) as broker:
+            side = Side("kafkawire", {**broker, "subscribe": "tiny"})
+            runs = {"tasks": lambda: read_into_nothing(side.batch(bench.spark))}
+            seconds = median(interleaved(runs, bench.rounds)["tasks"])
+    details = {"tasks": _TASKS, "seconds": round(seconds, 4), "rounds": bench.rounds}
+    ms = 1000 * seconds * CORES / _TASKS
+    yield Figure("task cost", "ms_per_task_core", ms, _MS_PER_TASK_MAX, at_most=True, details=details)
 
 
-def planning(rounds: int) -> Iterator[Figure]:
+def planning(bench: Bench) -> Iterator[Figure]:
     """Seconds to plan 1,000 partitions on ten brokers that ZooKeeper names."""
     say(f"planning: {_PLAN_BROKERS} brokers with {_PLAN_PARTITIONS} partitions each")
-    with TemporaryDirectory(prefix="kafkawire-bench-") as folder:
+    with TemporaryDirectory(prefix=PREFIX) as folder:
         log_dirs = [Path(folder) / str(broker) for broker in range(_PLAN_BROKERS)]
         for log_dir in log_dirs:
             for partition in range(_PLAN_PARTITIONS):
@@ -58,12 +67,90 @@ def planning(rounds: int) -> Iterator[Figure]:
             def run() -> None:
                 assert len(plan(options)) == _PLAN_BROKERS * _PLAN_PARTITIONS
 
-            seconds = interleaved({"planning": run}, rounds)["planning"]
-    yield Figure(
-        "planning 1,000 partitions on 10 brokers",
-        "seconds",
-        median(seconds),
-        _PLAN_S_MAX,
-        at_most=True,
-        details={"rounds": rounds},
-    )
+            seconds = median(interleaved({"planning": run}, bench.rounds)["planning"])
+    name = "planning 1,000 partitions on 10 brokers"
+    details = {"rounds": bench.rounds}
+    yield Figure(name, "seconds", seconds, _PLAN_S_MAX, at_most=True, details=details)
+
+
+def large_log(bench: Bench) -> Iterator[Figure]:
+    """One partition of 100 MiB, 1 GiB and 2 GiB: speed, memory, bytes that are sent for nothing."""
+    say("large log: 100 MiB, 1 GiB and 2 GiB in one partition")
+    with TemporaryDirectory(prefix=PREFIX) as folder:
+        sizes = {"tiny": 1 << 10, "small": 100 << 20, "large": 1 << 30, "huge": 2 << 30}
+        log = {
+            name: write_log(Path(folder), f"{name}-0", value_size=100, rows=size // 110)
+            for name, size in sizes.items()
+        }
+        with served_07(Path(folder)) as broker:
+            sides = {name: Side("kafkawire", {**broker, "subscribe": name}) for name in sizes}
+            runs = {name: lambda side=side: _read(bench, side) for name, side in sides.items()}
+            runs["tiny"]()
+            idle = held_mib()
+            forget_peaks()
+            runs["huge"]()
+            yield _peak(idle, log["huge"])
+            kinds = {
+                name: Kind(runs[name], log[name].rows, log[name].value_bytes) for name in ("small", "large")
+            }
+            took = side_by_side(kinds, bench.rounds)
+            ratio = took["large"].rows_per_s / took["small"].rows_per_s
+            details = {name: each.details for name, each in took.items()}
+            yield Figure("read 1 GiB over 100 MiB", "ratio", ratio, 0.9, details=details)
+            yield _received(broker["broker.list"], log["large"])
+
+
+def _read(bench: Bench, side: Side) -> None:
+    read_into_nothing(side.batch(bench.spark))
+
+
+def _peak(idle: dict[int, float], log: LogData) -> Figure:
+    pid, peak = max(peaks_mib().items(), key=lambda item: item[1] - idle.get(item[0], 0.0))
+    held = idle.get(pid, 0.0)
+    details = {"bytes": log.size, "idle_mib": round(held), "peak_mib": round(peak)}
+    name = "worker memory above idle, reading 2 GiB"
+    return Figure(name, "mib", peak - held, _PEAK_MIB_MAX, at_most=True, details=details)
+
+
+def _received(broker_list: str, log: LogData) -> Figure:
+    number, host, port = broker_list.split(":")
+    broker = Broker(int(number), host, int(port))
+    offset_range = OffsetRange(TopicPartition("large", 0, broker.id), 0, log.size)
+    task = FetchTask(offset_range, Leader(broker))
+    fetcher = Fetcher(task, V07Cluster(Discovery(), net_07(), (broker,)), FetchOptions(), net_07())
+    for _ in fetcher.columns():
+        pass
+    ratio = fetcher.bytes_received / log.size
+    name = "bytes received over bytes in the log"
+    return Figure(name, "ratio", ratio, 1.01, at_most=True, details={"bytes": log.size})
+
+
+def packs(bench: Bench) -> Iterator[Figure]:
+    """CPU time of a read of many small partitions, with a task for each and with packs."""
+    with FakeCluster(partitions=_WARM_PARTITIONS, brokers=2) as warm:
+        for packed in (False, True) * 3:
+            _spent(bench, warm, packed=packed)
+    say(f"packs: {bench.size:,} partitions of {BATCH_RECORDS} records")
+    with FakeCluster(partitions=bench.size, brokers=_PACK_BROKERS) as cluster:
+        spent = {packed: _spent(bench, cluster, packed=packed) for packed in (True, False)}
+    total_s = {packed: sum(seconds.values()) for packed, seconds in spent.items()}
+    rows = []
+    for packed, seconds in spent.items():
+        jvm_s = seconds.get("jvm", 0.0)
+        times = (total_s[packed], jvm_s, total_s[packed] - jvm_s)
+        name = "packSmallPartitions=true" if packed else "a task for each"
+        rows.append([name, *(f"{each:.2f}" for each in times)])
+    print_table([f"{bench.size:,} partitions of {BATCH_RECORDS} records", "CPU s", "jvm", "Python"], rows)
+    share = total_s[True] / total_s[False]
+    yield Figure("packs, to a task for each", "times_the_cpu", share, _PACK_SHARE_MAX, at_most=True)
+
+
+def _spent(bench: Bench, cluster: FakeCluster, *, packed: bool) -> dict[str, float]:
+    """CPU seconds of one read of all partitions, by role, but that of the broker."""
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": TOPIC}
+    side = Side("kafkawire", {**options, "packSmallPartitions": str(packed)})
+    spark, before = bench.spark, cpu_seconds()
+    count = side.batch(spark).selectExpr("count(value)").collect()[0][0]
+    check("all partitions", count, cluster.partitions * BATCH_RECORDS)
+    spent = spent_seconds(before, cpu_seconds())
+    return {role: seconds for role, seconds in spent.items() if role != "broker"}

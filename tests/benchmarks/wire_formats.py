@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,8 @@ from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.records.rows import Records
 
 from .logs import write_log
-from .measure import Figure, interleaved, say
+from .measure import Figure, Run, interleaved, say
+from .session import PREFIX, Bench
 
 _PARTITIONS: Final = 1000
 _TOPIC: Final = "page-views"
@@ -41,11 +42,11 @@ class _Sent:
     request_bytes: int = 0
 
 
-def wire_formats(rounds: int) -> Iterator[Figure]:
+def wire_formats(bench: Bench) -> Iterator[Figure]:
     """One figure for each way to read, or to write to, all partitions, and to write to one."""
     say(f"wire formats: {_PARTITIONS} partitions of one topic")
     spoken = {"wire.format": "0.7,proposal"}
-    with TemporaryDirectory(prefix="kafkawire-bench-") as folder:
+    with TemporaryDirectory(prefix=PREFIX) as folder:
         sizes = [
             write_log(Path(folder), f"{_TOPIC}-{partition}", value_size=_VALUE_SIZE, rows=_ROWS).size
             for partition in range(_PARTITIONS)
@@ -55,9 +56,9 @@ def wire_formats(rounds: int) -> Iterator[Figure]:
         ) as cluster:
             broker = Broker(0, cluster.brokers[0].host, cluster.brokers[0].port)
             with _clients(broker) as (plain, proposed):
-                yield from _figures("read 1,000 partitions", _reads(plain, proposed, sizes), rounds)
+                yield from _figures("read 1,000 partitions", _reads(plain, proposed, sizes), bench.rounds)
             for name, count in (("write to 1,000 partitions", _PARTITIONS), ("write to 1 partition", 1)):
-                yield from _figures(name, _writes(cluster, broker, count), rounds)
+                yield from _figures(name, _writes(cluster, broker, count), bench.rounds)
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def _clients(broker: Broker) -> Iterator[tuple[Client, Client]]:
         yield one, other
 
 
-def _reads(plain: Client, proposed: Client, sizes: list[int]) -> dict[str, Callable[[], None]]:
+def _reads(plain: Client, proposed: Client, sizes: list[int]) -> dict[str, Run]:
     fetches = tuple(v07.FetchRequest(_TOPIC, partition, 0, size) for partition, size in enumerate(sizes))
     offsets = proposal.OffsetData(_TOPIC, tuple(range(_PARTITIONS)), (0,) * _PARTITIONS)
     fetch = proposal.FetchRequest(proposal.NO_REPLICA, 0, 0, (offsets,))
@@ -88,12 +89,12 @@ def _reads(plain: Client, proposed: Client, sizes: list[int]) -> dict[str, Calla
     }
 
 
-def _writes(cluster: EmbeddedCluster, broker: Broker, count: int) -> dict[str, Callable[[], None]]:
+def _writes(cluster: EmbeddedCluster, broker: Broker, count: int) -> dict[str, Run]:
     """A task that writes a message to each of so many partitions, its connection included."""
     value = Records(pa.array([bytes(_VALUE_SIZE)], pa.binary()))
     partitions = [TopicPartition(f"{_TOPIC}-{count}", partition, 0) for partition in range(count)]
 
-    def write(**raw: str) -> Callable[[], None]:
+    def write(**raw: str) -> Run:
         options = WriteOptions.parse({"broker.list": cluster.broker_list, **raw})
 
         def run() -> None:
@@ -111,7 +112,7 @@ def _writes(cluster: EmbeddedCluster, broker: Broker, count: int) -> dict[str, C
     }
 
 
-def _figures(what: str, ways: dict[str, Callable[[], None]], rounds: int) -> Iterator[Figure]:
+def _figures(what: str, ways: dict[str, Run], rounds: int) -> Iterator[Figure]:
     seconds = interleaved(ways, rounds)
     for way, run in ways.items():
         with _counting() as sent:

@@ -1,75 +1,89 @@
-"""Writes through Spark, against a writer that only counts what it gets."""
+"""Writes through Spark to Kafka 0.7 and to modern Kafka, against a writer that only counts what it gets."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from spark_kafkawire.broker import EmbeddedCluster
 
-from .against import Moving, against_ceiling
-from .measure import Figure, say
-from .values import VALUE_SIZES, text
+from .log_server import SINK, log_server
+from .measure import Figure, Kind, Run, say
+from .reading import Targets, against_ceiling
+from .session import PREFIX, Bench
+from .sources import PARTITIONS, rows_to_write
+from .values import VALUE_SIZES
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
-PARTITIONS: Final = 2
+MODERN_VALUE_SIZES: Final = (100, 1024)
+MODERN_COMPRESSIONS: Final = ("none", "lz4", "zstd")
 #: Rows of a write, which takes two seconds or more.
 _ROWS: Final = {10: 12_000_000, 100: 6_000_000, 1024: 1_500_000}
-_TARGETS: Final = {(10, "none"): 0.5, (100, "none"): 0.5, (1024, "none"): 0.5, (100, "snappy"): 0.4}
-#: Steps from row to row through the text: prime, so that values differ.
-_STEP: Final = 7919
+_TARGETS: Final[Targets] = {
+    (10, "none"): 0.5,
+    (100, "none"): 0.5,
+    (1024, "none"): 0.5,
+    (100, "snappy"): 0.4,
+}
+_MODERN_TARGETS: Final[Targets] = {(100, "none"): 0.4}
 
 
-def write(spark: SparkSession, rounds: int) -> Iterator[Figure]:
-    """All value sizes and compressions, with ``acks=1``."""
+def write(bench: Bench) -> Iterator[Figure]:
+    """All value sizes and compressions, with ``acks=1``. Each write is to a new topic."""
     with (
-        TemporaryDirectory(prefix="kafkawire-bench-") as folder,
+        TemporaryDirectory(prefix=PREFIX) as folder,
         EmbeddedCluster(brokers=1, partitions=PARTITIONS, zookeeper=False, log_dirs=[folder]) as cluster,
     ):
+        topics = (str(number) for number in count())
+
+        def writer(frame: DataFrame, compression: str) -> Run:
+            def run() -> None:
+                topic = next(topics)
+                options = {"broker.list": cluster.broker_list, "topic": topic, "acks": "1"}
+                _save(frame, "kafkawire", {**options, "compression": compression})
+                # So that the disk does not fill.
+                for log in Path(cluster.brokers[0].log_dir).glob(f"{topic}-*"):
+                    shutil.rmtree(log)
+
+            return run
+
         for value_size in VALUE_SIZES:
-            yield from _write(spark, rounds, cluster, value_size)
+            yield from _write(bench, "write", value_size, COMPRESSIONS, writer, _TARGETS)
 
 
-def _write(spark: SparkSession, rounds: int, cluster: EmbeddedCluster, value_size: int) -> Iterator[Figure]:
-    say(f"write: values of {value_size} bytes")
+def write_modern(bench: Bench) -> Iterator[Figure]:
+    """Writes with the defaults (``acks=all``, idempotent), to a broker that keeps nothing."""
+    with TemporaryDirectory(prefix=PREFIX) as folder, log_server(Path(folder)) as servers:
+        sink = {"kafka.bootstrap.servers": servers, "topic": SINK}
+
+        def writer(frame: DataFrame, compression: str) -> Run:
+            return lambda: _save(frame, "kafkawire", {**sink, "kafka.compression.type": compression})
+
+        for value_size in MODERN_VALUE_SIZES:
+            yield from _write(bench, "write modern", value_size, MODERN_COMPRESSIONS, writer, _MODERN_TARGETS)
+
+
+def _write(
+    bench: Bench,
+    name: str,
+    value_size: int,
+    compressions: tuple[str, ...],
+    writer: Callable[[DataFrame, str], Run],
+    targets: Targets,
+) -> Iterator[Figure]:
+    say(f"{name}: values of {value_size} bytes")
     rows = _ROWS[value_size]
-    frame = rows_to_write(spark, value_size, rows)
-    size = rows * value_size
-    ceiling = Moving(lambda: frame.write.format("counting").mode("append").save(), rows, size)
-    runs = {name: Moving(_writer(frame, cluster, name), rows, size) for name in COMPRESSIONS}
-    yield from against_ceiling("write", value_size, ceiling, runs, _TARGETS, rounds)
+    frame, size = rows_to_write(bench.spark, value_size, rows), rows * value_size
+    ceiling = Kind(lambda: _save(frame, "counting", {}), rows, size)
+    runs = {each: Kind(writer(frame, each), rows, size) for each in compressions}
+    yield from against_ceiling(bench, name, value_size, ceiling, runs, targets)
 
 
-def rows_to_write(spark: SparkSession, value_size: int, rows: int) -> DataFrame:
-    """Pieces of a text: cheap to make, half to one and a half times the size, compressible."""
-    data = bytearray(text()[: 1 << 20])
-    place = F.col("id") * _STEP % (len(data) - 2 * value_size) + 1
-    size = value_size - value_size // 2 + F.col("id") % (value_size // 2 * 2 + 1)
-    value = F.substring(F.lit(data), place.cast("int"), size.cast("int"))
-    return spark.range(0, rows, 1, PARTITIONS).select(value.alias("value"))
-
-
-def _writer(frame: DataFrame, cluster: EmbeddedCluster, compression: str) -> Callable[[], None]:
-    """Writes to a new topic each time. What it wrote is removed, so that the disk does not fill."""
-    topics = (f"{compression}{number}x{id(frame)}" for number in count())
-
-    def run() -> None:
-        topic = next(topics)
-        options = {
-            "broker.list": cluster.broker_list,
-            "topic": topic,
-            "compression": compression,
-            "acks": "1",
-        }
-        frame.write.format("kafkawire").mode("append").options(**options).save()
-        for folder in Path(cluster.brokers[0].log_dir).glob(f"{topic}-*"):
-            shutil.rmtree(folder)
-
-    return run
+def _save(frame: DataFrame, format: str, options: Mapping[str, str]) -> None:
+    frame.write.format(format).mode("append").options(**options).save()

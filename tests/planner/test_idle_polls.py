@@ -10,7 +10,7 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import StreamOptions
 from spark_kafkawire.planner.stream_offsets import UNPINNED, Position
 from spark_kafkawire.planner.stream_planner import POLL_INTERVAL_S, StreamPlanner, idle_s
-from tests.benchmarks.scale.cluster import TOPIC, FakeCluster
+from tests.support.fake_cluster import TOPIC, FakeCluster
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from spark_kafkawire.protocol.modern.metadata import (
     MetadataResponse,
     MetadataTopic,
 )
-from tests.benchmarks.scale.cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from tests.net.modern_peers import Asked, broker
 from tests.net.peers import Peer
+from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
 
 from .clusters import cluster_of
 

@@ -24,7 +24,7 @@ from spark_kafkawire.protocol.modern.list_transactions import (
     DescribeTransactionsResponse,
     ListedTransaction,
 )
-from tests.benchmarks.scale.cluster import FakeCluster
+from tests.support.fake_cluster import FakeCluster
 from tests.support.log_broker import LogBroker
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog

@@ -16,16 +16,18 @@ from spark_kafkawire.errors import OptionError
 from .jars import NoJars, broker_jars
 
 _TOOL: Final = "kafka.tools.DumpLogSegments"
+#: The last release that has it among the broker's jars.
+_VERSION: Final = "4.1.1"
 _FILE: Final = re.compile(r"Dumping (\S+)")
 _FIELD: Final = re.compile(r"(\w+): (\S+)")
 #: Numbers that a batch may lack; it is -1 then.
 _OPTIONAL: Final = ("producerId", "producerEpoch", "baseSequence", "partitionLeaderEpoch")
 
 
-def dumped(version: str, logs: Sequence[Path]) -> list[dict[str, Any]]:
+def dumped(logs: Sequence[Path]) -> list[dict[str, Any]]:
     """The batches of the files, one after the other, under the names of the columns of ``batches``."""
     try:
-        java, jars = find_java(), broker_jars(version)
+        java, jars = find_java(), broker_jars(_VERSION)
     except (OptionError, NoJars) as reason:
         pytest.skip(str(reason))
     files = ",".join(map(str, logs))

@@ -8,10 +8,8 @@ import java.util.Properties;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.ShareGroupDescription;
 import org.apache.kafka.clients.admin.ShareMemberDescription;
-import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
@@ -45,8 +43,6 @@ public final class ShareGroupJudge {
         input.start();
         var bytes = new ByteArrayDeserializer();
         try (Admin admin = Admin.create(properties)) {
-            var update = new FeatureUpdate((short) 1, FeatureUpdate.UpgradeType.UPGRADE);
-            admin.updateFeatures(Map.of("share.version", update), new UpdateFeaturesOptions()).all().get();
             try (var consumer = new KafkaShareConsumer<>(properties, bytes, bytes)) {
                 consumer.subscribe(List.of(args[1]));
                 long end = System.currentTimeMillis() + DEADLINE_MS;

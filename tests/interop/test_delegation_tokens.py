@@ -230,6 +230,7 @@ def test_spark_reads_and_writes_with_tokens(
     assert found == sorted([*range(100), *range(100)])
 
 
+@pytest.mark.nightly
 def test_streams_outlive_their_tokens(issuer: ApacheKafka, spark: SparkSession, tmp_path: Path) -> None:
     """A token lives a minute, and is renewed up to one and a half: each query uses two of them."""
     servers = issuer.bootstrap_servers()

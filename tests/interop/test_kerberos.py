@@ -22,7 +22,6 @@ from tests.support.certificates import Certificates
 from tests.support.foreign import Record, values
 from tests.support.noida import HOST, free_port
 from tests.support.polling import DEADLINE_S, poll
-from tests.support.short_and_long import short_and_long
 from tests.support.stream_kills import Stream, driver
 
 from .apache_kafka import LISTENERS, ApacheKafka
@@ -37,6 +36,8 @@ BRIEF_S: Final = 20
 #: The lifetime of a ticket in a stream, seconds, and what is sent to it each time.
 LIFETIME_S: Final = 60
 SENT_COUNT: Final = 20
+#: How long the stream runs, three times that.
+OUTLIVED_S: Final = 180
 listeners = pytest.mark.parametrize("listener", HOSTS)
 
 
@@ -298,14 +299,14 @@ def test_a_ticket_is_used_until_its_end_while_the_kdc_is_away(kdc: Kdc, alice: P
 
 
 @newest
+@pytest.mark.nightly
 @pytest.mark.jvm
 @pytest.mark.timeout(900)
-@short_and_long("seconds", short=75, long=180)
 def test_a_stream_outlives_its_tickets(
-    kafka: ApacheKafka, certificates: Certificates, kdc: Kdc, tmp_path: Path, seconds: int
+    kafka: ApacheKafka, certificates: Certificates, kdc: Kdc, tmp_path: Path
 ) -> None:
     """Both its reads and its writes log in every few seconds. Spark sends the key tab."""
-    user = f"minute{seconds}"
+    user = "minute"
     key_tab = kdc.add(user, f"{LIFETIME_S} seconds")
     plain = kafka.bootstrap_servers()
     topic, copy = librdkafka.create_topic(plain), librdkafka.create_topic(plain)
@@ -332,9 +333,9 @@ def test_a_stream_outlives_its_tickets(
             if time.monotonic() - began < LIFETIME_S / 2:
                 tickets[:] = [kdc.ticket_count(user)]
             assert running.is_running, (tmp_path / "log").read_text()[-4000:]
-            return time.monotonic() - began > seconds
+            return time.monotonic() - began > OUTLIVED_S
 
-        poll(is_over, "the tickets have ended", seconds + 300)
+        poll(is_over, "the tickets have ended", OUTLIVED_S + 300)
         (tmp_path / "complete").touch()
         running.await_end(0)
     for name in streams:

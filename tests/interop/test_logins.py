@@ -30,7 +30,6 @@ from tests.support.certificates import Certificates
 from tests.support.foreign import Record
 from tests.support.polling import GRACE_S, poll
 from tests.support.reading import read
-from tests.support.short_and_long import short_and_long
 from tests.support.spark_streams import begun
 
 from .apache_kafka import LISTENERS, USERS, ApacheKafka
@@ -43,6 +42,8 @@ ROWS: Final = [Record(b"a"), Record(b"b")]
 PASSWORD: Final = "expiring-secret"
 #: Seconds that a token lives in the stream of tokens, and with it its sessions.
 LIFETIME_S: Final = 6
+#: How long a stream runs, many times that.
+OUTLIVED_S: Final = 60
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +201,7 @@ def token():
 
 
 @newest
-@short_and_long("seconds", short=40, long=180)
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["tokens", "sessions"])
 def test_a_stream_outlives_its_tokens_and_sessions(
     kafka: ApacheKafka,
@@ -208,7 +209,6 @@ def test_a_stream_outlives_its_tokens_and_sessions(
     spark: SparkSession,
     tmp_path: Path,
     kind: str,
-    seconds: int,
 ) -> None:
     """Tokens of six seconds, each of which a connection outlives; and logins of two seconds (KIP-368)."""
     servers = kafka.bootstrap_servers()
@@ -236,7 +236,7 @@ def test_a_stream_outlives_its_tokens_and_sessions(
     writer = stream.writeStream.format("kafkawire").options(**options, topic=target)
     query = begun(writer.option("checkpointLocation", str(tmp_path / "checkpoint")))
     sent = 0
-    for records in paced(seconds):
+    for records in paced(OUTLIVED_S):
         librdkafka.produce(servers, source, records)
         sent += len(records)
         assert query.isActive, query.exception()
@@ -245,7 +245,7 @@ def test_a_stream_outlives_its_tokens_and_sessions(
     written = sorted(int(record.value or b"-1") for record in librdkafka.consume(servers, target))
     assert written == list(range(sent))
     if kind == "tokens":
-        assert len(calls.read_text().splitlines()) >= seconds / LIFETIME_S
+        assert len(calls.read_text().splitlines()) >= OUTLIVED_S / LIFETIME_S
 
 
 def paced(seconds: int) -> Iterator[list[Record]]:

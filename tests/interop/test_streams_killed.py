@@ -14,6 +14,7 @@ from .versions import newest_replicated
 
 
 @newest_replicated
+@pytest.mark.nightly
 @pytest.mark.timeout(TIMEOUT_S)
 def test_kills_neither_lose_nor_double_a_record_of_an_exactly_once_stream(
     kafka: ApacheKafka | ApacheCluster, tmp_path: Path

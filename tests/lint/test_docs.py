@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import importlib.util
 import pkgutil
@@ -11,11 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 import spark_kafkawire
 from spark_kafkawire import errors
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import KafkaWireError, OptionError
-from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option
+from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option, ReadOptions
 from spark_kafkawire.options.kafka_properties import is_kafka_property, pass_over
 from tests.support.cases import for_each
 from tests.support.pages import (
@@ -178,11 +181,31 @@ def rows_of(options: Iterable[Option[Any]]) -> list[list[str]]:
     return [[option.name, option.brokers, option.default or "-", option.meaning] for option in options]
 
 
-def test_option_values_are_shown_of_options_that_there_are() -> None:
-    shown = text_of("docs/security.md").partition("```text\n")[2].partition("```")[0]
-    names = [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")]
-    assert names
-    assert set(names) <= OPTION_NAMES
+@for_each("page", ["docs/services.md", "docs/security.md", "docs/schema-registry.md"])
+def test_a_dict_of_options_is_one_that_a_read_takes(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables have a value here. The stores are files of another machine."""
+    for variable in re.findall(r"\$\{env:(\w+)\}", text_of(page)):
+        monkeypatch.setenv(variable, "a value from the environment")
+    shown = dicts_of(page)
+    assert shown
+    for name, options in shown.items():
+        assert set(options) <= OPTION_NAMES, name
+        if not any("." in key for key in options):
+            continue  # options of a function, which connects to nothing
+        taken = {
+            key: value for key, value in options.items() if not re.search(r"\.(trust|key)store|key\.", key)
+        }
+        assert ReadOptions.parse({"kafka.bootstrap.servers": "broker:9092", "subscribe": "t", **taken}), name
+
+
+def dicts_of(page: str) -> dict[str, dict[str, str]]:
+    """The dicts of a page's Python by their names. They use texts and dicts above them."""
+    known: dict[str, Any] = {}
+    for block in blocks("python"):
+        for line in ast.parse(block.text).body if block.page == page else ():
+            if isinstance(line, ast.Assign) and isinstance(line.value, ast.Dict | ast.Constant):
+                exec(ast.unparse(line), {}, known)
+    return {name: value for name, value in known.items() if isinstance(value, dict)}
 
 
 def test_the_table_of_folders_is_in_the_order_in_which_they_may_import() -> None:

@@ -76,7 +76,9 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
     modern: NoidaBroker,
     registry: FakeRegistry,
     tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """A block of text right below a block of Python is its output."""
     places = {
         ZOOKEEPER: corpus.zookeeper_connect,
         BOOTSTRAP_SERVERS: modern.bootstrap_servers,
@@ -96,6 +98,8 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
             # Empty lines first, so that a traceback names the page's own lines.
             code = compile("\n" * (block.line - 1) + moved(block.text, places), ROOT / page, "exec")
             exec(code, namespace)
+            printed = capsys.readouterr().out
+            assert block.output is None or block.output.strip() == printed.strip(), block
 
 
 @pytest.mark.jvm

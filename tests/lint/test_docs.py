@@ -86,6 +86,15 @@ def test_a_page_links_only_to_what_exists(page: str) -> None:
             assert named in anchors, link
 
 
+def test_pages_have_the_address_of_the_project() -> None:
+    [address] = re.findall(
+        r'^REPOSITORY: Final = "(.+)"$', (ROOT / "setup.py").read_text("utf-8"), re.MULTILINE
+    )
+    for page in (*PAGES, "SECURITY.md"):
+        shown = re.findall(r"https://[\w.]+/[\w-]+/spark-kafkawire\b", text_of(page))
+        assert set(shown) <= {address}, page
+
+
 @for_each("page", [page for page in PAGES if page.startswith("docs/")])
 def test_a_page_of_the_site_links_to_no_file_outside_of_it(page: str) -> None:
     inside = [link.partition("#")[0] for link in links_of(page) if not link.startswith("https://")]
@@ -117,12 +126,12 @@ def pages_linked_from(page: str) -> set[str]:
 
 
 def test_the_reference_has_all_that_is_public() -> None:
-    from spark_kafkawire import groups, progress, streaming
+    from spark_kafkawire import functions, groups, progress, streaming
 
     named = re.findall(r"^::: ([\w.]+)$", text_of("docs/api.md"), re.MULTILINE)
     public = {
         f"{module.__name__}.{name}"
-        for module in (spark_kafkawire, streaming, groups, progress)
+        for module in (spark_kafkawire, functions, streaming, groups, progress)
         for name in module.__all__
     }
     kinds = (errors.Action, *(kind for kind in vars(errors).values() if is_error(kind)))

@@ -14,7 +14,7 @@ from typing import Final
 from setuptools import setup
 
 ROOT: Final = Path(__file__).parent
-#: The project's address. It is written here only.
+#: The project's address. Pages repeat it, and `tests/lint/test_docs.py` compares them.
 REPOSITORY: Final = "https://github.com/spark-kafkawire/spark-kafkawire"
 VERSION: Final = runpy.run_path(str(ROOT / "spark_kafkawire" / "version.py"))["VERSION"]
 _RELATIVE_LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+://)")

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .source.datasource import KafkaWireDataSource
     from .source.key_order import in_key_order, misplaced_report
 
+if sys.platform == "win32":
+    raise ImportError("Windows is not supported: use WSL or Spark Connect")
+
 __all__ = [
     "KafkaWireDataSource",
     "decode_message_set",

@@ -30,7 +30,7 @@ from tests.support.golden import CORPUS
 from tests.support.installing import run
 from tests.support.log_folders import KILLED
 from tests.support.noida import NoidaBroker
-from tests.support.pages import DOCS, ROOT, Block, blocks, table_after
+from tests.support.pages import DOCS, ROOT, Block, blocks, table_after, text_of
 from tests.support.short_and_long import short_and_long
 
 #: The ZooKeeper, the broker, the schema registry and the folder of the pages, and the modern topic that they
@@ -39,6 +39,8 @@ ZOOKEEPER = "127.0.0.1:2181"
 BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 REGISTRY = "http://127.0.0.1:8081"
 FOLDER = "/data/"
+#: The start of a reference to a variable. Spark's JVM, which plans, has none of those of the pages.
+VARIABLE = "${env:"
 TOPIC = "events"
 PYTHON_BLOCKS = blocks("python")
 JOB_COMMANDS = [
@@ -74,13 +76,20 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
     modern: NoidaBroker,
     registry: FakeRegistry,
     tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """A block of text right below a block of Python is its output."""
     places = {
         ZOOKEEPER: corpus.zookeeper_connect,
         BOOTSTRAP_SERVERS: modern.bootstrap_servers,
         REGISTRY: registry.url,
+        f".{FOLDER}": f"{tmp_path}/",
         FOLDER: f"{tmp_path}/",
+        VARIABLE: f"${{directory:{tmp_path / 'variables'}:",
     }
+    (tmp_path / "variables").mkdir()
+    for variable in re.findall(rf"{re.escape(VARIABLE)}(\w+)", text_of(page)):
+        (tmp_path / "variables" / variable).write_text("a value of the environment", "utf-8")
     shutil.copytree(KILLED, tmp_path / "kafka-logs")
     shutil.copytree(CORPUS, tmp_path / "kafka-0.7-logs")
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}
@@ -89,6 +98,8 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
             # Empty lines first, so that a traceback names the page's own lines.
             code = compile("\n" * (block.line - 1) + moved(block.text, places), ROOT / page, "exec")
             exec(code, namespace)
+            printed = capsys.readouterr().out
+            assert block.output is None or block.output.strip() == printed.strip(), block
 
 
 @pytest.mark.jvm

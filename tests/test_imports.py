@@ -202,6 +202,12 @@ def imported(noida: NoidaBroker, tmp_path_factory: pytest.TempPathFactory) -> di
     return found
 
 
+def test_an_import_on_windows_says_what_to_use_instead() -> None:
+    code = "import sys; sys.platform = 'win32'; import spark_kafkawire"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE_S)
+    assert ran.stderr.splitlines()[-1] == "ImportError: Windows is not supported: use WSL or Spark Connect"
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_imports_only_what_it_needs(imported: dict[str, frozenset[str]], name: str) -> None:
     spared = (*NOWHERE, *STEPS[name].without)

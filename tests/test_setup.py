@@ -82,10 +82,11 @@ def test_metadata_has_what_a_package_index_shows(metadata: Message) -> None:
     setup = setup_cfg()["metadata"]
     assert metadata["License-Expression"] == "Apache-2.0"
     assert not [each for each in metadata.get_all("Classifier", []) if each.startswith("License ::")]
-    assert metadata["Author-email"] in (ROOT / "SECURITY.md").read_text("utf-8")
     assert metadata["Keywords"].split(",") == setup["keywords"].split(", ")
     urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
     assert urls.keys() == {"Homepage", "Documentation", "Source", "Issues", "Changelog", "Security"}
+    report = f"{urls['Source']}/security/advisories/new"
+    assert report in (ROOT / "SECURITY.md").read_text("utf-8")
     for url in urls.values():
         file = url.removeprefix(urls["Source"]).partition("/blob/main/")[2]
         assert url.startswith(urls["Source"]), url

@@ -49,7 +49,7 @@ def pass_over(name: str, hint: str = "", *, read: bool) -> None:
     advice = refused.get(name.lower().removeprefix(PREFIX))
     if advice is not None:
         raise OptionError(f"option {printable(name)} is not supported: {advice}")
-    _warn(name.lower(), hint)
+    _warn(name, hint)
 
 
 @functools.cache

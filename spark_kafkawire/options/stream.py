@@ -78,7 +78,7 @@ def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
     Raises ``OptionError`` (fatal).
     """
     names = {name.lower() for name in raw}
-    if names & OF_STREAMS_ALONE:
+    if names & OF_STREAMS_ALONE.keys():
         return StreamOptions.parse(raw).read
     try:
         return ReadOptions.parse(raw)

@@ -89,10 +89,12 @@ OPTIONS: Final = declared(
 STREAM_OPTIONS: Final = tuple(
     option for option in declared(stream_limits, membership, schema_evolution) if option not in OPTIONS
 )
-#: Their names, in lower case, that batch reads do not know.
-OF_STREAMS_ALONE: Final = frozenset(option.name.lower() for option in STREAM_OPTIONS).difference(
-    option.name.lower() for option in OPTIONS
-)
+#: Names that batch reads do not know, by their lower case: Spark hands names on in small letters.
+OF_STREAMS_ALONE: Final = {
+    option.name.lower(): option.name
+    for option in STREAM_OPTIONS
+    if option.name.lower() not in {each.name.lower() for each in OPTIONS}
+}
 #: Options whose texts have secrets, by their names in lower case.
 _SECRET: Final = {option.name.lower(): option for option in OPTIONS if option.secrets is not None}
 
@@ -129,7 +131,8 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
         if option is not None:
             values[option.name] = value
         elif is_kafka_property(name) or (read and name.lower() in OF_STREAMS_ALONE):
-            pass_over(name, hint(name, [each.name for each in known.values()], TYPING_ERROR), read=read)
+            spelled = OF_STREAMS_ALONE.get(name.lower(), name)
+            pass_over(spelled, hint(name, [each.name for each in known.values()], TYPING_ERROR), read=read)
             passed_over.append(name)
         else:
             raise _unknown(name, read, stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import importlib.util
 import pkgutil
@@ -11,11 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 import spark_kafkawire
 from spark_kafkawire import errors
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import KafkaWireError, OptionError
-from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option
+from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option, ReadOptions
 from spark_kafkawire.options.kafka_properties import is_kafka_property, pass_over
 from tests.support.cases import for_each
 from tests.support.pages import (
@@ -83,6 +86,15 @@ def test_a_page_links_only_to_what_exists(page: str) -> None:
             assert named in anchors, link
 
 
+def test_pages_have_the_address_of_the_project() -> None:
+    [address] = re.findall(
+        r'^REPOSITORY: Final = "(.+)"$', (ROOT / "setup.py").read_text("utf-8"), re.MULTILINE
+    )
+    for page in (*PAGES, "SECURITY.md"):
+        shown = re.findall(r"https://[\w.]+/[\w-]+/spark-kafkawire\b", text_of(page))
+        assert set(shown) <= {address}, page
+
+
 @for_each("page", [page for page in PAGES if page.startswith("docs/")])
 def test_a_page_of_the_site_links_to_no_file_outside_of_it(page: str) -> None:
     inside = [link.partition("#")[0] for link in links_of(page) if not link.startswith("https://")]
@@ -114,12 +126,12 @@ def pages_linked_from(page: str) -> set[str]:
 
 
 def test_the_reference_has_all_that_is_public() -> None:
-    from spark_kafkawire import groups, progress, streaming
+    from spark_kafkawire import functions, groups, progress, streaming
 
     named = re.findall(r"^::: ([\w.]+)$", text_of("docs/api.md"), re.MULTILINE)
     public = {
         f"{module.__name__}.{name}"
-        for module in (spark_kafkawire, streaming, groups, progress)
+        for module in (spark_kafkawire, functions, streaming, groups, progress)
         for name in module.__all__
     }
     kinds = (errors.Action, *(kind for kind in vars(errors).values() if is_error(kind)))
@@ -178,11 +190,31 @@ def rows_of(options: Iterable[Option[Any]]) -> list[list[str]]:
     return [[option.name, option.brokers, option.default or "-", option.meaning] for option in options]
 
 
-def test_option_values_are_shown_of_options_that_there_are() -> None:
-    shown = text_of("docs/security.md").partition("```text\n")[2].partition("```")[0]
-    names = [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")]
-    assert names
-    assert set(names) <= OPTION_NAMES
+@for_each("page", ["docs/services.md", "docs/security.md", "docs/schema-registry.md"])
+def test_a_dict_of_options_is_one_that_a_read_takes(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables have a value here. The stores are files of another machine."""
+    for variable in re.findall(r"\$\{env:(\w+)\}", text_of(page)):
+        monkeypatch.setenv(variable, "a value from the environment")
+    shown = dicts_of(page)
+    assert shown
+    for name, options in shown.items():
+        assert set(options) <= OPTION_NAMES, name
+        if not any("." in key for key in options):
+            continue  # options of a function, which connects to nothing
+        taken = {
+            key: value for key, value in options.items() if not re.search(r"\.(trust|key)store|key\.", key)
+        }
+        assert ReadOptions.parse({"kafka.bootstrap.servers": "broker:9092", "subscribe": "t", **taken}), name
+
+
+def dicts_of(page: str) -> dict[str, dict[str, str]]:
+    """The dicts of a page's Python by their names. They use texts and dicts above them."""
+    known: dict[str, Any] = {}
+    for block in blocks("python"):
+        for line in ast.parse(block.text).body if block.page == page else ():
+            if isinstance(line, ast.Assign) and isinstance(line.value, ast.Dict | ast.Constant):
+                exec(ast.unparse(line), {}, known)
+    return {name: value for name, value in known.items() if isinstance(value, dict)}
 
 
 def test_the_table_of_folders_is_in_the_order_in_which_they_may_import() -> None:

@@ -219,7 +219,7 @@ def test_an_unknown_property_is_passed_over_with_one_warning_that_hides_its_valu
     for _ in range(3):
         assert read(**{"kafka.Metric.Reporters": "s3cret", "kafka.linger": "1"}) == read()
     assert warnings.messages == [
-        "option kafka.metric.reporters has no effect in kafkawire and is ignored",
+        "option kafka.Metric.Reporters has no effect in kafkawire and is ignored",
         "option kafka.linger has no effect in kafkawire and is ignored",
     ]
 

@@ -182,10 +182,10 @@ def test_every_option_of_a_batch_read_is_taken_or_refused_as_such() -> None:
 def test_batch_reads_pass_over_the_limits_of_streams(caplog: pytest.LogCaptureFixture) -> None:
     kafka_properties._warn.cache_clear()  # each is told once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        ReadOptions.parse({**MODERN, "maxOffsetsPerTrigger": "1", "maxTriggerDelay": "1"})
+        ReadOptions.parse({**MODERN, "maxoffsetspertrigger": "1", "maxTriggerDelay": "1"})
     assert [record.getMessage() for record in caplog.records] == [
         f"option {name} has no effect in kafkawire and is ignored"
-        for name in ("maxoffsetspertrigger", "maxtriggerdelay")
+        for name in ("maxOffsetsPerTrigger", "maxTriggerDelay")
     ]
 
 

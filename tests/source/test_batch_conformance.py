@@ -291,7 +291,7 @@ def test_options_of_streams_are_ignored_with_a_warning(
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         found = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
     assert found == numbers(range(21))
-    assert "option maxoffsetspertrigger has no effect in kafkawire and is ignored" in caplog.text
+    assert "option maxOffsetsPerTrigger has no effect in kafkawire and is ignored" in caplog.text
 
 
 def test_options_are_case_insensitive(noida: NoidaBroker, topic: str) -> None:

@@ -17,7 +17,8 @@ PAGES: Final = (
     *sorted(str(path.relative_to(ROOT)) for path in DOCS.glob("*.md")),
 )
 _FENCE: Final = re.compile(
-    r"^(?:<!-- needs: (?P<needs>[\w-]+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    r"^(?:<!-- needs: (?P<needs>[\w-]+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$"
+    r"(?=\n\n```text\n(?P<output>.*?)^```$|)",
     re.MULTILINE | re.DOTALL,
 )
 _HEADING: Final = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -27,14 +28,15 @@ _CODE: Final = re.compile(r"`([^`\n]+)`")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: its language, its text, the line of the page that the text starts on, and what it
-    needs that `make test` has not."""
+    """A fenced block: its language, its text, the line of the page that the text starts on, what it
+    needs that `make test` has not, and the block of text that follows at once."""
 
     page: str
     language: str
     text: str
     line: int
     needs: str | None
+    output: str | None
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -64,7 +66,7 @@ def _blocks_of(page: str) -> Iterator[Block]:
     text = text_of(page)
     for fence in _FENCE.finditer(text):
         line = text.count("\n", 0, fence.start("text")) + 1
-        yield Block(page, fence["language"], fence["text"], line, fence["needs"])
+        yield Block(page, fence["language"], fence["text"], line, fence["needs"], fence["output"])
 
 
 def code_of(page: str) -> list[str]:

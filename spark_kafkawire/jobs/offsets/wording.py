@@ -87,12 +87,12 @@ _SIZE_TEXTS: Final[Mapping[OffsetUnit, Callable[[int], str]]] = MappingProxyType
 
 
 def time_text(time_ms: int | None) -> str:
-    """``2026-11-21 14:30:00``, UTC. A record's time is its producer's word, and may be no date."""
+    """``2026-11-21 14:30:00Z``, in UTC. A record's time is its producer's word, and may be no date."""
     if time_ms is None:
         return NONE_TEXT
     if not 0 <= time_ms <= _DATE_MAX_MS:
         return f"{time_ms} ms"
-    return datetime.fromtimestamp(time_ms // 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(time_ms // 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def count_text(count: int, one: str, many: str | None = None) -> str:

@@ -33,7 +33,7 @@ def test_every_partition_has_a_line_with_offsets_and_lag() -> None:
 
 def test_later_kafka_has_times_instead_of_segments() -> None:
     lines = printed(report_modern(partition_modern("t", 1, 0, 5)))
-    assert ["t", "1", "1", "0", "5", "5", "2023-11-14", "22:13:20", "2023-11-14", "22:14:20"] in lines
+    assert ["t", "1", "1", "0", "5", "5", "2023-11-14", "22:13:20Z", "2023-11-14", "22:14:20Z"] in lines
     assert "segments" not in {word for line in lines for word in line}
 
 

@@ -7,9 +7,11 @@ import random
 from collections import Counter
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from google.type import color_pb2
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.values.protobuf.schema import parse, schema_of
@@ -30,11 +32,21 @@ def test_schemas_are_those_of_the_official_compiler(seed: int) -> None:
     assert_judged(schema, compiled(drawn.text).FindMessageTypeByName(drawn.name))
 
 
+def test_all_schemas_of_google_type_are_built_in() -> None:
+    files = {f"google/type/{path.name}" for path in Path(color_pb2.__file__).parent.glob("*.proto")}
+    assert files - set(WELL_KNOWN) == set()
+
+
 @for_each("name", sorted(set(WELL_KNOWN) - {"confluent/type/decimal.proto"}))
 def test_built_in_schemas_are_the_official_ones(name: str) -> None:
-    module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    official = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2").DESCRIPTOR
+    for kind in official.enum_types_by_name.values():
+        root = parse(f'syntax = "proto3"; import "{name}"; message M {{ {kind.full_name} a = 1; }}').root
+        assert root.fields[0].enum.values == tuple((value.name, value.number) for value in kind.values)
+    if not official.message_types_by_name:
+        return
     schema = parse(WELL_KNOWN[name])
-    for index, each in enumerate(module.DESCRIPTOR.message_types_by_name.values()):
+    for index, each in enumerate(official.message_types_by_name.values()):
         found = schema.at((index,))
         assert found is not None
         assert_judged(found, each)

@@ -59,7 +59,7 @@ def _policy(script: str) -> str:
 def _heading(report: ClusterReport) -> Iterator[Markup]:
     wording = WORDINGS[report.generation]
     option, _, value = report.place.partition("=")
-    yield tag("p", f"{wording.kafka} · {option} · {time_text(report.taken_ms)} UTC", class_="when")
+    yield tag("p", f"{wording.kafka} · {option} · {time_text(report.taken_ms)}", class_="when")
     yield tag("h1", tag("bdi", printable(value)))
     tiles = [
         (f"{len(report.brokers):,}", "brokers" if len(report.brokers) != 1 else "broker"),

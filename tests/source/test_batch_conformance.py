@@ -1,7 +1,7 @@
 """Promises of Spark's own connector for a batch read, under the names of its KafkaRelationSuite.
 
 noida-db is the broker, librdkafka and kafka-python write; the reads go through the whole source but
-Spark's JVM, whose part ``test_modern_spark`` has.
+Spark's JVM, whose part ``test_batch_reader`` has.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tests.support.foreign import CODECS, Record
 from tests.support.noida import KEPT_FOR_A_WEEK, NoidaBroker
 from tests.support.polling import poll
 from tests.support.reading import Read, read, read_values
+from tests.support.spark_streams import send
 
 T0 = 1_700_000_000_000
 STRATEGY = "startingOffsetsByTimestampStrategy"
@@ -31,13 +32,6 @@ STRATEGY = "startingOffsetsByTimestampStrategy"
 
 def numbers(values: Iterable[int]) -> list[bytes]:
     return sorted(b"%d" % value for value in values)
-
-
-def send(
-    noida: NoidaBroker, topic: str, values: Iterable[int], partition: int = 0, ms: int | None = None
-) -> None:
-    records = [Record(b"%d" % value, partition=partition, timestamp_ms=ms) for value in values]
-    librdkafka.produce(noida.bootstrap_servers, topic, records)
 
 
 def by_partition(topic: str, values: dict[int, int]) -> str:

@@ -102,18 +102,6 @@ def ended(writer: Any) -> StreamingQuery:
     return started(run)
 
 
-def test_a_batch_is_read_and_written(connected: SparkSession, noida: NoidaBroker, topic: str) -> None:
-    rows = connected.read.format("kafkawire").options(**options(noida, topic)).load()
-    assert rows.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-    assert values(rows) == list(range(20))
-    copy = noida.create_topic()
-    rows.where("partition = 1").select("value").write.format("kafkawire").options(**sink(noida, copy)).mode(
-        "append"
-    ).save()
-    found = librdkafka.consume(noida.bootstrap_servers, copy)
-    assert sorted(int(each.value or b"") for each in found) == list(range(10, 20))
-
-
 def test_progress_is_shown_of_what_the_server_tells(
     connected: SparkSession, noida: NoidaBroker, topic: str
 ) -> None:

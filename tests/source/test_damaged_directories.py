@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pyspark.sql import SparkSession
 
 from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS
 from spark_kafkawire.errors import CorruptDataError, LimitError
@@ -191,13 +190,3 @@ def test_a_range_of_kafka_07_may_begin_and_end_where_bytes_are_missing(tmp_path:
         assert damaged == [(max(start, cut), stop)]
         with pytest.raises(CorruptDataError, match=f"ends at offset {cut}, and .* begins at {second}"):
             DirectoryRead(logs, **given).table()
-
-
-def test_spark_reads_a_damaged_directory(spark: SparkSession, logs: Path) -> None:
-    _, first, stop = damage(logs / "events-0" / MIDDLE, "crc")
-    reader = spark.read.format("kafkawire").option("badRecords", "null").option("maxCorruptBytes", "10")
-    rows = reader.load(str(logs))
-    assert rows.count() == len(due(first, stop)) + 1
-    [bad] = rows.where("_corrupt_record IS NOT NULL").select("offset", "_corrupt_record.*").collect()
-    assert (bad.offset, bad.startOffset, bad.endOffset, len(bad.bytes)) == (first, first, stop, 10)
-    assert bad.reason.startswith("its CRC-32C is wrong; ")

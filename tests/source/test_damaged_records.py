@@ -1,28 +1,77 @@
-"""Damaged logs through Spark: the column ``_corrupt_record``, projections without it, counts, and errors."""
+"""Damaged logs: rows, offsets and warnings of streams that start again; through Spark its columns."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.functions import dead_letters
+from spark_kafkawire.model import Broker
 from tests.records.batches import batch, record
+from tests.support.fetching_07 import produce, serving
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
+from tests.support.spark_streams import run
+from tests.support.sparks import READ_LIMITS
+from tests.support.streaming import Checkpoint, Killed, Query, available_now
 
-from .task_errors import message_of
+#: Batches of two records. With micro-batches of 8 offsets: at the begin, at the end, at the next begin, and
+#: at the end of the log.
+LOST = (0, 3, 4, 9)
+COUNT = 10
+Row = tuple[int, bytes | None, tuple[int, int] | None]
 
 
-@pytest.fixture(scope="module")
+def batches(first: int, stop: int) -> list[bytes]:
+    return [batch([record(i, b"%d" % (2 * n + i)) for i in range(2)]) for n in range(first, stop)]
+
+
+def damage(log: MemoryLog, *lost: int) -> None:
+    for index in lost:
+        log._data[log._positions[index] + 70] ^= 1
+
+
+@pytest.fixture
 def server() -> Iterator[LogServer]:
-    """Ten batches of two records each, the fourth with another byte."""
-    log = MemoryLog(*(batch([record(i, b"%d" % (2 * n + i)) for i in range(2)]) for n in range(10)))
-    log._data[log._positions[3] + 70] ^= 1
+    log = MemoryLog(*batches(0, COUNT))
+    damage(log, *LOST)
     with LogServer({"t": [log]}) as server:
         yield server
+
+
+def options(server: LogServer, bad_records: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": server.bootstrap_servers,
+        "subscribe": "t",
+        "badRecords": bad_records,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "8",
+    }
+
+
+def shown(rows: list[dict[str, Any]]) -> list[Row]:
+    return [(row["offset"], row["value"], span(row.get("_corrupt_record"))) for row in rows]
+
+
+def span(corrupt: dict[str, Any] | None) -> tuple[int, int] | None:
+    return (corrupt["startOffset"], corrupt["endOffset"]) if corrupt else None
+
+
+def due(first: int, stop: int, lost: tuple[int, ...], bad_records: str) -> list[Row]:
+    """The rows of the batches ``[first, stop)``."""
+    rows: list[Row] = []
+    for index in range(first, stop):
+        start = 2 * index
+        if index not in lost:
+            rows += [(offset, b"%d" % offset, None) for offset in (start, start + 1)]
+        elif bad_records == "null":
+            rows.append((start, None, (start, start + 2)))
+    return rows
 
 
 def load(spark: SparkSession, server: LogServer, schema: str | None = None, **options: str) -> DataFrame:
@@ -31,39 +80,114 @@ def load(spark: SparkSession, server: LogServer, schema: str | None = None, **op
     return (reader if schema is None else reader.schema(schema)).load()
 
 
+@pytest.mark.parametrize("bad_records", ["null", "drop"])
+def test_each_micro_batch_has_its_rows_and_its_damage(
+    server: LogServer, bad_records: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A query that is killed within a batch reads it again. Each batch has one warning."""
+    checkpoint = Checkpoint()
+    chosen = options(server, bad_records)
+    found = [available_now(checkpoint, **chosen).batch() or []]
+    with pytest.raises(Killed):
+        available_now(checkpoint, **chosen).batch("read")
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        found += available_now(checkpoint, **chosen).batches()
+    assert [shown(rows) for rows in found] == [
+        due(first, stop, LOST, bad_records) for first, stop in ((0, 4), (4, 8), (8, 10))
+    ]
+    warnings = [each.getMessage() for each in caplog.records if "damaged place" in each.getMessage()]
+    assert [" at offset 8: " in warnings[0], " at offset 18: " in warnings[1]] == [
+        True,
+        True,
+    ]
+    assert len(warnings) == 2
+    server_log: Any = server.broker.logs["t"][0]
+    for each in batches(COUNT, COUNT + 2):
+        server_log.append(each)
+    [rows] = Query(checkpoint, **chosen).batches()
+    assert shown(rows) == due(COUNT, COUNT + 2, LOST, bad_records)
+
+
+@pytest.mark.parametrize("bad_records", ["null", "drop"])
+def test_streams_of_kafka_07_pass_damage(bad_records: str, tmp_path: Path) -> None:
+    """The first and the last message are damaged, and later a message comes."""
+    values = [b"value %d" % number for number in range(9)]
+    with serving(tmp_path) as broker:
+        ends = [0, *(produce(broker, value) for value in values)]
+    [segment] = tmp_path.rglob("*.kafka")
+    data = bytearray(segment.read_bytes())
+    lost = (0, 4, 8)
+    for index in lost:
+        data[ends[index] + 12] ^= 1
+    segment.write_bytes(data)
+    checkpoint = Checkpoint()
+
+    def go_on(broker: Broker) -> list[Row]:
+        where = {"broker.list": f"0:{broker.host}:{broker.port}", "subscribe": "t"}
+        query = available_now(checkpoint, **where, badRecords=bad_records, startingOffsets="earliest")
+        return shown([row for rows in query.batches() for row in rows])
+
+    expected: list[Row] = []
+    for index, value in enumerate(values):
+        if index not in lost:
+            expected.append((ends[index], value, None))
+        elif bad_records == "null":
+            expected.append((ends[index], None, (ends[index], ends[index + 1])))
+    with serving(tmp_path) as broker:
+        assert go_on(broker) == expected
+        produce(broker, b"later")
+        assert go_on(broker) == [(ends[-1], b"later", None)]
+
+
+@READ_LIMITS
+@pytest.mark.parametrize("bad_records", ["null", "drop"])
+def test_spark_passes_damage_and_a_query_that_starts_again_goes_on(
+    spark: SparkSession, server: LogServer, bad_records: str, tmp_path: Path
+) -> None:
+    """The trigger AvailableNow ends, also if the last batch of the log is damaged."""
+
+    def go_on() -> None:
+        rows = spark.readStream.format("kafkawire").options(**options(server, bad_records)).load()
+        writer = rows.writeStream.format("parquet").trigger(availableNow=True)
+        run(
+            writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option(
+                "path", str(tmp_path / "rows")
+            )
+        )
+
+    def written() -> list[Row]:
+        rows = spark.read.parquet(str(tmp_path / "rows")).orderBy("offset").collect()
+        return shown([row.asDict(recursive=True) for row in rows])
+
+    go_on()
+    assert written() == due(0, COUNT, LOST, bad_records)
+    log: Any = server.broker.logs["t"][0]
+    for each in batches(COUNT, COUNT + 2):
+        log.append(each)
+    damage(log, COUNT + 1)
+    go_on()
+    expected = due(0, COUNT + 2, (*LOST, COUNT + 1), bad_records)
+    assert written() == expected
+    go_on()
+    assert written() == expected
+
+
 def test_null_gives_a_row_with_the_damage_in_every_projection(spark: SparkSession, server: LogServer) -> None:
     rows = load(spark, server, badRecords="null")
-    [bad] = rows.where("_corrupt_record IS NOT NULL").collect()
+    [bad] = rows.where("_corrupt_record IS NOT NULL AND offset = 6").collect()
     assert (bad.key, bad.value, bad.timestamp, bad.timestampType) == (None, None, None, -1)
     assert (bad.topic, bad.partition, bad.offset) == ("t", 0, 6)
     corrupt = bad._corrupt_record
-    assert (corrupt.startOffset, corrupt.endOffset, corrupt.schemaId) == (6, 8, None)
+    # Two damaged batches that follow each other are one row.
+    assert (corrupt.startOffset, corrupt.endOffset, corrupt.schemaId) == (6, 10, None)
     assert corrupt.reason.startswith("its CRC-32C is wrong; ")
-    assert rows.count() == 19
+    assert rows.count() == 2 * (COUNT - len(LOST)) + 3
     values = load(spark, server, "value binary, offset bigint", badRecords="null").collect()
-    assert [row.offset for row in values if row.value is None] == [6]
+    assert [row.offset for row in values if row.value is None] == [0, 6, 18]
     three = "offset bigint, _corrupt_record struct<bytes:binary,reason:string,schemaId:int>"
     [old] = load(spark, server, three, badRecords="null").where("offset = 6").collect()
     assert bytes(old._corrupt_record.bytes) == bytes(corrupt.bytes)
-    [letter] = dead_letters(rows).collect()
-    assert bytes(letter.value) == bytes(corrupt.bytes)
-
-
-def test_null_goes_with_typed_values(spark: SparkSession, server: LogServer) -> None:
-    rows = load(spark, server, badRecords="null", valueFormat="string")
-    [bad] = rows.where("_corrupt_record IS NOT NULL").collect()
-    assert (bad.value, bad._corrupt_record.endOffset) == (None, 8)
-    assert rows.where("value = '8'").count() == 1
-
-
-def test_drop_leaves_the_damage_out(spark: SparkSession, server: LogServer) -> None:
-    rows = load(spark, server, badRecords="drop")
-    assert rows.count() == 18
-    assert "_corrupt_record" not in rows.columns
-
-
-def test_an_error_names_the_place(spark: SparkSession, server: LogServer) -> None:
-    with pytest.raises(PySparkException) as raised:
-        load(spark, server).collect()
-    assert "t 0 on broker 0" in message_of(raised.value)
-    assert "batch at offset 6 is damaged: its CRC-32C is wrong" in message_of(raised.value)
+    letters = [bytes(row.value) for row in dead_letters(rows).collect()]
+    assert len(letters) == 3
+    assert bytes(corrupt.bytes) in letters

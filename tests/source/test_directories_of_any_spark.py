@@ -6,8 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.directories.checkpoints import META_PROPERTIES
@@ -33,11 +31,3 @@ def test_spark_reads_a_path_a_list_of_paths_and_a_view(spark: SparkSession, tmp_
     assert (counted.n, counted.last) == (len(expected), expected[-1])
     old = spark.read.format("kafkawire").load([str(CORPUS / "broker0"), str(CORPUS / "broker1")])
     assert old.count() == sum(each["messages"] for each in MANIFEST)
-
-
-def test_spark_refuses_a_stream_over_a_path_in_one_line(spark: SparkSession) -> None:
-    stream = spark.readStream.format("kafkawire").load(str(KILLED))
-    with pytest.raises(
-        StreamingQueryException, match="a stream reads from brokers, not from log directories"
-    ):
-        stream.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()

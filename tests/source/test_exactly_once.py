@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+import re
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.clients.writing.modern.transactional.write_state import OPEN_COUNT_MAX
 from spark_kafkawire.cluster.modern.metadata import Metadata
@@ -22,6 +25,8 @@ from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
+from tests.support.spark_streams import lines, put, write
+from tests.support.sparks import STREAM_SINKS
 
 PARTITIONS: Final = 2
 #: Rows of three tasks, the last of which has none.
@@ -222,3 +227,50 @@ def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(
     # Another write of the name finishes it first.
     OnceWrite(noida.bootstrap_servers, topic, OTHERS, named(f"many-{topic}", "2")).run()
     assert seen(noida, topic) == [b"%03d" % number for number in range(count)] + [b"x", b"y"]
+
+
+# Through Spark
+
+
+def save(frame: DataFrame, noida: NoidaBroker, topic: str, **options: Any) -> None:
+    writer = frame.write.format("kafkawire").mode("append").option("topic", topic)
+    writer = writer.option("kafka.bootstrap.servers", noida.bootstrap_servers)
+    writer.options(delivery="exactly-once", **options).save()
+
+
+def test_a_batch_of_which_a_task_fails_is_not_there_at_all_and_one_that_is_saved_again_once(
+    spark: SparkSession, noida: NoidaBroker
+) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    rows = spark.range(400, numPartitions=4).selectExpr("cast(id AS string) value")
+    failing = rows.selectExpr("if(value = '399', raise_error('broken row'), value) value")
+    with pytest.raises(Exception, match="broken row"):
+        save(failing, noida, topic, **{"kafka.transactional.id": f"job-{topic}", "batch": "1"})
+    assert seen(noida, topic) == []
+    for _ in range(2):
+        save(rows, noida, topic, **{"kafka.transactional.id": f"job-{topic}", "batch": "1"})
+        assert seen(noida, topic) == sorted(b"%d" % number for number in range(400))
+
+
+@STREAM_SINKS
+def test_a_stream_whose_last_batch_spark_forgot_writes_it_once(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    (tmp_path / "in").mkdir()
+    given = {"topic": topic, "delivery": "exactly-once", "kafka.transactional.id": f"query-{topic}"}
+    put(tmp_path, "1", "a", "b")
+    write(lines(spark, tmp_path), noida, tmp_path, **given)
+    put(tmp_path, "2", "c")
+    write(lines(spark, tmp_path), noida, tmp_path, **given)
+    for name in ("1", ".1.crc"):
+        (tmp_path / "checkpoint" / "commits" / name).unlink()
+    put(tmp_path, "3", "d")
+    write(lines(spark, tmp_path), noida, tmp_path, **given)
+    assert seen(noida, topic) == [b"a", b"b", b"c", b"d"]
+    # Each run of the query has ids of its own, so that attempts of an earlier one end nothing of a later one.
+    options = WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
+    metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+    ids = [each.transactional_id for each in Transactions(metadata, options.net).listed()]
+    runs = {re.fullmatch(rf"query-{topic}-[0-9]+-([0-9a-f]{{12}})[.][01][.]0", each) for each in ids}
+    assert len({found[1] for found in runs if found}) == 3

@@ -199,11 +199,27 @@ def test_a_stream_does_not_follow_a_write_of_its_name(query: Query) -> None:
 def test_a_checkpoint_that_was_set_back_is_an_error_also_where_no_task_has_rows_of_it(query: Query) -> None:
     query.batch(3, [[(b"a", 0)], [], []]).run_it()
     query.batch(4, [[(b"b", 0)], [], []]).run_it()
-    with pytest.raises(
-        DeliveryError, match="batch 'the query' 3 is older than batch 'the query' 4, which is"
-    ):
+    reported = (
+        "batch 'the query' 3 is older than batch 'the query' 4, which is committed: its checkpoint was set "
+    )
+    with pytest.raises(DeliveryError, match=reported):
         query.batch(3, [[], [(b"a", 0)], []], run="later").run_it()
     assert query.seen() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "option kafka.transactional.id: a stream needs one for delivery=exactly-once, the same in all"),
+        ({"kafka.transactional.id": "x", "batch": "1"}, "option batch: a stream counts its batches itself"),
+    ],
+    ids=["no name", "a batch"],
+)
+def test_names_that_streams_do_not_take_are_told(options: dict[str, str], message: str) -> None:
+    where = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t", "checkpointLocation": "/data/c"}
+    with pytest.raises(OptionError) as error:
+        writer(**where, delivery="exactly-once", **options)
+    assert str(error.value).startswith(message)
 
 
 def test_a_batch_that_fails_is_not_taken_for_one_before_of_the_same_ids(

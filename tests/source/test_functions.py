@@ -57,21 +57,20 @@ def messages(spark: SparkSession, prefix: bytes = b"", *more: bytes) -> DataFram
     )
 
 
-def test_messages_become_values(spark: SparkSession) -> None:
-    column = from_avro("m", {"valueSchema": SCHEMA, "schemaIdFrom": "none"})
-    found = messages(spark).select(column.alias("value"))
-    assert found.schema.simpleString() == "struct<value:struct<id:bigint,note:string>>"
-    assert [row.value for row in found.collect()] == ROWS
-
-
-def test_framed_messages_are_resolved_to_the_schema_of_the_options(
+def test_framed_messages_are_resolved_to_the_schema_of_the_options_and_values_become_such(
     spark: SparkSession, registry: FakeRegistry
 ) -> None:
     writer = registry.add("orders-value", SCHEMA)
+    options = {"schema.registry.url": registry.url, "valueSubject": "orders-value"}
+    rows = messages(spark, id_prefix(writer))
+    values = rows.select(from_avro("m", options).alias("value"))
+    again = values.select(to_avro("value", options).alias("m"))
+    assert again.collect() == rows.collect()
+    plain = {"valueSchema": SCHEMA, "schemaIdFrom": "none"}
+    assert values.select(to_avro("value", plain).alias("m")).collect() == messages(spark).collect()
     reader = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "double"}]}
     registry.add("orders-value", json.dumps(reader))
-    options = {"schema.registry.url": registry.url, "valueSubject": "orders-value"}
-    found = messages(spark, id_prefix(writer)).select(from_avro(F.col("m"), options).alias("value"))
+    found = rows.select(from_avro(F.col("m"), options).alias("value"))
     assert [row.value for row in found.collect()] == [Row(id=1.0), Row(id=2.0), None]
 
 
@@ -84,18 +83,8 @@ def test_a_bad_message_fails_the_query_or_is_null(spark: SparkSession) -> None:
         rows.select(from_avro("m", options)).collect()
     assert "set badRecords=null" in message_of(error.value)
     found = rows.select(from_avro("m", {**options, "badRecords": "null"}).alias("value"))
+    assert found.schema.simpleString() == "struct<value:struct<id:bigint,note:string>>"
     assert [row.value for row in found.collect()] == [*ROWS, None]
-
-
-@pytest.mark.parametrize("is_registered", [False, True])
-def test_values_become_messages(spark: SparkSession, registry: FakeRegistry, is_registered: bool) -> None:
-    number = registry.add("orders-value", SCHEMA)
-    of_registry = {"schema.registry.url": registry.url, "valueSubject": "orders-value"}
-    options = of_registry if is_registered else {"valueSchema": SCHEMA, "schemaIdFrom": "none"}
-    rows = spark.createDataFrame([(row,) for row in ROWS], "value struct<id:bigint,note:string>")
-    found = rows.select(to_avro("value", options).alias("m")).collect()
-    prefix = id_prefix(number) if is_registered else b""
-    assert [row.m for row in found] == [message(row, prefix) for row in ROWS]
 
 
 SHOP: Final = """syntax = "proto3"; package shop; message First {}
@@ -110,7 +99,7 @@ def order(prefix: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize("is_registered", [False, True])
-def test_messages_of_protobuf_become_values(
+def test_messages_of_protobuf_become_values_and_these_messages(
     spark: SparkSession, registry: FakeRegistry, is_registered: bool
 ) -> None:
     number = registry.add("orders-value", SHOP, "PROTOBUF")
@@ -121,19 +110,8 @@ def test_messages_of_protobuf_become_values(
     found = spark.createDataFrame([(sent,), (None,)], "m binary").select(column)
     assert found.schema.simpleString() == "struct<value:struct<id:bigint,note:string>>"
     assert [row.value for row in found.collect()] == [Row(id=7, note="größe"), None]
-
-
-@pytest.mark.parametrize("is_registered", [False, True])
-def test_values_become_messages_of_protobuf(
-    spark: SparkSession, registry: FakeRegistry, is_registered: bool
-) -> None:
-    number = registry.add("orders-value", SHOP, "PROTOBUF")
-    of_registry = {"schema.registry.url": registry.url, "valueSubject": "orders-value"}
-    options = of_registry if is_registered else {"valueSchema": SHOP, "schemaIdFrom": "none"}
-    rows = spark.createDataFrame([(Row(id=7, note="größe"),), (None,)], "value struct<id:bigint,note:string>")
-    column = to_protobuf("value", {**options, "valueMessage": "shop.Outer.Order"}).alias("m")
-    expected = order(id_prefix(number) if is_registered else b"")
-    assert [row.m for row in rows.select(column).collect()] == [expected, None]
+    again = to_protobuf("value", {**options, "valueMessage": "shop.Outer.Order"}).alias("m")
+    assert [row.m for row in found.select(again).collect()] == [sent, None]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +163,8 @@ def test_dead_letters_have_the_bytes_and_the_headers_of_kafka_connect(
     to = {"kafka.bootstrap.servers": noida.bootstrap_servers}
     source = spark.read.format("kafkawire").options(**to, **options, subscribe=topic)
     rows = source.schema(columns).load()
+    with pytest.raises(OptionError, match="the rows have no column _corrupt_record; read them with badRec"):
+        dead_letters(rows.drop("_corrupt_record"))
     dead_letters(rows).write.format("kafkawire").mode("append").options(**to, topic=letters).save()
     found = librdkafka.consume(noida.bootstrap_servers, letters, 0)
     assert [(record.key, record.value) for record in found] == [(b"b", bad), (b"d", b"no")]
@@ -193,10 +173,3 @@ def test_dead_letters_have_the_bytes_and_the_headers_of_kafka_connect(
     assert first["__connect.errors.partition"] == b"0"
     assert first["__connect.errors.offset"] == b"1"
     assert (first["__connect.errors.exception.message"] or b"").startswith(b"value: field note: ")
-
-
-def test_rows_without_corrupt_records_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(
-        OptionError, match="dead_letters: the rows have no column topic; read them with badRec"
-    ):
-        dead_letters(spark.range(1))

@@ -1,20 +1,28 @@
-"""Progress that a group follows, and lag: from events in the form of Spark Connect, without a JVM."""
+"""Progress that a group follows, and lag: from events in the form of Spark Connect, and from a Spark."""
 
 from __future__ import annotations
 
 import logging
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
+from pyspark.sql import SparkSession
 
+from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
 from tests.support import librdkafka
+from tests.support.debian_plain import ENDS, TOPIC
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import DEADLINE_S, poll
 from tests.support.query_events import Run, source
+from tests.support.spark_streams import WAIT_MAX_S, begun, into_noop, send
+from tests.support.spark_streams import run as run_stream
+from tests.support.sparks import READ_LIMITS
 from tests.support.streaming import Checkpoint, Query
 
 
@@ -137,6 +145,17 @@ def test_a_listener_without_a_group_is_refused(noida: NoidaBroker, topic: str) -
         GroupOffsets(without)
 
 
+def test_a_group_of_07_follows_in_zookeeper(corpus: EmbeddedCluster, corpus_zookeeper: KazooClient) -> None:
+    given = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": TOPIC}
+    group, run = GroupOffsets({**given, "kafka.group.id": "follower"}), Run()
+    group.onQueryProgress(run.progress(source({TOPIC: ENDS})))
+    group.onQueryTerminated(run.terminated())
+    assert group.awaitCommits(run, DEADLINE_S)
+    folder = f"/consumers/follower/offsets/{TOPIC}"
+    names = corpus_zookeeper.get_children(folder)
+    assert {name: int(corpus_zookeeper.get(f"{folder}/{name}")[0]) for name in names} == ENDS
+
+
 @pytest.mark.parametrize(
     ("end", "latest", "metrics"),
     [
@@ -161,14 +180,14 @@ def test_no_lag_is_told_where_the_latest_offsets_are_unknown(unknown: Any) -> No
 
 
 def test_a_source_that_commits_is_a_batch_late(noida: NoidaBroker, topic: str) -> None:
-    def send(count: int) -> None:
+    def more(count: int) -> None:
         librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"v")] * count)
 
-    send(5)
+    more(5)
     query = Query(Checkpoint(), **options(noida, topic), commitOffsets="true", startingOffsets="earliest")
     assert [len(rows) for rows in query.batches()] == [5]
     assert committed(noida, topic) < 0
-    send(2)
+    more(2)
     assert [len(rows) for rows in query.batches()] == [2]
     assert query.reader._commits.settled(DEADLINE_S)
     assert committed(noida, topic) == 5
@@ -179,3 +198,50 @@ def test_a_source_that_is_not_told_to_commits_nothing(noida: NoidaBroker, topic:
     query.reader.commit({topic: {"0": 5}})
     assert "_commits" not in query.reader.__dict__
     assert committed(noida, topic) < 0
+
+
+# Through Spark
+
+
+@pytest.fixture
+def filled(noida: NoidaBroker, topic: str) -> dict[str, str]:
+    """Options of a stream of twenty records."""
+    send(noida, topic, range(20))
+    return {**options(noida, topic), "startingOffsets": "earliest"}
+
+
+@READ_LIMITS
+def test_the_source_commits_a_batch_late_and_the_listener_exactly(
+    spark: SparkSession, noida: NoidaBroker, topic: str, filled: dict[str, str], tmp_path: Path
+) -> None:
+    given = {**filled, "maxOffsetsPerTrigger": "8", "commitOffsets": "true"}
+    query = run_stream(into_noop(spark, given, tmp_path).trigger(availableNow=True))
+    assert [progress.numInputRows for progress in query.recentProgress] == [8, 8, 4]
+    assert committed(noida, topic) in (-1001, 8, 16)  # the process of the source may end before its commits
+    group = GroupOffsets(filled)
+    spark.streams.addListener(group)
+    try:
+        # A run that finds nothing new has the group follow, too.
+        for count in (0, 5):
+            send(noida, topic, range(20, 20 + count))
+            query = run_stream(into_noop(spark, filled, tmp_path).trigger(availableNow=True))
+            assert group.awaitCommits(query, WAIT_MAX_S)
+            assert committed(noida, topic) == 20 + count
+        [progress] = query.recentProgress[-1].sources
+        assert offsets_behind_latest(progress)["maxOffsetsBehindLatest"] == 0
+    finally:
+        spark.streams.removeListener(group)
+
+
+def test_a_running_query_has_its_finished_batches_committed(
+    spark: SparkSession, noida: NoidaBroker, topic: str, filled: dict[str, str], tmp_path: Path
+) -> None:
+    query = begun(into_noop(spark, {**filled, "commitOffsets": "true"}, tmp_path))
+    try:
+        for count in range(20, 50, 10):
+            query.processAllAvailable()
+            send(noida, topic, range(count, count + 10))
+            query.processAllAvailable()
+            poll(lambda: committed(noida, topic) == count, "the commit of the batch before", WAIT_MAX_S)  # noqa: B023
+    finally:
+        query.stop()

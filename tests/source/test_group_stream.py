@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.cluster.v07.groups import ask_to_leave
@@ -31,12 +33,14 @@ from spark_kafkawire.planner.stream_offsets import from_json
 from spark_kafkawire.planner.v07.group_planner import GroupPlanner
 from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.source.stream_reader import CONSUMER_MARK
+from spark_kafkawire.streaming import stop_between_batches
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
 from tests.support.embedded import produce
 from tests.support.golden import CORPUS, read_json
 from tests.support.polling import poll
 from tests.support.shared_zookeeper import SharingCluster
 from tests.support.source_process import SourceProcess
+from tests.support.spark_streams import WAIT_MAX_S
 from tests.support.sparks import READ_LIMITS
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
 from tests.support.zookeeper_tree import expire_session
@@ -402,6 +406,54 @@ def test_the_progress_of_a_query_names_its_consumer(group: Group) -> None:
     assert latest == {TOPIC: ENDS, f"{CONSUMER_MARK}{group.ids()[0]}": {}}
     syntax = PARTITION_SYNTAX[Generation.V07]
     assert {tp.name: end for tp, end in from_json(latest, syntax).items()} == ENDS
+
+
+@READ_LIMITS
+@pytest.mark.timeout(900)
+def test_a_query_that_is_stopped_between_batches_repeats_none(
+    spark: SparkSession, corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, tmp_path: Path
+) -> None:
+    """``query.stop()`` within a batch had the next start and the other consumers read that batch."""
+    group = "stopped-between-batches"
+    options = {
+        "zookeeper.connect": corpus.zookeeper_connect,
+        "subscribe": TOPIC,
+        "groupMembership": "join",
+        "kafka.group.id": group,
+        "startingOffsets": "earliest",
+        "maxBytesPerTrigger": "1",
+    }
+    begun, go_on = threading.Event(), threading.Event()
+    written: Counter[tuple[int, int, int, int]] = Counter()
+
+    def write(rows: DataFrame, _: int) -> None:
+        written.update(tuple(row) for row in rows.collect())
+        if written:
+            begun.set()
+            assert go_on.wait(WAIT_MAX_S)
+
+    def start(checkpoint: str, *, is_bounded: bool = False) -> StreamingQuery:
+        rows = spark.readStream.format("kafkawire").options(**options).load()
+        writer = rows.select("broker", "partition", "offset", "index").writeStream.foreachBatch(write)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        return (writer.trigger(availableNow=True) if is_bounded else writer).start()
+
+    query = start("first")
+    assert begun.wait(WAIT_MAX_S)
+    with pytest.raises(OptionError, match="for queries with groupMembership=join"):
+        stop_between_batches(query, {"zookeeper.connect": "h:1", "subscribe": TOPIC}, 1)
+    with ThreadPoolExecutor(1) as pool:
+        stopped = pool.submit(stop_between_batches, query, options, WAIT_MAX_S)
+        poll(lambda: corpus_zookeeper.exists(f"/consumers/{group}/leaving"), "the request")
+        assert not stopped.done()
+        go_on.set()
+        assert stopped.result()
+    assert not query.isActive
+    assert 0 < written.total() < COUNT
+    assert corpus_zookeeper.get_children(f"/consumers/{group}/ids") == []
+    for checkpoint in ("other", "first"):
+        start(checkpoint, is_bounded=True).awaitTermination()
+    assert len(written) == written.total() == COUNT
 
 
 # --- restarts ---

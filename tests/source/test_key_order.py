@@ -1,24 +1,32 @@
-"""Reads in the order of keys from a real broker, without Spark's JVM: layouts, misplaced, and what is
-refused."""
+"""Reads in the order of keys from a real broker: layouts, misplaced records, what is refused, and Spark's
+partitions."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from spark_kafkawire import in_key_order, misplaced_report
 from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import PartitionBounds, TopicPartition
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.growing import HASHES, KEYS, T0, Grown, grown
+from tests.support.key_order import Seen, seen
 from tests.support.noida import NoidaBroker
 from tests.support.reading import Read, read
+from tests.support.spark_streams import started
+from tests.support.sparks import MAP_IN_ARROW, READ_LIMITS
+from tests.support.streaming import QUICK, Checkpoint, Killed, Query
 
 
 def numbers(rows: list[dict[str, Any]], *order: str) -> dict[bytes, list[int]]:
@@ -275,3 +283,188 @@ def test_other_columns_than_those_that_are_asked_for_are_told_with_their_option(
         options = {key: value for key, value in {**topic.options(), **given}.items() if value is not None}
         with pytest.raises(OptionError, match=f"^schema: there is no column '{name}'; {hint}$"):
             Read(topic.servers, schema, **options)
+
+
+# Streams: batches follow each other in the order of keys
+
+Row = dict[str, Any]
+
+
+def query(topic: Grown, checkpoint: Checkpoint, **given: str) -> Query:
+    options = {"kafka.bootstrap.servers": topic.servers, "startingOffsets": "earliest", **QUICK}
+    return Query(checkpoint, **{**options, **topic.options(**given)})
+
+
+def in_order(batches: list[list[Row]], *, as_they_come: bool = False) -> dict[bytes, list[int]]:
+    """Numbers of each key's records, batch by batch, each in the order of layout, partition and offset."""
+    found: dict[bytes, list[int]] = {}
+    for rows in batches:
+        if not as_they_come:
+            rows = sorted(rows, key=lambda row: (row["layout"], row["partition"], row["offset"]))
+        for row in rows:
+            found.setdefault(row["key"], []).append(int(row["value"]))
+    return found
+
+
+@pytest.mark.parametrize("counts", [(2, 4, 6), (1, 2, 4), (3, 4, 5)])
+def test_batches_of_any_size_follow_each_other_in_the_order_of_keys(
+    noida: NoidaBroker, counts: tuple[int, ...]
+) -> None:
+    topic = grown(noida, *counts)
+    for limit in ("7", "50", "10000"):
+        batches = list(query(topic, Checkpoint(), maxOffsetsPerTrigger=limit).batches())
+        assert in_order(batches) == {key: list(range(6)) for key in KEYS}, limit
+        assert sum(map(len, batches)) == 6 * len(KEYS)
+
+
+def test_without_it_limited_batches_do_not(noida: NoidaBroker) -> None:
+    topic = grown(noida, 2, 4, 6)
+    options = {"kafka.bootstrap.servers": topic.servers, "subscribe": topic.topic, **QUICK}
+    plain = Query(Checkpoint(), startingOffsets="earliest", maxOffsetsPerTrigger="50", **options)
+    assert in_order(list(plain.batches()), as_they_come=True) != {key: list(range(6)) for key in KEYS}
+
+
+def test_parents_come_before_their_children_in_a_batch(noida: NoidaBroker) -> None:
+    topic = grown(noida, 1, 2, 4)
+    batches = list(query(topic, Checkpoint(), maxOffsetsPerTrigger="50").batches())
+    assert len(batches) > 2
+    assert in_order(batches, as_they_come=True) == {key: list(range(6)) for key in KEYS}
+
+
+def test_a_topic_that_grows_under_a_query_ends_it_until_it_is_told_how(noida: NoidaBroker) -> None:
+    topic, checkpoint = grown(noida, 2, 4), Checkpoint()
+    running = query(topic, checkpoint)
+    batches = list(running.batches())
+    topic.write()
+    known = topic.text
+    topic.grow(6)
+    topic.write()
+    stopped = (
+        rf"{re.escape(topic.topic)} has 6 partitions, but its last layout has 4: add a layout with "
+        r"the current"
+    )
+    with pytest.raises(OptionError, match=stopped):
+        running.batch()
+    with pytest.raises(OptionError, match=stopped):
+        query(topic, checkpoint, partitionLayouts=known).batch()
+    batches += query(topic, checkpoint, maxOffsetsPerTrigger="30").batches()
+    assert in_order(batches) == {key: list(range(6)) for key in KEYS}
+
+
+def test_a_batch_that_is_run_again_has_the_same_layouts(noida: NoidaBroker) -> None:
+    topic, checkpoint = grown(noida, 2, 4), Checkpoint()
+    with pytest.raises(Killed):
+        query(topic, checkpoint).batch(killed="read")
+    moments = {"partitionLayouts": topic.counts_alone, "expansionTimestamp": str(1_700_000_002_000)}
+    by_moments = Checkpoint(list(checkpoint.offsets))
+    rows = query(topic, checkpoint).batch()
+    assert rows is not None
+    assert in_order([rows]) == {key: list(range(4)) for key in KEYS}
+    assert query(topic, by_moments, **moments).batch() == rows
+
+
+def test_a_late_record_ends_a_query_or_is_marked(noida: NoidaBroker) -> None:
+    topic = Grown(noida, 4)
+    topic.write()
+    topic.grow(6)
+    moved = [key for key in KEYS if HASHES[key] % 4 != HASHES[key] % 6]
+    topic.write(moved, count=4)
+    reported = (
+        "; later records of their keys may have been read already: set it to true to continue and mark them"
+    )
+    with pytest.raises(OptionError, match=reported):
+        query(topic, Checkpoint()).batch()
+    rows = query(topic, Checkpoint(), verifyPartitioner="true").batch()
+    assert rows is not None
+    assert {row["key"] for row in rows if row["misplaced"] == "late"} == set(moved)
+
+
+def test_a_query_that_starts_at_the_end_reads_what_comes(noida: NoidaBroker) -> None:
+    topic, checkpoint = grown(noida, 2, 4), Checkpoint()
+    running = query(topic, checkpoint, startingOffsets="latest")
+    assert running.batch() == []
+    place = HASHES[KEYS[0]] % 4
+    librdkafka.produce(topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=place)])
+    rows = running.batch()
+    assert rows is not None
+    assert [(row["value"], row["layout"]) for row in rows] == [(b"9", 1)]
+
+
+# Through Spark
+
+
+def frame_of(spark: SparkSession, topic: Grown, **given: str) -> DataFrame:
+    options = {"kafka.bootstrap.servers": topic.servers, **topic.options(**given)}
+    return spark.read.format("kafkawire").options(**options).load()
+
+
+@MAP_IN_ARROW
+def test_each_partition_sees_its_keys_in_order_without_a_shuffle(
+    spark: SparkSession, noida: NoidaBroker
+) -> None:
+    topic = grown(noida, 2, 4)
+    frame = frame_of(spark, topic).select("key", "value")
+    assert seen(frame) == Seen(160, len(KEYS), 0)
+    plain = spark.read.format("kafkawire").option("kafka.bootstrap.servers", topic.servers)
+    assert seen(plain.option("subscribe", topic.topic).load()).keys > len(KEYS), "in several Spark partitions"
+
+
+@MAP_IN_ARROW
+def test_a_shuffle_puts_keys_in_order_whatever_the_counts(spark: SparkSession, noida: NoidaBroker) -> None:
+    frame = frame_of(spark, grown(noida, 2, 4, 6))
+    assert seen(in_key_order(frame, partitions=3)) == Seen(240, len(KEYS), 0)
+    assert seen(frame.repartition(3, "key").sortWithinPartitions("partition", "offset")).inversions > 0
+    assert in_key_order(frame, partitions=3).rdd.getNumPartitions() == 3
+
+
+def test_the_report_counts_strays_and_says_what_is_promised(spark: SparkSession, noida: NoidaBroker) -> None:
+    topic = grown(noida, 2, 4)
+    place = (HASHES[KEYS[0]] + 1) % 2
+    librdkafka.produce(topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=place)] * 3)
+    with pytest.raises(
+        OptionError, match=r"^misplaced_report: the frame has no column misplaced: read with "
+    ):
+        misplaced_report(frame_of(spark, topic))
+    rows = misplaced_report(frame_of(spark, topic, verifyPartitioner="true")).orderBy("misplaced").collect()
+    assert [(row.topic, row.misplaced, row.records, row["keys"]) for row in rows] == [
+        (topic.topic, None, 160, 0),
+        (topic.topic, "unexplained", 3, 1),
+    ]
+    assert [row.promise.partition(":")[0] for row in rows] == [
+        "in the order in which they were produced",
+        "none",
+    ]
+    assert rows[0].examples is None
+    end = librdkafka.offsets(topic.servers, topic.topic, place)[1]
+    assert [(each.partition, each.offset, bytes(each.key)) for each in rows[1].examples] == [
+        (place, end - 3, KEYS[0]),
+        (place, end - 1, KEYS[0]),
+    ]
+
+
+@READ_LIMITS
+def test_a_stream_has_each_key_in_order_batch_after_batch(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = grown(noida, 2, 4, 6)
+    found: dict[bytes, list[int]] = {}
+
+    def note(batch: DataFrame, _: int) -> None:
+        for row in in_key_order(batch, partitions=1).select("key", "value").collect():
+            found.setdefault(bytes(row.key), []).append(int(row.value))
+
+    options = {"kafka.bootstrap.servers": topic.servers, "startingOffsets": "earliest"}
+    reader = spark.readStream.format("kafkawire").options(
+        **options, **topic.options(maxOffsetsPerTrigger="90")
+    )
+    writer = reader.load().writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path))
+
+    def run() -> None:
+        query = writer.start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    started(run)
+    assert found == {key: list(range(6)) for key in KEYS}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokersMissingError, OptionError
-from spark_kafkawire.source.worker import KafkaWirePartition
 from tests.support.debian_plain import COUNT, ENDS, SECONDS, TOPIC
+from tests.support.reading import PlannedRead
 from tests.support.streaming import Checkpoint, Query
 
 # ZooKeeper is a JVM.
@@ -38,12 +36,9 @@ def options(
 
 def read(given: dict[str, str]) -> tuple[list[list[str]], list[dict[str, Any]]]:
     """The partitions of each Spark partition, and all rows."""
-    source = KafkaWireDataSource(given)
-    reader = source.reader(source.schema())
-    parts = [part for part in reader.partitions() if isinstance(part, KafkaWirePartition)]
-    names = [[task.range.topic_partition.name for task in part.tasks] for part in parts]
-    task_side, parts = pickle.loads(pickle.dumps((reader, parts)))
-    return names, [row for part in parts for batch in task_side.read(part) for row in batch.to_pylist()]
+    found = PlannedRead(given)
+    names = [[task.range.topic_partition.name for task in part.tasks] for part in found.partitions]
+    return names, found.rows()
 
 
 def test_a_broker_that_came_later_is_read_after_those_before(corpus: EmbeddedCluster) -> None:

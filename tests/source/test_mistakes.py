@@ -34,7 +34,6 @@ PLAN: Final = "Logical Plan:"
 #: Nothing listens there, and nobody is waited for.
 NOBODY: Final = {"kafka.bootstrap.servers": "127.0.0.1:1", "brokerDownTimeout": "0s", "retries": "0"}
 NO_ZOOKEEPER: Final = {"zookeeper.connect": "127.0.0.1:1", "requestTimeout": "1s", "brokerDownTimeout": "0s"}
-LOGIN: Final = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
 NO_FILE: Final = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/no/such.pem"}
 LARGE: Final = "REPEAT('x', 2000000) AS value"
 
@@ -150,29 +149,10 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
     "read: misspelled": Mistake(read(failOnDataLos="false"), "OptionError: unknown option failondatalos"),
     "read: no brokers": Mistake(read(at="nowhere"), "OptionError: set exactly one of the options kafka.boot"),
     "read: no topic": Mistake(read(subscribe=""), "OptionError: set exactly one of the options subscribe, "),
-    "read: two selections": Mistake(read(assign='{"t":[0]}'), "OptionError: set exactly one of the options "),
-    "read: pattern": Mistake(
-        read(subscribe="", subscribePattern="a("), "OptionError: option subscribePattern"
-    ),
-    "read: no JSON": Mistake(read(startingOffsets="{0:1}"), "OptionError: option startingOffsets: '{0:1}'"),
-    "read: from latest": Mistake(read(startingOffsets="latest"), "OptionError: option startingOffsets: 'lat"),
-    "read: single quotes": Mistake(
-        read(startingOffsets=str({"t": {"0": 5}})), "OptionError: option startingOffsets: .* double quotes"
-    ),
     "read: from beginning": Mistake(
         read(startingOffsets="beginning"), "OptionError: .*; did you mean earliest\\?"
     ),
-    "read: size": Mistake(read(fetchBytes="lots"), "OptionError: option fetchBytes: 'lots' is not a size"),
-    "read: mechanism": Mistake(
-        read(**LOGIN | {"kafka.sasl.mechanism": "MD5"}), "OptionError: option kafka.sasl.mechanism"
-    ),
-    "read: JAAS": Mistake(
-        read(**LOGIN, **{"kafka.sasl.jaas.config": "user=u"}), "OptionError: option kafka.sasl.jaas.config"
-    ),
     "read: trust store": Mistake(read(**NO_FILE), "OptionError: option kafka.ssl.truststore.location: '/no/"),
-    "read: empty trust store": Mistake(
-        read(**NO_FILE | {"kafka.ssl.truststore.location": " "}), "OptionError: .*: the path is empty; give"
-    ),
     "read: login without protocol": Mistake(
         read(**{"kafka.sasl.mechanism": "PLAIN"}), "OptionError: .*; set kafka.security.protocol=SASL_SSL"
     ),
@@ -207,13 +187,7 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
     # A batch write.
     "write: mode": Mistake(write(mode="overwrite"), 'OptionError: mode "overwrite"'),
     "write: no topic": Mistake(write(topic=""), "OptionError: topic option required"),
-    "write: no value": Mistake(
-        write("'k' AS key"), "OptionError: schema: Required attribute 'value' not fou"
-    ),
     "write: type": Mistake(write("1 AS value"), "OptionError: schema: value attribute unsupported type int"),
-    "write: acks": Mistake(write(acks="5"), "OptionError: option acks: '5'"),
-    "write: compression": Mistake(write(compression="brotli"), "OptionError: option compression: 'brotli'"),
-    "write: exactly once": Mistake(write(delivery="exactly-once", acks="1"), "OptionError: option delivery"),
     "write: large row": Mistake(write(LARGE), "RowError: .* its record of 2000087 bytes is larger"),
     "write: null topic": Mistake(
         write("'' AS value", "STRING(NULL) AS topic", topic=""), "RowError: .*is null"

@@ -1,22 +1,34 @@
-"""Packs as Spark gets them from the readers of batches and streams, without Spark's JVM."""
+"""Packs of small partitions, as Spark gets them from the readers of batches and streams, and in a Spark."""
 
 from __future__ import annotations
 
+import operator
 import pickle
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, StructType
 
 from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import DataLossError
 from spark_kafkawire.protocol import modern
 from tests.records.batches import batch, record
+from tests.support import librdkafka
+from tests.support.foreign import Record
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
-from tests.support.reading import QUICK, Read
+from tests.support.noida import NoidaBroker
+from tests.support.reading import QUICK, PlannedRead, Read
+from tests.support.spark_streams import send
 from tests.support.sparks import READ_LIMITS
+from tests.support.streaming import Checkpoint, Query
 
 PARTITIONS = 2001
+TOPIC_PARTITIONS = 12
 HINT = "the plan has 2001 small ranges, each a Spark task: packSmallPartitions=true reads many in one task"
 
 
@@ -65,3 +77,99 @@ def test_a_stream_names_the_option_once_and_packs_each_batch(
     assert caplog.messages == [HINT]
     assert partitions(packSmallPartitions="true") == [[401, 401, 401, 401, 397]] * 2
     assert caplog.messages == [HINT]
+
+
+def test_typed_values_of_a_pack(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=4)
+    records = [
+        Record(b'{"n": %d}' % (10 * partition + number) if number else b"{", partition=partition)
+        for partition in range(4)
+        for number in range(3)
+    ]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+    value = StructType().add("n", IntegerType())
+    schema = StructType().add("value", value).add("partition", IntegerType())
+    options = {"packSmallPartitions": "true", "valueFormat": "json", "badRecords": "drop"}
+    packed = Read(noida.bootstrap_servers, schema, subscribe=topic, **options)
+    assert len(packed.partitions) == 1
+    found = sorted((row["partition"], row["value"]["n"]) for row in packed.rows())
+    assert found == [(partition, 10 * partition + number) for partition in range(4) for number in (1, 2)]
+
+
+def test_lost_records_of_one_partition_are_named(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=3)
+    for partition in range(3):
+        send(noida, topic, range(10), partition)
+    options = {"subscribe": topic, "packSmallPartitions": "true"}
+    planned = Read(noida.bootstrap_servers, **options)
+    lenient = Read(noida.bootstrap_servers, failOnDataLoss="false", **options)
+    noida.delete_records(topic, 1, 4)
+    with pytest.raises(DataLossError, match=f"{topic} 1 at offset 0"):
+        planned.table()
+    rows = [(row["partition"], row["offset"]) for row in lenient.rows()]
+    assert sorted(rows) == [(p, offset) for p in range(3) for offset in range(4 if p == 1 else 0, 10)]
+
+
+def test_partitions_of_07_are_packed_by_broker(corpus: EmbeddedCluster) -> None:
+    where = {"zookeeper.connect": corpus.zookeeper_connect, "subscribePattern": "debian-.*"}
+    packed, alone = (PlannedRead({**where, "packSmallPartitions": text}) for text in ("true", "false"))
+    brokers = [{task.range.topic_partition.broker for task in part.tasks} for part in packed.partitions]
+    assert all(len(each) == 1 for each in brokers)
+    assert len(packed.partitions) < len(alone.partitions)
+    key = operator.itemgetter("topic", "broker", "partition", "offset", "index")
+    assert sorted(packed.rows(), key=key) == sorted(alone.rows(), key=key)
+
+
+def test_a_stream_of_packs_reads_each_record_once(noida: NoidaBroker) -> None:
+    topic, checkpoint = noida.create_topic(partitions=4), Checkpoint()
+    given = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic, **QUICK}
+    given |= {"startingOffsets": "earliest", "packSmallPartitions": "true", "maxOffsetsPerTrigger": "24"}
+    for count, expected in ((10, [24, 16]), (5, [20])):
+        for partition in range(4):
+            send(noida, topic, range(count), partition)
+        batches = list(Query(checkpoint, **given).batches())
+        assert [len(rows) for rows in batches] == expected
+        places = [(row["partition"], row["offset"]) for rows in batches for row in rows]
+        first = 0 if count == 10 else 10
+        assert sorted(places) == [(p, offset) for p in range(4) for offset in range(first, first + count)]
+
+
+# Through Spark
+
+
+@pytest.fixture(scope="module")
+def topic(noida: NoidaBroker) -> str:
+    """Partitions of 0 to 11 records, with headers and nulls; compressed."""
+    topic = noida.create_topic(partitions=TOPIC_PARTITIONS)
+    for codec in ("none", "zstd"):
+        records = [
+            Record(
+                None if number % 5 == 4 else b"%d-%d" % (partition, number),
+                b"key" if number % 2 else None,
+                (("h", b"1"),) if number % 3 else (),
+                1_700_000_000_000 + number,
+                partition=partition,
+            )
+            for partition in range(TOPIC_PARTITIONS)
+            for number in range(partition)
+        ]
+        librdkafka.produce(noida.bootstrap_servers, topic, records, codec)
+    return topic
+
+
+def load(spark: SparkSession, noida: NoidaBroker, packs: bool, **options: str) -> DataFrame:
+    reader = spark.read.format("kafkawire").option("kafka.bootstrap.servers", noida.bootstrap_servers)
+    return reader.option("packSmallPartitions", packs).options(includeHeaders="true", **options).load()
+
+
+def test_rows_and_columns_are_those_of_a_task_for_each_partition(
+    spark: SparkSession, noida: NoidaBroker, topic: str
+) -> None:
+    packed, alone = (load(spark, noida, is_packed, subscribe=topic) for is_packed in (True, False))
+    assert (packed.rdd.getNumPartitions(), alone.rdd.getNumPartitions()) == (1, TOPIC_PARTITIONS - 1)
+    in_order = packed.selectExpr("partition", "offset").collect()
+    for partition in range(TOPIC_PARTITIONS):
+        offsets = [row.offset for row in in_order if row.partition == partition]
+        assert offsets == list(range(2 * partition))
+    assert_df_equality(packed.orderBy("partition", "offset"), alone.orderBy("partition", "offset"))
+    assert packed.count() == TOPIC_PARTITIONS * (TOPIC_PARTITIONS - 1)

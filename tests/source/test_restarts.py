@@ -3,61 +3,37 @@ and writes wait for them, say so once, and come to exactly the same rows."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokersMissingError, KafkaWireError, OptionError
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions, WriteOptions
 from spark_kafkawire.planner.batch import plan
-from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.schema import V07_SCHEMA
-from spark_kafkawire.source.spark_versions import arrow_schema
 from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka, zookeeper_tree
 from tests.support.debian_plain import COUNT, NAMES, TOPIC
 from tests.support.foreign import Record
 from tests.support.golden import CORPUS
 from tests.support.noida import NoidaBroker
+from tests.support.reading import PlannedRead
 from tests.support.restarting import coming_back
 
 #: Small fetches, so that a partition is many of them.
 SMALL = {"fetchBytes": "1KiB", "fetchesInFlight": "1"}
 
 
-class Loaded:
-    """A read as Spark does it: planned once, then each task for itself."""
-
-    def __init__(self, **options: str) -> None:
-        source = KafkaWireDataSource({name.replace("__", "."): value for name, value in options.items()})
-        self.schema = source.schema()
-        reader = source.reader(self.schema)
-        assert isinstance(reader, KafkaWireBatchReader)
-        self._reader = reader
-        self.partitions = reader.partitions()
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        return itertools.chain.from_iterable(map(self._reader.read, self.partitions))
-
-    def rows(self, batches: Iterator[pa.RecordBatch] | None = None) -> list[dict[str, Any]]:
-        found = self.batches() if batches is None else batches
-        rows: list[dict[str, Any]] = pa.Table.from_batches(list(found), arrow_schema(self.schema)).to_pylist()
-        return rows
-
-
-def loaded(cluster: EmbeddedCluster, **options: str) -> Loaded:
-    return Loaded(**{"zookeeper.connect": cluster.zookeeper_connect, "subscribe": TOPIC, **options})
+def loaded(cluster: EmbeddedCluster, **options: str) -> PlannedRead:
+    return PlannedRead({"zookeeper.connect": cluster.zookeeper_connect, "subscribe": TOPIC, **options})
 
 
 def test_a_read_of_07_goes_on_where_its_broker_was_killed(cluster: EmbeddedCluster) -> None:
@@ -68,7 +44,7 @@ def test_a_read_of_07_goes_on_where_its_broker_was_killed(cluster: EmbeddedClust
     first = next(batches)
     cluster.brokers[0].kill()
     with coming_back(cluster.brokers[0].start) as reported:
-        found = read.rows(itertools.chain([first], batches))
+        found = pa.Table.from_batches([first, *batches]).to_pylist()
     assert found == expected
     [warning], [info] = reported.warnings, reported.infos
     port = cluster.brokers[0].port
@@ -93,10 +69,10 @@ def test_planning_waits_for_brokers_that_it_knows_of(
 ) -> None:
     given = {name: value for name, value in {"subscribe": TOPIC, **options}.items() if value}
     given["zookeeper.connect"] = cluster.zookeeper_connect
-    expected = Loaded(**given).rows()
+    expected = PlannedRead(given).rows()
     cluster.brokers[1].stop()
     with coming_back(cluster.brokers[1].start) as reported:
-        read = Loaded(**given)
+        read = PlannedRead(given)
     assert read.rows() == expected
     assert len(reported.warnings) == len(reported.infos) == 1
     assert reported.warnings[0].endswith("; trying again for up to 60 s (brokerDownTimeout)")
@@ -149,6 +125,13 @@ def test_planning_waits_for_zookeeper(own_cluster: EmbeddedCluster) -> None:
     )
 
 
+def test_a_zookeeper_lost_after_planning_is_not_missed(own_cluster: EmbeddedCluster) -> None:
+    read = loaded(own_cluster)
+    assert own_cluster.zookeeper is not None
+    own_cluster.zookeeper.close()
+    assert len(read.rows()) == COUNT
+
+
 def test_a_write_of_07_waits_for_a_broker_before_it_sends(cluster: EmbeddedCluster) -> None:
     options = WriteOptions.parse({"zookeeper.connect": cluster.zookeeper_connect, "topic": TOPIC})
     writer = create_writer(options, V07_SCHEMA, overwrite=False)
@@ -181,14 +164,14 @@ def modern() -> Iterator[NoidaBroker]:
 
 def test_a_read_of_today_goes_on_where_its_broker_was_stopped(modern: NoidaBroker) -> None:
     options = {"kafka.bootstrap.servers": modern.bootstrap_servers, "subscribe": "t"}
-    expected = Loaded(**options).rows()
+    expected = PlannedRead(options).rows()
     assert len(expected) == 2000
-    read = Loaded(**options, fetchBytes="1KiB")
+    read = PlannedRead({**options, "fetchBytes": "1KiB"})
     batches = read.batches()
     first = next(batches)
     modern.stop()
     with coming_back(modern.start) as reported:
-        found = read.rows(itertools.chain([first], batches))
+        found = pa.Table.from_batches([first, *batches]).to_pylist()
     assert found == expected
     assert any(modern.bootstrap_servers in each for each in reported.warnings)
     assert reported.infos[-1].startswith("continuing after ")
@@ -196,11 +179,11 @@ def test_a_read_of_today_goes_on_where_its_broker_was_stopped(modern: NoidaBroke
 
 def test_planning_waits_for_the_brokers_of_today(modern: NoidaBroker) -> None:
     options = {"kafka.bootstrap.servers": modern.bootstrap_servers, "subscribe": "t"}
-    expected = Loaded(**options).rows()
+    expected = PlannedRead(options).rows()
     modern.stop()
     POOL.close_idle()
     with coming_back(modern.start) as reported:
-        read = Loaded(**options)
+        read = PlannedRead(options)
     assert read.rows() == expected
     assert len(reported.warnings) == len(reported.infos) == 1
     assert re.match(

@@ -13,15 +13,16 @@ from typing import Any, Final
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.errors import KafkaWireError
 from tests.support import java_stores, librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.pages import ROOT
+from tests.support.reading import PlannedRead
 from tests.support.sparks import STREAM_SINKS
 
 from .referring import secured as referring
@@ -46,10 +47,6 @@ def secured(noida: NoidaBroker, **changes: str) -> dict[str, str]:
     }
 
 
-def load(spark: SparkSession, options: dict[str, str]) -> DataFrame:
-    return spark.read.format("kafkawire").options(**options).load()
-
-
 def shown_by(frame: Any) -> str:
     """All that Spark tells of how a query runs."""
     execution = frame._jdf.queryExecution()
@@ -67,7 +64,7 @@ def test_a_query_with_a_login_shows_no_secret(
     topic = noida.create_topic(partitions=2)
     rows = spark.createDataFrame([(b"a",), (b"b",)], "value binary")
     rows.write.format("kafkawire").mode("append").options(**secured(noida), topic=topic).save()
-    frame = load(spark, secured(noida, subscribe=topic))
+    frame = spark.read.format("kafkawire").options(**secured(noida, subscribe=topic)).load()
     assert sorted(row.value for row in frame.select("value").collect()) == [b"a", b"b"]
     frame.explain(extended=True)
     printed = capfd.readouterr()
@@ -99,16 +96,15 @@ def test_a_query_with_a_login_shows_no_secret(
         str(Path(value).name if "location" in name else name) for name, value in changes.items()
     ),
 )
-def test_a_query_that_fails_shows_no_secret(
-    spark: SparkSession,
+def test_a_read_that_fails_shows_no_secret(
     noida: NoidaBroker,
     changes: dict[str, str],
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG, "spark_kafkawire")
-    with pytest.raises(PySparkException) as error:
-        load(spark, secured(noida, **{"subscribe": "t", **changes})).collect()
+    with pytest.raises(KafkaWireError) as error:
+        PlannedRead(secured(noida, **{"subscribe": "t", **changes})).table()
     printed = capfd.readouterr()
     for text in (str(error.value), repr(error.value), printed.out, printed.err, caplog.text):
         assert SECRET not in text

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.sparks import since_spark
+from tests.support.sparks import PLANS_ONCE, since_spark
 
 from .task_errors import message_of
 
@@ -123,6 +123,29 @@ def test_rows_that_were_saved_as_a_table_are_there_and_reading_it_is_refused(
     assert written(noida, topic) == [b"a", b"b", b"c"]
     with pytest.raises(AnalysisException, match="where this is a table of the catalog"):
         spark.table(name).collect()
+
+
+@PLANS_ONCE
+def test_a_view_shows_the_lag_of_groups(spark: SparkSession, noida: NoidaBroker) -> None:
+    topic = noida.create_topic()
+    group, servers = f"group-{topic}", noida.bootstrap_servers
+    librdkafka.produce(servers, topic, [Record(b"v")] * 3)
+    librdkafka.commit_offsets(servers, group, topic, {0: 1})
+    create = (
+        "CREATE OR REPLACE TEMPORARY VIEW lag_of_groups USING kafkawire "
+        f"OPTIONS (TABLE 'group_offsets', kafka.bootstrap.servers '{servers}', SUBSCRIBE '{topic}')"
+    )
+    query = "SELECT groupId, sum(lag) AS lag FROM lag_of_groups GROUP BY groupId"
+    try:
+        spark.sql(create)
+        assert [tuple(row) for row in spark.sql(query).collect()] == [(group, 2)]
+        librdkafka.commit_offsets(servers, group, topic, {0: 3})
+        # A view is a snapshot.
+        assert [tuple(row) for row in spark.sql(query).collect()] == [(group, 2)]
+        spark.sql(create)
+        assert [tuple(row) for row in spark.sql(query).collect()] == [(group, 0)]
+    finally:
+        spark.catalog.dropTempView("lag_of_groups")
 
 
 @pytest.mark.nightly

@@ -16,7 +16,6 @@ from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import zookeeper_tree
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
 from tests.support.embedded import produce, wait_registered
-from tests.support.restarting import coming_back
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
 
 
@@ -82,12 +81,6 @@ def test_a_topic_that_comes_is_read_from_its_start(cluster: EmbeddedCluster) -> 
     produce(cluster, "new", encode_message_set([b"a", b"b"]), partition=2)
     wait_registered(cluster, "new")
     assert Query(checkpoint, **given).all_values() == [b"a", b"b"]
-
-
-def test_a_start_that_is_no_message_boundary_is_told(cluster: EmbeddedCluster) -> None:
-    starting = json.dumps({TOPIC: {name: 1 if name == "0-0" else -1 for name in NAMES}})
-    with pytest.raises(OptionError, match="option startingOffsets: 1 is not a message boundary"):
-        Query(Checkpoint(), **options(cluster, startingOffsets=starting)).batch()
 
 
 def test_retention_under_the_query_is_a_data_loss_or_a_warning(
@@ -164,16 +157,6 @@ def test_a_topic_that_was_removed_by_hand_is_a_data_loss_or_a_warning(
     ):
         Query(checkpoint, **pattern).batch()
     assert Query(checkpoint, **pattern, failOnDataLoss="false").values() == [[b"of the other"]]
-
-
-def test_a_broker_that_is_away_is_waited_for(cluster: EmbeddedCluster) -> None:
-    checkpoint = Checkpoint()
-    query = Query(checkpoint, **options(cluster))
-    assert query.values() == [[]]
-    produce(cluster, TOPIC, encode_message_set([b"late"]), partition=2, broker=1)
-    cluster.brokers[1].kill()
-    with coming_back(cluster.brokers[1].start):
-        assert query.values() == [[b"late"]]
 
 
 def test_without_data_loss_a_broker_that_stays_away_is_an_error(cluster: EmbeddedCluster) -> None:

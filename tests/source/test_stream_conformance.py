@@ -27,7 +27,7 @@ from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.restarting import coming_back
+from tests.support.spark_streams import send
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query, available_now
 
 T0 = 1_700_000_000_000
@@ -35,13 +35,6 @@ T0 = 1_700_000_000_000
 
 def numbers(values: Iterable[int]) -> list[bytes]:
     return sorted(b"%d" % value for value in values)
-
-
-def send(
-    noida: NoidaBroker, topic: str, values: Iterable[int], partition: int = 0, ms: int | None = None
-) -> None:
-    records = [Record(b"%d" % value, partition=partition, timestamp_ms=ms) for value in values]
-    librdkafka.produce(noida.bootstrap_servers, topic, records)
 
 
 def options(noida: NoidaBroker, topic: str, /, **others: str) -> dict[str, str]:
@@ -653,13 +646,6 @@ def test_a_stream_whose_topic_is_not_there_is_told(noida: NoidaBroker) -> None:
         query(noida, "nowhere-to-be-found").batch()
 
 
-def test_an_idle_query_asks_brokers_ten_times_a_second_at_most(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic)
-    running.batch()
-    assert running.batch() is None
-    assert slept_before_the_next_look(running) == [pytest.approx(0.07)]
-
-
 def test_the_reported_end_follows_the_partitions(noida: NoidaBroker, topic: str) -> None:
     running = query(noida, topic)
     running.batch()
@@ -702,15 +688,3 @@ def test_a_query_that_goes_on_knows_that_its_cluster_exists() -> None:
     with pytest.raises(ConnectFailed):
         StreamPlanner(options).next(Position({TopicPartition("t", 0): 7}))
     assert bootstrap.is_answered
-
-
-def test_a_broker_that_is_away_is_waited_for() -> None:
-    with NoidaBroker() as own:
-        topic = own.create_topic()
-        send(own, topic, range(5))
-        running = query(own, topic, startingOffsets="earliest", requestTimeout="5s")
-        assert running.values() == [numbers(range(5))]
-        send(own, topic, range(5, 9))
-        own.stop()
-        with coming_back(own.start):
-            assert running.values() == [numbers(range(5, 9))]

@@ -1,4 +1,5 @@
-"""A stream over 1,000 partitions in 10 topics: what planning costs, and that it costs the same for ever.
+"""A stream over 1,000 partitions in 10 topics: what planning costs, and that it costs the same for ever, in
+the process that plans and in Spark's JVM.
 
 ``KAFKAWIRE_STREAM_BATCHES=2000`` plans so many batches, and prints their figures (``pytest -s``; with
 ``-o faulthandler_timeout=0``, or pytest ends after 20 minutes).
@@ -9,8 +10,11 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import psutil
@@ -19,15 +23,23 @@ import pytest
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.pages import ROOT
 from tests.support.source_process import SourceProcess
+from tests.support.stream_heap import BATCH_MAX_S
 
 BATCHES: Final = int(os.environ.get("KAFKAWIRE_STREAM_BATCHES", "30"))
+#: The JVM takes more batches to show what it keeps.
+JVM_BATCHES: Final = int(os.environ.get("KAFKAWIRE_STREAM_BATCHES", "600"))
 TOPICS, PARTITIONS = 10, 100
 #: What planning a batch may cost, seconds: of the processor, for how long it takes is the machine's affair.
 CPU_MAX_S: Final = 0.3
 #: What the process may grow from the first third of the batches to the last one. Python's allocator takes
 #: and keeps whole arenas, of 1 MiB each.
 GROWTH_MAX_BYTES: Final = 4 << 20
+
+
+#: What the heap may grow after the first tenth of the batches; the text of a batch's offsets alone is 10 KB.
+HEAP_GROWTH_MAX_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +112,41 @@ def watched(process: SourceProcess, broker: NoidaBroker, topics: list[str]) -> l
 def _cpu_s(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
+
+
+@pytest.mark.jvm
+@pytest.mark.nightly
+@pytest.mark.timeout(900 + BATCH_MAX_S * JVM_BATCHES)
+def test_the_heap_of_a_stream_over_a_thousand_partitions_stays_flat(tmp_path: Path) -> None:
+    """All partitions are planned in each batch, and two of them have a record for it: what the JVM could keep
+    of a batch are its offsets and two tasks."""
+    with NoidaBroker() as broker:
+        topics = [broker.create_topic(PARTITIONS) for _ in range(TOPICS)]
+        for topic in topics[:2]:
+            librdkafka.produce(
+                broker.bootstrap_servers, topic, [Record(b"x", partition=0)] * (JVM_BATCHES + 50)
+            )
+        read = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": ",".join(topics)}
+        read |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
+        heaps = looks(read, tmp_path / "checkpoint")
+    assert heaps[-1] - heaps[0] < HEAP_GROWTH_MAX_BYTES
+
+
+def looks(read: dict[str, str], checkpoint: Path) -> list[int]:
+    """Bytes in the heap after each tenth of the batches."""
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.support.stream_heap",
+        json.dumps(read),
+        str(JVM_BATCHES),
+        str(checkpoint),
+    ]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = []
+        for line in process.stdout:
+            print(line.rstrip(), flush=True)
+            found.append(json.loads(line)["heap_bytes"])
+    assert process.returncode == 0
+    return found

@@ -125,6 +125,7 @@ def test_a_batch_of_a_stream_may_follow_others_that_reached_the_cluster(
             "value attribute unsupported type",
         ),
         (VALUE, {"topic": "t", "kafka.key.serializer": "x"}, "kafka.key.serializer is not supported"),
+        (VALUE, {"topic": "t", "kafka.value.serializer": "x"}, "kafka.value.serializer is not supported"),
         (
             VALUE,
             {"topic": "t", "startingOffsets": "latest"},

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,20 +11,19 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr, window
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.reading import PlannedRead
 from tests.support.spark_streams import begun, run, send, stream
-from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, since_spark
-
-#: How long a broker is away, seconds.
-AWAY_S = float(os.environ.get("KAFKAWIRE_AWAY_S", "2"))
+from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, STREAM_SINKS, since_spark
 
 
 def offsets_of(checkpoint: Path) -> list[Any]:
@@ -47,53 +44,24 @@ def topic(noida: NoidaBroker) -> str:
 def test_available_now_reads_each_row_once_in_limited_batches_and_goes_on_where_it_was(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
-    def writer() -> DataStreamWriter:
+    def writer(checkpoint: str) -> DataStreamWriter:
         rows = stream(spark, noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="8")
-        parquet = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
+        parquet = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / checkpoint))
         return parquet.trigger(availableNow=True)
 
-    query = run(writer(), str(tmp_path / "out"))
+    query = run(writer("old"), str(tmp_path / "out"))
     assert [progress.numInputRows for progress in query.recentProgress] == [8, 8, 4]
     last = query.recentProgress[-1].sources[0]
     assert json.loads(last.startOffset) == {topic: {"0": 8, "1": 8}}
     assert json.loads(last.endOffset) == json.loads(last.latestOffset) == {topic: {"0": 10, "1": 10}}
     send(noida, topic, range(20, 25))
-    run(writer(), str(tmp_path / "out"))
+    (tmp_path / "old").rename(tmp_path / "c")  # a checkpoint continues wherever it is
+    run(writer("c"), str(tmp_path / "out"))
     values = spark.read.parquet(str(tmp_path / "out")).selectExpr("CAST(CAST(value AS STRING) AS INT)")
     assert sorted(value for [value] in values.collect()) == list(range(25))
     assert offsets_of(tmp_path / "c") == [
         {topic: {"0": count, "1": min(count, 10)}} for count in (4, 8, 10)
     ] + [{topic: {"0": 15, "1": 10}}]
-
-
-def test_a_renamed_checkpoint_continues(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    def read(checkpoint: Path) -> int:
-        rows = stream(spark, noida, topic, startingOffsets="earliest")
-        noop = rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-        query = run(noop.trigger(availableNow=True))
-        return sum(progress.numInputRows for progress in query.recentProgress)
-
-    assert read(tmp_path / "old") == 20
-    (tmp_path / "old").rename(tmp_path / "new")
-    send(noida, topic, range(20, 25))
-    assert read(tmp_path / "new") == 5
-
-
-def test_a_running_query_takes_rows_as_they_come(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
-    rows = stream(spark, noida, topic).selectExpr("CAST(CAST(value AS STRING) AS INT) value", "partition")
-    writer = rows.writeStream.format("memory").queryName("taken").trigger(processingTime="0 seconds")
-    query = begun(writer)
-    try:
-        assert query.recentProgress[0].numInputRows == 0  # the batch that pins the start
-        for number in range(3):
-            send(noida, topic, range(100 * number, 100 * number + 10), number % 2)
-            query.processAllAvailable()
-            assert spark.table("taken").count() == 10 * number + 10
-        assert spark.table("taken").where("partition = 1").count() == 10
-    finally:
-        query.stop()
 
 
 @READ_LIMITS
@@ -123,30 +91,6 @@ def test_a_data_loss_ends_the_query_with_batch_place_and_both_offsets(
         run(writer("true"))
     query = run(writer("false"))
     assert [progress.numInputRows for progress in query.recentProgress] == [5]
-
-
-@pytest.mark.parametrize(
-    ("options", "reported"),
-    [
-        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: '0' is not a whole number from 1"),
-        ({"maxBytesPerTrigger": "1m"}, "option maxBytesPerTrigger does not apply to Kafka"),
-        ({"startingOffsets": "newest"}, "option startingOffsets: 'newest'"),
-    ],
-)
-def test_wrong_options_are_told_by_load(
-    spark: SparkSession, noida: NoidaBroker, options: dict[str, str], reported: str
-) -> None:
-    with pytest.raises(AnalysisException, match=reported):
-        stream(spark, noida, "t", **options)
-
-
-def test_an_end_is_refused_when_the_query_starts(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    rows = stream(spark, noida, topic, endingOffsets="latest")
-    writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-    with pytest.raises(StreamingQueryException, match="option endingOffsets is for batch reads"):
-        run(writer.trigger(availableNow=True))
 
 
 @pytest.mark.parametrize(
@@ -208,24 +152,6 @@ def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida
     assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
 
 
-def test_a_running_query_goes_on_when_its_broker_is_back(spark: SparkSession) -> None:
-    with NoidaBroker() as own:
-        topic = own.create_topic()
-        send(own, topic, range(10))
-        rows = stream(spark, own, topic, startingOffsets="earliest")
-        rows = rows.selectExpr("CAST(CAST(value AS STRING) AS INT) value")
-        query = begun(rows.writeStream.format("memory").queryName("back").trigger(processingTime="0 seconds"))
-        try:
-            own.stop()
-            time.sleep(AWAY_S)  # so long it is away
-            own.start()
-            send(own, topic, range(10, 20))
-            query.processAllAvailable()
-            assert sorted(row.value for row in spark.table("back").collect()) == list(range(20))
-        finally:
-            query.stop()
-
-
 def test_a_stream_that_is_joined_with_itself_has_only_one_offset_in_the_log(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -273,3 +199,27 @@ def test_streams_of_which_one_has_no_new_data_go_on_together(
             assert sorted(row["value"] for row in spark.table("both").collect()) == list(range(number + 1))
     finally:
         query.stop()
+
+
+@STREAM_SINKS
+def test_a_topic_of_07_is_copied_by_a_stream_in_the_wire_format_of_the_proposal(
+    spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
+) -> None:
+    zookeeper = {"zookeeper.connect": corpus.zookeeper_connect}
+    options = {**zookeeper, "wireFormat": "proposal"}
+    query = (
+        spark.readStream.format("kafkawire")
+        .options(subscribe="debian-gzip", startingOffsets="earliest", **options)
+        .load()
+        .select("value")
+        .writeStream.format("kafkawire")
+        .options(topic="streamed-copy", checkpointLocation=str(tmp_path / "checkpoint"), **options)
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+
+    def values(topic: str) -> list[bytes]:
+        return sorted(PlannedRead({**zookeeper, "subscribe": topic}).column("value"))
+
+    assert values("streamed-copy") == values("debian-gzip")

@@ -1,38 +1,53 @@
-"""Typed keys and values through Spark: batches and streams of real brokers, and a registry that may fail."""
+"""Typed keys and values of Avro, JSON and Protobuf, read and written: without a JVM, and in a Spark."""
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+import fastavro
 import pytest
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import CorruptDataError, OptionError
 from spark_kafkawire.records.message_set.public import encode_message_set
-from spark_kafkawire.values.registry_frame import guid_header
+from spark_kafkawire.registry.client import forget_registries
+from spark_kafkawire.values.registry_frame import guid_header, id_prefix
 from tests.support import librdkafka
 from tests.support.avro_messages import V1, V2, V3, framed, payload, record
-from tests.support.embedded import produce
-from tests.support.fake_registry import FakeRegistry, raw, slow, status
+from tests.support.embedded import produce, wait_registered
+from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.spark_streams import run, started
+from tests.support.reading import PlannedRead
+from tests.support.spark_streams import put, write
+from tests.support.sparks import STREAM_SINKS
+from tests.support.streaming import Checkpoint, Query
+from tests.values.protobuf.protoc import compiled, message_class
 
 from .task_errors import message_of
 
 #: One try, and a short deadline: brokerDownTimeout bounds the retries where ``retries`` is not set.
 BOUNDED: Final = {"retries": "0", "requestTimeout": "10s"}
-PAGE: Final = b"<html><body>Sign in</body></html>"
+VALUE_ID: Final = StructType().add("value", StructType().add("idd", IntegerType()))
+NAME: Final = StructType().add("value", StructType().add("name", IntegerType()))
+CORRUPT: Final = StructType().add("_corrupt_record", StringType())
+KEY_ID: Final = StructType().add("keySchemaId", IntegerType())
 
 
 @pytest.fixture
 def registry() -> Iterator[FakeRegistry]:
     with FakeRegistry() as running:
         yield running
+    forget_registries()
 
 
 def options_of(noida: NoidaBroker, registry: FakeRegistry, topic: str, **changes: str) -> dict[str, str]:
@@ -104,62 +119,24 @@ def test_messages_of_three_versions_have_the_columns_of_the_latest(
 
 
 def test_a_users_schema_names_the_fields_and_needs_no_registry_to_plan(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry, orders: str
+    noida: NoidaBroker, registry: FakeRegistry, orders: str
 ) -> None:
     given = options_of(noida, registry, orders)
-    frame = load(spark, given, "offset bigint, value struct<id:bigint>, partition int, valueSchemaId int")
+    value = StructType().add("id", LongType())
+    columns = StructType().add("offset", LongType()).add("value", value).add("partition", IntegerType())
+    loaded = PlannedRead(given, columns.add("valueSchemaId", IntegerType()))
     assert registry.requests == []
-    rows = sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
-    assert values_of(rows) == [{"id": 1}, {"id": 2}, None, {"id": 2**40}, {"id": 4}]
-    assert [row.valueSchemaId for row in rows] == [1, 2, None, 3, 1]
+    rows = sorted(loaded.rows(), key=lambda row: (row["partition"], row["offset"]))
+    assert [row["value"] and row["value"]["id"] for row in rows] == [1, 2, None, 2**40, 4]
+    assert [row["valueSchemaId"] for row in rows] == [1, 2, None, 3, 1]
     assert not any("subjects" in request for request in registry.requests)
-    registry.requests.clear()
-    assert load(spark, given, "offset bigint").count() == 5
-    assert registry.requests == []
     # A schema of the options adds its defaults and aliases.
-    frame = load(spark, {**given, "valueSchema": V3}, "value struct<count:bigint, title:string>")
-    assert sorted(row.value.title for row in frame.where("value.count = 7").collect()) == ["", "a", "ß"]
+    value = StructType().add("count", LongType()).add("title", StringType())
+    found = PlannedRead({**given, "valueSchema": V3}, StructType().add("value", value)).column("value")
+    assert sorted(each["title"] for each in found if each and each["count"] == 7) == ["", "a", "ß"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "schema", "message"),
-    [
-        ({"subscribe": "nowhere"}, None, "schema registry: the latest version of subject nowhere-value: "),
-        ({"valueSchemaVersion": "9"}, None, "version 9 of subject"),
-        ({"valueSubject": "proto"}, None, "valueFormat: avro is set, and version 1 of subject 'proto' in the "
-         "schema registry is PROTOBUF"),
-        ({"subscribe": "a,b"}, None, "option valueSubject: 2 topics have no one schema by subject"),
-        ({"subjectNameStrategy": "RecordName"}, None, "option subjectNameStrategy: RecordName needs a"),
-        ({"valueSchema": '{"type": "recrod"}'}, None, "option valueSchema: the Avro schema: the type 'recr"),
-        ({"valueSubject": "broken"}, None, "option valueSchemaVersion: version 1 of subject 'broken': the "
-         "Avro schema is not JSON"),
-        ({"valueSchema": V1}, "value struct<idd:int>", "schema: column 'value': the Avro record Order has no "
-         "field idd"),
-        ({"valueSchema": V1}, "value struct<name:int>", "schema: column 'value': the Avro field name cannot "
-         "be read as int32"),
-        ({}, "value struct<id:int> NOT NULL", "schema: column 'value' may hold nulls; leave NOT NULL out"),
-        ({}, "_corrupt_record string", "schema: there is no column '_corrupt_record'; set badRecords=null"),
-        ({}, "keySchemaId int", "schema: there is no column 'keySchemaId'; set keyFormat=avro"),
-        ({"valueFormat": "avro", "valueSchema": "/missing.avsc"}, None, "cannot be read on the driver"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_read_is_refused_on_the_driver(
-    spark: SparkSession,
-    noida: NoidaBroker,
-    registry: FakeRegistry,
-    changes: dict[str, str],
-    schema: str | None,
-    message: str,
-) -> None:
-    registry.add("proto", 'syntax = "proto3";', "PROTOBUF")
-    registry.add("broken", "{")
-    options = {**options_of(noida, registry, "orders"), **changes}
-    assert message in refusal(spark, options, schema)
-
-
-def test_keys_values_and_ids_in_headers(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
-) -> None:
+def test_keys_values_and_ids_in_headers(noida: NoidaBroker, registry: FakeRegistry) -> None:
     long, text = registry.add("ids", '"long"'), registry.add("names", V1)
     header = (("__value_schema_id", guid_header(registry.guid(text))),)
     topic = topic_of(
@@ -168,21 +145,55 @@ def test_keys_values_and_ids_in_headers(
         Record(None, framed(long, '"long"', -6)),
         Record(framed(text, V1, {"id": 2, "name": "b"}), None),
     )
-    given = options_of(
-        noida,
-        registry,
-        topic,
-        keyFormat="avro",
-        keySubject="ids",
-        valueSubject="names",
-        valueSchemaVersion="1",
-    )
-    rows = load(spark, given).collect()
-    assert [(row.key, row.value and row.value.name) for row in rows] == [(5, "a"), (-6, None), (None, "b")]
-    texts = options_of(noida, registry, topic_of(noida, Record("ä".encode(), b"k")), valueFormat="string")
-    assert [(row.key, row.value) for row in load(spark, {**texts, "keyFormat": "string"}).collect()] == [
-        ("k", "ä")
+    subjects = {"keySubject": "ids", "valueSubject": "names", "valueSchemaVersion": "1"}
+    rows = PlannedRead(options_of(noida, registry, topic, keyFormat="avro", **subjects)).rows()
+    assert [(row["key"], row["value"] and row["value"]["name"]) for row in rows] == [
+        (5, "a"), (-6, None), (None, "b")
+    ]  # fmt: skip
+
+
+def test_a_stream_takes_a_new_schema_when_it_starts_again(noida: NoidaBroker, registry: FakeRegistry) -> None:
+    topic, checkpoint = noida.create_topic(), Checkpoint()
+    given = options_of(noida, registry, topic, badRecords="drop", startingOffsets="earliest")
+
+    def started_again(*values: bytes | None) -> list[Any]:
+        librdkafka.produce(noida.bootstrap_servers, topic, [Record(value) for value in values])
+        return [row["value"] for rows in Query(checkpoint, **given).batches() for row in rows]
+
+    one = framed(registry.add(f"{topic}-value", V1), V1, {"id": 1, "name": "a"})
+    assert started_again(one, None) == [{"id": 1, "name": "a"}, None]
+    two = framed(registry.add(f"{topic}-value", V2), V2, {"id": 2, "name": "b", "note": "n"})
+    assert started_again(two, b"bad", one) == [
+        {"id": 2, "name": "b", "note": "n"},
+        {"id": 1, "name": "a", "note": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "columns", "message"),
+    [
+        ({"valueSchema": V1}, VALUE_ID, "schema: column 'value': the Avro record Order has no field idd"),
+        ({"valueSchema": V1}, NAME, "schema: column 'value': the Avro field name cannot be read as int32"),
+        ({}, CORRUPT, "schema: there is no column '_corrupt_record'; set badRecords=null"),
+        ({}, KEY_ID, "schema: there is no column 'keySchemaId'; set keyFormat=avro"),
+    ],
+)
+def test_columns_that_cannot_be_read_are_refused_on_the_driver(
+    noida: NoidaBroker, registry: FakeRegistry, changes: dict[str, str], columns: StructType, message: str
+) -> None:
+    with pytest.raises(OptionError) as error:
+        PlannedRead(options_of(noida, registry, "orders", **changes), columns)
+    assert str(error.value).startswith(message)
+
+
+def test_messages_of_07_have_ids_in_front(corpus: EmbeddedCluster, registry: FakeRegistry) -> None:
+    number = registry.add("typed-value", V1)
+    messages = [framed(number, V1, {"id": each, "name": "a"}) for each in range(3)]
+    produce(corpus, "typed", encode_message_set(messages), partition=0, broker=0)
+    wait_registered(corpus, "typed")
+    given = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "typed", "valueFormat": "avro"}
+    loaded = PlannedRead({**given, "schema.registry.url": registry.url})
+    assert [each["id"] for each in loaded.column("value")] == [0, 1, 2]
 
 
 def test_nested_values_have_sparks_types(
@@ -233,86 +244,6 @@ def test_nested_values_have_sparks_types(
     assert [row.same for row in rows] == [True, None, True]
 
 
-def test_plain_json_needs_columns_and_no_registry(spark: SparkSession, noida: NoidaBroker) -> None:
-    topic = topic_of(noida, b'{"id": 1, "tags": ["a"], "more": {}}', None, b'{"tags": null}', b"<json>")
-    given = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic, **BOUNDED}
-    given |= {"valueFormat": "json", "schemaIdFrom": "none", "badRecords": "drop"}
-    rows = load(spark, given, "value struct<id:bigint,tags:array<string>>").collect()
-    assert values_of(rows) == [{"id": 1, "tags": ["a"]}, None, {"id": None, "tags": None}]
-    assert "json needs a schema: name the fields with .schema(), or set valueSchema" in refusal(spark, given)
-    schema = '{"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}'
-    frame = load(spark, {**given, "valueSchema": schema})
-    assert frame.schema["value"].dataType.simpleString() == "struct<id:bigint>"
-    assert values_of(frame.collect()) == [{"id": 1}, None]
-
-
-def test_bad_records_are_errors_nulls_or_left_out(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
-) -> None:
-    number = registry.add("orders", V1)
-    good = framed(number, V1, {"id": 1, "name": "a"})
-    topic = topic_of(noida, good, good[:-1] + b"\xff", None, framed(77, V1, {"id": 1, "name": "a"}), good)
-    given = options_of(noida, registry, topic, valueSubject="orders")
-    assert (
-        f"{topic} 0 at offset 1: the value cannot be decoded (schema id 1): field name: a string is not UTF-8"
-        "; to read on, set badRecords=null, which keeps its bytes, or badRecords=drop"
-    ) in refusal(spark, given)
-    frame = load(spark, {**given, "badRecords": "null"})
-    assert frame.columns[-1] == "_corrupt_record"
-    assert frame.schema["_corrupt_record"].dataType.simpleString() == (
-        "struct<bytes:binary,reason:string,schemaId:int,startOffset:bigint,endOffset:bigint>"
-    )
-    rows = frame.collect()
-    assert values_of(rows) == [{"id": 1, "name": "a"}, None, None, None, {"id": 1, "name": "a"}]
-    corrupt = [
-        row._corrupt_record and (bytes(row._corrupt_record.bytes), *row._corrupt_record[1:]) for row in rows
-    ]
-    assert corrupt == [
-        None,
-        (good[:-1] + b"\xff", "value: field name: a string is not UTF-8", 1, 1, 2),
-        None,
-        (framed(77, V1, {"id": 1, "name": "a"}), "value: the registry has no schema of this id", 77, 3, 4),
-        None,
-    ]
-    dropped = load(spark, {**given, "badRecords": "drop"})
-    assert [row.offset for row in dropped.collect()] == [0, 2, 4]
-
-
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        (status(500), "it answers with HTTP status 500"),
-        (status(200, PAGE), "its answer is not a JSON object"),
-        (status(404, PAGE), "check the path in schema.registry.url"),
-        (raw(b""), "ends early"),
-        (slow(60), "within 1 s"),
-    ],
-)
-def test_a_registry_that_fails_ends_the_read_and_no_record_is_bad(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry, fault: Any, message: str
-) -> None:
-    number = registry.add("orders", V1)
-    topic = topic_of(noida, framed(number, V1, {"id": 1, "name": "a"}))
-    given = options_of(noida, registry, topic, valueSubject="orders", badRecords="drop", requestTimeout="1s")
-    registry.faults.append(fault)
-    assert message in refusal(spark, given)
-    frame = load(spark, given, "value struct<id:int>")
-    registry.faults.append(fault)
-    with pytest.raises(PySparkException) as error:
-        frame.collect()
-    assert f"{topic} 0: value: schema registry: schema id {number}: gave up" in message_of(error.value)
-    assert message in message_of(error.value)
-    assert values_of(frame.collect()) == [{"id": 1}]
-
-
-def test_a_registry_that_is_away_is_named(spark: SparkSession, noida: NoidaBroker) -> None:
-    with FakeRegistry() as gone:
-        given = options_of(noida, gone, "orders")
-    found = refusal(spark, given)
-    assert "schema registry: the latest version of subject orders-value: gave up after 1 attempt" in found
-    assert gone.url in found
-
-
 def test_a_login_reaches_the_tasks_and_is_shown_nowhere(
     spark: SparkSession, noida: NoidaBroker, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -333,79 +264,202 @@ def test_a_login_reaches_the_tasks_and_is_shown_nowhere(
         assert secret not in text
 
 
-# Streams
+# Writes of structs
+
+ORDERS: Final = """
+    SELECT struct(id, concat('customer ', id) AS customer, cast(id / 4 AS decimal(9, 2)) AS amount,
+                  TIMESTAMP '2023-11-14 22:13:20.123456' AS at, array(id, id + 1) AS items,
+                  map('k', id) AS counts, if(id % 2 = 0, null, 'note') AS note) AS value,
+           concat('key ', id) AS key
+    FROM range(4)"""
+
+WORD: Final = {"name": "word", "type": ["null", "string"]}
 
 
-def streamed(spark: SparkSession, options: dict[str, str], folder: Path) -> list[Any]:
-    """The values of all rows that a query has written so far, after a run over what there is."""
-    frame = spark.readStream.format("kafkawire").options(**options, startingOffsets="earliest").load()
-    rows = frame.select("offset", "value.*").writeStream.format("json")
-    rows = rows.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
-    run(rows, str(folder / "rows"))
-    found = spark.read.json(str(folder / "rows")).orderBy("offset").collect()
-    return [row.asDict() for row in found]
+def decoded(registry: FakeRegistry, message: bytes | None) -> Any:
+    """A framed message by fastavro, with the schema that the registry has for its id."""
+    assert message is not None
+    assert message[0] == 0
+    schema = json.loads(registry.schemas[int.from_bytes(message[1:5], "big")]["schema"])
+    return fastavro.schemaless_reader(io.BytesIO(message[5:]), schema, None)
 
 
-def test_a_stream_takes_a_new_schema_when_it_starts_again(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry, tmp_path: Path
+def records(noida: NoidaBroker, topic: str) -> list[Record]:
+    return librdkafka.consume(noida.bootstrap_servers, topic, 0)
+
+
+def test_structs_become_avro_of_a_schema_that_follows_from_their_type_and_read_back(
+    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
 ) -> None:
     topic = noida.create_topic()
-    v1 = registry.add(f"{topic}-value", V1)
-    one = Record(framed(v1, V1, {"id": 1, "name": "a"}))
-    librdkafka.produce(noida.bootstrap_servers, topic, [one, Record(None)])
-    given = options_of(noida, registry, topic, badRecords="drop")
-    assert streamed(spark, given, tmp_path) == [
-        {"offset": 0, "id": 1, "name": "a"},
-        {"offset": 1, "id": None, "name": None},
+    rows = spark.sql(f"{ORDERS} UNION ALL SELECT null, 'gone'").coalesce(1)
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "schema.registry.url": registry.url}
+    options |= {"valueFormat": "avro", "keyFormat": "avro"}
+    writer = rows.write.format("kafkawire").mode("append").options(**options, topic=topic)
+    writer.option("autoRegisterSchemas", "true").save()
+    *written, gone = records(noida, topic)
+    assert (decoded(registry, gone.key), gone.value) == ("gone", None)
+    assert sorted(registry.subjects) == [f"{topic}-key", f"{topic}-value"]
+    assert [decoded(registry, record.key) for record in written] == [f"key {number}" for number in range(4)]
+    assert [decoded(registry, record.value) for record in written] == [
+        {
+            "id": number,
+            "customer": f"customer {number}",
+            "amount": Decimal(number) / 4,
+            "at": datetime(2023, 11, 14, 22, 13, 20, 123456, timezone.utc),
+            "items": [number, number + 1],
+            "counts": {"k": number},
+            "note": "note" if number % 2 else None,
+        }
+        for number in range(4)
     ]
-    v2 = registry.add(f"{topic}-value", V2)
-    two = Record(framed(v2, V2, {"id": 2, "name": "b", "note": "n"}))
-    librdkafka.produce(noida.bootstrap_servers, topic, [two, Record(b"bad"), one])
-    assert streamed(spark, given, tmp_path) == [
-        {"offset": 0, "id": 1, "name": "a", "note": None},
-        {"offset": 1, "id": None, "name": None, "note": None},
-        {"offset": 2, "id": 2, "name": "b", "note": "n"},
-        {"offset": 4, "id": 1, "name": "a", "note": None},
-    ]
+    back = spark.read.format("kafkawire").options(**options, subscribe=topic).load()
+    assert back.select("value", "key").collect() == rows.collect()
 
 
-def test_a_query_ends_at_a_new_field_if_it_is_to_and_the_next_start_takes_it(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry, tmp_path: Path
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_structs_become_json_and_read_back(
+    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry, is_registered: bool
 ) -> None:
     topic = noida.create_topic()
-    v1 = registry.add(f"{topic}-value", V1)
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(framed(v1, V1, {"id": 1, "name": "a"}))])
-    given = options_of(noida, registry, topic, avroSchemaEvolutionMode="restart")
-    frame = spark.readStream.format("kafkawire").options(**given, startingOffsets="earliest").load()
-    v2 = registry.add(f"{topic}-value", V2)
-    two = framed(v2, V2, {"id": 2, "name": "b", "note": "n"})
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(two)])
-
-    def ended() -> str:
-        rows = frame.writeStream.format("noop").trigger(availableNow=True)
-        query = rows.option("checkpointLocation", str(tmp_path / "first")).start()
-        with pytest.raises(StreamingQueryException) as error:
-            query.awaitTermination()
-        if "failed to connect back" in str(error.value):
-            raise error.value
-        return message_of(error.value)
-
-    assert started(ended).endswith(
-        f"schema id {v2} has the field note, which version 1 of subject '{topic}-value' of this query lacks; "
-        "load it and start it again, to take the new schema (avroSchemaEvolutionMode=restart)"
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "valueFormat": "json"}
+    options |= {"schema.registry.url": registry.url} if is_registered else {}
+    rows = spark.sql("SELECT struct(id, concat('n', id) AS note, array(id) AS items) AS value FROM range(3)")
+    writer = rows.coalesce(1).write.format("kafkawire").mode("append").options(**options, topic=topic)
+    (writer.option("autoRegisterSchemas", "true") if is_registered else writer).save()
+    prefix = id_prefix(1) if is_registered else b""
+    written = [json.loads((record.value or b"").removeprefix(prefix)) for record in records(noida, topic)]
+    assert written == [{"id": number, "note": f"n{number}", "items": [number]} for number in range(3)]
+    reader = spark.read.format("kafkawire").options(**options, subscribe=topic)
+    # A registered schema gives the type; without one its fields are named.
+    reader = (
+        reader if is_registered else reader.schema("value struct<id:bigint,note:string,items:array<bigint>>")
     )
-    assert [row["note"] for row in streamed(spark, given, tmp_path)] == [None, "n"]
+    assert [row.value.asDict() for row in reader.load().select("value").collect()] == written
 
 
-# Kafka 0.7
-
-
-def test_messages_of_07_have_ids_in_front(
-    spark: SparkSession, cluster: EmbeddedCluster, registry: FakeRegistry
+@STREAM_SINKS
+def test_the_processes_of_a_query_ask_the_registry_once_and_not_for_each_batch(
+    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry, tmp_path: Path
 ) -> None:
-    number = registry.add("typed-value", V1)
-    messages = [framed(number, V1, {"id": each, "name": "a"}) for each in range(3)]
-    produce(cluster, "typed", encode_message_set(messages), partition=0, broker=0)
-    given = {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": "typed", "valueFormat": "avro"}
-    frame = load(spark, {**given, "schema.registry.url": registry.url})
-    assert sorted(row.value.id for row in frame.select("value", "nextOffset").collect()) == [0, 1, 2]
+    topic = noida.create_topic()
+    (tmp_path / "in").mkdir()
+    for number in range(6):
+        put(tmp_path, str(number), f"word {number}")
+    registry.add(f"{topic}-value", json.dumps({"type": "record", "name": "R", "fields": [WORD]}))
+    rows = spark.readStream.option("maxFilesPerTrigger", "1").text(str(tmp_path / "in"))
+    options = {"valueFormat": "avro", "schema.registry.url": registry.url}
+    assert (
+        write(rows.selectExpr("struct(value AS word) AS value"), noida, tmp_path, topic=topic, **options) == 6
+    )
+    assert sorted(decoded(registry, record.value)["word"] for record in records(noida, topic)) == [
+        f"word {number}" for number in range(6)
+    ]
+    # Spark plans the batches in one process, and commits them in another; it may replace one that waits long.
+    asked = registry.requests.count(f"GET /subjects/{topic}-value/versions/latest")
+    assert 1 <= asked <= 4
+
+
+# Protobuf, beside the official compiler and runtime
+
+SHOP1: Final = """syntax = "proto3"; package shop;
+message Order { int64 id = 1; string customer = 2; Place place = 3; message Place { string city = 1; } }
+message Refund { message Line { int32 n = 1; } }"""
+#: A name has changed, a field is new, and another message is the first one.
+SHOP2: Final = """syntax = "proto3"; package shop;
+message Note { string text = 1; }
+message Order { repeated int32 items = 5; int64 id = 1; string client = 2; Place place = 3;
+                message Place { string city = 1; map<string, int64> counts = 2; } }
+message Refund { message Line { int32 n = 1; } }"""
+#: Indexes of the messages as frames have them: [0], [1].
+FIRST: Final = b"\0"
+SECOND: Final = b"\x02\x02"
+
+
+def message(text: str, name: str, /, **fields: Any) -> bytes:
+    """A message of Protobuf's own runtime."""
+    sent: bytes = message_class(compiled(text), f"shop.{name}")(**fields).SerializeToString()
+    return sent
+
+
+def of_protobuf(noida: NoidaBroker, registry: FakeRegistry, **changes: str) -> dict[str, str]:
+    where = {"kafka.bootstrap.servers": noida.bootstrap_servers, "schema.registry.url": registry.url}
+    return {**where, "valueFormat": "protobuf", **changes}
+
+
+def two_versions(noida: NoidaBroker, registry: FakeRegistry, *more: bytes) -> str:
+    """A topic with an order of each version, a tombstone, and other messages."""
+    first, second = (id_prefix(registry.add("orders-value", text, "PROTOBUF")) for text in (SHOP1, SHOP2))
+    place = {"city": "Köln", "counts": {"a": 1}}
+    return topic_of(
+        noida,
+        first + FIRST + message(SHOP1, "Order", id=1, customer="x", place={"city": "Bonn"}),
+        None,
+        second + SECOND + message(SHOP2, "Order", id=2, client="y", items=[3, 4], place=place),
+        *more,
+    )
+
+
+def test_messages_of_two_versions_become_rows_of_the_chosen_message(
+    noida: NoidaBroker, registry: FakeRegistry
+) -> None:
+    given = {"subscribe": two_versions(noida, registry), "valueSubject": "orders-value"}
+    found = PlannedRead(of_protobuf(noida, registry, **given, valueMessage="Order")).rows()
+    assert [row["value"] and {**row["value"], "place": plain(row["value"]["place"])} for row in found] == [
+        {"items": [], "id": 1, "client": "x", "place": {"city": "Bonn", "counts": {}}},
+        None,
+        {"items": [3, 4], "id": 2, "client": "y", "place": {"city": "Köln", "counts": {"a": 1}}},
+    ]
+
+
+def plain(place: dict[str, Any]) -> dict[str, Any]:
+    """A place whose map, a list of pairs in Arrow, is a dict."""
+    return {**place, "counts": dict(place["counts"])}
+
+
+@pytest.mark.parametrize(
+    ("bad", "schema_id"),
+    [
+        (id_prefix(2) + SECOND + b"\x08", 2),
+        (id_prefix(2) + FIRST + message(SHOP2, "Note", text="no order"), 2),
+        (id_prefix(2) + b"\x02\x12", 2),
+        (b"no frame", None),
+    ],
+    ids=["cut", "of another type", "indexes that are not there", "without a frame"],
+)
+def test_a_message_that_cannot_be_decoded_is_a_bad_record(
+    noida: NoidaBroker, registry: FakeRegistry, bad: bytes, schema_id: int | None
+) -> None:
+    topic = two_versions(noida, registry, bad)
+    given = {"subscribe": topic, "valueSubject": "orders-value", "valueMessage": "Order"}
+    options = of_protobuf(noida, registry, **given)
+    with pytest.raises(CorruptDataError, match=f"^{topic} 0 at offset 3: the value cannot be decoded"):
+        PlannedRead(options).table()
+    *good, last = PlannedRead({**options, "badRecords": "null"}).rows()
+    assert [row["value"] and row["value"]["id"] for row in good] == [1, None, 2]
+    assert last["value"] is None
+    corrupt = last["_corrupt_record"]
+    assert (corrupt["bytes"], corrupt["schemaId"]) == (bad, schema_id)
+
+
+def test_structs_become_messages_of_a_schema_that_follows_from_their_type_and_are_read_back(
+    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
+) -> None:
+    topic = noida.create_topic()
+    rows = spark.sql(
+        "SELECT struct(id, if(id = 1, null, concat('n', id)) AS note, array(id, id) AS items, "
+        "map('k', id) AS counts, struct(id > 0 AS flag) AS inner) AS value FROM range(3)"
+    )
+    options = of_protobuf(noida, registry, autoRegisterSchemas="true", valueMessage="shop.Made", topic=topic)
+    rows.coalesce(1).write.format("kafkawire").mode("append").options(**options).save()
+    assert registry.subjects == {f"{topic}-value": [1]}
+    made = message_class(compiled(registry.schemas[1]["schema"]), "shop.Made")
+    written = [record.value or b"" for record in librdkafka.consume(noida.bootstrap_servers, topic, 0)]
+    judged = [made.FromString(value.removeprefix(id_prefix(1) + FIRST)) for value in written]
+    assert [
+        (each.id, each.note if each.HasField("note") else None, list(each.items), dict(each.counts))
+        for each in judged
+    ] == [(number, None if number == 1 else f"n{number}", [number] * 2, {"k": number}) for number in range(3)]
+    assert [each.inner.flag for each in judged] == [False, True, True]
+    back = spark.read.format("kafkawire").options(**of_protobuf(noida, registry, subscribe=topic)).load()
+    assert [row.value for row in back.collect()] == [row.value for row in rows.collect()]

@@ -1,8 +1,9 @@
-"""Work that a process of Spark does once for the requests after it."""
+"""Work that a process of Spark does once for the requests after it, and values that travel between them."""
 
 from __future__ import annotations
 
 import gc
+import pickle
 import socket
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,13 @@ from spark_kafkawire.records import compiler
 from spark_kafkawire.source.batch_reader import KafkaWireBatchReader
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.schema import V07_SCHEMA
-from spark_kafkawire.source.worker import KafkaWirePartition, find_sent_files, freeze_imports, freeze_objects
+from spark_kafkawire.source.worker import (
+    KafkaWirePartition,
+    Packed,
+    find_sent_files,
+    freeze_imports,
+    freeze_objects,
+)
 from tests.support.sparks import STREAM_SINKS
 
 
@@ -114,3 +121,34 @@ def test_a_stream_finds_the_files_that_are_sent_with_it(
     for _ in range(2):
         find_sent_files()
         assert sys.path == [*found, str(there), str(others), "last"]
+
+
+# Values that are unpickled where they are looked at
+
+
+class Fragile:
+    """Breaks what unpickles it."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return int, ("no number",)
+
+
+def test_a_value_travels_however_often() -> None:
+    packed = Packed((1, "a"))
+    for _ in range(3):
+        packed = pickle.loads(pickle.dumps(packed))
+    assert packed.value == (1, "a")
+    assert pickle.loads(pickle.dumps(packed)).value == (1, "a")
+
+
+def test_a_value_that_nobody_looks_at_is_not_unpickled() -> None:
+    arrived = pickle.loads(pickle.dumps(Packed(Fragile())))
+    again = pickle.loads(pickle.dumps(arrived))
+    with pytest.raises(ValueError, match="no number"):
+        _ = again.value
+
+
+def test_what_a_value_has_learned_travels_with_it() -> None:
+    packed: Packed[list[int]] = pickle.loads(pickle.dumps(Packed([1])))
+    packed.value.append(2)
+    assert pickle.loads(pickle.dumps(packed)).value == [1, 2]

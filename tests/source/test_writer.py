@@ -1,4 +1,4 @@
-"""The writer without a Spark session: what the driver refuses, and what one task does."""
+"""The writer: what the driver refuses, what one task does, and writes of a Spark to brokers of 0.7."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -22,11 +24,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_kafkawire.broker import BrokerConfig, BrokerServer
+from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster
 from spark_kafkawire.clients.writing.modern.record_checks import check_records
 from spark_kafkawire.clients.writing.rows import to_rows
 from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
-from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
+from spark_kafkawire.cluster.v07.view import view
+from spark_kafkawire.errors import DeliveryError, DiscoveryError, OptionError, RowError
 from spark_kafkawire.model import Broker, ClusterView, Generation, TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.record_log import encode_batches
@@ -34,8 +37,9 @@ from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
 from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer
 from tests.records.judges import judged
+from tests.support import replay
 from tests.support.polling import poll
-from tests.support.writing import stored, write_options
+from tests.support.writing import binary, stored, write_options
 
 VALUE = "value binary"
 TYPES: dict[str, DataType] = {
@@ -47,6 +51,8 @@ TYPES: dict[str, DataType] = {
         ShortType(),
         LongType(),
         ArrayType(BinaryType()),
+        ArrayType(StringType()),
+        StructType([StructField("n", IntegerType())]),
     )
 }
 
@@ -91,6 +97,31 @@ def test_columns_that_can_be_written_pass(text: str) -> None:
 
 def test_what_was_read_can_be_written_as_it_is() -> None:
     WRITE_SCHEMAS[Generation.V07].check(V07_SCHEMA, topic_given=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            f"{VALUE}, headers array<string>",
+            "headers attribute unsupported type array<string>. headers must be a(n) "
+            "array<struct<key:string,value:binary>>",
+        ),
+        (
+            f"{VALUE}, timestamp bigint",
+            "timestamp attribute unsupported type bigint. timestamp must be a(n) timestamp",
+        ),
+        (
+            "value struct<n:int>",
+            "value attribute unsupported type struct<n:int>. value must be a(n) string or binary: cast it, "
+            "or set valueFormat to the format of its messages",
+        ),
+    ],
+)
+def test_columns_of_later_brokers_have_types_too(text: str, problem: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        WRITE_SCHEMAS[Generation.MODERN].check(schema(text), topic_given=True)
+    assert str(raised.value).startswith(f"schema: {problem}")
 
 
 @pytest.mark.parametrize(
@@ -215,6 +246,28 @@ def test_a_row_that_cannot_be_written_names_batch_and_row_and_nothing_of_its_bat
     assert stored(server.port, "t", 0) == [b"good"]
 
 
+def test_a_broker_that_is_killed_in_the_middle_of_a_write_is_a_delivery_error() -> None:
+    with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False) as cluster:
+        (broker,) = cluster.brokers
+        options = write_options(broker__list=cluster.broker_list, topic="t", batchBytes=1000)
+        writer = create_writer(options, schema(VALUE), overwrite=False)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield pa.RecordBatch.from_pydict({"value": binary([b"x" * 100] * 100)})
+            poll(lambda: replay.end_offset(broker.port, ("t", 0)), "something is written")
+            broker.kill()
+            yield pa.RecordBatch.from_pydict({"value": binary([b"y"])})
+
+        with pytest.raises(DeliveryError) as raised:
+            writer.write(batches())
+    reported = str(raised.value)
+    assert reported.startswith("broker 0 (127.0.0.1:")
+    assert "message(s) that this task sent there (to t 0-0), each may be in its partition or " in reported
+    assert reported.endswith(
+        "; if Spark runs the task again, it writes all its rows again, and rows that arrived are duplicated"
+    )
+
+
 def test_a_task_without_rows_opens_no_connection(
     server: BrokerServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,3 +370,72 @@ def test_large_types_of_arrow_are_taken() -> None:
         (b"v", b"k", (("k", b"v"),)),
         (b"w", None, ()),
     ]
+
+
+# Through Spark
+
+
+BROKERS = PARTITIONS = 2
+#: Every partition of a topic, as keys count them.
+NAMES = [(broker, partition) for broker in range(BROKERS) for partition in range(PARTITIONS)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(brokers=BROKERS, partitions=PARTITIONS) as running:
+        yield running
+
+
+def save(frame: DataFrame, cluster: EmbeddedCluster, mode: str = "append", **raw: Any) -> None:
+    options = {"zookeeper.connect": cluster.zookeeper_connect, **raw}
+    frame.write.format("kafkawire").mode(mode).options(**options).save()
+
+
+def logs(cluster: EmbeddedCluster, topic: str) -> dict[tuple[int, int], list[bytes]]:
+    """All messages of a topic by broker and partition."""
+    return {
+        (broker, partition): stored(cluster.brokers[broker].port, topic, partition)
+        for broker, partition in NAMES
+    }
+
+
+def register(cluster: EmbeddedCluster, topic: str) -> None:
+    """Write one message to a topic on every broker, and wait until ZooKeeper shows all its partitions."""
+    options = WriteOptions.parse(
+        {"zookeeper.connect": cluster.zookeeper_connect, "topic": topic, "partitioner": "roundrobin"}
+    )
+    batch = pa.RecordBatch.from_pydict({"value": binary([b"first"] * BROKERS)})
+    create_writer(options, schema(VALUE), overwrite=False).write(iter([batch]))
+    poll(
+        lambda: len(view(options.discovery, options.net).partitions_of(topic)) == len(NAMES),
+        "all partitions are there",
+    )
+
+
+def test_small_tasks_without_keys_are_spread_and_by_a_seed_alike_each_time(
+    spark: SparkSession, cluster: EmbeddedCluster
+) -> None:
+    register(cluster, "spread")
+    counts = [[len(values) for values in logs(cluster, "spread").values()]]
+    rows = spark.range(0, 24, 1, 12).selectExpr("CAST(id AS STRING) AS value")
+    for _ in range(2):
+        save(rows, cluster, topic="spread", partitionerSeed="0")
+        counts.append([len(values) for values in logs(cluster, "spread").values()])
+    first, second = (np.diff(counts[at : at + 2], axis=0)[0].tolist() for at in range(2))
+    assert first == second
+    assert sum(first) == 24
+    assert all(count and count % 2 == 0 for count in first), "a task's rows stay together"
+
+
+def test_what_spark_read_it_writes_as_it_is(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    rows = [(b"%d-%d" % name, *name) for name in NAMES]
+    save(spark.createDataFrame(rows, "value binary, broker int, partition int"), cluster, topic="origin")
+    register(cluster, "origin")
+    read = (
+        spark.read.format("kafkawire")
+        .option("zookeeper.connect", cluster.zookeeper_connect)
+        .option("subscribe", "origin")
+        .load()
+    )
+    save(read, cluster, topic="mirror", compression="snappy")
+    assert logs(cluster, "mirror") == logs(cluster, "origin")

@@ -112,10 +112,6 @@ class MockCluster:
         pairs = [c_int(number) for pair in errors for number in pair]
         self._call("broker_push_request_error_rtts", broker_id, api_key, c_size_t(len(errors)), *pairs)
 
-    def clear_request_errors(self, api_key: int) -> None:
-        """Forget the errors of an API that no request has taken."""
-        self._library.rd_kafka_mock_clear_request_errors(self._cluster, api_key)
-
     def set_leader(self, topic: str, partition: int, broker_id: int) -> None:
         """Move a partition to a broker, or to none (``NO_LEADER``); the leader epoch goes up."""
         self._call("partition_set_leader", topic.encode(), partition, broker_id)
@@ -206,7 +202,6 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "rd_kafka_mock_topic_set_error": (None, [c_void_p, c_char_p, c_int]),
     "rd_kafka_mock_push_request_errors_array": (None, [c_void_p, c_int16, c_size_t, POINTER(c_int)]),
     "rd_kafka_mock_broker_push_request_error_rtts": (c_int, [c_void_p, c_int32, c_int16, c_size_t]),
-    "rd_kafka_mock_clear_request_errors": (None, [c_void_p, c_int16]),
     "rd_kafka_mock_partition_set_leader": (c_int, [c_void_p, c_char_p, c_int32, c_int32]),
     "rd_kafka_mock_partition_push_leader_response": (c_int, [c_void_p, c_char_p, c_int, c_int32, c_int32]),
     "rd_kafka_mock_partition_delete_records": (c_int, [c_void_p, c_char_p, c_int32, c_int64]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,11 +35,19 @@ class PlannedRead:
         """Tasks of all Spark partitions."""
         return [task for partition in self.partitions for task in partition.tasks]
 
-    def table(self) -> pa.Table:
-        """All rows, in the order of the tasks; the reader and its partitions travel as Spark has them."""
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches in the order of the tasks; the reader and its partitions travel as Spark has them."""
         reader, partitions = pickle.loads(pickle.dumps((self._reader, self.partitions)))
-        batches = [batch for partition in partitions for batch in reader.read(partition)]
-        return pa.Table.from_batches(batches, arrow_schema(self.schema))
+        return (batch for partition in partitions for batch in reader.read(partition))
+
+    def table(self) -> pa.Table:
+        """All rows, in the order of the tasks."""
+        return pa.Table.from_batches(self.batches(), arrow_schema(self.schema))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, in the order of the tasks."""
+        rows: list[dict[str, Any]] = self.table().to_pylist()
+        return rows
 
     def column(self, name: str) -> list[Any]:
         """All rows of one column."""
@@ -62,8 +70,7 @@ def with_dots(options: Mapping[str, str]) -> dict[str, str]:
 
 def read(bootstrap_servers: str, schema: StructType | None = None, /, **options: str) -> list[dict[str, Any]]:
     """All rows of a read; option names have ``__`` for dots."""
-    rows: list[dict[str, Any]] = Read(bootstrap_servers, schema, **options).table().to_pylist()
-    return rows
+    return Read(bootstrap_servers, schema, **options).rows()
 
 
 def read_values(bootstrap_servers: str, **options: str) -> list[Any]:

@@ -18,7 +18,6 @@ HOST: Final = "127.0.0.1"
 ANSWER_TIMEOUT_S: Final = 60.0
 #: How long a connection must stay silent to count as waiting.
 SILENCE_S: Final = 0.2
-_LATEST: Final = struct.pack(">qi", -1, 1)
 _EARLIEST: Final = struct.pack(">qi", -2, 1)
 
 

@@ -11,7 +11,7 @@ topic or into nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -44,9 +44,11 @@ def started(attempt: Callable[[], T]) -> T:
     raise AssertionError
 
 
-def send(noida: NoidaBroker, topic: str, values: range, partition: int = 0) -> None:
-    """Append the numbers to a partition."""
-    records = [Record(b"%d" % value, partition=partition) for value in values]
+def send(
+    noida: NoidaBroker, topic: str, values: Iterable[int], partition: int = 0, ms: int | None = None
+) -> None:
+    """Append the numbers to a partition, with this timestamp or that of now."""
+    records = [Record(b"%d" % value, partition=partition, timestamp_ms=ms) for value in values]
     librdkafka.produce(noida.bootstrap_servers, topic, records)
 
 

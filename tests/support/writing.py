@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_kafkawire.broker import BrokerServer
-from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.model import Broker
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.message_set.decoding import decode
 from tests.support import replay
@@ -48,14 +48,3 @@ def stored(port: int, topic: str, partition: int) -> list[bytes]:
         values += decoded.columns.values.to_pylist()
         data = data[decoded.size :]
     return values
-
-
-def stored_by_partition(
-    server: BrokerServer, topic: str, partition_count: int
-) -> dict[TopicPartition, list[bytes]]:
-    """All messages of a topic on one broker, by log."""
-    broker_id = server.config.broker_id
-    return {
-        TopicPartition(topic, partition, broker_id): stored(server.port, topic, partition)
-        for partition in range(partition_count)
-    }

@@ -1,14 +1,15 @@
-"""Log directories through fsspec, from a WebHDFS that fails: an error, never another content or no rows."""
+"""Log directories from a WebHDFS and from an S3 that fail: an error, never another content or no rows."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import fsspec
 import pytest
@@ -20,6 +21,35 @@ from tests.support.log_folders import KILLED
 from tests.support.noida import HOST
 
 LOG = "00000000000000000000.log"
+
+
+class Answering(BaseHTTPRequestHandler):
+    def answer(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is logged."""
+
+
+@contextmanager
+def served(server: ThreadingHTTPServer) -> Iterator[None]:
+    with server:
+        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving.start()
+        yield
+        server.shutdown()
+        serving.join()
+
+
+def queried(path: str) -> tuple[str, dict[str, str]]:
+    """The path of a request, and its parameters."""
+    parts = urlsplit(path)
+    return parts.path, {name: values[0] for name, values in parse_qs(parts.query).items()}
 
 
 class WebHdfs(ThreadingHTTPServer):
@@ -45,49 +75,36 @@ class WebHdfs(ThreadingHTTPServer):
         return f"webhdfs://{HOST}:{self.server_address[1]}{path}"
 
 
-class _Node(BaseHTTPRequestHandler):
+class _Node(Answering):
     server: WebHdfs
 
     def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        given = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        is_data = parts.path.startswith("/data")
-        path = parts.path.removeprefix("/data").removeprefix("/webhdfs/v1")
+        whole, given = queried(self.path)
+        is_data = whole.startswith("/data")
+        path = whole.removeprefix("/data").removeprefix("/webhdfs/v1")
         operation = "DATA" if is_data else given["op"]
         failing, end = self.server.failing
         if operation == failing and path.endswith(end):
             if not self.server.status:
                 self.server.ended.wait(60)
                 return
-            self._answer(self.server.status, self.server.body)
+            self.answer(self.server.status, self.server.body)
             return
         file = KILLED / path.removeprefix("/logs").lstrip("/")
         if not path.startswith("/logs") or not file.exists():
-            self._answer(404, remote_error("FileNotFoundException", f"File does not exist: {path}"))
+            self.answer(404, remote_error("FileNotFoundException", f"File does not exist: {path}"))
         elif operation == "LISTSTATUS":
             statuses = [_status(each, each.name) for each in file.iterdir()]
-            self._answer(200, json.dumps({"FileStatuses": {"FileStatus": statuses}}).encode())
+            self.answer(200, json.dumps({"FileStatuses": {"FileStatus": statuses}}).encode())
         elif operation == "GETFILESTATUS":
-            self._answer(200, json.dumps({"FileStatus": _status(file, "")}).encode())
+            self.answer(200, json.dumps({"FileStatus": _status(file, "")}).encode())
         elif operation == "OPEN":
-            self.send_response(307)
             host, port = self.server.server_address[:2]
             data_node = self.server.data_node or f"http://{host!s}:{port}"
-            self.send_header("Location", f"{data_node}/data{path}?{parts.query}")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(307, b"", Location=f"{data_node}/data{path}?{urlsplit(self.path).query}")
         else:
             start = int(given["offset"])
-            self._answer(200, file.read_bytes()[start : start + int(given["length"])])
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is logged."""
+            self.answer(200, file.read_bytes()[start : start + int(given["length"])])
 
 
 def _status(file: Path, name: str) -> dict[str, Any]:
@@ -102,16 +119,13 @@ def remote_error(kind: str, message: str) -> bytes:
 
 @pytest.fixture
 def hdfs() -> Iterator[WebHdfs]:
-    with WebHdfs() as server:
-        serving = threading.Thread(target=server.serve_forever, daemon=True)
-        serving.start()
+    server = WebHdfs()
+    with served(server):
         yield server
         server.ended.set()
-        server.shutdown()
-        serving.join()
 
 
-def test_rows_are_those_of_the_files(hdfs: WebHdfs) -> None:
+def test_rows_from_hdfs_are_those_of_the_files(hdfs: WebHdfs) -> None:
     assert DirectoryRead(hdfs.uri()).table() == DirectoryRead(KILLED).table()
     [segment] = [each for each in opened(hdfs.uri(), FileSystemOptions()).listed("/logs") if each.is_folder]
     assert (segment.name, segment.modified_ms) == ("events-0", 1_700_000_000_000)
@@ -143,7 +157,7 @@ DENIED = remote_error("AccessControlException", "Permission denied: user=guest")
         ),
     ],
 )
-def test_a_request_that_fails_is_an_error(
+def test_a_request_to_hdfs_that_fails_is_an_error(
     operation: str, end: str, status: int, body: bytes, reason: str, hdfs: WebHdfs
 ) -> None:
     hdfs.fail(operation, end, status, body)
@@ -228,3 +242,103 @@ def test_other_file_systems_of_fsspec() -> None:
             DirectoryRead("memory://backup/missing")
     finally:
         memory.rm("/backup", recursive=True)
+
+
+# S3
+
+NO_ACCESS = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
+
+
+class S3(ThreadingHTTPServer):
+    """``KILLED`` as ``s3://bucket/logs``. ``denied`` is a kind of request, and the end of a key: then the
+    answer is 403."""
+
+    daemon_threads = True
+    denied = ("", "")
+
+    def __init__(self) -> None:
+        super().__init__((HOST, 0), _Requests)
+
+    def read(self) -> Any:
+        """The rows of a read."""
+        where = {"fs__endpoint": f"http://{HOST}:{self.server_address[1]}", "fs__region": "us-east-1"}
+        return DirectoryRead("s3://bucket/logs", **where).table()
+
+
+class _Requests(Answering):
+    server: S3
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        path, given = queried(self.path)
+        is_list = "list-type" in given
+        key = given["prefix"] if is_list else unquote(path).removeprefix("/bucket/")
+        kind, end = self.server.denied
+        if kind == ("LIST" if is_list else self.command) and key.rstrip("/").endswith(end):
+            self.answer(403, NO_ACCESS)
+            return
+        below = KILLED / key.removeprefix("logs").strip("/")
+        if is_list:
+            self.answer(200, _listed(key))
+        elif not key.startswith("logs/") or not below.is_file():
+            self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        elif (wanted := self.headers.get("Range")) is None:
+            self.answer(200, below.read_bytes())
+        else:
+            start, stop = map(int, wanted.removeprefix("bytes=").split("-"))
+            self.answer(206, below.read_bytes()[start : stop + 1])
+
+    do_HEAD = do_GET
+
+    def answer(self, status: int, body: bytes, **headers: str) -> None:
+        super().answer(status, body, Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT", **headers)
+
+
+def _listed(prefix: str) -> bytes:
+    """The files and folders of a folder. The prefix ends in a slash."""
+    below = KILLED / prefix.removeprefix("logs").strip("/")
+    entries = sorted(below.iterdir()) if below.is_dir() else []
+    files = "".join(
+        f"<Contents><Key>{prefix}{each.name}</Key><Size>{each.stat().st_size}</Size>"
+        "<LastModified>2024-01-01T00:00:00.000Z</LastModified></Contents>"
+        for each in entries
+        if each.is_file()
+    )
+    folders = "".join(
+        f"<CommonPrefixes><Prefix>{prefix}{each.name}/</Prefix></CommonPrefixes>"
+        for each in entries
+        if each.is_dir()
+    )
+    count = f"<KeyCount>{len(entries)}</KeyCount><IsTruncated>false</IsTruncated>"
+    return f"<ListBucketResult>{count}{files}{folders}</ListBucketResult>".encode()
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "anybody")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    server = S3()
+    with served(server):
+        yield server
+
+
+def test_rows_from_an_s3_are_those_of_the_files(s3: S3) -> None:
+    assert s3.read() == DirectoryRead(KILLED).table()
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        ("LIST", "logs"),
+        ("LIST", "events-0"),
+        ("HEAD", LOG),
+        ("GET", LOG),
+        ("GET", "replication-offset-checkpoint"),
+    ],
+)
+def test_a_request_to_an_s3_that_fails_is_an_error(kind: str, end: str, s3: S3) -> None:
+    s3.denied = kind, end
+    with pytest.raises(FileAccessError, match=rf"s3://bucket/.*{end} cannot be read: .*AWS Error") as raised:
+        s3.read()
+    assert "\n" not in str(raised.value)

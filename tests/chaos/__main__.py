@@ -52,9 +52,6 @@ _SILENCE_S: Final = 300.0
 
 def main(texts: list[str]) -> int:
     """Run what the arguments name; the exit code."""
-    # Brokers and workers end with this process, also where it is told to end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
-    logging.disable(logging.CRITICAL)
     arguments = _arguments(texts)
     shares = {name: _PART_SHARE if name in PARTS else 1.0 for name in arguments.only}
     failures = 0
@@ -168,4 +165,7 @@ class _Run:
 
 
 if __name__ == "__main__":
+    # Brokers and workers end with this process, also where a signal ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    logging.disable(logging.CRITICAL)
     sys.exit(main(sys.argv[1:]))

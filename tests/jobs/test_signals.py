@@ -126,6 +126,28 @@ def running(folder: Path, *argv: str) -> Iterator[Job]:
         job.close()
 
 
+#: Python 3.11 and older raise a RuntimeError for an error in this method.
+FIELD: Final = """
+import signal
+from spark_kafkawire.jobs.shell.interruption import Interrupted, interruptible
+
+class Field:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGTERM)
+
+try:
+    with interruptible(lambda: None):
+        type("Owner", (), {"field": Field()})
+except Interrupted as error:
+    print(error.code)
+"""
+
+
+def test_an_error_that_python_makes_of_the_signals_is_an_interruption() -> None:
+    ended = subprocess.run([sys.executable, "-c", FIELD], capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("143\n", "")
+
+
 def argv_of(command: str, folder: Path, server: str, rows: Path) -> list[str]:
     if command == "checkpoints":
         (folder / "checkpoint" / "offsets").mkdir(parents=True)

@@ -65,6 +65,11 @@ class Interruption:
             threading.Thread(target=self._await_end, name="kafkawire-interruption", daemon=True).start()
         raise Interrupted(self._by)
 
+    def check(self, error: Exception) -> None:
+        """Raise ``Interrupted`` in place of this error if a signal came before it."""
+        if self._by is not None:
+            raise Interrupted(self._by) from error
+
     def unraisable(self, args: Any, report: Callable[[Any], Any]) -> None:
         """Send the signal again where Python lost its error, as in a callback of its garbage collection."""
         if not isinstance(args.exc_value, Interrupted) or self._by is None:
@@ -105,6 +110,10 @@ def interruptible(give_up: Callable[[], None]) -> Iterator[Interruption]:
     with handling(lambda _: interruption.handle):
         try:
             yield interruption
+        except Exception as error:
+            # Blocks that end may raise other errors, and Python makes one of an error in ``__set_name__``.
+            interruption.check(error)
+            raise
         finally:
             interruption.ended()
             sys.unraisablehook = report

@@ -51,9 +51,9 @@ JOB_COMMANDS = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def modern() -> Iterator[NoidaBroker]:
-    """A modern broker of the pages' own, with their topic."""
+    """A modern broker of a page's own, with the topic of all pages: each prints what it has written."""
     with NoidaBroker() as broker:
         broker.create_topic(partitions=2, name=TOPIC)
         records = [Record(b"value %d" % number, key=b"key", partition=number % 2) for number in range(60)]
@@ -61,9 +61,9 @@ def modern() -> Iterator[NoidaBroker]:
         yield broker
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def registry() -> Iterator[FakeRegistry]:
-    """A schema registry of the pages' own."""
+    """A schema registry of a page's own."""
     with FakeRegistry() as running:
         yield running
 

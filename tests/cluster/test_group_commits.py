@@ -112,7 +112,7 @@ def test_a_coordinator_that_is_silent_holds_up_nobody_and_is_given_up(
 ) -> None:
     with NoidaBroker() as broker:
         topic = broker.create_topic()
-        commits = commits_to({"kafka.bootstrap.servers": broker.bootstrap_servers}, "g")
+        commits = commits_to({"kafka.bootstrap.servers": broker.bootstrap_servers, "retries": "0"}, "g")
         broker.pause()
         try:
             for offset in range(3):

@@ -25,7 +25,6 @@ from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
 from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
-from tests.support.short_and_long import short_and_long
 
 #: Processor seconds for an input, where ``calibrated_s`` takes so many: twice what the worst one takes alone
 #: on a machine, since neighbours on the same core and in its caches slow it more than that piece of work.
@@ -39,8 +38,6 @@ REPEATS_MAX = 2
 #: A mebibyte; or more where as many messages as can be do not fit in one.
 SIZE_MAX = 12 << 20
 NAMES = [*modern(0), *kafka_07(0)]
-#: In short it is one of so many: some of every codec and format, as they stand in turn.
-EVERY = 5
 
 
 def _measured(kernels: str, limit_mib: int, names: Sequence[str]) -> dict[str, Any]:
@@ -65,14 +62,14 @@ def _slow(measured: dict[str, Any], factor: int) -> list[str]:
 
 
 @pytest.mark.parametrize("kernels", WAYS)
-@short_and_long("names", short=NAMES[::EVERY], long=NAMES)
+@pytest.mark.nightly
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(
-    kernels: str, names: Sequence[str]
+    kernels: str,
 ) -> None:
     limit_mib, factor = WAYS[kernels]
-    measured = _measured(kernels, limit_mib, names)
-    assert list(measured) == names
+    measured = _measured(kernels, limit_mib, NAMES)
+    assert list(measured) == NAMES
     for name, (size, _, _, memory_bytes, became) in measured.items():
         with failing_case(name):
             assert size < SIZE_MAX

@@ -68,8 +68,9 @@ tests-of-check: $(INSTALLED)
 tests-without-jvm: $(INSTALLED)
 	@$(PYTEST) $(call IN_PARALLEL,2) -p tests.support.no_spark -m "not jvm and not nightly" $(ARGS)
 
+# They wait for JVMs, brokers and killed processes more than they work.
 tests-with-jvm: $(BRIEF_JAVA)/.made
-	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,2) -m "jvm and not nightly" $(ARGS)
+	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,4) -m "jvm and not nightly" $(ARGS)
 
 interop: $(BRIEF_JAVA)/.made $(VENV)/.interop ## run the tests against Apache Kafka 0.10.2, 2.8 and 4.4, a schema registry and HDFS, which Maven gets the first time
 	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop --numprocesses $(or $(WORKERS),2) --dist loadfile -m "not nightly" $(ARGS)

@@ -50,7 +50,7 @@ help: ## show this list
 demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, then copy them to a modern broker
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
-check: style ## check in a minute what needs no JVM: lint, types, import contracts, the tests of most rooms
+check: style ## check in some minutes what needs no JVM: lint, types, import contracts, the tests of most rooms
 	@$(BESIDE) types tests-of-check
 
 test: style $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
@@ -63,7 +63,7 @@ types-and-tests-without-jvm:
 
 tests-of-check: $(INSTALLED)
 	@$(COMPILED)
-	@$(PYTEST) $(call IN_PARALLEL,2) -p tests.support.no_spark -m "not jvm and not slow" $(ARGS)
+	@$(PYTEST) $(call IN_PARALLEL,4) -p tests.support.no_spark -m "not jvm and not slow" $(ARGS)
 
 tests-without-jvm: $(INSTALLED)
 	@$(PYTEST) $(call IN_PARALLEL,2) -p tests.support.no_spark -m "not jvm and not nightly" $(ARGS)

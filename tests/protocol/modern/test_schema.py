@@ -153,7 +153,8 @@ def test_a_count_above_the_bytes_that_are_left_takes_no_memory(count: str) -> No
     try:
         with pytest.raises(ProtocolError, match="does not fit in a frame"):
             Array(INT8, count=COMPACT_LENGTH).read(data, 0)
-        assert tracemalloc.get_traced_memory()[1] < 1 << 14
+        # As many bytes would be 256 MiB; threads of tests before this one may allocate some beside it.
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
 

@@ -10,13 +10,10 @@ a line that says what to do is lost among fifty that do not.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import logging
 import os
-import runpy
-import socket
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -31,11 +28,7 @@ _OF_WORKERS: Final = "PYTHON_WORKER_FACTORY_"
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
 _BY_US: Final = "spark_kafkawire"
 #: Spark's code, and what of Python starts it and writes to a socket.
-_SPARK: Final = f"{os.sep}pyspark{os.sep}"
-_WRITTEN_WITH: Final = frozenset(
-    function.__code__.co_filename
-    for function in (runpy.run_module, socket.SocketIO.write, contextlib.ContextDecorator.__call__)
-)
+_OF_SPARK: Final = frozenset({"pyspark", "runpy", "contextlib", "socket"})
 
 
 def edge(function: F) -> F:
@@ -130,8 +123,10 @@ def _is_of_spark(error: BaseException | None) -> bool:
         return False
     frame = error.__traceback__
     while frame is not None:
-        file = frame.tb_frame.f_code.co_filename
-        if _SPARK not in file and file not in _WRITTEN_WITH:
+        module = frame.tb_frame.f_globals
+        # What ``python -m`` runs is called __main__.
+        name = spec.name if (spec := module.get("__spec__")) else module.get("__name__", "")
+        if name.partition(".")[0] not in _OF_SPARK:
             return False
         frame = frame.tb_next
     return True

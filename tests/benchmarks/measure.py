@@ -117,7 +117,7 @@ def side_by_side(kinds: Mapping[str, Kind], rounds: int, *, twice: bool = False)
 
     ``twice`` is for other readers in the same Spark: each run is made twice and the second one counts. Spark
     ends Python workers that nobody asked for a minute, and new ones import all they need; and after another
-    kind of run the JVM compiles its part anew, which is up to a third of a read's CPU time.
+    kind of run the JVM compiles its part again, which is up to a third of a read's CPU time.
     """
     spent: dict[str, list[tuple[float, float, dict[str, float]]]] = {name: [] for name in kinds}
 

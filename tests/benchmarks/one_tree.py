@@ -6,7 +6,7 @@ It is run in the folder, and by the Python, of the tree that is measured, which 
 file: of that tree it takes ``measure.interleaved``, which its measures run through, and the measures by
 their names. ``FD`` is a connection: a message from there gives this process its turn, and each one to
 there ends it. ``ASKED`` is JSON: the measures' ``names``, the ``rounds``, their ``size`` where it is not
-their own, and the ``sizes`` of values and ``compressions`` that are measured alone, all where there is none.
+their own, and the ``sizes`` of values and ``compressions`` to measure; an empty list measures all.
 """
 
 from __future__ import annotations

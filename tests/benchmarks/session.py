@@ -101,7 +101,7 @@ class Spark:
 
     def __enter__(self) -> Spark:
         self._process.start()
-        # Else nobody would be told when the process ends.
+        # Without it nobody notices when the process ends.
         self._theirs.close()
         return self
 

@@ -7,7 +7,7 @@ Two processes live side by side, each in its tree with the Python of that tree, 
 of its own. One of them works while the other one waits: they hand over after each run, and who begins
 changes, so that whatever the machine does meets both. The seconds of a run are compared with those of
 the same round of the other tree. Where memory lies differs from one process to the next, and some
-figures with it: ``--sessions`` starts both anew. The measures of the codec, which run without a task's
+figures with it: ``--sessions`` starts both again. The measures of the codec, which run without a task's
 ``keep_memory``, hang most on whether glibc happens to keep what is freed. For these, let it in both trees:
 ``MALLOC_TRIM_THRESHOLD_=134217728 MALLOC_MMAP_THRESHOLD_=33554432 make bench ...``. It exits with 1 where the
 median of a comparison is below 0.97. The other tree has to have the subjects, by the same names.

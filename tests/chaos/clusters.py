@@ -28,7 +28,7 @@ from .writing import PARTITION_COUNT
 #: Between two disturbances of a 0.7 cluster, seconds.
 _CALM_S: Final = (15.0, 40.0)
 
-#: A cluster that runs: what workers are told of it, and what is called again and again while they work.
+#: A running cluster: what workers get of it, and a function that runs again and again while they work.
 Running = tuple[Target, Callable[[], None]]
 
 

@@ -107,7 +107,7 @@ def _guarded(given: Input, place: int) -> Outcome:
     except KafkaWireError as error:
         return Outcome(type(error).__name__, f"{error} ({getattr(error, 'offset', None)})", tuple(found))
     except Exception as error:
-        # Whatever it is, it belongs to this input, and the others are still to be told.
+        # Any error is reported with this input; the other inputs follow.
         return Outcome(f"crash: {type(error).__name__}", repr(error), ())
     return Outcome("rows", line, tuple(found))
 

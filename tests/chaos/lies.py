@@ -79,7 +79,7 @@ class Lie:
 
     @property
     def exchange(self) -> Exchange:
-        """The exchange in which it is told."""
+        """The exchange that has the lie."""
         return self.step[0]
 
     @property
@@ -272,7 +272,7 @@ def judged(lie: Lie) -> tuple[str, str]:
     if kind in (EXACT, REFUSED, NOT_SENT):
         return kind, details
     reason = why_not_known(lie)
-    # What is told of other lies need not be a list where rules look for one.
+    # Other lies may replace the list that the rules look for.
     fault = self_contradiction(lie.api, [*said, *_not_asked(lie, said)]) if reason else ""
     if reason and not fault:
         return NOT_KNOWN, reason

@@ -131,7 +131,7 @@ def _compacted(servers: str) -> str:
 def _record(chance: random.Random, name: str, first_ms: int, partition: int) -> Record:
     is_tombstone = chance.random() < 0.08
     names, count = ("h", "header", "ä"), chance.choice((0, 0, 0, 1, 3))
-    # noida-db (0.2.3) writes records anew where it sets their time, and keeps one header of a name.
+    # noida-db (0.2.3) rewrites records where it sets their time, and keeps one header of a name.
     drawn = chance.sample(names, count) if name == _APPEND_TIME else chance.choices(names, k=count)
     headers = [(key, chance.choice((None, b"", b"v", chance.randbytes(30)))) for key in drawn]
     return Record(

@@ -165,22 +165,25 @@ def test_all_that_spark_calls_is_an_edge(module: str, name: str) -> None:
 
 @pytest.mark.parametrize("caught", [True, False])
 @pytest.mark.parametrize(
-    ("file", "error", "hidden"),
+    ("module", "error", "hidden"),
     [
-        ("pyspark/daemon.py", BrokenPipeError, True),
-        ("pyspark/daemon.py", ConnectionResetError, True),
-        ("pyspark/daemon.py", OSError, False),
-        ("users.py", BrokenPipeError, False),
+        ("pyspark.daemon", BrokenPipeError, True),
+        ("pyspark.daemon", ConnectionResetError, True),
+        ("pyspark.daemon", OSError, False),
+        ("users", BrokenPipeError, False),
+        ("users.pyspark.daemon", BrokenPipeError, False),
     ],
 )
 def test_a_process_of_sparks_hides_only_sparks_own_broken_pipes(
-    file: str, error: type[OSError], hidden: bool, caught: bool, tmp_path: Path
+    module: str, error: type[OSError], hidden: bool, caught: bool, tmp_path: Path
 ) -> None:
     """The JVM closes the socket of a process whose rows it needs no more. A process for tasks prints the
     error that it catches; one that runs a stream ends with it."""
-    module = tmp_path / file
-    module.parent.mkdir(exist_ok=True)
-    module.write_text(f"""
+    file = tmp_path.joinpath(*module.split(".")).with_suffix(".py")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for folder in file.relative_to(tmp_path).parents:
+        (tmp_path / folder / "__init__.py").touch()
+    file.write_text(f"""
 import contextlib, io, os, socket, sys, traceback
 os.environ["PYTHON_WORKER_FACTORY_SECRET"] = "x"
 from spark_kafkawire.source.edge import edge
@@ -207,8 +210,8 @@ except OSError:
         raise
     traceback.print_exc()
 """)
-    command = [sys.executable, "-m", module.stem]
-    environment = {**os.environ, "PYTHONPATH": f"{module.parent}:{ROOT}"}
+    command = [sys.executable, "-m", module]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert ("this one" not in ended.stderr) is hidden
     assert ended.stderr.startswith("that one\n")

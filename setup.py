@@ -1,4 +1,4 @@
-"""Metadata that ``setup.cfg`` cannot derive: the project's addresses, and README with absolute links.
+"""Metadata that ``setup.cfg`` cannot derive: the project's addresses, README with absolute links, and the SBOM.
 
 README keeps its relative links, which lead to the pages of the same checkout. A package index shows
 README without those pages, so the links of the description lead to the pages of the release's tag.
@@ -6,12 +6,14 @@ README without those pages, so the links of the description lead to the pages of
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
 from typing import Final
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 
 ROOT: Final = Path(__file__).parent
 #: The project's address. Pages repeat it, and `tests/lint/test_docs.py` compares them.
@@ -25,7 +27,49 @@ def describe() -> str:
     return _RELATIVE_LINK.sub(f"{REPOSITORY}/blob/v{VERSION}/", (ROOT / "README.md").read_text("utf-8"))
 
 
+def sbom() -> str:
+    """The bill of materials of the wheel, CycloneDX 1.6: no code of other projects is in it.
+
+    Requirements are not in the wheel: its metadata names them.
+    """
+    name = "spark-kafkawire"
+    component = {
+        "type": "library",
+        "bom-ref": name,
+        "name": name,
+        "version": VERSION,
+        "purl": f"pkg:pypi/{name}@{VERSION}",
+        "licenses": [{"license": {"id": "Apache-2.0"}}],
+        "externalReferences": [{"type": "vcs", "url": REPOSITORY}],
+    }
+    return json.dumps(
+        {
+            "bomFormat": "CycloneDX",
+            "specVersion": "1.6",
+            "version": 1,
+            "metadata": {"component": component},
+            "components": [],
+            "compositions": [{"aggregate": "complete", "assemblies": [name]}],
+        },
+        indent=2,
+    )
+
+
+class WheelWithSbom(bdist_wheel):
+    """A wheel with its bill of materials in ``.dist-info/sboms``.
+
+    Source: PEP 770.
+    """
+
+    def egg2dist(self, egginfo_path: str, distinfo_path: str) -> None:
+        super().egg2dist(egginfo_path, distinfo_path)
+        folder = Path(distinfo_path, "sboms")
+        folder.mkdir()
+        (folder / "spark-kafkawire.cdx.json").write_text(sbom(), "utf-8")
+
+
 setup(
+    cmdclass={"bdist_wheel": WheelWithSbom},
     long_description=describe(),
     project_urls={
         "Homepage": REPOSITORY,

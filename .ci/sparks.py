@@ -52,29 +52,39 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A Spark and a Python: None is the newest Spark that the Python takes, and the Python that runs this.
+    """A Spark and a Python. Without a Spark pip takes the newest one.
 
-    With ``is_lowest`` every requirement has the lowest version of its range in ``setup.cfg``; otherwise pip
-    takes the newest one.
+    Requirements are the newest that the Python takes, or the ``lowest`` of the ranges in ``setup.cfg``, or
+    ``prereleases`` where there are some.
     """
 
     spark: str | None
-    python: str | None
+    python: str
     tests: Sequence[str]
-    is_lowest: bool = False
+    requirements: str = "newest"
 
     @property
     def name(self) -> str:
         """The name for ``--only``."""
-        return "lowest" if self.is_lowest else self.spark or f"python{self.python}"
+        if self.requirements != "newest":
+            return self.requirements
+        return self.spark or f"python{self.python}"
+
+    @property
+    def is_lowest(self) -> bool:
+        """True if each requirement has the lowest version of its range."""
+        return self.requirements == "lowest"
 
 
-#: The lowest versions of all; the newest of each line of Spark but the last, which ``make test`` runs; and
-#: each Python but the one of ``make``.
+#: The lowest versions of all; the newest of each line of Spark but the last, which ``make test`` runs; the
+#: oldest and the newest Python; and pre-releases. Together they run each Python but the one of ``make``.
 ENVIRONMENTS: Final = (
-    Environment(None, "3.10", LOWEST_TESTS, is_lowest=True),
-    *(Environment(spark, None, WITH_SPARK) for spark in ("4.0.5", "4.1.4", "4.2.1")),
-    *(Environment(None, python, ("tests",)) for python in ("3.10", "3.12", "3.13")),
+    Environment(None, "3.10", LOWEST_TESTS, requirements="lowest"),
+    Environment("4.0.5", "3.12", WITH_SPARK),
+    Environment("4.1.4", "3.13", WITH_SPARK),
+    Environment("4.2.1", "3.11", WITH_SPARK),
+    *(Environment(None, python, ("tests",)) for python in ("3.10", "3.14")),
+    Environment(None, "3.13", ("tests",), requirements="prereleases"),
 )
 
 
@@ -135,7 +145,7 @@ def installed(environment: Environment, folder: Path) -> Path:
     done, settings = folder / ".installed", ROOT / "setup.cfg"
     if done.exists() and done.stat().st_mtime > settings.stat().st_mtime:
         return folder
-    base = sys.executable if environment.python is None else find_python(environment.python)
+    base = find_python(environment.python)
     print(f"Installing {environment.name} into {folder}, some minutes ...", file=sys.stderr, flush=True)
     python = folder / "bin" / "python"
     pins = [f"pyspark=={environment.spark}"] if environment.spark else []
@@ -146,6 +156,11 @@ def installed(environment: Environment, folder: Path) -> Path:
     if environment.is_lowest:
         # In a separate step: import-linter, which this environment does not run, requires a newer one.
         quiet(python, "-m", "pip", "install", *(pin for pin in lowest_pins() if pin.startswith(_RICH)))
+    if environment.requirements == "prereleases":
+        # In a separate step: the tools of the tests stay what their ranges say.
+        quiet(
+            python, "-m", "pip", "install", "--pre", "--upgrade", *requirements("install_requires"), "pyspark"
+        )
     quiet(python, ".ci/short_lived_java.py", folder / "java")
     done.touch()
     return folder
@@ -153,10 +168,15 @@ def installed(environment: Environment, folder: Path) -> Path:
 
 def lowest_pins() -> list[str]:
     """The requirements of the package and of its extra ``spark``, each at the lowest version of its range."""
+    required = (*requirements("install_requires"), *requirements("spark", of="options.extras_require"))
+    return [re.sub(r">=([\d.]+).*", r"==\1", each) for each in required]
+
+
+def requirements(name: str, of: str = "options") -> list[str]:
+    """The requirements of a list in ``setup.cfg``."""
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")
-    lines = settings["options"]["install_requires"] + settings["options.extras_require"]["spark"]
-    return [f"{name}=={version}" for name, version in re.findall(r"^([\w-]+)>=([\d.]+)", lines, re.MULTILINE)]
+    return [line for line in settings[of][name].split("\n") if line and not line.startswith("#")]
 
 
 def quiet(*command: str | Path) -> None:

@@ -17,6 +17,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.specifiers import SpecifierSet
 
 import spark_kafkawire
@@ -70,6 +71,43 @@ def test_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
 
 def test_the_version_of_the_package_is_that_of_its_wheel(wheel: Path) -> None:
     assert wheel.name.startswith(f"{PACKAGE}-{spark_kafkawire.__version__}-")
+
+
+def test_the_wheel_has_a_bill_of_materials(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [each for each in archive.namelist() if ".dist-info/sboms/" in each]
+        bill = json.loads(archive.read(name))
+    assert name.endswith(".cdx.json")
+    component = bill["metadata"]["component"]
+    assert component["purl"] == f"pkg:pypi/spark-kafkawire@{spark_kafkawire.__version__}"
+    # What is copied from another project belongs here, beside its license.
+    assert bill["components"] == []
+
+
+def test_the_release_workflow_uses_what_is_there_and_publishes_only_the_version_of_its_tag() -> None:
+    text = (ROOT / ".ci" / "release.yml").read_text("utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    targets = {
+        word
+        for step in steps
+        for line in re.findall(r"^make (.*)", step.get("run", ""), re.M)
+        for word in line.split()
+    }
+    assert targets == {"dist", "zip", ".venv/.docs"}
+    assert all(
+        re.search(rf"^({re.escape(each)}|\$\(VENV\)/{each[6:]}):", (ROOT / "Makefile").read_text(), re.M)
+        for each in targets
+    )
+    assert [name for name, job in jobs.items() if "id-token" in job["permissions"]] == ["publish"]
+    [check] = [step["run"] for step in steps if step.get("name") == "The tag is that of the version"]
+    for tag, code in ((f"v{spark_kafkawire.__version__}", 0), ("v0.0.9", 1)):
+        assert (
+            subprocess.run(
+                ["sh", "-c", check], cwd=ROOT, env=os.environ | {"GITHUB_REF_NAME": tag}
+            ).returncode
+            == code
+        )
 
 
 def test_make_zip_says_which_file_it_made(tmp_path: Path) -> None:

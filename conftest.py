@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from tests.support.cases import forget_all
-from tests.support.certificates import Certificates, find_openssl
+from tests.support.certificates import Certificates
 from tests.support.certificates import make as make_certificates
 from tests.support.durations import Durations
 from tests.support.golden import CORPUS
@@ -191,8 +191,5 @@ def mock_cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates of an authority, a server for ``localhost`` and clients; skips the test if openssl is
-    missing."""
-    if find_openssl() is None:
-        pytest.skip("openssl makes the certificates, and is not in PATH")
+    """Certificates of an authority, a server for ``localhost`` and clients."""
     return make_certificates(tmp_path_factory.mktemp("certificates"))

@@ -2,8 +2,7 @@
 
     python -m tests.benchmarks.connections PROTOCOL PEM
 
-One server plays all brokers, in a process of its own that this command starts. Needs openssl for the
-certificates.
+One server plays all brokers, in a process of its own that this command starts.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.broker.java import find_java
-from tests.support.certificates import Certificates, find_openssl
+from tests.support.certificates import Certificates
 
 STORE_PASSWORD: Final = "store-password"
 #: That of the key in JKS; PKCS12 has that of the store.
@@ -35,10 +35,8 @@ def make_stores(folder: Path, certificates: Certificates, kind: str) -> Stores:
         pytest.skip(f"no {keytool}")
     stores = Stores(folder / f"key.{kind}", folder / f"trust.{kind}")
     exported = folder / f"exported.{kind}"
-    openssl = find_openssl()
-    assert openssl is not None
     _run(
-        *(openssl, "pkcs12", "-export", "-in", certificates.client, "-name", "client"),
+        *("openssl", "pkcs12", "-export", "-in", certificates.client, "-name", "client"),
         *("-out", exported, "-passout", f"pass:{STORE_PASSWORD}"),
     )
     key_password = ("-destkeypass", KEY_PASSWORD) if kind == "JKS" else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import shutil
 import ssl
 import subprocess
 from pathlib import Path
@@ -19,7 +20,6 @@ from spark_kafkawire.options.raw import RawOptions
 from spark_kafkawire.options.security import tls_options
 from spark_kafkawire.options.tls_limits import TLS_1_2_SUITES, TLS_1_3_SUITES
 from tests.support.cases import for_each
-from tests.support.certificates import find_openssl
 from tests.support.java_stores import (
     CLIENT_STORES,
     FOLDER,
@@ -189,7 +189,7 @@ def test_a_certificate_that_openssl_refuses_is_told_with_its_file(tmp_path: Path
 
 
 def test_each_suite_has_the_name_that_openssl_says() -> None:
-    program = find_openssl()
+    program = shutil.which("openssl")
     if program is None:
         pytest.skip("openssl is not in PATH")
     listed = subprocess.run(

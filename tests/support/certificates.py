@@ -1,4 +1,4 @@
-"""Certificates of the tests, made by openssl: an authority, a server, a client.
+"""Certificates of the tests: an authority, a server, a client.
 
 The server's certificate is for the host name ``localhost`` alone, so that ``127.0.0.1`` is the wrong name.
 All files are PEM, keys are PKCS #8, as Kafka brokers and Python both read them.
@@ -6,18 +6,22 @@ All files are PEM, keys are PKCS #8, as Kafka brokers and Python both read them.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 #: The name that the server's certificate is for.
 SERVER_NAME: Final = "localhost"
 #: What ``client_encrypted`` is encrypted with.
 KEY_PASSWORD: Final = "key-password"
-_DAYS: Final = "2"
-_NEW_KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+_LIFE: Final = timedelta(days=2)
+_NOT_LOCKED: Final = serialization.NoEncryption()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,60 +66,67 @@ class Certificates:
         return self.folder / "stranger.pem"
 
 
-def find_openssl() -> str | None:
-    """The path of the openssl program, None where there is none."""
-    return shutil.which("openssl")
-
-
 def make(folder: Path) -> Certificates:
-    """Make all of them in a folder; openssl must be there."""
-    for authority in ("authority", "other-authority"):
-        _self_signed(folder, authority)
-    _signed(folder, "server", "authority", SERVER_NAME)
-    _signed(folder, "expired", "authority", SERVER_NAME, days="-1")
-    _signed(folder, "client", "authority", "client")
-    _signed(folder, "stranger", "other-authority", "stranger")
-    _encrypted(folder, "client", "client-encrypted")
+    """Make all of them in a folder."""
+    now = datetime.now(timezone.utc)
+    authorities = {}
+    for name in ("authority", "other-authority"):
+        key, subject = _new_key(), _named(f"kafkawire tests {name}")
+        signed = _builder(subject, subject, key, now).add_extension(x509.BasicConstraints(True, None), True)
+        (folder / f"{name}.key").write_bytes(_pem(key))
+        (folder / f"{name}.pem").write_bytes(_certificate(signed, key))
+        authorities[name] = subject, key
+    for name, host, authority, end in (
+        ("server", SERVER_NAME, "authority", now + _LIFE),
+        ("expired", SERVER_NAME, "authority", now - timedelta(days=1)),
+        ("client", "client", "authority", now + _LIFE),
+        ("stranger", "stranger", "other-authority", now + _LIFE),
+    ):
+        (issuer, issuer_key), key = authorities[authority], _new_key()
+        names = x509.SubjectAlternativeName([x509.DNSName(host)])
+        signed = _builder(_named(host), issuer, key, end - _LIFE).add_extension(names, False)
+        (folder / f"{name}.key").write_bytes(_pem(key))
+        (folder / f"{name}.crt").write_bytes(_certificate(signed, issuer_key))
+        _join(folder, name, name)
+        if name == "client":
+            locked = serialization.BestAvailableEncryption(KEY_PASSWORD.encode())
+            (folder / "client-encrypted.key").write_bytes(_pem(key, locked))
+            _join(folder, "client-encrypted", "client")
     return Certificates(folder)
 
 
-def _self_signed(folder: Path, name: str) -> None:
-    _openssl(
-        folder,
-        *("req", "-x509", *_NEW_KEY, "-days", _DAYS, "-subj", f"/CN=kafkawire tests {name}"),
-        *("-keyout", f"{name}.key", "-out", f"{name}.pem"),
+def _new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, start: datetime
+) -> x509.CertificateBuilder:
+    begun = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
+    dated = (
+        begun.serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + _LIFE)
     )
+    return dated.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
 
 
-def _signed(folder: Path, name: str, authority: str, host: str, days: str = _DAYS) -> None:
-    (folder / f"{name}.ext").write_text(f"subjectAltName = DNS:{host}\n")
-    _openssl(
-        folder,
-        *("req", "-new", *_NEW_KEY, "-subj", f"/CN={host}", "-keyout", f"{name}.key", "-out", f"{name}.csr"),
-    )
-    _openssl(
-        folder,
-        *("x509", "-req", "-in", f"{name}.csr", "-days", days, "-extfile", f"{name}.ext"),
-        *("-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-CAcreateserial", "-out", f"{name}.crt"),
-    )
-    _join(folder, f"{name}.key", f"{name}.crt", f"{name}.pem")
+def _certificate(signed: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> bytes:
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+    whole = signed.add_extension(issuer, False).sign(key, hashes.SHA256())
+    return whole.public_bytes(serialization.Encoding.PEM)
 
 
-def _encrypted(folder: Path, name: str, encrypted: str) -> None:
-    _openssl(
-        folder,
-        *("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", f"pass:{KEY_PASSWORD}"),
-        *("-in", f"{name}.key", "-out", f"{encrypted}.key"),
-    )
-    _join(folder, f"{encrypted}.key", f"{name}.crt", f"{encrypted}.pem")
+def _pem(
+    key: ec.EllipticCurvePrivateKey, locked: serialization.KeySerializationEncryption = _NOT_LOCKED
+) -> bytes:
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked)
 
 
-def _join(folder: Path, key: str, certificate: str, both: str) -> None:
-    (folder / both).write_text((folder / key).read_text() + (folder / certificate).read_text())
-
-
-def _openssl(folder: Path, *arguments: str) -> None:
-    program = find_openssl()
-    assert program is not None
-    done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def _join(folder: Path, key: str, certificate: str) -> None:
+    texts = [(folder / f"{key}.key").read_text(), (folder / f"{certificate}.crt").read_text()]
+    (folder / f"{key}.pem").write_text("".join(texts))

@@ -1,4 +1,4 @@
-"""Metadata that ``setup.cfg`` cannot derive: the project's addresses, README with absolute links, and the SBOM.
+"""Metadata that ``setup.cfg`` cannot derive: the project's addresses, README with absolute links, the SBOM.
 
 README keeps its relative links, which lead to the pages of the same checkout. A package index shows
 README without those pages, so the links of the description lead to the pages of the release's tag.
@@ -55,7 +55,7 @@ def sbom() -> str:
     )
 
 
-class WheelWithSbom(bdist_wheel):
+class WheelWithSbom(bdist_wheel):  # type: ignore[misc]
     """A wheel with its bill of materials in ``.dist-info/sboms``.
 
     Source: PEP 770.

@@ -8,6 +8,7 @@ Source: RFC 9112.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 from collections.abc import Mapping
@@ -165,9 +166,11 @@ def answer_in(received: io.RawIOBase, method: str, bytes_max: int = ANSWER_BYTES
     import http.client  # few processes speak HTTP, and this import loads the mail parsers
 
     try:
-        response = http.client.HTTPResponse(cast(Any, _Socket(_Bounded(received, bytes_max))), method=method)
-        response.begin()
-        return Answer(response.status, response.read())
+        stream = cast(Any, _Socket(_Bounded(received, bytes_max)))
+        # Closed at once: from Python 3.13 on the collection of an open response may report a closed stream.
+        with contextlib.closing(http.client.HTTPResponse(stream, method=method)) as response:
+            response.begin()
+            return Answer(response.status, response.read())
     except KafkaWireError:  # some are a ValueError, too
         raise
     except (http.client.HTTPException, ValueError, OverflowError) as error:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from tests.support.golden import CORPUS
 from tests.support.shared_zookeeper import SharingCluster
@@ -23,11 +22,4 @@ def log_dirs(tmp_path: Path) -> list[Path]:
 def cluster(zookeeper: ZooKeeperServer, log_dirs: list[Path]) -> Iterator[EmbeddedCluster]:
     """Two brokers on the corpus logs. Their ZooKeeper stays, for it is of other tests, too."""
     with SharingCluster(zookeeper, log_dirs) as running:
-        yield running
-
-
-@pytest.fixture
-def own_cluster(log_dirs: list[Path]) -> Iterator[EmbeddedCluster]:
-    """The same with a ZooKeeper of their own, which the test may end and start."""
-    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as running:
         yield running

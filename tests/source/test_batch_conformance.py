@@ -12,12 +12,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 
 import pytest
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
-
 from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError
-from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import kafka_properties
-from spark_kafkawire.source.schema import HEADERS_FIELD
 from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
 from tests.support.foreign import CODECS, Record
@@ -199,11 +195,6 @@ def test_preferences_on_offset_related_options(noida: NoidaBroker, dated: str) -
     assert read_values(noida.bootstrap_servers, **options) == numbers([1, 11])
 
 
-def test_reuse_same_dataframe_in_query(noida: NoidaBroker, topic: str) -> None:
-    loaded = Read(noida.bootstrap_servers, subscribe=topic)
-    assert loaded.table().num_rows == loaded.table().num_rows == 21
-
-
 def test_late_binding_start_offsets(noida: NoidaBroker, topic: str) -> None:
     """Records that retention deletes before a load are not missed, whatever was read before."""
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(21))
@@ -358,14 +349,6 @@ def test_spark_49259_max_records_per_partition(noida: NoidaBroker, topic: str) -
     assert sorted(loaded.column("value")) == numbers(range(21))
 
 
-@pytest.mark.parametrize("options", [{}, {"minPartitions": "5"}, {"maxRecordsPerPartition": "1"}])
-def test_an_empty_log_has_no_task(noida: NoidaBroker, options: dict[str, str]) -> None:
-    topic = noida.create_topic(partitions=3)
-    assert Read(noida.bootstrap_servers, subscribe=topic, **options).tasks == []
-    send(noida, topic, [1], 1)
-    assert len(Read(noida.bootstrap_servers, subscribe=topic, **options).tasks) == 1
-
-
 def test_planning_has_retries_of_its_own() -> None:
     nobody = closed_port()
     options = {"retries": "0", "fetchOffset.numRetries": "4", "fetchOffset.retryIntervalMs": "1"}
@@ -492,17 +475,6 @@ def test_kafka_column_types(noida: NoidaBroker) -> None:
     ]
 
 
-def test_a_schema_is_a_projection(noida: NoidaBroker, topic: str) -> None:
-    schema = StructType().add("offset", LongType()).add("value", BinaryType())
-    loaded = Read(noida.bootstrap_servers, schema, subscribe=topic)
-    assert loaded.table().column_names == ["offset", "value"]
-    assert sorted(loaded.column("value")) == numbers(range(21))
-    with pytest.raises(OptionError, match="there is no column 'headers'; set includeHeaders=true"):
-        Read(noida.bootstrap_servers, StructType([HEADERS_FIELD]), subscribe=topic)
-    with pytest.raises(OptionError, match="there is no column 'broker'; there are key, value, topic"):
-        Read(noida.bootstrap_servers, StructType().add("broker", IntegerType()), subscribe=topic)
-
-
 @pytest.mark.parametrize(
     ("produce", "codec"),
     [(librdkafka.produce, codec) for codec in CODECS]
@@ -543,22 +515,3 @@ def test_spark_27494_null_key_and_value(noida: NoidaBroker) -> None:
     librdkafka.produce(noida.bootstrap_servers, topic, records)
     rows = read(noida.bootstrap_servers, subscribe=topic)
     assert [(row["key"], row["value"]) for row in rows] == [(record.key, record.value) for record in records]
-
-
-def test_nothing_of_a_read_names_a_password(noida: NoidaBroker, topic: str) -> None:
-    loaded = Read(
-        noida.bootstrap_servers,
-        subscribe=topic,
-        kafka__security__protocol="SASL_PLAINTEXT",
-        kafka__sasl__mechanism="PLAIN",
-        kafka__sasl__jaas__config="org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'username="me" password="hunter2-is-secret";',
-    )
-    assert loaded.table().num_rows == 21
-    shown = [repr(loaded._reader), repr(loaded._reader.__dict__), *map(repr, loaded.partitions)]
-    assert "hunter2" not in "".join(shown)
-
-
-def test_assigned_partition_is_a_partition_of_its_own(noida: NoidaBroker, topic: str) -> None:
-    loaded = Read(noida.bootstrap_servers, assign=f'{{"{topic}":[1]}}')
-    assert [task.range.topic_partition for task in loaded.tasks] == [TopicPartition(topic, 1)]

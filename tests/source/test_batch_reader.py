@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import re
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 from chispa import assert_df_equality
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
-
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA, V07_SCHEMA
@@ -142,20 +140,3 @@ def test_a_broker_killed_in_the_middle_of_a_read_is_one_line(
     [line] = {line.partition("spark_kafkawire.errors.")[2] for line in lines}
     assert "gave up after 3 attempts" in line
     assert f"debian-gzip 1-0 at offset 0: broker 1 (127.0.0.1:{port}): cannot connect" in line
-
-
-def test_a_limit_stops_early(spark: SparkSession, corpus: EmbeddedCluster) -> None:
-    assert len(load(spark, corpus, subscribe="debian-plain", fetchBytes="4k").take(5)) == 5
-
-
-def test_no_credential_reaches_the_tasks_or_the_plan(spark: SparkSession, corpus: EmbeddedCluster) -> None:
-    secret = "hunter2-is-secret"
-    options = {"subscribe": "debian-gzip", "zookeeper.auth": f"digest:me:{secret}"}
-    frame = load(spark, corpus, **options)
-    plan = frame._jdf.queryExecution().toString()
-    assert frame.count() == 15917
-    assert secret not in plan
-    with pytest.raises(AnalysisException) as caught:
-        load(spark, corpus, **{**options, "zookeeper.auth": secret}).collect()
-    assert "option zookeeper.auth: " in message_of(caught.value)
-    assert not re.search(secret, str(caught.value))

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-
 from spark_kafkawire.clients.writing.modern.transactional.write_state import OPEN_COUNT_MAX
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
@@ -20,11 +19,13 @@ from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.list_transactions import ONGOING
+from tests.support.cases import for_each
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
+from tests.support.short_and_long import short_and_long
 from tests.support.spark_streams import lines, put, write
 from tests.support.sparks import STREAM_SINKS
 
@@ -45,28 +46,29 @@ def seen(noida: NoidaBroker, topic: str) -> list[bytes]:
     return committed(noida.bootstrap_servers, topic, PARTITIONS)
 
 
-@pytest.mark.parametrize("after_it", [False, True], ids=["before it", "after it"])
 @pytest.mark.parametrize("is_given_up", [False, True], ids=["run again", "given up"])
+@short_and_long("step", short=7, long=1)
 def test_a_write_that_died_anywhere_is_there_once_or_not_at_all_after_the_next_run(
-    noida: NoidaBroker, is_given_up: bool, after_it: bool
+    noida: NoidaBroker, is_given_up: bool, step: int
 ) -> None:
+    """It dies before each request, and after its broker got it."""
     topic = noida.create_topic(partitions=PARTITIONS)
-    for at in range(REQUESTS_MAX):
-        name = f"once-{topic}-{at}"
-        write = OnceWrite(noida.bootstrap_servers, topic, marked(TASKS, at), named(name, "1"))
-        with dying(at, after_it=after_it) as died:
+    for mark in range(0, 2 * REQUESTS_MAX, step):
+        name = f"once-{topic}-{mark}"
+        write = OnceWrite(noida.bootstrap_servers, topic, marked(TASKS, mark), named(name, "1"))
+        with dying(mark // 2, after_it=mark % 2 == 1) as died:
             write.run()
         if not died:
             break
         if is_given_up:
-            OnceWrite(noida.bootstrap_servers, topic, marked(OTHERS, at), named(name, "2")).run()
+            OnceWrite(noida.bootstrap_servers, topic, marked(OTHERS, mark), named(name, "2")).run()
         else:
             write.run()
-    assert at > 15
+    assert mark > 30
     found = seen(noida, topic)
-    for mark in range(at):
-        there = [value.split()[1] for value in found if int(value.split()[0]) == mark]
-        assert there in ([[b"x", b"y"], [*VALUES, b"x", b"y"]] if is_given_up else [VALUES]), mark
+    for each in range(0, mark, step):
+        there = [value.split()[1] for value in found if int(value.split()[0]) == each]
+        assert there in ([[b"x", b"y"], [*VALUES, b"x", b"y"]] if is_given_up else [VALUES]), each
 
 
 def marked(tasks: list[list[tuple[bytes, int]]], mark: int) -> list[list[tuple[bytes, int]]]:
@@ -86,32 +88,6 @@ def test_a_second_run_writes_nothing_and_says_so(
     assert (
         "batch '': 2 of 3 task(s) found their rows committed already, and wrote none of them" in caplog.text
     )
-
-
-@pytest.mark.parametrize(
-    ("tasks", "message"),
-    [
-        (
-            [TASKS[0], [(b"c", 1), (b"d", 1)], []],
-            "1 row(s) of 1 bytes, and now the task has 2 row(s) of 2 bytes",
-        ),
-        ([TASKS[0], TASKS[1]], "batch '' was begun by 3 task(s), and now there are 2"),
-        ([TASKS[0], TASKS[1], [(b"d", 0)]], "batch '' is committed already, and 1 task(s) have more rows"),
-    ],
-    ids=["more rows", "fewer tasks", "another task has rows"],
-)
-def test_other_rows_under_the_same_name_are_an_error_and_not_passed_over(
-    noida: NoidaBroker, tasks: list[list[tuple[bytes, int]]], message: str
-) -> None:
-    topic = noida.create_topic(partitions=PARTITIONS)
-    options = named(f"other-{topic}")
-    OnceWrite(noida.bootstrap_servers, topic, TASKS, options).run()
-    with pytest.raises(DeliveryError) as error:
-        OnceWrite(noida.bootstrap_servers, topic, tasks, options).run()
-    assert message in str(error.value)
-    assert "give another write another option batch, or another kafka.transactional.id" in str(error.value)
-    assert str(error.value).isprintable()
-    assert seen(noida, topic) == VALUES
 
 
 def test_writes_without_a_name_are_each_there_once(noida: NoidaBroker) -> None:
@@ -158,7 +134,7 @@ def test_of_two_runs_of_one_name_the_one_that_began_first_gives_way(noida: Noida
     assert seen(noida, topic) == [b"x", b"y"]
 
 
-@pytest.mark.parametrize("longer", ["1-driver", "1-2-7.0.3", "1-driver-0-7.0.3", "1-7.0.3-driver", "driver"])
+@for_each("longer", ["1-driver", "1-2-7.0.3", "1-driver-0-7.0.3", "1-7.0.3-driver", "driver"])
 def test_what_a_longer_name_has_open_is_left_alone(noida: NoidaBroker, longer: str) -> None:
     """Names that go on with a dash: all of theirs, driver and attempts, is theirs."""
     topic = noida.create_topic(partitions=PARTITIONS)
@@ -208,10 +184,7 @@ def test_an_old_broker_is_told_of_in_one_line() -> None:
     assert str(error.value).isprintable()
 
 
-@pytest.mark.parametrize("after_it", [False, True], ids=["before it", "after it"])
-def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(
-    noida: NoidaBroker, after_it: bool
-) -> None:
+def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(noida: NoidaBroker) -> None:
     """Of so many that their transactions are in two records, and looked for together."""
     topic = noida.create_topic(partitions=PARTITIONS)
     count = OPEN_COUNT_MAX + 10
@@ -219,7 +192,7 @@ def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(
     write = OnceWrite(noida.bootstrap_servers, topic, tasks, named(f"many-{topic}"))
     # The driver's 2, each task's 3, the look whether it is open, 2 records and the end of the decision; then
     # some ends.
-    with dying(2 + 4 * count + 3 + 20, after_it=after_it) as died:
+    with dying(2 + 4 * count + 3 + 20, after_it=True) as died:
         write.run()
     assert died
     part = seen(noida, topic)

@@ -7,15 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pytest
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-)
-
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import DeliveryError
 from tests.support.cases import for_each
@@ -134,16 +126,6 @@ def test_other_rows_under_the_same_name_are_an_error_that_says_which(
     assert message.format(**written.topics) in str(error.value)
     assert "these are other rows, or partitioned otherwise; give another write another" in str(error.value)
     assert str(error.value).isprintable()
-
-
-def test_the_same_rows_for_another_topic_are_an_error_that_names_both(noida: NoidaBroker) -> None:
-    one, other = (noida.create_topic(partitions=PARTITIONS) for _ in range(2))
-    rows = [[(b"x", 0)], [(b"y", 1)]]
-    options = {"kafka.transactional.id": f"moved-{one}"}
-    OnceWrite(noida.bootstrap_servers, one, rows, options).run()
-    with pytest.raises(DeliveryError, match=rf"to topic '{one}', and not to topic '{other}', for which"):
-        OnceWrite(noida.bootstrap_servers, other, rows, options).run()
-    assert committed(noida.bootstrap_servers, other, PARTITIONS) == []
 
 
 def test_of_a_name_only_the_last_batch_counts_also_in_other_topics(noida: NoidaBroker) -> None:

@@ -21,7 +21,6 @@ import pytest
 from kazoo.client import KazooClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.cluster.v07.groups import ask_to_leave
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
@@ -36,7 +35,7 @@ from spark_kafkawire.source.stream_reader import CONSUMER_MARK
 from spark_kafkawire.streaming import stop_between_batches
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
 from tests.support.embedded import produce
-from tests.support.golden import CORPUS, read_json
+from tests.support.golden import CORPUS
 from tests.support.polling import poll
 from tests.support.shared_zookeeper import SharingCluster
 from tests.support.source_process import SourceProcess
@@ -248,22 +247,6 @@ def test_the_trigger_available_now_does_not_succeed_without_partitions_that_nobo
     assert [len(rows) for rows in group.available_now(Checkpoint())] == [0, COUNT]
 
 
-def test_an_owner_that_is_abandoned_while_available_now_reads_is_an_error_too(group: Group) -> None:
-    live = group.client.create(
-        "/consumers/g/ids/ghost", f'{{ "{TOPIC}": 0 }}'.encode(), ephemeral=True, makepath=True
-    )
-    group.put(f"owners/{TOPIC}/0-1", "ghost-0")
-    query = available_now(Checkpoint(), **group.options(brokerDownTimeout="500ms", maxBytesPerTrigger="1"))
-    try:
-        assert query.batch() == []
-        assert {name for name, _, _ in places(query.batch())} == set(NAMES) - {"0-1"}
-        group.client.delete(live)
-        with pytest.raises(DiscoveryError, match="debian-plain 0-1 is not read"):
-            list(query.batches())
-    finally:
-        query.reader.stop()
-
-
 def test_a_live_owner_that_takes_long_is_a_warning(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     group.client.create(
         "/consumers/g/ids/slow", f'{{ "{TOPIC}": 0 }}'.encode(), ephemeral=True, makepath=True
@@ -299,41 +282,6 @@ def test_a_query_that_joins_takes_over_where_the_other_has_read_to(group: Group)
     assert len(owned(first_checkpoint)) == len(owned(second_checkpoint)) == 3
     second.reader.stop()
     poll(lambda: not first.batch() and owned(first_checkpoint) == ENDS, "the whole topic again")
-
-
-def test_a_query_of_two_threads_gets_two_shares_of_three(group: Group) -> None:
-    double, single = Checkpoint(), Checkpoint()
-    found = read_until([group.query(double, groupThreads="2"), group.query(single)], COUNT)
-    assert found.total() == COUNT
-    assert (len(owned(double)), len(owned(single))) == (4, 2)
-
-
-def test_a_query_takes_its_share_beside_a_recorded_consumer_of_the_jvm(group: Group) -> None:
-    """As it registered itself, with the owners that it made before the query came; it gives up what it is to
-    give up, as it does when it rebalances, and keeps the rest."""
-    stage = read_json("zk_tree.json")["stages"]["10_consumer1_two_streams"]["tree"]
-    for node in stage:
-        path = node["path"].removeprefix("/consumers/lab-group/")
-        if not node["children"]:
-            group.put(
-                path.replace("cc-topic", TOPIC), node["data"].replace("cc-topic", TOPIC).replace("34", "0")
-            )
-    jvm = next(iter(group.ids()))
-    checkpoint = Checkpoint()
-    query = group.query(checkpoint)
-    assert query.batch() == []
-    assert owned(checkpoint) == {}
-    [ours] = set(group.ids()) - {jvm}
-    share = NAMES[:2] if ours < jvm else NAMES[4:]
-    for name in NAMES:
-        group.client.delete(f"/consumers/g/owners/{TOPIC}/{name}")
-    for name in set(NAMES) - set(share):
-        group.put(f"owners/{TOPIC}/{name}", f"{jvm}-0")
-    poll(lambda: query.batch() is not None and owned(checkpoint), "the share")
-    assert owned(checkpoint) == dict.fromkeys(share, 0)
-    assert {name for name, _, _ in places(query.batch())} == set(share)
-    assert query.batch() is None
-    assert group.offsets() == {name: ENDS[name] if name in share else 0 for name in NAMES}
 
 
 def test_the_process_of_a_query_that_spark_ends_leaves_at_once(group: Group) -> None:
@@ -451,8 +399,7 @@ def test_a_query_that_is_stopped_between_batches_repeats_none(
     assert not query.isActive
     assert 0 < written.total() < COUNT
     assert corpus_zookeeper.get_children(f"/consumers/{group}/ids") == []
-    for checkpoint in ("other", "first"):
-        start(checkpoint, is_bounded=True).awaitTermination()
+    start("first", is_bounded=True).awaitTermination()
     assert len(written) == written.total() == COUNT
 
 
@@ -492,25 +439,6 @@ def test_a_batch_that_is_run_again_after_others_have_read_it_is_whole_and_told(
     assert "may have read parts of it: debian-plain 0-0 from 0 to" in reported
     assert "6 partitions in all" in reported
     assert again.batch() is None
-
-
-def test_a_batch_is_run_again_whole_where_another_one_owns_its_partitions(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
-    checkpoint = Checkpoint()
-    query = group.query(checkpoint)
-    query.batch()
-    with pytest.raises(Killed):
-        query.batch("written")
-    query.reader.stop()
-    other = group.query()
-    assert other.batch() == []  # it owns and has pinned all, and reads nothing yet
-    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        again = group.query(checkpoint, brokerDownTimeout="100ms")
-        assert len(places(again.batch())) == COUNT
-    assert any("may have read parts of it" in text for text in warnings(caplog))
-    # Its share, as far as it has read it, is not read again by the one that it is taken from.
-    poll(lambda: other.batch() is None and len(set(group.owners().values())) == 2, "two owners")
 
 
 def test_a_commit_that_did_not_come_about_is_made_up_for_and_told(

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-
 from spark_kafkawire import in_key_order, misplaced_report
 from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.errors import OptionError
@@ -55,22 +54,6 @@ def test_children_are_read_after_their_parents_in_one_spark_partition(noida: Noi
     ]
     rows = loaded.table().to_pylist()
     assert numbers(rows) == {key: list(range(6)) for key in KEYS}
-
-
-def test_families_are_spark_partitions_of_their_own(noida: NoidaBroker) -> None:
-    topic = grown(noida, 2, 4)
-    loaded = Read(topic.servers, **topic.options())
-    assert [[task.range.topic_partition.partition for task in each.tasks] for each in loaded.partitions] == [
-        [0, 2],
-        [1, 3],
-    ]
-    topic = grown(noida, 2, 3)
-    loaded = Read(topic.servers, **topic.options())
-    assert [[task.range.topic_partition.partition for task in each.tasks] for each in loaded.partitions] == [
-        [0],
-        [1],
-        [2],
-    ]
 
 
 def test_a_moment_stands_for_boundaries(noida: NoidaBroker) -> None:
@@ -315,20 +298,6 @@ def test_batches_of_any_size_follow_each_other_in_the_order_of_keys(
         batches = list(query(topic, Checkpoint(), maxOffsetsPerTrigger=limit).batches())
         assert in_order(batches) == {key: list(range(6)) for key in KEYS}, limit
         assert sum(map(len, batches)) == 6 * len(KEYS)
-
-
-def test_without_it_limited_batches_do_not(noida: NoidaBroker) -> None:
-    topic = grown(noida, 2, 4, 6)
-    options = {"kafka.bootstrap.servers": topic.servers, "subscribe": topic.topic, **QUICK}
-    plain = Query(Checkpoint(), startingOffsets="earliest", maxOffsetsPerTrigger="50", **options)
-    assert in_order(list(plain.batches()), as_they_come=True) != {key: list(range(6)) for key in KEYS}
-
-
-def test_parents_come_before_their_children_in_a_batch(noida: NoidaBroker) -> None:
-    topic = grown(noida, 1, 2, 4)
-    batches = list(query(topic, Checkpoint(), maxOffsetsPerTrigger="50").batches())
-    assert len(batches) > 2
-    assert in_order(batches, as_they_come=True) == {key: list(range(6)) for key in KEYS}
 
 
 def test_a_topic_that_grows_under_a_query_ends_it_until_it_is_told_how(noida: NoidaBroker) -> None:

@@ -82,10 +82,7 @@ def test_an_aborted_transaction_without_its_index_is_an_error(logs: Path) -> Non
 
 
 def test_offsets_and_timestamps_of_options() -> None:
-    given = {
-        "startingOffsets": '{"events":{"0":100}}',
-        "endingOffsets": '{"events":{"0":130}}',
-    }
+    given = {"startingOffsets": '{"events":{"0":100}}', "endingOffsets": '{"events":{"0":130}}'}
     assert offsets(KILLED, **given) == due(100, 130)
     times = {
         "startingTimestamp": str(FIRST_TIME_MS + 119_500),
@@ -204,10 +201,7 @@ def test_an_offset_that_no_checksum_covers_is_checked_by_its_segment(logs: Path)
 def test_a_missing_segment_in_the_middle_is_reported(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
     for path in (logs / "events-0").glob("00000000000000000120.*"):
         path.unlink()
-    with pytest.raises(
-        DataLossError,
-        match=r"offsets \[120, 240\) are gone: .*/0{20}\.log has the offsets",
-    ):
+    with pytest.raises(DataLossError, match=r"offsets \[120, 240\) are gone: .*/0{20}\.log has the offsets"):
         offsets(logs)
     with caplog.at_level(logging.WARNING):
         assert offsets(logs, failOnDataLoss="false") == due(START_OFFSET, 120) + due(240, KILLED_END)

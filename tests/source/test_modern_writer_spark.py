@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-
 from tests.support import librdkafka
-from tests.support import mock_cluster as mock
 from tests.support.foreign import Record, values
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
@@ -103,12 +101,3 @@ def test_what_was_read_can_be_written_as_it_is(spark: SparkSession, noida: Noida
     # What no record stores is left out: where they were, and other columns.
     save(frame.selectExpr("*", "1 AS id"), noida, topic=copy, includeHeaders="true")
     assert rows(noida, copy, 2) == rows(noida, source, 2)
-
-
-def test_a_refused_write_is_one_line(spark: SparkSession, mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t")
-    mock_cluster.push_request_errors(mock.PRODUCE, 29)
-    frame = spark.createDataFrame([("v",)], "value string").coalesce(1)
-    with pytest.raises(PythonException) as raised:
-        save(frame, mock_cluster, topic="t")
-    assert "spark_kafkawire.errors.DeliveryError: Produce to t 0 on broker " in message_of(raised.value)

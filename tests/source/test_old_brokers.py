@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 
 import pytest
-
 from spark_kafkawire.errors import UnsupportedVersionError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
@@ -67,15 +66,6 @@ def test_an_old_broker_is_read(name: str) -> None:
     has_times = OLD[name] is not None
     seconds = datetime.fromtimestamp(7, timezone.utc) if has_times else None
     assert (rows[7]["timestamp"], rows[7]["timestampType"]) == (seconds, 0 if has_times else -1)
-
-
-@pytest.mark.parametrize("name", OLD)
-def test_a_read_committed_of_an_old_broker_is_a_plain_one(name: str) -> None:
-    with old_broker(name) as server:
-        options = {"subscribe": "t", "kafka__isolation__level": "read_committed", "includeHeaders": "true"}
-        rows = read(server.bootstrap_servers, **options)
-    assert len(rows) == COUNT
-    assert {row["headers"] for row in rows} == {None}
 
 
 @pytest.mark.parametrize("name", ["0.8", "0.9", "0.10.0"])

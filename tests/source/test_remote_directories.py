@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import fsspec
 import pytest
-
 from spark_kafkawire.directories import file_systems
 from spark_kafkawire.directories.files import FileAccessError, FileSystemOptions, opened
+from tests.support.cases import for_each
 from tests.support.directory_reading import DirectoryRead
 from tests.support.log_folders import KILLED
 from tests.support.noida import HOST
@@ -134,32 +134,27 @@ def test_rows_from_hdfs_are_those_of_the_files(hdfs: WebHdfs) -> None:
 DENIED = remote_error("AccessControlException", "Permission denied: user=guest")
 
 
-@pytest.mark.parametrize(
-    ("operation", "end"),
-    [
-        ("LISTSTATUS", "/logs"),
-        ("LISTSTATUS", "/events-0"),
-        ("GETFILESTATUS", LOG),
-        ("OPEN", LOG),
-        ("DATA", LOG),
-        ("DATA", "/replication-offset-checkpoint"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("status", "body", "reason"),
-    [
-        (403, DENIED, "status 403 AccessControlException: Permission denied: user=guest"),
-        (500, b"<html>", "status 500 : Internal Server Error"),
-        (
-            503,
-            remote_error("StandbyException", "state standby"),
-            "status 503 StandbyException: state standby",
-        ),
-    ],
-)
+#: Operations and the ends of their paths, with answers that are errors in turn, and what is said of them.
+FAILURES = [
+    (403, DENIED, "status 403 AccessControlException: Permission denied: user=guest"),
+    (500, b"<html>", "status 500 : Internal Server Error"),
+    (503, remote_error("StandbyException", "state standby"), "status 503 StandbyException: state standby"),
+]
+REQUESTS = [
+    ("LISTSTATUS", "/logs"),
+    ("LISTSTATUS", "/events-0"),
+    ("GETFILESTATUS", LOG),
+    ("OPEN", LOG),
+    ("DATA", LOG),
+    ("DATA", "/replication-offset-checkpoint"),
+]
+
+
+@for_each(("request", "failure"), zip(REQUESTS, FAILURES * 2, strict=True))
 def test_a_request_to_hdfs_that_fails_is_an_error(
-    operation: str, end: str, status: int, body: bytes, reason: str, hdfs: WebHdfs
+    request: tuple[str, str], failure: tuple[int, bytes, str], hdfs: WebHdfs
 ) -> None:
+    (operation, end), (status, body, reason) = request, failure
     hdfs.fail(operation, end, status, body)
     with pytest.raises(FileAccessError) as raised:
         DirectoryRead(hdfs.uri()).table()
@@ -173,14 +168,12 @@ def test_content_that_is_cut_is_an_error(hdfs: WebHdfs) -> None:
         DirectoryRead(hdfs.uri()).table()
 
 
-@pytest.mark.parametrize(("operation", "end"), [("LISTSTATUS", "/logs"), ("DATA", LOG)])
-def test_a_node_that_never_answers_is_an_error(
-    operation: str, end: str, hdfs: WebHdfs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(file_systems, "REQUEST_TIMEOUT_S", 1.5)
-    hdfs.fail(operation, end, 0, b"")
-    with pytest.raises(FileAccessError, match=rf"{end} cannot be read: no answer within 1\.5 s"):
-        DirectoryRead(hdfs.uri()).table()
+def test_a_node_that_never_answers_is_an_error(hdfs: WebHdfs, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = DirectoryRead(hdfs.uri())
+    monkeypatch.setattr(file_systems, "REQUEST_TIMEOUT_S", 0.7)
+    hdfs.fail("DATA", LOG, 0, b"")
+    with pytest.raises(FileAccessError, match=rf"{LOG} cannot be read: no answer within 0\.7 s"):
+        read.table()
 
 
 def test_what_is_no_answer_of_hdfs_is_an_error(hdfs: WebHdfs) -> None:
@@ -220,7 +213,7 @@ def test_a_user_is_named_in_the_path_and_a_password_is_not(hdfs: WebHdfs) -> Non
     assert "hush" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("uri", "endpoint", "reason"),
     [
         ("webhdfs://node:9870/logs", "http://node:9871", r"fs\.endpoint does not apply to webhdfs://"),
@@ -327,7 +320,7 @@ def test_rows_from_an_s3_are_those_of_the_files(s3: S3) -> None:
     assert s3.read() == DirectoryRead(KILLED).table()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "end"),
     [
         ("LIST", "logs"),

@@ -3,16 +3,20 @@ and writes wait for them, say so once, and come to exactly the same rows."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import re
 import shutil
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pytest
-
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokersMissingError, KafkaWireError, OptionError
 from spark_kafkawire.net.pool import POOL
@@ -26,10 +30,59 @@ from tests.support.foreign import Record
 from tests.support.golden import CORPUS
 from tests.support.noida import NoidaBroker
 from tests.support.reading import PlannedRead
-from tests.support.restarting import coming_back
 
 #: Small fetches, so that a partition is many of them.
 SMALL = {"fetchBytes": "1KiB", "fetchesInFlight": "1"}
+
+
+#: How long it stays away after it is missed, seconds: several times what three retries take.
+AWAY_S: Final = 1.5
+
+
+class Reported(logging.Handler):
+    """Handler that keeps the package's log messages. The first warning begins the restart."""
+
+    def __init__(self, start: Callable[[], None]) -> None:
+        super().__init__(logging.INFO)
+        self.warnings: list[str] = []
+        self.infos: list[str] = []
+        self.failures: list[BaseException] = []
+        self._start = start
+        self._timer: threading.Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        (self.warnings if record.levelno >= logging.WARNING else self.infos).append(record.getMessage())
+        if self._timer is None and record.levelno >= logging.WARNING:
+            self._timer = threading.Timer(AWAY_S, self._come_back)
+            self._timer.start()
+
+    def _come_back(self) -> None:
+        try:
+            self._start()
+        except BaseException as error:
+            self.failures.append(error)
+
+    def join(self) -> None:
+        """Wait until it is back. Raises what kept it away."""
+        assert self._timer is not None, "no warning was logged"
+        self._timer.join()
+        if self.failures:
+            raise self.failures[0]
+
+
+@contextlib.contextmanager
+def coming_back(start: Callable[[], None]) -> Iterator[Reported]:
+    """Call ``start`` some seconds after the package's first warning in the block."""
+    logger, reported = logging.getLogger("spark_kafkawire"), Reported(start)
+    level = logger.level
+    logger.addHandler(reported)
+    logger.setLevel(logging.INFO)
+    try:
+        yield reported
+        reported.join()
+    finally:
+        logger.removeHandler(reported)
+        logger.setLevel(level)
 
 
 def loaded(cluster: EmbeddedCluster, **options: str) -> PlannedRead:
@@ -54,28 +107,25 @@ def test_a_read_of_07_goes_on_where_its_broker_was_killed(cluster: EmbeddedClust
     assert info.startswith("continuing after ")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"subscribe": "", "assign": json.dumps({TOPIC: ["0-0", "1-2"]})},
-        {"startingOffsets": json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})},
-        {"expectedBrokers": "2"},
-        {"expectedBrokers": "0,1"},
-    ],
-    ids=["assign", "offsets", "count", "ids"],
-)
-def test_planning_waits_for_brokers_that_it_knows_of(
-    cluster: EmbeddedCluster, options: dict[str, str]
-) -> None:
-    given = {name: value for name, value in {"subscribe": TOPIC, **options}.items() if value}
-    given["zookeeper.connect"] = cluster.zookeeper_connect
-    expected = PlannedRead(given).rows()
+#: Options that name the brokers.
+KNOWN: Final = [
+    {"assign": json.dumps({TOPIC: ["0-0", "1-2"]})},
+    {"subscribe": TOPIC, "startingOffsets": json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})},
+    {"subscribe": TOPIC, "expectedBrokers": "2"},
+    {"subscribe": TOPIC, "expectedBrokers": "0,1"},
+]
+
+
+def test_planning_waits_for_brokers_that_it_knows_of(cluster: EmbeddedCluster) -> None:
+    given = [{"zookeeper.connect": cluster.zookeeper_connect, **options} for options in KNOWN]
+    expected = [PlannedRead(options).rows() for options in given]
     cluster.brokers[1].stop()
-    with coming_back(cluster.brokers[1].start) as reported:
-        read = PlannedRead(given)
-    assert read.rows() == expected
-    assert len(reported.warnings) == len(reported.infos) == 1
-    assert reported.warnings[0].endswith("; trying again for up to 60 s (brokerDownTimeout)")
+    with coming_back(cluster.brokers[1].start) as reported, ThreadPoolExecutor(len(given)) as pool:
+        reads = [*pool.map(PlannedRead, given)]
+    assert [read.rows() for read in reads] == expected
+    assert len(reported.warnings) == len(reported.infos) == len(given)
+    for warning in reported.warnings:
+        assert warning.endswith("; trying again for up to 60 s (brokerDownTimeout)")
 
 
 def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(tmp_path: Path) -> None:
@@ -95,41 +145,20 @@ def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(tmp_p
     ]
 
 
-def test_planning_waits_for_a_broker_that_was_killed_and_is_still_registered(
-    cluster: EmbeddedCluster,
-) -> None:
-    expected = loaded(cluster).rows()
-    cluster.brokers[1].kill()
-    with coming_back(cluster.brokers[1].start) as reported:
+def test_planning_waits_for_zookeeper_and_a_planned_read_does_not_miss_it(log_dirs: list[Path]) -> None:
+    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as cluster:
         read = loaded(cluster)
-    assert read.rows() == expected
-    assert re.match(
-        r"OFFSETS of debian-plain 1-0: broker 1 \(127\.0\.0\.1:\d+\): cannot connect", reported.warnings[0]
-    )
-
-
-def test_planning_waits_for_zookeeper(own_cluster: EmbeddedCluster) -> None:
-    expected = loaded(own_cluster).rows()
-    zookeeper = own_cluster.zookeeper
-    assert zookeeper is not None
-    zookeeper.kill()
-    with coming_back(zookeeper.start) as reported:
-        read = loaded(own_cluster)
-    assert read.rows() == expected
-    assert re.match(
-        rf"option zookeeper\.connect: {zookeeper.connect}: no session yet.*; trying again for up to 60 s",
-        reported.warnings[0],
-    )
-    assert reported.infos[0].startswith(
-        f"option zookeeper.connect: {zookeeper.connect}: session established after "
-    )
-
-
-def test_a_zookeeper_lost_after_planning_is_not_missed(own_cluster: EmbeddedCluster) -> None:
-    read = loaded(own_cluster)
-    assert own_cluster.zookeeper is not None
-    own_cluster.zookeeper.close()
-    assert len(read.rows()) == COUNT
+        zookeeper = cluster.zookeeper
+        assert zookeeper is not None
+        zookeeper.kill()
+        expected = read.rows()
+        assert len(expected) == COUNT
+        with coming_back(zookeeper.start) as reported:
+            read = loaded(cluster)
+        assert read.rows() == expected
+        where = rf"option zookeeper\.connect: {zookeeper.connect}: "
+    assert re.match(f"{where}no session yet.*; trying again for up to 60 s", reported.warnings[0])
+    assert re.match(f"{where}session established after ", reported.infos[0])
 
 
 def test_a_write_of_07_waits_for_a_broker_before_it_sends(cluster: EmbeddedCluster) -> None:

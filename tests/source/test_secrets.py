@@ -15,7 +15,6 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
-
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.errors import KafkaWireError
 from tests.support import java_stores, librdkafka
@@ -127,6 +126,7 @@ def pickled(value: object) -> bytes:
 
 
 @STREAM_SINKS
+@pytest.mark.nightly
 def test_nothing_that_spark_shows_has_the_value_of_a_reference(noida: NoidaBroker, tmp_path: Path) -> None:
     """Plans, the event log, pages and the REST interface, the checkpoint, progress, errors, and all that the
     driver and the workers log at DEBUG."""

@@ -58,12 +58,7 @@ READS: Final[Mapping[str, Mapping[str, str]]] = {
     "assigned offsets": {**SERVER, "assign": ASSIGNED, "startingOffsets": OFFSETS},
     "topics": {**SERVER, "subscribe": TOPICS},
     "pattern": {**SERVER, "subscribePattern": "|".join(TOPICS.split(",")[:80])},
-    "layouts": {
-        **SERVER,
-        "subscribe": "t",
-        "keyOrder": "true",
-        "partitionLayouts": LAYOUTS,
-    },
+    "layouts": {**SERVER, "subscribe": "t", "keyOrder": "true", "partitionLayouts": LAYOUTS},
     "servers": {**SERVERS, "subscribe": "t", "kafka.group.id": "g" * 249},
     "login": {
         **SERVERS,
@@ -77,12 +72,7 @@ READS: Final[Mapping[str, Mapping[str, str]]] = {
     "0.7 brokers": {**BROKER_LIST, "subscribe": "t"},
 }
 ENDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "ends": {
-        **SERVER,
-        "subscribe": "t",
-        "startingOffsets": OFFSETS,
-        "endingOffsets": OFFSETS,
-    },
+    "ends": {**SERVER, "subscribe": "t", "startingOffsets": OFFSETS, "endingOffsets": OFFSETS},
     "ending times": {**SERVER, "subscribe": "t", "endingOffsetsByTimestamp": EARLIER},
     "0.7 ends": {**ZOOKEEPER, "subscribe": "t", "endingOffsets": OFFSETS_07},
 }
@@ -216,17 +206,11 @@ def test_what_a_task_of_a_stream_sink_gets_is_small() -> None:
 def test_what_a_task_of_an_exactly_once_write_gets_is_small(noida: NoidaBroker) -> None:
     servers = ",".join([noida.bootstrap_servers, *SERVERS["kafka.bootstrap.servers"].split(",")])
     topic = noida.create_topic(partitions=3)
-    options = {
-        "kafka.bootstrap.servers": servers,
-        "topic": topic,
-        "delivery": "exactly-once",
-    }
+    options = {"kafka.bootstrap.servers": servers, "topic": topic, "delivery": "exactly-once"}
     assert len(pickled(writer_of(options))) < SIZE_MAX
 
 
-def test_what_a_task_of_a_write_to_0_7_gets_is_small(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_task_of_a_write_to_0_7_gets_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = tuple(Broker(id, f"kafka-{id}.example.com", 9092) for id in range(100))
     partitions = tuple(TopicPartition("t", part, id) for part in range(10) for id in range(100))
     view = ClusterView(brokers, partitions)

@@ -13,11 +13,9 @@ import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.sparks import PLANS_ONCE, since_spark
 
 from .task_errors import message_of
 
@@ -63,16 +61,6 @@ def test_a_view_of_both_sides_is_read_and_inserted_into(
     assert written(noida, target) == [b"a", b"b"]
     with pytest.raises(AnalysisException, match="a Kafka log can only be appended to"):
         spark.sql(f"INSERT OVERWRITE {name} SELECT * FROM {name}")
-
-
-@since_spark(4, 1, "fills no column that an INSERT leaves out")
-def test_columns_that_an_insert_leaves_out_are_null(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
-    both = options(noida, subscribe=topic, topic=topic)
-    spark.sql(f"CREATE TEMPORARY VIEW {name} USING kafkawire OPTIONS ({both})")
-    spark.sql(f"INSERT INTO {name} (value) VALUES (CAST('c' AS BINARY))")
-    assert values(spark, f"SELECT CAST(value AS STRING) FROM {name} WHERE key IS NULL") == ["b", "c"]
 
 
 def test_the_columns_of_a_view_are_a_projection_that_rows_are_inserted_by(
@@ -123,29 +111,6 @@ def test_rows_that_were_saved_as_a_table_are_there_and_reading_it_is_refused(
     assert written(noida, topic) == [b"a", b"b", b"c"]
     with pytest.raises(AnalysisException, match="where this is a table of the catalog"):
         spark.table(name).collect()
-
-
-@PLANS_ONCE
-def test_a_view_shows_the_lag_of_groups(spark: SparkSession, noida: NoidaBroker) -> None:
-    topic = noida.create_topic()
-    group, servers = f"group-{topic}", noida.bootstrap_servers
-    librdkafka.produce(servers, topic, [Record(b"v")] * 3)
-    librdkafka.commit_offsets(servers, group, topic, {0: 1})
-    create = (
-        "CREATE OR REPLACE TEMPORARY VIEW lag_of_groups USING kafkawire "
-        f"OPTIONS (TABLE 'group_offsets', kafka.bootstrap.servers '{servers}', SUBSCRIBE '{topic}')"
-    )
-    query = "SELECT groupId, sum(lag) AS lag FROM lag_of_groups GROUP BY groupId"
-    try:
-        spark.sql(create)
-        assert [tuple(row) for row in spark.sql(query).collect()] == [(group, 2)]
-        librdkafka.commit_offsets(servers, group, topic, {0: 3})
-        # A view is a snapshot.
-        assert [tuple(row) for row in spark.sql(query).collect()] == [(group, 2)]
-        spark.sql(create)
-        assert [tuple(row) for row in spark.sql(query).collect()] == [(group, 0)]
-    finally:
-        spark.catalog.dropTempView("lag_of_groups")
 
 
 @pytest.mark.nightly

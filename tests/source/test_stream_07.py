@@ -9,9 +9,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
+from spark_kafkawire.errors import BrokersMissingError, DataLossError
 from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import zookeeper_tree
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
@@ -51,14 +50,6 @@ def test_max_bytes_per_trigger_ends_batches_where_segments_start(cluster: Embedd
         {name: ENDS[name] for name in NAMES},
     ]
     assert len({row for rows in batches for row in rows}) == sum(map(len, batches)) == COUNT
-
-
-def test_an_empty_first_batch_pins_the_ends_of_partitions(cluster: EmbeddedCluster) -> None:
-    checkpoint = Checkpoint()
-    with pytest.raises(Killed):
-        Query(checkpoint, **options(cluster)).batch("written")
-    produce(cluster, TOPIC, encode_message_set([b"late"]))
-    assert Query(checkpoint, **options(cluster)).values() == [[], [b"late"]]
 
 
 def test_a_limited_batch_is_the_same_after_a_crash(cluster: EmbeddedCluster) -> None:
@@ -128,16 +119,6 @@ def test_a_partition_that_begins_anew_is_a_data_loss_or_a_warning(
     assert lenient.values() == [[b"later"]]
 
 
-def test_a_partition_that_begins_anew_under_a_running_query_is_a_data_loss(
-    cluster: EmbeddedCluster, tmp_path: Path
-) -> None:
-    query = Query(Checkpoint(), **options(cluster))
-    assert query.values() == [[]]
-    begun_anew(cluster, tmp_path)
-    with pytest.raises(DataLossError, match=f"the end of {TOPIC} 0-0 was changed from {ENDS['0-0']} to "):
-        query.batch()
-
-
 def test_a_topic_that_was_removed_by_hand_is_a_data_loss_or_a_warning(
     cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
@@ -180,9 +161,3 @@ def test_where_data_loss_is_borne_the_partitions_of_an_absent_broker_keep_their_
     assert json.loads(checkpoint.offsets[-1])[TOPIC]["1-0"] == ENDS["1-0"]
     cluster.brokers[1].start()
     assert Query(checkpoint, **given).values() == [[b"away"]]
-
-
-def test_a_checkpoint_of_later_brokers_is_told(cluster: EmbeddedCluster) -> None:
-    checkpoint = Checkpoint([json.dumps({TOPIC: {"0": 5}})], 1)
-    with pytest.raises(OptionError, match="another kind of Kafka"):
-        Query(checkpoint, **options(cluster)).batch()

@@ -12,13 +12,7 @@ import re
 from collections.abc import Iterable
 
 import pytest
-
-from spark_kafkawire.errors import (
-    ConnectFailed,
-    DataLossError,
-    OptionError,
-    UnknownTopicError,
-)
+from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError, UnknownTopicError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import StreamOptions
 from spark_kafkawire.planner.stream_offsets import PIN_MARK, Position
@@ -56,11 +50,7 @@ def topic(noida: NoidaBroker) -> str:
 
 
 def selections(topic: str) -> list[dict[str, str]]:
-    return [
-        {"subscribe": topic},
-        {"subscribePattern": f"{topic}$"},
-        {"assign": json.dumps({topic: [0, 1]})},
-    ]
+    return [{"subscribe": topic}, {"subscribePattern": f"{topic}$"}, {"assign": json.dumps({topic: [0, 1]})}]
 
 
 def test_assign_skips_partitions_that_are_not_there(
@@ -179,15 +169,6 @@ def test_a_first_batch_of_which_all_is_gone_when_it_is_run_again_is_told_once(
     assert "was changed from" not in caplog.text
 
 
-def test_a_pinned_start_is_no_new_data(noida: NoidaBroker, topic: str) -> None:
-    checkpoint = Checkpoint()
-    for _ in range(2):
-        running = query(noida, topic, checkpoint)
-        assert running.values() in ([[]], [])
-        assert running.batch() is None
-    assert len(checkpoint.offsets) == 1
-
-
 def first_batch_of_kafka(topic: str) -> Checkpoint:
     """Of format("kafka"), from 8 to 10 of partition 0, and 6 to 10 of the other; it is not done."""
     return Checkpoint([f'{{"{topic}":{{"0":10,"1":10}}}}'])
@@ -280,11 +261,6 @@ def test_max_offsets_per_trigger(noida: NoidaBroker, topic: str) -> None:
         range(100)
     )
     assert max(map(len, rest)) <= 11
-
-
-def test_max_offsets_per_trigger_of_a_long(noida: NoidaBroker, topic: str) -> None:
-    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str((1 << 63) - 1)}
-    assert query(noida, topic, **given).values() == [numbers(range(20))]
 
 
 def test_min_offsets_per_trigger(noida: NoidaBroker, topic: str) -> None:
@@ -465,26 +441,6 @@ def test_a_subscribed_topic_that_is_deleted(noida: NoidaBroker, topic: str) -> N
         query(noida, topic, checkpoint, **given).batch()
 
 
-def test_topic_recreation_between_batches(noida: NoidaBroker) -> None:
-    good, bad = noida.create_topic(), noida.create_topic()
-    send(noida, good, [1, 3])
-    send(noida, bad, [2, 4])
-    given = {"subscribe": f"{good},{bad}", "startingOffsets": "earliest"}
-    checkpoint = Checkpoint()
-    assert query(noida, good, checkpoint, **given).values() == [numbers([1, 2, 3, 4])]
-    librdkafka.delete_topic(noida.bootstrap_servers, bad)
-    noida.create_topic(name=bad)
-    send(noida, bad, [6])
-    reported = f"the end of {bad} 0 was changed from 2 to 1.* nothing proves which"
-    with pytest.raises(DataLossError, match=reported):
-        query(noida, good, checkpoint, **given).batch()
-    # The error is in the checkpoint: it is the same once the new topic is longer than the old one was.
-    send(noida, bad, [7, 8, 9])
-    for fail in ("true", "false"):
-        with pytest.raises(DataLossError, match=reported):
-            query(noida, good, checkpoint, **given, failOnDataLoss=fail).batch()
-
-
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_retention_under_the_query(noida: NoidaBroker, topic: str, fail: str) -> None:
     checkpoint = Checkpoint()
@@ -547,15 +503,6 @@ def test_min_partitions(noida: NoidaBroker, topic: str) -> None:
     assert len(reader.partitions({topic: {"0": 0, "1": 0}}, {topic: {"0": 10, "1": 10}})) == 6
 
 
-def test_min_partitions_splits_a_partition_with_most_of_the_new_records(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=3)
-    partitions = [0, 1, *[2] * 58]
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"v", partition=each) for each in partitions])
-    reader = query(noida, topic, minPartitions="1").reader
-    parts = reader.partitions({topic: {"0": 0, "1": 0, "2": 0}}, {topic: {"0": 1, "1": 1, "2": 58}})
-    assert len(parts) == 4
-
-
 def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     query(noida, topic, checkpoint).values()
@@ -567,15 +514,6 @@ def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, to
 def test_group_id_prefix_and_group_id_change_nothing(noida: NoidaBroker, topic: str) -> None:
     for given in ({"groupIdPrefix": "mine"}, {"kafka.group.id": "mine"}):
         assert query(noida, topic, startingOffsets="earliest", **given).values() == [numbers(range(20))]
-
-
-def test_null_keys_and_null_values(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic)
-    running.batch()
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(None), Record(b"v", b"k")])
-    [rows] = running.batches()
-    assert sorted((row["key"], row["value"]) for row in rows if row["key"]) == [(b"k", b"v")]
-    assert [row["key"] for row in rows if row["value"] is None] == [None]
 
 
 def test_empty_partitions_stay_where_they_are(noida: NoidaBroker) -> None:
@@ -635,24 +573,9 @@ def test_a_checkpoint_that_stands_nowhere_is_told(noida: NoidaBroker, topic: str
         query(noida, topic, checkpoint).batch()
 
 
-def test_a_checkpoint_of_07_is_told(noida: NoidaBroker, topic: str) -> None:
-    checkpoint = Checkpoint([json.dumps({topic: {"0-0": 5}})], 1)
-    with pytest.raises(OptionError, match="another kind of Kafka"):
-        query(noida, topic, checkpoint).batch()
-
-
 def test_a_stream_whose_topic_is_not_there_is_told(noida: NoidaBroker) -> None:
     with pytest.raises(UnknownTopicError, match="no broker holds the topic nowhere-to-be-found"):
         query(noida, "nowhere-to-be-found").batch()
-
-
-def test_the_reported_end_follows_the_partitions(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic)
-    running.batch()
-    assert running.reader.reportLatestOffset() == {topic: {"0": 10, "1": 10}}
-    send(noida, topic, range(3))
-    running.batch()
-    assert running.reader.reportLatestOffset() == {topic: {"0": 13, "1": 10}}
 
 
 def test_a_query_that_is_behind_asks_brokers_at_once(noida: NoidaBroker, topic: str) -> None:
@@ -674,11 +597,7 @@ def slept_before_the_next_look(running: Query) -> list[float]:
 
 def test_a_query_that_goes_on_knows_that_its_cluster_exists() -> None:
     nobody = closed_port()
-    raw = {
-        "kafka.bootstrap.servers": f"127.0.0.1:{nobody.port}",
-        "subscribe": "t",
-        "retries": "0",
-    }
+    raw = {"kafka.bootstrap.servers": f"127.0.0.1:{nobody.port}", "subscribe": "t", "retries": "0"}
     options = StreamOptions.parse(raw)
     bootstrap = options.read.planning_retry.bootstrap
     with pytest.raises(ConnectFailed):

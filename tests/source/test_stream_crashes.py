@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DataLossError
 from spark_kafkawire.model import OffsetRange, TopicPartition
@@ -80,21 +79,6 @@ def test_leaders_that_move_before_any_step_are_followed(mock_cluster: MockCluste
     assert moves == 4 * (1 + 1 + 3)
 
 
-def test_a_leader_that_is_away_for_an_election_is_waited_for(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t", partitions=2, replicas=3)
-    mock_cluster.set_leader("t", 0, 1)
-    mock_cluster.set_leader("t", 1, 2)
-    query = Query(Checkpoint(), **given(mock_cluster.bootstrap_servers, "t", startingOffsets="earliest"))
-    for partition in range(2):
-        send(mock_cluster.bootstrap_servers, "t", b"before", partition=partition)
-    assert query.values() == [[b"before", b"before"]]
-    for partition in range(2):
-        send(mock_cluster.bootstrap_servers, "t", b"after", partition=partition)
-    mock_cluster.set_broker_down(1)
-    mock_cluster.set_leader("t", 0, 3)
-    assert query.values() == [[b"after", b"after"]]
-
-
 #: Options, what of the records that are there is read, and the partitions that start where they end.
 STARTS: dict[str, tuple[dict[str, str], list[bytes], set[int]]] = {
     "latest": ({}, [], {0, 1}),
@@ -146,22 +130,6 @@ def test_partitions_that_come_between_a_crash_and_the_first_commit_are_read_from
         send(noida.bootstrap_servers, topic, b"1", partition=1)
         send(noida.bootstrap_servers, topic, b"2")
         assert Query(checkpoint, **options).all_values() == expected
-
-
-def test_topics_of_a_pattern_that_come_between_a_crash_and_the_first_commit_are_read_from_their_start(
-    noida: NoidaBroker,
-) -> None:
-    topic = noida.create_topic()
-    send(noida.bootstrap_servers, topic, b"0")
-    options = given(noida.bootstrap_servers, topic, startingOffsets="earliest")
-    del options["subscribe"]
-    options["subscribePattern"] = f"^{topic}(-new)?$"
-    checkpoint = Checkpoint()
-    with pytest.raises(Killed):
-        Query(checkpoint, **options).batch("written")
-    new = noida.create_topic(name=f"{topic}-new")
-    send(noida.bootstrap_servers, new, b"1")
-    assert Query(checkpoint, **options).all_values() == [b"0", b"1"]
 
 
 def test_logs_of_07_that_come_between_a_crash_and_the_first_commit_are_read_from_their_start() -> None:

@@ -90,8 +90,7 @@ def test_who_hears_of_a_batch_that_is_done_needs_no_broker_and_a_task_does() -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "bound_s"),
-    [({}, None), ({"bootstrapTimeout": "9s"}, 9.0), ({"bootstraptimeout": "9s"}, 9.0)],
+    ("given", "bound_s"), [({}, None), ({"bootstrapTimeout": "9s"}, 9.0), ({"bootstraptimeout": "9s"}, 9.0)]
 )
 def test_a_batch_of_a_stream_may_follow_others_that_reached_the_cluster(
     given: dict[str, str], bound_s: float | None, monkeypatch: pytest.MonkeyPatch

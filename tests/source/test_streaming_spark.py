@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr, window
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.reading import PlannedRead
 from tests.support.spark_streams import begun, run, send, stream
-from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, STREAM_SINKS, since_spark
+from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, since_spark
 
 
 def offsets_of(checkpoint: Path) -> list[Any]:
@@ -64,35 +57,6 @@ def test_available_now_reads_each_row_once_in_limited_batches_and_goes_on_where_
     ] + [{topic: {"0": 15, "1": 10}}]
 
 
-@READ_LIMITS
-def test_the_trigger_once_reads_all_there_is(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    rows = stream(spark, noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="3")
-    writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-    query = run(writer.trigger(once=True))
-    assert [progress.numInputRows for progress in query.recentProgress] == [20]
-
-
-def test_a_data_loss_ends_the_query_with_batch_place_and_both_offsets(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    def writer(fail: str) -> DataStreamWriter:
-        rows = stream(spark, noida, topic, startingOffsets="earliest", failOnDataLoss=fail)
-        noop = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-        return noop.trigger(availableNow=True)
-
-    run(writer("true"))
-    send(noida, topic, range(20, 30))
-    noida.delete_records(topic, 0, 15)
-    with pytest.raises(
-        StreamingQueryException, match=rf"batch 1: {topic} 0 at offset 10 on .*records up to 15"
-    ):
-        run(writer("true"))
-    query = run(writer("false"))
-    assert [progress.numInputRows for progress in query.recentProgress] == [5]
-
-
 @pytest.mark.parametrize(
     ("trigger", "reported"),
     [
@@ -112,27 +76,6 @@ def test_spark_refuses_other_triggers(
     writer = stream(spark, noida, topic).writeStream.format("noop").outputMode("update")
     with pytest.raises(Exception, match=reported):
         run(writer.option("checkpointLocation", str(tmp_path)).trigger(**trigger))
-
-
-@since_spark(4, 1, "starts such a query")
-def test_what_a_driver_left_that_was_killed_in_its_first_offsets_is_set_aside_by_a_job(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    def writer() -> DataStreamWriter:
-        rows = stream(spark, noida, topic, startingOffsets="earliest")
-        noop = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-        return noop.trigger(availableNow=True)
-
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "offsets" / f".0.{uuid.uuid4()}.tmp").write_text("v1")
-    for _ in range(2):
-        with pytest.raises(
-            StreamingQueryException,
-            match=r"STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY\] .*/offsets should be empty on batch 0",
-        ):
-            run(writer())
-    run_checkpoints(str(tmp_path), "kafkawire", io.StringIO(), write=True, json=False)
-    assert [progress.numInputRows for progress in run(writer()).recentProgress] == [20]
 
 
 def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida: NoidaBroker) -> None:
@@ -199,27 +142,3 @@ def test_streams_of_which_one_has_no_new_data_go_on_together(
             assert sorted(row["value"] for row in spark.table("both").collect()) == list(range(number + 1))
     finally:
         query.stop()
-
-
-@STREAM_SINKS
-def test_a_topic_of_07_is_copied_by_a_stream_in_the_wire_format_of_the_proposal(
-    spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
-) -> None:
-    zookeeper = {"zookeeper.connect": corpus.zookeeper_connect}
-    options = {**zookeeper, "wireFormat": "proposal"}
-    query = (
-        spark.readStream.format("kafkawire")
-        .options(subscribe="debian-gzip", startingOffsets="earliest", **options)
-        .load()
-        .select("value")
-        .writeStream.format("kafkawire")
-        .options(topic="streamed-copy", checkpointLocation=str(tmp_path / "checkpoint"), **options)
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
-
-    def values(topic: str) -> list[bytes]:
-        return sorted(PlannedRead({**zookeeper, "subscribe": topic}).column("value"))
-
-    assert values("streamed-copy") == values("debian-gzip")

@@ -15,14 +15,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
-
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.errors import CorruptDataError, OptionError
 from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.registry.client import forget_registries
-from spark_kafkawire.values.registry_frame import guid_header, id_prefix
+from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support import librdkafka
-from tests.support.avro_messages import V1, V2, V3, framed, payload, record
+from tests.support.avro_messages import V1, V2, V3, framed, record
 from tests.support.embedded import produce, wait_registered
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
@@ -37,10 +35,6 @@ from .task_errors import message_of
 
 #: One try, and a short deadline: brokerDownTimeout bounds the retries where ``retries`` is not set.
 BOUNDED: Final = {"retries": "0", "requestTimeout": "10s"}
-VALUE_ID: Final = StructType().add("value", StructType().add("idd", IntegerType()))
-NAME: Final = StructType().add("value", StructType().add("name", IntegerType()))
-CORRUPT: Final = StructType().add("_corrupt_record", StringType())
-KEY_ID: Final = StructType().add("keySchemaId", IntegerType())
 
 
 @pytest.fixture
@@ -136,22 +130,6 @@ def test_a_users_schema_names_the_fields_and_needs_no_registry_to_plan(
     assert sorted(each["title"] for each in found if each and each["count"] == 7) == ["", "a", "ß"]
 
 
-def test_keys_values_and_ids_in_headers(noida: NoidaBroker, registry: FakeRegistry) -> None:
-    long, text = registry.add("ids", '"long"'), registry.add("names", V1)
-    header = (("__value_schema_id", guid_header(registry.guid(text))),)
-    topic = topic_of(
-        noida,
-        Record(payload(V1, {"id": 1, "name": "a"}), framed(long, '"long"', 5), header),
-        Record(None, framed(long, '"long"', -6)),
-        Record(framed(text, V1, {"id": 2, "name": "b"}), None),
-    )
-    subjects = {"keySubject": "ids", "valueSubject": "names", "valueSchemaVersion": "1"}
-    rows = PlannedRead(options_of(noida, registry, topic, keyFormat="avro", **subjects)).rows()
-    assert [(row["key"], row["value"] and row["value"]["name"]) for row in rows] == [
-        (5, "a"), (-6, None), (None, "b")
-    ]  # fmt: skip
-
-
 def test_a_stream_takes_a_new_schema_when_it_starts_again(noida: NoidaBroker, registry: FakeRegistry) -> None:
     topic, checkpoint = noida.create_topic(), Checkpoint()
     given = options_of(noida, registry, topic, badRecords="drop", startingOffsets="earliest")
@@ -167,23 +145,6 @@ def test_a_stream_takes_a_new_schema_when_it_starts_again(noida: NoidaBroker, re
         {"id": 2, "name": "b", "note": "n"},
         {"id": 1, "name": "a", "note": None},
     ]
-
-
-@pytest.mark.parametrize(
-    ("changes", "columns", "message"),
-    [
-        ({"valueSchema": V1}, VALUE_ID, "schema: column 'value': the Avro record Order has no field idd"),
-        ({"valueSchema": V1}, NAME, "schema: column 'value': the Avro field name cannot be read as int32"),
-        ({}, CORRUPT, "schema: there is no column '_corrupt_record'; set badRecords=null"),
-        ({}, KEY_ID, "schema: there is no column 'keySchemaId'; set keyFormat=avro"),
-    ],
-)
-def test_columns_that_cannot_be_read_are_refused_on_the_driver(
-    noida: NoidaBroker, registry: FakeRegistry, changes: dict[str, str], columns: StructType, message: str
-) -> None:
-    with pytest.raises(OptionError) as error:
-        PlannedRead(options_of(noida, registry, "orders", **changes), columns)
-    assert str(error.value).startswith(message)
 
 
 def test_messages_of_07_have_ids_in_front(corpus: EmbeddedCluster, registry: FakeRegistry) -> None:
@@ -415,31 +376,6 @@ def test_messages_of_two_versions_become_rows_of_the_chosen_message(
 def plain(place: dict[str, Any]) -> dict[str, Any]:
     """A place whose map, a list of pairs in Arrow, is a dict."""
     return {**place, "counts": dict(place["counts"])}
-
-
-@pytest.mark.parametrize(
-    ("bad", "schema_id"),
-    [
-        (id_prefix(2) + SECOND + b"\x08", 2),
-        (id_prefix(2) + FIRST + message(SHOP2, "Note", text="no order"), 2),
-        (id_prefix(2) + b"\x02\x12", 2),
-        (b"no frame", None),
-    ],
-    ids=["cut", "of another type", "indexes that are not there", "without a frame"],
-)
-def test_a_message_that_cannot_be_decoded_is_a_bad_record(
-    noida: NoidaBroker, registry: FakeRegistry, bad: bytes, schema_id: int | None
-) -> None:
-    topic = two_versions(noida, registry, bad)
-    given = {"subscribe": topic, "valueSubject": "orders-value", "valueMessage": "Order"}
-    options = of_protobuf(noida, registry, **given)
-    with pytest.raises(CorruptDataError, match=f"^{topic} 0 at offset 3: the value cannot be decoded"):
-        PlannedRead(options).table()
-    *good, last = PlannedRead({**options, "badRecords": "null"}).rows()
-    assert [row["value"] and row["value"]["id"] for row in good] == [1, None, 2]
-    assert last["value"] is None
-    corrupt = last["_corrupt_record"]
-    assert (corrupt["bytes"], corrupt["schemaId"]) == (bad, schema_id)
 
 
 def test_structs_become_messages_of_a_schema_that_follows_from_their_type_and_are_read_back(

@@ -23,13 +23,12 @@ from pyspark.sql.types import (
     StructField,
     StructType,
 )
-
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster
 from spark_kafkawire.clients.writing.modern.record_checks import check_records
 from spark_kafkawire.clients.writing.rows import to_rows
 from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
 from spark_kafkawire.cluster.v07.view import view
-from spark_kafkawire.errors import DeliveryError, DiscoveryError, OptionError, RowError
+from spark_kafkawire.errors import DiscoveryError, OptionError, RowError
 from spark_kafkawire.model import Broker, ClusterView, Generation, TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.record_log import encode_batches
@@ -37,7 +36,6 @@ from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
 from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer
 from tests.records.judges import judged
-from tests.support import replay
 from tests.support.polling import poll
 from tests.support.writing import binary, stored, write_options
 
@@ -81,18 +79,6 @@ def write(
     message = pickle.loads(pickle.dumps(writer)).write(iter(columns))
     assert isinstance(message, KafkaWireCommitMessage)
     return message
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "value string",
-        "value binary, key string, topic string, partition int, broker int",
-        "topic string, key binary, value string",
-    ],
-)
-def test_columns_that_can_be_written_pass(text: str) -> None:
-    WRITE_SCHEMAS[Generation.V07].check(schema(text), topic_given=True)
 
 
 def test_what_was_read_can_be_written_as_it_is() -> None:
@@ -157,11 +143,6 @@ def test_a_column_that_is_there_twice_is_an_option_error(generation: Generation)
         WRITE_SCHEMAS[generation].check(twice, topic_given=True)
 
 
-def test_no_topic_at_all_is_an_option_error() -> None:
-    with pytest.raises(OptionError, match=r"^topic option required when no 'topic' attribute is present"):
-        WRITE_SCHEMAS[Generation.V07].check(schema(VALUE), topic_given=False)
-
-
 def test_overwrite_is_refused_with_what_to_do() -> None:
     options = write_options(broker__list="0:127.0.0.1:1", topic="t")
     with pytest.raises(OptionError, match=r'appended to; use \.mode\("append"\)$'):
@@ -205,12 +186,6 @@ def test_text_and_bytes_of_any_width_are_written(server: BrokerServer, kind: pa.
     assert stored(server.port, "t", 0) == [b"", "größe".encode()]
 
 
-def test_the_topic_option_beats_the_column(server: BrokerServer) -> None:
-    rows: dict[str, list[Any]] = {"value": [b"a"], "topic": ["column"]}
-    message = write(server, "value binary, topic string", rows, topic="option")
-    assert [str(receipt.topic_partition) for receipt in message.receipts] == ["option 0-0"]
-
-
 def test_a_null_in_the_topic_column_counts_only_without_the_option(server: BrokerServer) -> None:
     rows: dict[str, list[Any]] = {"value": [b"a", b"b"], "topic": ["t", None]}
     assert write(server, "value binary, topic string", rows, topic="t").message_count == 2
@@ -246,28 +221,6 @@ def test_a_row_that_cannot_be_written_names_batch_and_row_and_nothing_of_its_bat
     assert stored(server.port, "t", 0) == [b"good"]
 
 
-def test_a_broker_that_is_killed_in_the_middle_of_a_write_is_a_delivery_error() -> None:
-    with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False) as cluster:
-        (broker,) = cluster.brokers
-        options = write_options(broker__list=cluster.broker_list, topic="t", batchBytes=1000)
-        writer = create_writer(options, schema(VALUE), overwrite=False)
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            yield pa.RecordBatch.from_pydict({"value": binary([b"x" * 100] * 100)})
-            poll(lambda: replay.end_offset(broker.port, ("t", 0)), "something is written")
-            broker.kill()
-            yield pa.RecordBatch.from_pydict({"value": binary([b"y"])})
-
-        with pytest.raises(DeliveryError) as raised:
-            writer.write(batches())
-    reported = str(raised.value)
-    assert reported.startswith("broker 0 (127.0.0.1:")
-    assert "message(s) that this task sent there (to t 0-0), each may be in its partition or " in reported
-    assert reported.endswith(
-        "; if Spark runs the task again, it writes all its rows again, and rows that arrived are duplicated"
-    )
-
-
 def test_a_task_without_rows_opens_no_connection(
     server: BrokerServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,19 +245,6 @@ def test_a_commit_message_of_many_partitions_is_small() -> None:
     receipts = [PartitionReceipt(TopicPartition("t", number), 3, 90, 7, 10) for number in range(100_000)]
     message = KafkaWireCommitMessage(WriteTotals.of(receipts), receipts=tuple(receipts))
     assert len(pickle.dumps(message)) < 14_000
-
-
-def test_totals_count_a_partition_once_however_many_tasks_wrote_to_it() -> None:
-    places = [
-        TopicPartition("t", 0),
-        TopicPartition("t", 9),
-        TopicPartition("t", 9, 1),
-        TopicPartition("u", 70),
-    ]
-    all_ = [PartitionReceipt(tp, 2, 10, None, None) for tp in places]
-    totals = WriteTotals.sum(map(WriteTotals.of, (all_, all_[1:2], [])))
-    assert (totals.message_count, totals.size) == (10, 50)
-    assert (totals.partition_count, totals.topics) == (4, ["t", "u"])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
-
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
@@ -57,13 +56,6 @@ def test_a_batch_claims_reads_commits_and_leaves(
     )
     with GroupRead(options) as share:
         assert share.load(spark).count() == 0
-
-
-def test_a_batch_that_fails_commits_nothing_and_leaves(client: KazooClient, options: dict[str, str]) -> None:
-    with pytest.raises(RuntimeError, match="the job"), GroupRead(options):
-        raise RuntimeError("the job")
-    assert offsets(client) == {}
-    assert client.get_children("/consumers/g/ids") == []
 
 
 def test_two_batches_at_once_share_the_topic(
@@ -138,9 +130,3 @@ def test_options_that_contradict_are_refused(
 ) -> None:
     with pytest.raises(OptionError, match=reported):
         GroupRead({**options, **others})
-
-
-def test_a_modern_cluster_is_refused() -> None:
-    given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "kafka.group.id": "g"}
-    with pytest.raises(OptionError, match=r"option groupMembership does not apply to Kafka 0\.8\+"):
-        GroupRead(given)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from tests.support.golden import CORPUS
 from tests.support.shared_zookeeper import SharingCluster

@@ -10,12 +10,15 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
+
 from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError
 from spark_kafkawire.options import kafka_properties
 from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
+from tests.support.cases import for_each
 from tests.support.foreign import CODECS, Record
 from tests.support.noida import KEPT_FOR_A_WEEK, NoidaBroker
 from tests.support.polling import poll
@@ -96,56 +99,47 @@ def test_default_starting_and_ending_offsets_with_headers(noida: NoidaBroker) ->
     }
 
 
-def test_timestamp_provided_for_starting_and_ending(noida: NoidaBroker, dated: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        subscribe=dated,
-        startingOffsetsByTimestamp=by_partition(dated, {0: T0 + 2000, 1: T0 + 2500}),
-        endingOffsetsByTimestamp=by_partition(dated, {0: T0 + 4000, 1: T0 + 4500}),
-    )
-    assert found == numbers([2, 3, 13, 14])
+#: Options, of which numbers are offsets or seconds after T0, by partition or for all, and the values of the
+#: records between them.
+TIMES: list[tuple[dict[str, Any], Iterable[int]]] = [
+    ({"startingOffsetsByTimestamp": (2, 2.5), "endingOffsetsByTimestamp": (4, 4.5)}, [2, 3, 13, 14]),
+    ({"startingOffsetsByTimestamp": (2, 2.5), "endingOffsets": (5, -1)}, [2, 3, 4, *range(13, 20)]),
+    ({"startingOffsets": (-2, 1), "endingOffsetsByTimestamp": (1, 3)}, [0, 11, 12]),
+    ({"startingOffsetsByTimestamp": (8, 9)}, [8, 9, 19]),
+    ({"endingOffsetsByTimestamp": (2, 1)}, [0, 1, 10]),
+    ({"startingTimestamp": 3, "endingTimestamp": 5}, [3, 4, 13, 14]),
+    # A timestamp for all beats one for each partition, and that beats offsets.
+    (
+        {
+            "startingOffsets": (9, 9),
+            "endingOffsets": (10, 10),
+            "startingOffsetsByTimestamp": (4, 4),
+            "endingOffsetsByTimestamp": (6, 6),
+        },
+        [4, 5, 14, 15],
+    ),
+    (
+        {
+            "startingOffsetsByTimestamp": (4, 4),
+            "endingOffsetsByTimestamp": (6, 6),
+            "startingTimestamp": 1,
+            "endingTimestamp": 2,
+        },
+        [1, 11],
+    ),
+]
 
 
-def test_timestamp_provided_for_starting_offset_provided_for_ending(noida: NoidaBroker, dated: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        subscribe=dated,
-        startingOffsetsByTimestamp=by_partition(dated, {0: T0 + 2000, 1: T0 + 2500}),
-        endingOffsets=by_partition(dated, {0: 5, 1: -1}),
-    )
-    assert found == numbers([2, 3, 4, *range(13, 20)])
-
-
-def test_timestamp_provided_for_ending_offset_provided_for_starting(noida: NoidaBroker, dated: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        subscribe=dated,
-        startingOffsets=by_partition(dated, {0: -2, 1: 1}),
-        endingOffsetsByTimestamp=by_partition(dated, {0: T0 + 1000, 1: T0 + 3000}),
-    )
-    assert found == numbers([0, 11, 12])
-
-
-def test_timestamp_provided_for_starting_ending_not_provided(noida: NoidaBroker, dated: str) -> None:
-    starting = by_partition(dated, {0: T0 + 8000, 1: T0 + 9000})
-    found = read_values(noida.bootstrap_servers, subscribe=dated, startingOffsetsByTimestamp=starting)
-    assert found == numbers([8, 9, 19])
-
-
-def test_timestamp_provided_for_ending_starting_not_provided(noida: NoidaBroker, dated: str) -> None:
-    ending = by_partition(dated, {0: T0 + 2000, 1: T0 + 1000})
-    found = read_values(noida.bootstrap_servers, subscribe=dated, endingOffsetsByTimestamp=ending)
-    assert found == numbers([0, 1, 10])
-
-
-def test_global_timestamp_provided_for_starting_and_ending(noida: NoidaBroker, dated: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        subscribe=dated,
-        startingTimestamp=str(T0 + 3000),
-        endingTimestamp=str(T0 + 5000),
-    )
-    assert found == numbers([3, 4, 13, 14])
+def test_timestamp_or_offset_provided_for_starting_and_ending(noida: NoidaBroker, dated: str) -> None:
+    for options, expected in TIMES:
+        given = {"subscribe": dated}
+        for name, value in options.items():
+            if isinstance(value, tuple):
+                numbered = [T0 + int(1000 * each) if "Time" in name else each for each in value]
+                given[name] = by_partition(dated, dict(enumerate(numbered)))
+            else:
+                given[name] = str(T0 + 1000 * value)
+        assert read_values(noida.bootstrap_servers, **given) == numbers(expected), options
 
 
 @pytest.mark.parametrize("option", ["startingTimestamp", "startingOffsetsByTimestamp"])
@@ -181,20 +175,6 @@ def test_timestamps_that_are_latest_and_earliest(noida: NoidaBroker, dated: str)
     assert found(startingOffsetsByTimestamp=mixed) == numbers([8, 9])
 
 
-def test_preferences_on_offset_related_options(noida: NoidaBroker, dated: str) -> None:
-    """A timestamp for all beats one for each partition, and that beats offsets."""
-    options = {
-        "subscribe": dated,
-        "startingOffsets": by_partition(dated, {0: 9, 1: 9}),
-        "endingOffsets": by_partition(dated, {0: 10, 1: 10}),
-        "startingOffsetsByTimestamp": by_partition(dated, {0: T0 + 4000, 1: T0 + 4000}),
-        "endingOffsetsByTimestamp": by_partition(dated, {0: T0 + 6000, 1: T0 + 6000}),
-    }
-    assert read_values(noida.bootstrap_servers, **options) == numbers([4, 5, 14, 15])
-    options |= {"startingTimestamp": str(T0 + 1000), "endingTimestamp": str(T0 + 2000)}
-    assert read_values(noida.bootstrap_servers, **options) == numbers([1, 11])
-
-
 def test_late_binding_start_offsets(noida: NoidaBroker, topic: str) -> None:
     """Records that retention deletes before a load are not missed, whatever was read before."""
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(21))
@@ -202,7 +182,7 @@ def test_late_binding_start_offsets(noida: NoidaBroker, topic: str) -> None:
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(7, 21))
 
 
-def test_fail_on_data_loss_false_should_not_return_duplicated_records(
+def test_fail_on_data_loss_false_has_no_duplicates(
     noida: NoidaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = noida.create_topic()
@@ -231,7 +211,7 @@ def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
         Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=by_partition(topic, {0: 0}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "message"),
     [
         ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
@@ -269,9 +249,7 @@ def test_bad_batch_query_options(options: dict[str, str | None], message: str) -
     assert message in str(caught.value)
 
 
-def test_options_of_streams_are_ignored_with_a_warning(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_options_of_streams_warn(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     kafka_properties._warn.cache_clear()  # each is logged once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         found = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
@@ -316,7 +294,7 @@ def test_a_range_may_begin_and_end_anywhere_in_transactions(noida: NoidaBroker, 
     # c0 c0 M a0 a0 M c1 c1 M a1 a1 M c2 c2 M a2 a2 M
     options = {"assign": f'{{"{topic}":[0]}}', "kafka__isolation__level": isolation_level}
     whole = read(servers, **options)
-    for cut in range(1, 18):
+    for cut in range(1, 18, 2):
         first = read(servers, endingOffsets=by_partition(topic, {0: cut}), **options)
         rest = read(servers, startingOffsets=by_partition(topic, {0: cut}), **options)
         assert first + rest == whole
@@ -330,9 +308,7 @@ def test_spark_30656_min_partitions(noida: NoidaBroker, topic: str, count: int) 
     assert sorted(loaded.column("value")) == numbers(range(21))
 
 
-def test_a_partition_with_most_of_the_data_is_split_though_there_are_enough_others(
-    noida: NoidaBroker,
-) -> None:
+def test_large_partition_is_split(noida: NoidaBroker) -> None:
     topic = noida.create_topic(partitions=5)
     for partition in range(4):
         send(noida, topic, [partition], partition)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+
 from spark_kafkawire.functions import dead_letters
 from spark_kafkawire.model import Broker
 from tests.records.batches import batch, record
@@ -80,9 +81,7 @@ def load(spark: SparkSession, server: LogServer, schema: str | None = None, **op
 
 
 @pytest.mark.parametrize("bad_records", ["null", "drop"])
-def test_each_micro_batch_has_its_rows_and_its_damage(
-    server: LogServer, bad_records: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_batches_have_damage(server: LogServer, bad_records: str, caplog: pytest.LogCaptureFixture) -> None:
     """A query that is killed within a batch reads it again. Each batch has one warning."""
     checkpoint = Checkpoint()
     chosen = options(server, bad_records)
@@ -137,9 +136,7 @@ def test_streams_of_kafka_07_pass_damage(bad_records: str, tmp_path: Path) -> No
 
 
 @READ_LIMITS
-def test_spark_passes_damage_and_a_query_that_starts_again_goes_on(
-    spark: SparkSession, server: LogServer, tmp_path: Path
-) -> None:
+def test_restarted_query_passes_damage(spark: SparkSession, server: LogServer, tmp_path: Path) -> None:
     """The trigger AvailableNow ends, also if the last batch of the log is damaged."""
 
     def go_on() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
+
 from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError
 from tests.net.peers import closed_port
 from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying, losing
@@ -53,9 +54,7 @@ def query(noida: NoidaBroker) -> Query:
     return Query(noida)
 
 
-def test_a_batch_whose_tasks_all_failed_leaves_nothing_open(
-    query: Query, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_tasks_leave_nothing_open(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     batch = query.batch(3)
     made = batch.writer()
     batch.message(made, 0)  # what it told was lost with its process
@@ -68,9 +67,7 @@ def test_a_batch_whose_tasks_all_failed_leaves_nothing_open(
     assert query.seen() == [b"x", b"y"]
 
 
-def test_a_batch_without_rows_is_none_that_is_written_at_least_once(
-    query: Query, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_batch_without_rows(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "spark_kafkawire"):
         query.batch(3, [[], []]).run_it()
         query.batch(4, []).run_it()
@@ -78,9 +75,7 @@ def test_a_batch_without_rows_is_none_that_is_written_at_least_once(
     assert "batch 3: wrote" not in caplog.text
 
 
-def test_a_writer_that_could_not_be_made_says_what_stays_open_and_fails_nothing_else(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_writer_without_brokers_says_what_stays_open(caplog: pytest.LogCaptureFixture) -> None:
     options = {
         "kafka__bootstrap__servers": f"127.0.0.1:{closed_port().port}",
         "topic": "t",
@@ -165,7 +160,8 @@ def test_a_batch_that_timed_out_in_part_is_completed_by_the_same_tasks_only(quer
 
 def test_a_new_checkpoint_needs_another_name(query: Query) -> None:
     query.batch(3).run_it()
-    for tasks in (TASKS, [[], [], TASKS[0]], [[], [], []]):
+    others: list[Any] = [TASKS, [[], [], TASKS[0]], [[], [], []]]
+    for tasks in others:
         other = query.batch(0, tasks, query="another query")
         reported = (
             "batch 'another query' 0 is of another query or write than batch 'the query' 3.*choose one "
@@ -205,9 +201,7 @@ def test_a_checkpoint_that_was_set_back_is_an_error_also_where_no_task_has_rows_
     assert query.seen() == [b"a", b"b"]
 
 
-def test_a_batch_that_fails_is_not_taken_for_one_before_of_the_same_ids(
-    query: Query, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_batch_is_not_taken_for_another(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     """The one between has no rows, and so nothing was decided about it."""
     query.batch(3).run_it()
     query.batch(4, [[], [], []]).run_it()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
 from tests.support import librdkafka
@@ -36,9 +37,7 @@ def committed(noida: NoidaBroker, topic: str) -> int:
     return librdkafka.committed_offset(noida.bootstrap_servers, f"group-of-{topic}", topic)
 
 
-def test_the_group_stands_where_the_last_batch_of_a_query_ends(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_group_stands_at_last_batch(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
     group, run = GroupOffsets(options(noida, topic)), Run("copy")
     for end in range(1, 4):
@@ -71,9 +70,7 @@ def test_other_sources_and_other_topics_are_nothing_to_the_group(noida: NoidaBro
     assert committed(noida, topic) == 6
 
 
-def test_of_two_queries_of_a_topic_one_is_followed_until_it_ends_and_the_other_is_told(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_of_two_queries_follow_one(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     group, first, second = GroupOffsets(options(noida, topic)), Run("first"), Run("second")
     for run, end in ((first, 5), (second, 2), (second, 3)):
         group.onQueryProgress(run.progress(source({topic: {"0": end}})))
@@ -115,9 +112,7 @@ def test_a_commit_that_failed_is_tried_again_while_the_query_is_idle() -> None:
         assert committed(broker, topic) == 4
 
 
-def test_a_run_without_a_batch_has_the_group_stand_where_the_query_does(
-    noida: NoidaBroker, topic: str
-) -> None:
+def test_run_without_a_batch_commits_its_place(noida: NoidaBroker, topic: str) -> None:
     group, run = GroupOffsets(options(noida, topic)), Run()
     run.progress(source({topic: {"0": 8}}))  # which Spark keeps, and tells no listener
     group.onQueryTerminated(run.terminated())
@@ -169,13 +164,6 @@ def test_a_source_that_commits_is_a_batch_late(noida: NoidaBroker, topic: str) -
     assert [len(rows) for rows in query.batches()] == [2]
     assert query.reader._commits.settled(DEADLINE_S)
     assert committed(noida, topic) == 5
-
-
-def test_a_source_that_is_not_told_to_commits_nothing(noida: NoidaBroker, topic: str) -> None:
-    query = Query(Checkpoint(), **options(noida, topic))
-    query.reader.commit({topic: {"0": 5}})
-    assert "_commits" not in query.reader.__dict__
-    assert committed(noida, topic) < 0
 
 
 # Through Spark

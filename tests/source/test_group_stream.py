@@ -21,6 +21,7 @@ import pytest
 from kazoo.client import KazooClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.cluster.v07.groups import ask_to_leave
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
@@ -180,9 +181,7 @@ def test_a_query_alone_pins_reads_commits_and_leaves(group: Group) -> None:
     assert group.owners() == {}
 
 
-def test_the_trigger_available_now_reads_what_the_group_has_not_read(
-    group_of_own_partitions: Group, cluster: EmbeddedCluster
-) -> None:
+def test_available_now_reads_what_is_left(group_of_own_partitions: Group, cluster: EmbeddedCluster) -> None:
     group, checkpoint = group_of_own_partitions, Checkpoint()
     assert [len(rows) for rows in group.available_now(checkpoint)] == [0, COUNT]
     assert group.offsets() == ENDS
@@ -196,9 +195,7 @@ def test_the_trigger_available_now_reads_what_the_group_has_not_read(
 
 
 @READ_LIMITS
-def test_the_trigger_available_now_waits_for_brokers_that_register_late(
-    group_of_own_partitions: Group,
-) -> None:
+def test_available_now_waits_for_brokers(group_of_own_partitions: Group) -> None:
     client, root = group_of_own_partitions.client, f"/brokers/topics/{TOPIC}"
     # As after sessions that expired: the brokers serve, and nobody can know that they have the topic.
     registered = {f"{root}/{name}": client.get(f"{root}/{name}")[0] for name in client.get_children(root)}
@@ -234,9 +231,7 @@ ABANDONED = {
 
 
 @pytest.mark.parametrize("kind", ABANDONED)
-def test_the_trigger_available_now_does_not_succeed_without_partitions_that_nobody_reads(
-    kind: str, group: Group
-) -> None:
+def test_available_now_needs_all_partitions(kind: str, group: Group) -> None:
     path, data, reported = ABANDONED[kind]
     group.put(path, data)
     query = group.query(brokerDownTimeout="500ms")
@@ -422,9 +417,7 @@ def test_a_query_that_ends_in_the_middle_of_a_batch_goes_on_there(killed: str, g
     assert len(found) == len(set(found)) == COUNT
 
 
-def test_a_batch_that_is_run_again_after_others_have_read_it_is_whole_and_told(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_repeated_batch_is_whole_and_told(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint()
     query = group.query(checkpoint)
     query.batch()
@@ -441,9 +434,7 @@ def test_a_batch_that_is_run_again_after_others_have_read_it_is_whole_and_told(
     assert again.batch() is None
 
 
-def test_a_commit_that_did_not_come_about_is_made_up_for_and_told(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_commit_is_made_and_told(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint()
     query = group.query(checkpoint)
     query.batch()
@@ -459,9 +450,7 @@ def test_a_commit_that_did_not_come_about_is_made_up_for_and_told(
     assert "and 6 partitions differ" in reported
 
 
-def test_a_group_that_has_read_on_is_followed_and_told(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_group_that_read_on_is_followed(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint([json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})], 1)
     for name in NAMES[:2]:
         group.put(f"offsets/{TOPIC}/{name}", str(SECONDS[name]))
@@ -479,9 +468,7 @@ def test_a_group_that_has_read_on_is_followed_and_told(
     )
 
 
-def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_lost_session_doubles_nothing(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint()
     query = group.query(checkpoint)
     query.batch()
@@ -513,9 +500,7 @@ def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
         ({"startingTimestamp": "1"}, "option startingTimestamp: with groupMembership=join"),
     ],
 )
-def test_options_that_contradict_membership_are_refused(
-    others: dict[str, str], reported: str, group: Group
-) -> None:
+def test_refuse_contradicting_options(others: dict[str, str], reported: str, group: Group) -> None:
     with pytest.raises(OptionError) as error:
         group.query(Checkpoint(), **others)
     assert str(error.value).startswith(reported)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
+
 from spark_kafkawire import in_key_order, misplaced_report
 from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.errors import OptionError
@@ -119,9 +120,7 @@ def test_a_boundary_that_was_taken_too_late_is_told_by_the_keys(noida: NoidaBrok
     assert numbers(rows, "layout", "partition", "offset") == {key: [0, 1] for key in KEYS}
 
 
-def test_a_boundary_that_was_taken_too_late_is_an_error_where_keys_may_have_come_back(
-    noida: NoidaBroker,
-) -> None:
+def test_late_boundary_is_an_error(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     topic.grow(6)
     topic.write()
@@ -136,9 +135,7 @@ def test_a_boundary_that_was_taken_too_late_is_an_error_where_keys_may_have_come
     assert "early" in {row["misplaced"] for row in rows}
 
 
-def test_keys_that_another_partitioner_put_there_are_an_error_or_marked(
-    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_keys_of_another_partitioner(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
     topic = grown(noida, 2, 4)
     astray = KEYS[0]
     place = (HASHES[astray] + 1) % 2  # no count leaves that
@@ -220,9 +217,7 @@ def test_a_boundary_that_retention_has_passed_is_none_to_complain_of(noida: Noid
     assert {row["layout"] for row in rows} == {1}
 
 
-def test_partitions_that_are_added_while_a_read_is_planned_are_told(
-    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partitions_added_while_planning(noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = grown(noida, 2, 4)
     known, ask = topic.text, ModernCluster.bounds
 
@@ -256,18 +251,6 @@ def test_a_boundary_in_an_open_transaction_is_in_the_log(noida: NoidaBroker) -> 
         )
 
 
-def test_other_columns_than_those_that_are_asked_for_are_told_with_their_option(noida: NoidaBroker) -> None:
-    topic = grown(noida, 2)
-    for name, of_type, given, hint in [
-        ("layout", IntegerType(), {"keyOrder": "false", "partitionLayouts": None}, "set keyOrder=true"),
-        ("misplaced", StringType(), {}, "set keyOrder=true and verifyPartitioner=true"),
-    ]:
-        schema = StructType([StructField(name, of_type)])
-        options = {key: value for key, value in {**topic.options(), **given}.items() if value is not None}
-        with pytest.raises(OptionError, match=f"^schema: there is no column '{name}'; {hint}$"):
-            Read(topic.servers, schema, **options)
-
-
 # Streams: batches follow each other in the order of keys
 
 Row = dict[str, Any]
@@ -290,9 +273,7 @@ def in_order(batches: list[list[Row]], *, as_they_come: bool = False) -> dict[by
 
 
 @pytest.mark.parametrize("counts", [(2, 4, 6), (1, 2, 4), (3, 4, 5)])
-def test_batches_of_any_size_follow_each_other_in_the_order_of_keys(
-    noida: NoidaBroker, counts: tuple[int, ...]
-) -> None:
+def test_batches_follow_in_the_order_of_keys(noida: NoidaBroker, counts: tuple[int, ...]) -> None:
     topic = grown(noida, *counts)
     for limit in ("7", "50", "10000"):
         batches = list(query(topic, Checkpoint(), maxOffsetsPerTrigger=limit).batches())
@@ -332,33 +313,6 @@ def test_a_batch_that_is_run_again_has_the_same_layouts(noida: NoidaBroker) -> N
     assert query(topic, by_moments, **moments).batch() == rows
 
 
-def test_a_late_record_ends_a_query_or_is_marked(noida: NoidaBroker) -> None:
-    topic = Grown(noida, 4)
-    topic.write()
-    topic.grow(6)
-    moved = [key for key in KEYS if HASHES[key] % 4 != HASHES[key] % 6]
-    topic.write(moved, count=4)
-    reported = (
-        "; later records of their keys may have been read already: set it to true to continue and mark them"
-    )
-    with pytest.raises(OptionError, match=reported):
-        query(topic, Checkpoint()).batch()
-    rows = query(topic, Checkpoint(), verifyPartitioner="true").batch()
-    assert rows is not None
-    assert {row["key"] for row in rows if row["misplaced"] == "late"} == set(moved)
-
-
-def test_a_query_that_starts_at_the_end_reads_what_comes(noida: NoidaBroker) -> None:
-    topic, checkpoint = grown(noida, 2, 4), Checkpoint()
-    running = query(topic, checkpoint, startingOffsets="latest")
-    assert running.batch() == []
-    place = HASHES[KEYS[0]] % 4
-    librdkafka.produce(topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=place)])
-    rows = running.batch()
-    assert rows is not None
-    assert [(row["value"], row["layout"]) for row in rows] == [(b"9", 1)]
-
-
 # Through Spark
 
 
@@ -368,9 +322,7 @@ def frame_of(spark: SparkSession, topic: Grown, **given: str) -> DataFrame:
 
 
 @MAP_IN_ARROW
-def test_each_partition_sees_its_keys_in_order_without_a_shuffle(
-    spark: SparkSession, noida: NoidaBroker
-) -> None:
+def test_partitions_have_their_keys_in_order(spark: SparkSession, noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     frame = frame_of(spark, topic).select("key", "value")
     assert seen(frame) == Seen(160, len(KEYS), 0)
@@ -412,9 +364,7 @@ def test_the_report_counts_strays_and_says_what_is_promised(spark: SparkSession,
 
 
 @READ_LIMITS
-def test_a_stream_has_each_key_in_order_batch_after_batch(
-    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
-) -> None:
+def test_stream_has_keys_in_order(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
     topic = grown(noida, 2, 4, 6)
     found: dict[bytes, list[int]] = {}
 

@@ -40,9 +40,7 @@ def server() -> Iterator[LogServer]:
         yield server
 
 
-def test_a_batch_of_many_small_partitions_is_a_few_requests(
-    server: LogServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_batch_is_a_few_requests(server: LogServer, caplog: pytest.LogCaptureFixture) -> None:
     alone = Read(server.bootstrap_servers, subscribe="t")
     assert len(alone.partitions) == PARTITIONS
     assert caplog.messages == [HINT]
@@ -55,9 +53,7 @@ def test_a_batch_of_many_small_partitions_is_a_few_requests(
 
 
 @READ_LIMITS
-def test_a_stream_names_the_option_once_and_packs_each_batch(
-    server: LogServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_stream_packs_each_batch(server: LogServer, caplog: pytest.LogCaptureFixture) -> None:
     def partitions(**options: str) -> list[Any]:
         given = {"kafka.bootstrap.servers": server.bootstrap_servers, "subscribe": "t", **QUICK, **options}
         source = KafkaWireDataSource({**given, "startingOffsets": "earliest"})
@@ -162,9 +158,7 @@ def load(spark: SparkSession, noida: NoidaBroker, packs: bool, **options: str) -
     return reader.option("packSmallPartitions", packs).options(includeHeaders="true", **options).load()
 
 
-def test_rows_and_columns_are_those_of_a_task_for_each_partition(
-    spark: SparkSession, noida: NoidaBroker, topic: str
-) -> None:
+def test_rows_are_those_without_packs(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
     packed, alone = (load(spark, noida, is_packed, subscribe=topic) for is_packed in (True, False))
     assert (packed.rdd.getNumPartitions(), alone.rdd.getNumPartitions()) == (1, TOPIC_PARTITIONS - 1)
     in_order = packed.selectExpr("partition", "offset").collect()

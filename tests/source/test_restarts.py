@@ -17,6 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 import pytest
+
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import BrokersMissingError, KafkaWireError, OptionError
 from spark_kafkawire.net.pool import POOL
@@ -275,9 +276,7 @@ def test_other_brokers_than_expected_are_told(cluster: EmbeddedCluster, expected
     assert isinstance(error.value, OptionError if expected == "1" else BrokersMissingError)
 
 
-def test_assigned_partitions_of_a_missing_broker_are_an_error_or_left_out(
-    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_assigned_to_missing_broker(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     assign = json.dumps({TOPIC: ["0-0", "1-2"]})
     with expired(cluster, 1):
         with pytest.raises(
@@ -289,9 +288,7 @@ def test_assigned_partitions_of_a_missing_broker_are_an_error_or_left_out(
         assert caplog.messages[-1].endswith("reading the others because failOnDataLoss=false")
 
 
-def test_a_broker_that_starts_is_asked_for_the_topics_that_it_has_not_announced_yet(
-    cluster: EmbeddedCluster,
-) -> None:
+def test_starting_broker_is_asked_for_its_topics(cluster: EmbeddedCluster) -> None:
     whole = plan(hasty(cluster, subscribe=TOPIC))
     with expired(cluster, 1, topics_only=True):
         assert len(plan(hasty(cluster, subscribe=TOPIC))) == 3
@@ -301,9 +298,7 @@ def test_a_broker_that_starts_is_asked_for_the_topics_that_it_has_not_announced_
         assert len(writer.partitions_of(TOPIC)) == 6
 
 
-def test_a_topic_that_no_broker_announces_any_more_is_not_passed_over_in_silence(
-    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_topic_of_no_broker_is_told(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     with expired(cluster, 0, topics_only=True), expired(cluster, 1, topics_only=True):
         with pytest.raises(
             BrokersMissingError, match=f"no broker announces the topic {TOPIC}, which ZooKeeper still lists"

@@ -15,6 +15,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
+
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.errors import KafkaWireError
 from tests.support import java_stores, librdkafka
@@ -163,7 +164,7 @@ def test_nothing_that_spark_shows_has_the_value_of_a_reference(noida: NoidaBroke
     assert any("checkpoint" in path.parts for path in files)
 
 
-def test_the_reader_has_what_its_tasks_need_and_partitions_have_no_secret(
+def test_only_readers_have_secrets(
     noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     properties = tmp_path / "secrets.properties"

@@ -13,6 +13,7 @@ import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -49,9 +50,7 @@ def written(noida: NoidaBroker, topic: str) -> list[bytes]:
     return sorted(record.value or b"" for record in librdkafka.consume(noida.bootstrap_servers, topic))
 
 
-def test_a_view_of_both_sides_is_read_and_inserted_into(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
+def test_view_of_both_sides(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     target = noida.create_topic()
     both = options(noida, subscribe=topic, topic=target, acks="all", failOnDataLoss="false")
     spark.sql(f"CREATE TEMPORARY VIEW {name} USING kafkawire OPTIONS ({both})")
@@ -63,9 +62,7 @@ def test_a_view_of_both_sides_is_read_and_inserted_into(
         spark.sql(f"INSERT OVERWRITE {name} SELECT * FROM {name}")
 
 
-def test_the_columns_of_a_view_are_a_projection_that_rows_are_inserted_by(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
+def test_columns_of_a_view(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     both = options(noida, subscribe=topic, topic=topic)
     made = f"TEMPORARY VIEW {name} (value BINARY, key BINARY) USING kafkawire OPTIONS ({both})"
     spark.sql(f"CREATE {made}")
@@ -77,9 +74,7 @@ def test_the_columns_of_a_view_are_a_projection_that_rows_are_inserted_by(
     assert values(spark, query) == ["a", "c", "d"]
 
 
-def test_a_table_with_columns_takes_its_options_with_each_use(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
+def test_table_with_columns(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     spark.sql(f"CREATE TABLE {name} (value BINARY, partition INT) USING kafkawire")
     query = f"SELECT CAST(value AS STRING) FROM {name} WITH ({options(noida, subscribe=topic)})"
     assert values(spark, query) == ["a", "b"]
@@ -89,9 +84,7 @@ def test_a_table_with_columns_takes_its_options_with_each_use(
     assert spark.read.options(**given).table(name).count() == 3
 
 
-def test_a_table_without_options_or_columns_is_refused_with_what_to_do(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
+def test_refuse_table_without_options(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     given = options(noida, subscribe=topic)
     with pytest.raises(AnalysisException, match=r"CREATE TABLE .* use CREATE TEMPORARY VIEW") as refused:
         spark.sql(f"CREATE TABLE {name} USING kafkawire OPTIONS ({given})")
@@ -102,9 +95,7 @@ def test_a_table_without_options_or_columns_is_refused_with_what_to_do(
             spark.sql(query).collect()
 
 
-def test_rows_that_were_saved_as_a_table_are_there_and_reading_it_is_refused(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
+def test_saved_as_a_table(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     rows = spark.sql("SELECT CAST('c' AS BINARY) AS value")
     writer = rows.write.format("kafkawire").mode("append").option("topic", topic)
     writer.option("kafka.bootstrap.servers", noida.bootstrap_servers).saveAsTable(name)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 
 import pytest
+
 from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError, UnknownTopicError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import StreamOptions
@@ -19,6 +20,7 @@ from spark_kafkawire.planner.stream_offsets import PIN_MARK, Position
 from spark_kafkawire.planner.stream_planner import StreamPlanner
 from tests.net.peers import closed_port
 from tests.support import librdkafka
+from tests.support.cases import for_each
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import send
@@ -43,6 +45,10 @@ def query(noida: NoidaBroker, topic: str, checkpoint: Checkpoint | None = None, 
 @pytest.fixture
 def topic(noida: NoidaBroker) -> str:
     """Two partitions with ten records each: 0-9, and 10-19."""
+    return filled(noida)
+
+
+def filled(noida: NoidaBroker) -> str:
     topic = noida.create_topic(partitions=2)
     for partition in range(2):
         send(noida, topic, range(10 * partition, 10 * partition + 10), partition)
@@ -53,9 +59,7 @@ def selections(topic: str) -> list[dict[str, str]]:
     return [{"subscribe": topic}, {"subscribePattern": f"{topic}$"}, {"assign": json.dumps({topic: [0, 1]})}]
 
 
-def test_assign_skips_partitions_that_are_not_there(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_assign_skips_missing(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
     running = query(noida, topic, assign=json.dumps({topic: [1, 2, 9]}), startingOffsets="earliest")
     assert running.values() == [[b"%d" % value for value in range(10, 20)]]
@@ -69,40 +73,30 @@ def test_assign_skips_partitions_that_are_not_there(
     assert running.values() == []
 
 
-@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_from_latest_offsets(noida: NoidaBroker, topic: str, number: int, fail: str) -> None:
-    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail)
-    assert running.values() == [[]]
+#: Options of a start, and what is read of a topic of ten records in each of two partitions.
+STARTS: dict[str, tuple[dict[str, str], Iterable[int]]] = {
+    "latest": ({}, ()),
+    "earliest": ({"startingOffsets": "earliest"}, range(20)),
+    "specific offsets": ({"startingOffsets": '{"TOPIC": {"0": 7, "1": -1}}'}, (7, 8, 9)),
+}
+
+
+@for_each("fail", ["true", "false"])
+@for_each("number", range(3))
+@for_each("start", STARTS)
+def test_from_offsets(noida: NoidaBroker, start: str, number: int, fail: str) -> None:
+    topic, (given, expected) = filled(noida), STARTS[start]
+    given = {name: value.replace("TOPIC", topic) for name, value in given.items()}
+    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail, **given)
+    assert running.values() == [numbers(expected)]
     send(noida, topic, [20], 1)
     assert running.values() == [[b"20"]]
     assert running.values() == []
 
 
-@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_from_earliest_offsets(noida: NoidaBroker, topic: str, number: int, fail: str) -> None:
-    running = query(
-        noida, topic, **selections(topic)[number], failOnDataLoss=fail, startingOffsets="earliest"
-    )
-    assert running.values() == [numbers(range(20))]
-    send(noida, topic, [20], 1)
-    assert running.values() == [[b"20"]]
-
-
-@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_from_specific_offsets(noida: NoidaBroker, topic: str, number: int, fail: str) -> None:
-    starting = json.dumps({topic: {"0": 7, "1": -1}})
-    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail, startingOffsets=starting)
-    assert running.values() == [numbers([7, 8, 9])]
-    send(noida, topic, [20], 1)
-    assert running.values() == [[b"20"]]
-
-
-@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
-@pytest.mark.parametrize("fail", ["true", "false"])
-@pytest.mark.parametrize("is_global", [True, False], ids=["global timestamp", "timestamps"])
+@for_each("fail", ["true", "false"])
+@for_each("number", range(3))
+@for_each("is_global", [True, False])
 def test_from_timestamps(noida: NoidaBroker, number: int, fail: str, is_global: bool) -> None:
     topic = noida.create_topic(partitions=2)
     for second in range(6):
@@ -136,9 +130,7 @@ def test_non_matching_timestamp_with_strategy_latest(noida: NoidaBroker, topic: 
     assert query(noida, topic, checkpoint, **given).values() == [[], [b"20"]]
 
 
-def test_an_empty_first_batch_pins_the_latest_offsets_so_that_a_crash_loses_nothing(
-    noida: NoidaBroker, topic: str
-) -> None:
+def test_empty_first_batch_pins_the_latest_offsets(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     with pytest.raises(Killed):
         query(noida, topic, checkpoint).batch("written")
@@ -151,9 +143,7 @@ def test_an_empty_first_batch_pins_the_latest_offsets_so_that_a_crash_loses_noth
     assert PIN_MARK not in checkpoint.offsets[1]
 
 
-def test_a_first_batch_of_which_all_is_gone_when_it_is_run_again_is_told_once(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_first_batch_that_is_gone(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint, given = Checkpoint(), {"startingOffsets": "earliest"}
     with pytest.raises(Killed):
         query(noida, topic, checkpoint, **given).batch("written")
@@ -187,9 +177,7 @@ def test_a_first_batch_of_another_source_is_not_passed_over(noida: NoidaBroker, 
     assert query(noida, topic, checkpoint, **given).values() == [numbers([8, 9, *range(16, 20)]), []]
 
 
-def test_a_first_batch_that_is_run_again_leaves_new_partitions_to_the_next(
-    noida: NoidaBroker, topic: str
-) -> None:
+def test_repeated_first_batch_has_no_new_partitions(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     with pytest.raises(Killed):
         query(noida, topic, checkpoint, startingOffsets="earliest").batch("written")
@@ -199,9 +187,7 @@ def test_a_first_batch_that_is_run_again_leaves_new_partitions_to_the_next(
     assert running.values() == [numbers(range(20)), [b"20"]]
 
 
-def test_a_first_batch_that_is_run_again_tells_what_retention_took_meanwhile(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_repeated_first_batch_loss(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "10"}
     strict, lenient = Checkpoint(), Checkpoint()
     for checkpoint in (strict, lenient):
@@ -227,9 +213,7 @@ def test_the_first_start_does_not_move_between_its_two_calls(noida: NoidaBroker,
 
 
 @pytest.mark.parametrize("killed", ["planned", "written", "read"])
-def test_a_batch_that_was_not_committed_is_the_same_when_it_is_run_again(
-    noida: NoidaBroker, topic: str, killed: str
-) -> None:
+def test_uncommitted_batch_is_the_same_again(noida: NoidaBroker, topic: str, killed: str) -> None:
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
     checkpoint, values = Checkpoint(), []
     for number in range(4):
@@ -325,9 +309,7 @@ def test_available_now_of_a_query_from_latest_pins_its_start_and_ends(noida: Noi
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_available_now_fails_where_what_it_was_to_read_vanishes(
-    noida: NoidaBroker, topic: str, fail: str
-) -> None:
+def test_available_now_fails_where_its_topic_vanishes(noida: NoidaBroker, topic: str, fail: str) -> None:
     other = noida.create_topic()
     send(noida, other, range(10))
     given = options(
@@ -343,9 +325,7 @@ def test_available_now_fails_where_what_it_was_to_read_vanishes(
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_available_now_fails_where_a_topic_vanishes_in_which_the_query_does_not_stand_yet(
-    noida: NoidaBroker, topic: str, fail: str
-) -> None:
+def test_available_now_fails_where_a_new_topic_vanishes(noida: NoidaBroker, topic: str, fail: str) -> None:
     checkpoint, later = Checkpoint(), f"{topic}-later"
     given = options(
         noida, topic, subscribePattern=f"{topic}.*", startingOffsets="earliest", failOnDataLoss=fail
@@ -397,9 +377,7 @@ def test_starting_offsets_are_used_for_a_new_query_only(noida: NoidaBroker, topi
         assert query(noida, topic, checkpoint, startingOffsets=starting).values() in ([[b"20"]], [])
 
 
-def test_subscribing_topic_by_pattern_with_topic_deletions(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_pattern_with_deletions(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     doomed = noida.create_topic(name=f"{topic}-doomed")
     send(noida, doomed, [100])
     given = {"subscribePattern": f"^{topic}", "startingOffsets": "earliest"}
@@ -468,9 +446,7 @@ def test_a_new_partition_whose_start_is_gone_is_a_data_loss(noida: NoidaBroker, 
 
 
 @pytest.mark.parametrize("offset", [3, 11])
-def test_a_given_start_that_the_log_has_not_is_a_data_loss(
-    noida: NoidaBroker, topic: str, offset: int
-) -> None:
+def test_start_outside_of_the_log_is_a_data_loss(noida: NoidaBroker, topic: str, offset: int) -> None:
     noida.delete_records(topic, 0, 5)
     given = {"startingOffsets": json.dumps({topic: {"0": offset, "1": -1}})}
     with pytest.raises(DataLossError, match=rf"offset {offset} is not in {topic} 0, which holds \[5, 10\)"):
@@ -511,27 +487,7 @@ def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, to
     assert row["headers"] == [{"key": "a", "value": b"1"}]
 
 
-def test_group_id_prefix_and_group_id_change_nothing(noida: NoidaBroker, topic: str) -> None:
-    for given in ({"groupIdPrefix": "mine"}, {"kafka.group.id": "mine"}):
-        assert query(noida, topic, startingOffsets="earliest", **given).values() == [numbers(range(20))]
-
-
-def test_empty_partitions_stay_where_they_are(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=3)
-    send(noida, topic, range(6), 0)
-    checkpoint = Checkpoint()
-    query(noida, topic, checkpoint, startingOffsets="earliest", maxOffsetsPerTrigger="2").batch()
-    assert json.loads(checkpoint.offsets[0]) == {topic: {"0": 2, "1": 0, "2": 0}}
-
-
-def test_progress_tells_the_latest_offsets(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="2")
-    assert running.reader.reportLatestOffset() is None
-    running.batch()
-    assert running.reader.reportLatestOffset() == {topic: {"0": 10, "1": 10}}
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("given", "reported"),
     [
         ({"endingOffsets": "latest"}, "option endingOffsets is for batch reads"),
@@ -545,9 +501,7 @@ def test_progress_tells_the_latest_offsets(noida: NoidaBroker, topic: str) -> No
         ({"kafka.auto.offset.reset": "latest"}, "auto.offset.reset"),
     ],
 )
-def test_bad_options_of_a_stream_are_told_before_it_starts(
-    noida: NoidaBroker, topic: str, given: dict[str, str], reported: str
-) -> None:
+def test_refuse_bad_options(noida: NoidaBroker, topic: str, given: dict[str, str], reported: str) -> None:
     with pytest.raises(OptionError, match=reported) as error:
         query(noida, topic, **given)
     assert str(error.value).isprintable()
@@ -571,11 +525,6 @@ def test_a_checkpoint_that_stands_nowhere_is_told(noida: NoidaBroker, topic: str
         OptionError, match=rf'^checkpointLocation: \'{{"{topic}": {{"0": 5, "1": -1}}}}\' does not hold'
     ):
         query(noida, topic, checkpoint).batch()
-
-
-def test_a_stream_whose_topic_is_not_there_is_told(noida: NoidaBroker) -> None:
-    with pytest.raises(UnknownTopicError, match="no broker holds the topic nowhere-to-be-found"):
-        query(noida, "nowhere-to-be-found").batch()
 
 
 def test_a_query_that_is_behind_asks_brokers_at_once(noida: NoidaBroker, topic: str) -> None:

@@ -1,8 +1,10 @@
-"""Streams through Spark itself: triggers, progress, checkpoints on disk, errors, and Spark's own refusals."""
+"""Streams through Spark itself: triggers, progress, checkpoints on disk, and Spark's own refusals. Java's
+patterns, by Spark's JVM."""
 
 from __future__ import annotations
 
 import json
+import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,9 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr, window
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from spark_kafkawire.options.java_pattern import JavaPattern, PatternError
+from tests.options.java_patterns.record import NAMES, random_patterns
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -34,9 +39,7 @@ def topic(noida: NoidaBroker) -> str:
 
 
 @READ_LIMITS
-def test_available_now_reads_each_row_once_in_limited_batches_and_goes_on_where_it_was(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
+def test_available_now_goes_on(spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path) -> None:
     def writer(checkpoint: str) -> DataStreamWriter:
         rows = stream(spark, noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="8")
         parquet = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / checkpoint))
@@ -95,7 +98,7 @@ def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida
     assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
 
 
-def test_a_stream_that_is_joined_with_itself_has_only_one_offset_in_the_log(
+def test_self_join_has_one_offset(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
     rows = stream(spark, noida, topic, startingOffsets="earliest").selectExpr("CAST(value AS STRING) v")
@@ -108,9 +111,7 @@ def test_a_stream_that_is_joined_with_itself_has_only_one_offset_in_the_log(
 
 
 @AVAILABLE_NOW
-def test_a_watermark_closes_windows_of_the_records_own_times(
-    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
-) -> None:
+def test_watermark_closes_windows(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
     topic = noida.create_topic()
     rows = stream(spark, noida, topic, startingOffsets="earliest").withWatermark("timestamp", "10 seconds")
     counted = (
@@ -127,18 +128,34 @@ def test_a_watermark_closes_windows_of_the_records_own_times(
     assert [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).collect()] == [(10, 5)]
 
 
-def test_streams_of_which_one_has_no_new_data_go_on_together(
-    spark: SparkSession, noida: NoidaBroker, topic: str
-) -> None:
+def test_streams_go_on_together(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
     other = noida.create_topic()
     both = stream(spark, noida, topic).union(stream(spark, noida, other))
     values = both.selectExpr("CAST(CAST(value AS STRING) AS INT) value")
     query = begun(values.writeStream.format("memory").queryName("both").trigger(processingTime="0 seconds"))
     try:
         query.processAllAvailable()
-        for number, name in enumerate((topic, topic, other, other, topic)):
+        for number, name in enumerate((topic, other, topic)):
             send(noida, name, range(number, number + 1))
             query.processAllAvailable()
             assert sorted(row["value"] for row in spark.table("both").collect()) == list(range(number + 1))
     finally:
         query.stop()
+
+
+# Patterns
+
+SAMPLE_COUNT = 60
+
+
+def test_java_picks_the_same_names_by_new_patterns(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    plain = [name for name in NAMES if name.isascii()]
+    for pattern in random_patterns(seed=2, count=SAMPLE_COUNT):
+        try:
+            ours = JavaPattern(pattern)
+        except PatternError:
+            continue
+        compiled = jvm.java.util.regex.Pattern.compile(pattern)
+        for name in random.Random(pattern).sample(plain, 12):
+            assert compiled.matcher(name).find() == ours.is_found_in(name), pattern

@@ -1,10 +1,11 @@
 """Drivers and workers of streams are killed at random moments: each program keeps what it promises.
 
 Each commit kills the driver of one program. ``make nightly`` runs all programs: ``KAFKAWIRE_STREAM_KILLS=17
-KAFKAWIRE_STREAM_WORKERS=2`` kills each driver so often, and before each time so many workers under each of its
-streams, and prints where the kills fell (``pytest -s -k long -o faulthandler_timeout=0``, or pytest ends after
-20 minutes): that are 102 kills of streams into Parquet, and 51 of the one to a topic. ``KAFKAWIRE_ONCE_STREAMS``,
-``KAFKAWIRE_ONCE_KILLS`` and ``KAFKAWIRE_ONCE_WORKERS`` are the same of streams with delivery=exactly-once.
+KAFKAWIRE_STREAM_WORKERS=2`` kills each driver so often, and before each time so many workers under each of
+its streams, and prints where the kills fell (``pytest -s -k long -o faulthandler_timeout=0``, or pytest ends
+after 20 minutes): that are 102 kills of streams into Parquet, and 51 of the one to a topic.
+``KAFKAWIRE_ONCE_STREAMS``, ``KAFKAWIRE_ONCE_KILLS`` and ``KAFKAWIRE_ONCE_WORKERS`` are the same of streams
+with delivery=exactly-once.
 """
 
 from __future__ import annotations
@@ -134,8 +135,9 @@ def test_exactly_once_streams_have_each_record_once(noida: NoidaBroker, tmp_path
 
 @pytest.mark.nightly
 def test_tasks_that_fail_at_random_leave_each_record_once(noida: NoidaBroker, tmp_path: Path) -> None:
-    settings = {"spark.master": "local[2,4]"}
-    assert stream_once.trouble_and_check(noida.bootstrap_servers, tmp_path, {"fails": 0.25}, settings)["failed"]
+    trouble, settings = {"fails": 0.25}, {"spark.master": "local[2,4]"}
+    found = stream_once.trouble_and_check(noida.bootstrap_servers, tmp_path, trouble, settings)
+    assert found["failed"]
 
 
 # Values in Avro, whose producers change to later schemas while the registry goes away and comes back: each
@@ -303,12 +305,13 @@ def test_typed_values_are_those_of_fastavro(
         # Before each kill there is at least one send to each stream.
         count = SENT_COUNT * kills * (workers + 1)
         orders = {
-            name: Orders(servers, registry, count, tmp_path / name, bad="badRecords" in TYPED[name], seed=seed)
-            for seed, name in enumerate(names, SEED)
+            name: Orders(servers, registry, count, tmp_path / name, bad="badRecords" in TYPED[name], seed=at)
+            for at, name in enumerate(names, SEED)
         }
         # Behind the first schema of the orders.
         registry.add(f"{copy}-value", COPY)
-        typed = {"valueFormat": "avro", "schema.registry.url": registry.url, "kafka.bootstrap.servers": servers}
+        typed = {"kafka.bootstrap.servers": servers, "schema.registry.url": registry.url}
+        typed |= {"valueFormat": "avro"}
         limits = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
         once = {**typed, "topic": copy, "delivery": "exactly-once", "kafka.transactional.id": f"typed-{copy}"}
         streams = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -15,12 +15,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.registry.client import forget_registries
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support import librdkafka
-from tests.support.avro_messages import V1, V2, V3, framed, record
+from tests.support.avro_messages import V1, V2, V3, framed
 from tests.support.embedded import produce, wait_registered
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
@@ -112,9 +113,7 @@ def test_messages_of_three_versions_have_the_columns_of_the_latest(
     assert sorted(selected.collect()) == [("", None, 1), ("a", None, 0), ("ß", "n", 1)]
 
 
-def test_a_users_schema_names_the_fields_and_needs_no_registry_to_plan(
-    noida: NoidaBroker, registry: FakeRegistry, orders: str
-) -> None:
+def test_users_schema_names_fields(noida: NoidaBroker, registry: FakeRegistry, orders: str) -> None:
     given = options_of(noida, registry, orders)
     value = StructType().add("id", LongType())
     columns = StructType().add("offset", LongType()).add("value", value).add("partition", IntegerType())
@@ -155,54 +154,6 @@ def test_messages_of_07_have_ids_in_front(corpus: EmbeddedCluster, registry: Fak
     given = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "typed", "valueFormat": "avro"}
     loaded = PlannedRead({**given, "schema.registry.url": registry.url})
     assert [each["id"] for each in loaded.column("value")] == [0, 1, 2]
-
-
-def test_nested_values_have_sparks_types(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
-) -> None:
-    inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": ["null", "string"]}]}
-    fields = [
-        ("texts", {"type": "array", "items": ["null", "string"]}),
-        ("inners", {"type": "map", "values": inner}),
-        ("date", {"type": "int", "logicalType": "date"}),
-        ("moment", {"type": "long", "logicalType": "timestamp-millis"}),
-        ("local", {"type": "long", "logicalType": "local-timestamp-micros"}),
-        ("colour", {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}),
-        ("four", {"type": "fixed", "name": "Four", "size": 4}),
-        ("any", ["null", "long", "string"]),
-        ("flag", ["null", "boolean"]),
-    ]
-    schema = record(*fields)
-    number = registry.add("all", schema)
-    moment = datetime(2026, 11, 25, 18, 0, 0, 123000, timezone.utc)
-    values = {
-        "texts": ["a", None, ""],
-        "inners": {"k": {"x": None}, "": {"x": "ß"}},
-        "date": date(1969, 12, 31),
-        "moment": moment,
-        "local": datetime(2026, 1, 2, 3, 4, 5, 678),
-        "colour": "BLUE",
-        "four": b"\0\1\2\3",
-        "any": "text",
-        "flag": True,
-    }
-    topic = topic_of(
-        noida, framed(number, schema, values), None, framed(number, schema, {**values, "any": 5})
-    )
-    frame = load(spark, options_of(noida, registry, topic, valueSubject="all"))
-    assert frame.schema["value"].dataType.simpleString() == (
-        "struct<texts:array<string>,inners:map<string,struct<x:string>>,date:date,moment:timestamp,"
-        "local:timestamp_ntz,colour:string,four:binary,any:struct<member0:bigint,member1:string>,flag:boolean>"
-    )
-    milliseconds = int(moment.timestamp() * 1000)
-    rows = frame.selectExpr("value", f"value.moment = timestamp_millis({milliseconds}) same").collect()
-    first, tombstone, last = values_of(rows)
-    assert tombstone is None
-    assert {**first, "moment": None, "four": bytes(first["four"])} == {
-        **values, "moment": None, "any": {"member0": None, "member1": "text"}
-    }  # fmt: skip
-    assert last["any"] == {"member0": 5, "member1": None}
-    assert [row.same for row in rows] == [True, None, True]
 
 
 def test_a_login_reaches_the_tasks_and_is_shown_nowhere(
@@ -249,9 +200,7 @@ def records(noida: NoidaBroker, topic: str) -> list[Record]:
     return librdkafka.consume(noida.bootstrap_servers, topic, 0)
 
 
-def test_structs_become_avro_of_a_schema_that_follows_from_their_type_and_read_back(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
-) -> None:
+def test_structs_become_avro(spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry) -> None:
     topic = noida.create_topic()
     rows = spark.sql(f"{ORDERS} UNION ALL SELECT null, 'gone'").coalesce(1)
     options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "schema.registry.url": registry.url}
@@ -323,24 +272,8 @@ def test_the_processes_of_a_query_ask_the_registry_once_and_not_for_each_batch(
 
 # Protobuf, beside the official compiler and runtime
 
-SHOP1: Final = """syntax = "proto3"; package shop;
-message Order { int64 id = 1; string customer = 2; Place place = 3; message Place { string city = 1; } }
-message Refund { message Line { int32 n = 1; } }"""
-#: A name has changed, a field is new, and another message is the first one.
-SHOP2: Final = """syntax = "proto3"; package shop;
-message Note { string text = 1; }
-message Order { repeated int32 items = 5; int64 id = 1; string client = 2; Place place = 3;
-                message Place { string city = 1; map<string, int64> counts = 2; } }
-message Refund { message Line { int32 n = 1; } }"""
 #: Indexes of the messages as frames have them: [0], [1].
 FIRST: Final = b"\0"
-SECOND: Final = b"\x02\x02"
-
-
-def message(text: str, name: str, /, **fields: Any) -> bytes:
-    """A message of Protobuf's own runtime."""
-    sent: bytes = message_class(compiled(text), f"shop.{name}")(**fields).SerializeToString()
-    return sent
 
 
 def of_protobuf(noida: NoidaBroker, registry: FakeRegistry, **changes: str) -> dict[str, str]:
@@ -348,39 +281,7 @@ def of_protobuf(noida: NoidaBroker, registry: FakeRegistry, **changes: str) -> d
     return {**where, "valueFormat": "protobuf", **changes}
 
 
-def two_versions(noida: NoidaBroker, registry: FakeRegistry, *more: bytes) -> str:
-    """A topic with an order of each version, a tombstone, and other messages."""
-    first, second = (id_prefix(registry.add("orders-value", text, "PROTOBUF")) for text in (SHOP1, SHOP2))
-    place = {"city": "Köln", "counts": {"a": 1}}
-    return topic_of(
-        noida,
-        first + FIRST + message(SHOP1, "Order", id=1, customer="x", place={"city": "Bonn"}),
-        None,
-        second + SECOND + message(SHOP2, "Order", id=2, client="y", items=[3, 4], place=place),
-        *more,
-    )
-
-
-def test_messages_of_two_versions_become_rows_of_the_chosen_message(
-    noida: NoidaBroker, registry: FakeRegistry
-) -> None:
-    given = {"subscribe": two_versions(noida, registry), "valueSubject": "orders-value"}
-    found = PlannedRead(of_protobuf(noida, registry, **given, valueMessage="Order")).rows()
-    assert [row["value"] and {**row["value"], "place": plain(row["value"]["place"])} for row in found] == [
-        {"items": [], "id": 1, "client": "x", "place": {"city": "Bonn", "counts": {}}},
-        None,
-        {"items": [3, 4], "id": 2, "client": "y", "place": {"city": "Köln", "counts": {"a": 1}}},
-    ]
-
-
-def plain(place: dict[str, Any]) -> dict[str, Any]:
-    """A place whose map, a list of pairs in Arrow, is a dict."""
-    return {**place, "counts": dict(place["counts"])}
-
-
-def test_structs_become_messages_of_a_schema_that_follows_from_their_type_and_are_read_back(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
-) -> None:
+def test_structs_become_protobuf(spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry) -> None:
     topic = noida.create_topic()
     rows = spark.sql(
         "SELECT struct(id, if(id = 1, null, concat('n', id)) AS note, array(id, id) AS items, "

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -20,8 +19,7 @@ from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
 from tests.support.cases import for_each
 from tests.support.foreign import CODECS, Record
-from tests.support.noida import KEPT_FOR_A_WEEK, NoidaBroker
-from tests.support.polling import poll
+from tests.support.noida import NoidaBroker
 from tests.support.reading import Read, read, read_values
 from tests.support.spark_streams import send
 
@@ -199,18 +197,6 @@ def test_fail_on_data_loss_false_has_no_duplicates(
         Read(noida.bootstrap_servers, **{**options, "failOnDataLoss": "true"})
 
 
-def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
-    """Records as old as these are deleted at once."""
-    topic = noida.create_topic(config=KEPT_FOR_A_WEEK)
-    send(noida, topic, range(50), ms=T0)
-    poll(lambda: librdkafka.offsets(noida.bootstrap_servers, topic)[0] == 50, "retention")
-    assert read_values(noida.bootstrap_servers, subscribe=topic) == []
-    send(noida, topic, range(50, 60))
-    assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(50, 60))
-    with pytest.raises(DataLossError, match=rf"offset 0 is not in {topic} 0, which holds \[50, 60\)"):
-        Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=by_partition(topic, {0: 0}))
-
-
 @for_each(
     ("options", "message"),
     [
@@ -222,15 +208,12 @@ def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
         ({"endingOffsets": '{"t":{"0":5.0}}'}, 'not of the form latest or {"t":{"0":123}}'),
         ({"startingTimestamp": "-3"}, "option startingTimestamp: '-3' is not a whole number from 0"),
         ({"subscribe": ""}, "subscribe: '' is not a topic or a list of topics"),
-        ({"subscribe": " , "}, "is not a topic or a list of topics"),
         ({"subscribe": None}, "subscribe, subscribePattern and assign: none is set"),
         ({"assign": '{"t":[0]}'}, "subscribe, subscribePattern and assign: subscribe and assign are set"),
-        ({"subscribe": None, "assign": ""}, 'not of the form {"topicA":[0,1],"topicB":[0,1]}'),
         ({"subscribe": None, "assign": '{"t":["0-1"]}'}, 'not of the form {"topicA":[0,1],"topicB":[0,1]}'),
         ({"subscribe": None, "subscribePattern": ""}, "subscribePattern: '' is not a regular expression"),
         ({"startingOffsets": '{"t":{"0-1":5}}'}, 'not of the form earliest or {"t":{"0":123}}'),
         ({"minPartitions": "0"}, "option minPartitions: '0' is not a whole number from 1"),
-        ({"maxRecordsPerPartition": "0"}, "option maxRecordsPerPartition: '0' is not a whole number from 1"),
         (
             {"maxBytesPerPartition": "1g"},
             "option maxBytesPerPartition does not apply to brokers of Kafka 0.8+",
@@ -238,8 +221,6 @@ def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
         ({"kafka__isolation__level": "serializable"}, "is not read_uncommitted or read_committed"),
         ({"KAFKA__auto__OFFSET__reset": "latest"}, "is not supported: startingOffsets says where a query"),
         ({"kafka__enable__auto__commit": "true"}, "is not supported: a read commits no offsets"),
-        ({"kafka__key__deserializer": "x.Y"}, "is not supported: keys and values are bytes here"),
-        ({"kafka__interceptor__classes": "x.Y"}, "is not supported: no Java classes"),
     ],
 )
 def test_bad_batch_query_options(options: dict[str, str | None], message: str) -> None:
@@ -255,16 +236,6 @@ def test_options_of_streams_warn(noida: NoidaBroker, topic: str, caplog: pytest.
         found = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
     assert found == numbers(range(21))
     assert "option maxOffsetsPerTrigger has no effect in kafkawire and is ignored" in caplog.text
-
-
-def test_options_are_case_insensitive(noida: NoidaBroker, topic: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        SUBSCRIBE=topic,
-        startingoffsets=by_partition(topic, {0: 8, 1: 9, 2: 0}),
-        ENDINGOFFSETS="Latest",
-    )
-    assert found == numbers([8, 9, 19, 20])
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
@@ -356,30 +327,6 @@ def test_unresolved_start_offset_greater_than_end_offset(noida: NoidaBroker, top
         Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=start, endingOffsets=end)
 
 
-def test_resolved_start_offset_greater_than_end_offset(noida: NoidaBroker, dated: str) -> None:
-    with pytest.raises(OptionError, match=rf"{dated} 0 would start at 5 and end at 2"):
-        Read(
-            noida.bootstrap_servers,
-            subscribe=dated,
-            startingTimestamp=str(T0 + 5000),
-            endingOffsets=by_partition(dated, {0: 2, 1: 9}),
-        )
-    ends = by_partition(dated, {0: T0 + 3000, 1: T0 + 9000})
-    with pytest.raises(OptionError, match=rf"{dated} 0 would start at 5 and end at 3"):
-        Read(
-            noida.bootstrap_servers,
-            subscribe=dated,
-            startingTimestamp=str(T0 + 5000),
-            endingOffsetsByTimestamp=ends,
-        )
-
-
-def test_resolved_start_offset_greater_than_end_offset_latest(noida: NoidaBroker, topic: str) -> None:
-    start = by_partition(topic, {0: 11, 1: 0, 2: 0})
-    with pytest.raises(OptionError, match=rf"{topic} 0 would start at 11 and end at 10"):
-        Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=start)
-
-
 def test_assign_skips_invalid_partitions(noida: NoidaBroker, topic: str) -> None:
     assign = json.dumps({topic: [0, 2, 7]})
     assert read_values(noida.bootstrap_servers, assign=assign) == numbers([*range(10), 20])
@@ -415,40 +362,6 @@ def test_committed_offsets_of_a_group_are_a_start(noida: NoidaBroker, topic: str
         Read(noida.bootstrap_servers, kafka__group__id="never-stood", **options)
     with pytest.raises(OptionError, match=r"'committed' needs kafka\.group\.id"):
         Read(noida.bootstrap_servers, **options)
-
-
-def test_a_committed_offset_that_retention_took_is_a_data_loss(noida: NoidaBroker, topic: str) -> None:
-    librdkafka.commit_offsets(noida.bootstrap_servers, "slow", topic, {0: 2, 1: 10, 2: 1})
-    noida.delete_records(topic, 0, 5)
-    options = {"subscribe": topic, "startingOffsets": "committed", "kafka__group__id": "slow"}
-    with pytest.raises(
-        DataLossError, match=rf"startingOffsets: offset 2 is not in {topic} 0, which holds \[5, 10"
-    ):
-        Read(noida.bootstrap_servers, **options)
-    found = read_values(noida.bootstrap_servers, failOnDataLoss="false", **options)
-    assert found == numbers(range(5, 10))
-
-
-def test_kafka_column_types(noida: NoidaBroker) -> None:
-    topic = noida.create_topic()
-    record = Record(b"value", key=b"key", headers=(("h", b"1"),), timestamp_ms=T0 + 335)
-    librdkafka.produce(noida.bootstrap_servers, topic, [record])
-    loaded = Read(noida.bootstrap_servers, subscribe=topic)
-    assert loaded.schema.simpleString() == (
-        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
-        "timestampType:int>"
-    )
-    assert loaded.table().to_pylist() == [
-        {
-            "key": b"key",
-            "value": b"value",
-            "topic": topic,
-            "partition": 0,
-            "offset": 0,
-            "timestamp": datetime.fromtimestamp((T0 + 335) / 1000, timezone.utc),
-            "timestampType": 0,
-        }
-    ]
 
 
 @pytest.mark.parametrize(

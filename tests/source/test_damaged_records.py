@@ -11,9 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.functions import dead_letters
-from spark_kafkawire.model import Broker
 from tests.records.batches import batch, record
-from tests.support.fetching_07 import produce, serving
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.spark_streams import run
@@ -102,37 +100,6 @@ def test_batches_have_damage(server: LogServer, bad_records: str, caplog: pytest
         server_log.append(each)
     [rows] = Query(checkpoint, **chosen).batches()
     assert shown(rows) == due(COUNT, COUNT + 2, LOST, bad_records)
-
-
-@pytest.mark.parametrize("bad_records", ["null", "drop"])
-def test_streams_of_kafka_07_pass_damage(bad_records: str, tmp_path: Path) -> None:
-    """The first and the last message are damaged, and later a message comes."""
-    values = [b"value %d" % number for number in range(9)]
-    with serving(tmp_path) as broker:
-        ends = [0, *(produce(broker, value) for value in values)]
-    [segment] = tmp_path.rglob("*.kafka")
-    data = bytearray(segment.read_bytes())
-    lost = (0, 4, 8)
-    for index in lost:
-        data[ends[index] + 12] ^= 1
-    segment.write_bytes(data)
-    checkpoint = Checkpoint()
-
-    def go_on(broker: Broker) -> list[Row]:
-        where = {"broker.list": f"0:{broker.host}:{broker.port}", "subscribe": "t"}
-        query = available_now(checkpoint, **where, badRecords=bad_records, startingOffsets="earliest")
-        return shown([row for rows in query.batches() for row in rows])
-
-    expected: list[Row] = []
-    for index, value in enumerate(values):
-        if index not in lost:
-            expected.append((ends[index], value, None))
-        elif bad_records == "null":
-            expected.append((ends[index], None, (ends[index], ends[index + 1])))
-    with serving(tmp_path) as broker:
-        assert go_on(broker) == expected
-        produce(broker, b"later")
-        assert go_on(broker) == [(ends[-1], b"later", None)]
 
 
 @READ_LIMITS

@@ -210,33 +210,6 @@ def test_a_file_that_is_longer_than_a_broker_writes_is_named_with_both_sizes(log
     assert files.read_entries(str(path)).rstrip(b"\0") == b"\1" * 100
 
 
-@pytest.fixture
-def memory() -> Iterator[str]:
-    """The same directory in a file system of fsspec."""
-    system = fsspec.filesystem("memory")
-    system.put(str(KILLED), "/foreign", recursive=True)
-    yield "memory://foreign"
-    system.rm("/foreign", recursive=True)
-
-
-@pytest.mark.parametrize("kind", ["folder", "zeros"])
-@pytest.mark.parametrize("name", FILES[1::3])
-def test_remote_file_of_another_kind(memory: str, name: str, kind: str) -> None:
-    system = fsspec.filesystem("memory")
-    system.rm(f"/foreign/{name}")
-    if kind == "folder":
-        system.pipe(f"/foreign/{name}/object", b"")
-    else:
-        system.pipe(f"/foreign/{name}", bytes(ENTRIES_BYTES_MAX + 1))
-    for options, expected in zip(READS, EXPECTED, strict=True):
-        found = outcome(lambda options=options: offsets(memory, options), name)
-        if isinstance(found, KafkaWireError):
-            assert kind == "zeros" or "Is a directory" in str(found)
-        else:
-            assert found == expected
-            assert not name.endswith(".log")
-
-
 # WebHDFS
 
 LOG = "00000000000000000000.log"
@@ -391,12 +364,6 @@ def test_a_node_that_never_answers_is_an_error(hdfs: WebHdfs, monkeypatch: pytes
     hdfs.fail("DATA", LOG, 0, b"")
     with pytest.raises(FileAccessError, match=rf"{LOG} cannot be read: no answer within 0\.7 s"):
         read.table()
-
-
-def test_what_is_no_answer_of_hdfs_is_an_error(hdfs: WebHdfs) -> None:
-    hdfs.fail("LISTSTATUS", "/logs", 200, b"{}")
-    with pytest.raises(FileAccessError, match=r"/logs cannot be read: KeyError: 'FileStatuses'$"):
-        DirectoryRead(hdfs.uri())
 
 
 def test_an_error_does_not_show_a_delegation_token(hdfs: WebHdfs, monkeypatch: pytest.MonkeyPatch) -> None:

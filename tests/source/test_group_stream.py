@@ -242,18 +242,6 @@ def test_available_now_needs_all_partitions(kind: str, group: Group) -> None:
     assert [len(rows) for rows in group.available_now(Checkpoint())] == [0, COUNT]
 
 
-def test_a_live_owner_that_takes_long_is_a_warning(group: Group, caplog: pytest.LogCaptureFixture) -> None:
-    group.client.create(
-        "/consumers/g/ids/slow", f'{{ "{TOPIC}": 0 }}'.encode(), ephemeral=True, makepath=True
-    )
-    group.put(f"owners/{TOPIC}/0-1", "slow-0")
-    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        found = [row for rows in group.available_now(Checkpoint(), brokerDownTimeout="500ms") for row in rows]
-    assert {name for name, _, _ in found} == set(NAMES) - {"0-1"}
-    assert any("slow-0 did not give it up within 0.5 s" in text for text in warnings(caplog))
-    group.client.delete("/consumers/g/ids/slow")
-
-
 def test_two_queries_read_each_row_once_between_them(group: Group) -> None:
     queries = [group.query(maxBytesPerTrigger="1"), group.query(maxBytesPerTrigger="1")]
     found = read_until(queries, COUNT)

@@ -198,15 +198,6 @@ def test_layouts_that_do_not_fit_the_topic_are_told(noida: NoidaBroker) -> None:
     )
 
 
-def test_a_moment_after_the_expansion_is_told(noida: NoidaBroker) -> None:
-    topic = grown(noida, 2, 4)
-    given = {"partitionLayouts": topic.counts_alone, "expansionTimestamp": str(T0 + 2001)}
-    assert refusal(topic, **given) == (
-        f"option expansionTimestamp: {topic.topic} 2 has a record from before {T0 + 2001}, when it did not "
-        "exist by partitionLayouts: give an earlier timestamp, or the boundaries"
-    )
-
-
 def test_a_boundary_that_retention_has_passed_is_none_to_complain_of(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     for partition in range(2):

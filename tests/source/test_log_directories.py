@@ -252,19 +252,6 @@ def test_what_is_appended_after_planning_is_not_read(logs: Path) -> None:
     assert read.column("offset") == due(START_OFFSET, KILLED_END)
 
 
-def test_a_segment_whose_rename_was_interrupted_replaces_others(logs: Path) -> None:
-    folder = logs / "events-0"
-    merged = b"".join((folder / f"{base:020}.log").read_bytes() for base in (0, 120))
-    (folder / f"{0:020}.log.swap").write_bytes(merged)
-    (folder / f"{0:020}.index").unlink()
-    found = DirectoryRead(logs)
-    assert [each.name for task in found.tasks if task.files for each in task.files.segments][:2] == [
-        f"{0:020}.log.swap",
-        f"{240:020}.log",
-    ]
-    assert found.column("offset") == due(START_OFFSET, KILLED_END)
-
-
 def test_replicas_of_one_partition_count_once(tmp_path: Path) -> None:
     other = copied(KILLED, tmp_path / "other", 2)
     assert offsets(KILLED, other) == due(START_OFFSET, KILLED_END)
@@ -357,11 +344,6 @@ def test_a_missing_segment_of_kafka_07_is_named(tmp_path: Path) -> None:
         DirectoryRead(logs)
 
 
-def test_parts_of_kafka_07_begin_at_segments() -> None:
-    read = DirectoryRead(CORPUS / "broker0", subscribe="debian-plain", maxBytesPerPartition="1000")
-    assert {task.range.start_offset for task in read.tasks} >= {0, 524291}
-
-
 def test_paths_that_cannot_be_read_are_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="missing' does not exist"):
         DirectoryRead(tmp_path / "missing")
@@ -402,7 +384,7 @@ def test_bad_records_change_nothing_of_sound_logs(value: str) -> None:
 MIDDLE, ACTIVE = "00000000000000000120.log", "00000000000000000310.log"
 #: The row of a batch that is damaged in a segment.
 ROW = 3
-DAMAGES = ("crc", "size", "huge size", "zeros", "moved", "cut")
+DAMAGES = ("crc", "huge size", "zeros", "moved", "cut")
 
 
 def damage(path: Path, kind: str, row: int = ROW) -> tuple[int, int, int]:
@@ -413,8 +395,6 @@ def damage(path: Path, kind: str, row: int = ROW) -> tuple[int, int, int]:
     pos, size, first, stop = (int(table[row, name]) for name in (POS, SIZE, BASE_OFFSET, NEXT_OFFSET))
     if kind == "crc":
         data[pos + size - 1] ^= 1
-    elif kind == "size":
-        struct.pack_into(">i", data, pos + 8, 7)
     elif kind == "huge size":
         struct.pack_into(">i", data, pos + 8, 2**31 - 1)
     elif kind == "zeros":
@@ -488,59 +468,12 @@ def test_timestamps_are_found_behind_damage(logs: Path) -> None:
     assert bad == [(220, 240)]
 
 
-def test_each_offset_of_damage_is_in_one_range(logs: Path) -> None:
-    _, first, stop = damage(logs / "events-0" / MIDDLE, "zeros")
-    found, bad = sound_and_damaged(logs, minPartitions="40")
-    assert found == due_around(first, stop)
-    assert [offset for start, end in bad for offset in range(start, end)] == list(range(first, stop))
-
-
 def test_a_replica_that_is_damaged_contradicts_no_other(logs: Path, tmp_path: Path) -> None:
     other = copied(logs, tmp_path / "other", broker_id=2)
     table = index_batches((logs / "events-0" / ACTIVE).read_bytes()).table
     damage(other / "events-0" / ACTIVE, "crc", len(table) - 1)
     found, bad = sound_and_damaged(logs, other)
     assert (found, bad) == (due_around(0, 0), [])
-
-
-@pytest.mark.parametrize("kind", ["crc", "length", "huge length", "zeros", "cut", "magic"])
-def test_damage_of_kafka_07(tmp_path: Path, kind: str) -> None:
-    logs = shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
-    options = {"subscribePattern": "plain", "startingOffsets": "earliest"}
-    names = ["topic", "partition", "offset", "value", "nextOffset"]
-    rows = DirectoryRead(logs, **options).table().select(names).to_pylist()
-    path = logs / "debian-plain-0" / "00000000000000000000.kafka"
-    hit = [row for row in rows if (row["topic"], row["partition"]) == ("debian-plain", 0)][2]
-    start, stop = hit["offset"], hit["nextOffset"]
-    data = bytearray(path.read_bytes())
-    size = len(data)
-    if kind == "crc":
-        data[stop - 1] ^= 1
-    elif kind == "length":
-        data[start : start + 4] = bytes(4)
-    elif kind == "huge length":
-        data[start : start + 4] = b"\x7f" * 4
-    elif kind == "zeros":
-        data[start:stop] = bytes(stop - start)
-    elif kind == "magic":
-        data[start + 4] = 9
-    else:
-        del data[start + 3 :]
-        stop = size
-    path.write_bytes(bytes(data))
-    found = DirectoryRead(logs, badRecords="null", **options).table().to_pylist()
-    bad = [row["_corrupt_record"] for row in found if row["_corrupt_record"] is not None]
-    spans = [(each["startOffset"], each["endOffset"]) for each in bad]
-    assert (spans[0][0], spans[-1][1]) == (start, stop)
-    lost = [row for row in rows if row["partition"] == 0 and start <= row["offset"] < stop]
-    kept = [row for row in rows if row not in lost]
-    sound = [row for row in found if row["_corrupt_record"] is None]
-    assert [{name: row[name] for name in names} for row in sound] == kept
-    dropped = DirectoryRead(logs, badRecords="drop", **options)
-    assert dropped.column("offset") == [row["offset"] for row in kept]
-    place = "ends at offset" if kind == "cut" else f"it begins at byte {start} of the file"
-    with pytest.raises((CorruptDataError, LimitError), match=place):
-        DirectoryRead(logs, **options).table()
 
 
 # Missing segments: all rows of a range, or an error that names a file

@@ -54,7 +54,7 @@ from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
 from tests.support.pages import ROOT
 from tests.support.source_process import SourceProcess
-from tests.support.sparks import READ_LIMITS, STREAM_SINKS, needs, since_spark
+from tests.support.sparks import READ_LIMITS, STREAM_SINKS, since_spark
 from tests.support.stream_heap import BATCH_MAX_S
 
 
@@ -255,7 +255,6 @@ SERVERS: Final = {
 ZOOKEEPER: Final = {"zookeeper.connect": "zk1:2181,zk2:2181,zk3:2181/kafka"}
 BROKER_LIST: Final = {"broker.list": ",".join(f"{id}:kafka-{id}.example.com:9092" for id in range(200))}
 OFFSETS: Final = json.dumps({"t": {str(number): 5 + number for number in range(COUNT)}})
-EARLIER: Final = json.dumps({"t": dict.fromkeys(map(str, range(COUNT)), 1_700_000_000_000)})
 ASSIGNED: Final = json.dumps({"t": list(range(COUNT))})
 GROWN: Final = {"partitions": 2 * COUNT, "boundaries": dict.fromkeys(map(str, range(COUNT)), 70)}
 LAYOUTS: Final = json.dumps({"t": [{"partitions": COUNT}, GROWN]})
@@ -265,33 +264,21 @@ TOPICS: Final = ",".join(f"topic-{number}" for number in range(COUNT))
 JAAS: Final = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="s3cret";'
 )
+LOGIN: Final = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"}
 VALUE: Final = StructType([StructField("value", BinaryType())])
 
 #: Of batch reads and streams.
 READS: Final[Mapping[str, Mapping[str, str]]] = {
     "offsets": {**SERVER, "subscribe": "t", "startingOffsets": OFFSETS},
-    "times": {**SERVER, "subscribe": "t", "startingOffsetsByTimestamp": EARLIER},
-    "assign": {**SERVER, "assign": ASSIGNED},
-    "assigned offsets": {**SERVER, "assign": ASSIGNED, "startingOffsets": OFFSETS},
+    "assign": {**SERVER, "assign": ASSIGNED, "startingOffsets": OFFSETS},
     "topics": {**SERVER, "subscribe": TOPICS},
     "pattern": {**SERVER, "subscribePattern": "|".join(TOPICS.split(",")[:80])},
     "layouts": {**SERVER, "subscribe": "t", "keyOrder": "true", "partitionLayouts": LAYOUTS},
     "servers": {**SERVERS, "subscribe": "t", "kafka.group.id": "g" * 249},
-    "login": {
-        **SERVERS,
-        "subscribe": "t",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.jaas.config": JAAS,
-    },
+    "login": {**SERVERS, "subscribe": "t", "kafka.sasl.jaas.config": JAAS, **LOGIN},
     "0.7 offsets": {**ZOOKEEPER, "subscribe": "t", "startingOffsets": OFFSETS_07},
     "0.7 assign": {**ZOOKEEPER, "assign": ASSIGNED_07},
     "0.7 brokers": {**BROKER_LIST, "subscribe": "t"},
-}
-ENDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "ends": {**SERVER, "subscribe": "t", "startingOffsets": OFFSETS, "endingOffsets": OFFSETS},
-    "ending times": {**SERVER, "subscribe": "t", "endingOffsetsByTimestamp": EARLIER},
-    "0.7 ends": {**ZOOKEEPER, "subscribe": "t", "endingOffsets": OFFSETS_07},
 }
 LIMITS: Final = {"maxOffsetsPerTrigger": "10", "minOffsetsPerTrigger": "5"}
 STREAMS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -320,17 +307,17 @@ def stream_reader(options: Mapping[str, str]) -> KafkaWireStreamReader:
     return made
 
 
-@pytest.mark.parametrize("name", [*READS, *ENDS])
-def test_what_a_task_of_a_batch_read_gets_is_small(name: str) -> None:
-    source = KafkaWireDataSource(dict({**READS, **ENDS}[name]))
-    assert len(pickled(source.reader(source.schema()))) < SIZE_MAX
+def test_what_a_task_of_a_read_gets_is_small() -> None:
+    for name, options in READS.items():
+        source = KafkaWireDataSource(dict(options))
+        assert len(pickled(source.reader(source.schema()))) < SIZE_MAX, name
+        assert len(pickled(stream_reader(options))) < SIZE_MAX, name
 
 
-@pytest.mark.parametrize("name", [*READS, *STREAMS])
-def test_what_a_task_of_a_stream_gets_is_small(name: str) -> None:
-    if {"maxOffsetsPerTrigger", "groupMembership"} & {*{**READS, **STREAMS}[name]}:
-        needs(READ_LIMITS)
-    assert len(pickled(stream_reader({**READS, **STREAMS}[name]))) < SIZE_MAX
+@READ_LIMITS
+def test_what_a_task_of_a_stream_gets_is_small() -> None:
+    for name, options in STREAMS.items():
+        assert len(pickled(stream_reader(options))) < SIZE_MAX, name
 
 
 def test_texts_of_tls_are_all_that_makes_it_larger(certificates: Certificates) -> None:

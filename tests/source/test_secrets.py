@@ -19,6 +19,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.errors import KafkaWireError
 from tests.support import java_stores, librdkafka
+from tests.support.cases import for_each
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.pages import ROOT
@@ -73,29 +74,26 @@ def test_a_query_with_a_login_shows_no_secret(
         assert SECRET not in text
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"kafka.bootstrap.servers": "127.0.0.1:1"},
-        {"kafka.sasl.mechanism": "SCRAM-SHA-256"},
-        {"kafka.sasl.jaas.config": JAAS[:-2]},
-        {"kafka.security.protocol": "SASL_SSL"},
-        {"subscribe": "no-such-topic"},
-        {"kafka.ssl.keystore.key": SECRET, "kafka.security.protocol": "SSL"},
-        *(
-            {
-                "kafka.security.protocol": "SSL",
-                f"kafka.ssl.{kind}.location": str(java_stores.FOLDER / store),
-                f"kafka.ssl.{kind}.password": SECRET,
-            }
-            for kind in ("keystore", "truststore")
-            for store in ("client.jks", "client.p12")
-        ),
-    ],
-    ids=lambda changes: ",".join(
-        str(Path(value).name if "location" in name else name) for name, value in changes.items()
+#: Options that fail.
+WRONG: Final = [
+    {"kafka.bootstrap.servers": "127.0.0.1:1"},
+    {"kafka.sasl.mechanism": "SCRAM-SHA-256"},
+    {"kafka.sasl.jaas.config": JAAS[:-2]},
+    {"kafka.security.protocol": "SASL_SSL"},
+    {"subscribe": "no-such-topic"},
+    {"kafka.ssl.keystore.key": SECRET, "kafka.security.protocol": "SSL"},
+    *(
+        {
+            "kafka.security.protocol": "SSL",
+            f"kafka.ssl.{kind}.location": str(java_stores.FOLDER / store),
+            f"kafka.ssl.{kind}.password": SECRET,
+        }
+        for kind, store in (("keystore", "client.jks"), ("truststore", "client.p12"))
     ),
-)
+]
+
+
+@for_each("changes", WRONG)
 def test_a_read_that_fails_shows_no_secret(
     noida: NoidaBroker,
     changes: dict[str, str],

@@ -107,17 +107,6 @@ def test_from_timestamps(noida: NoidaBroker, number: int, fail: str, is_global: 
     assert running.values() == [numbers([3, 4, 5])]
 
 
-def test_from_timestamps_that_are_latest_and_earliest(noida: NoidaBroker, topic: str) -> None:
-    starting = json.dumps({topic: {"0": -1, "1": -2}})
-    mixed = query(noida, topic, startingOffsetsByTimestamp=starting)
-    latest, earliest = (query(noida, topic, startingTimestamp=number) for number in ("-1", "-2"))
-    assert mixed.values() == [numbers(range(10, 20))]
-    assert latest.values() == [[]]
-    assert earliest.values() == [numbers(range(20))]
-    send(noida, topic, [20], 0)
-    assert [each.values() for each in (mixed, latest, earliest)] == [[[b"20"]]] * 3
-
-
 def test_non_matching_timestamp_with_strategy_latest(noida: NoidaBroker, topic: str) -> None:
     given = {"startingTimestamp": "9000000000000"}
     with pytest.raises(OptionError, match="no offset matched from request"):
@@ -254,13 +243,6 @@ def test_min_offsets_per_trigger(noida: NoidaBroker, topic: str) -> None:
     assert running.batch() is None
     send(noida, topic, [24], 1)
     assert running.values() == [numbers(range(20, 25))]
-
-
-def test_min_offsets_wait_no_longer_than_max_trigger_delay(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="1ms")
-    assert running.values() == [numbers(range(20))]
-    send(noida, topic, [20])
-    assert running.values() == [[b"20"]]
 
 
 def test_composite_limits(noida: NoidaBroker, topic: str) -> None:
@@ -471,14 +453,6 @@ def commit(noida: NoidaBroker, group: str, topic: str, offsets: dict[int, int]) 
     librdkafka.commit_offsets(noida.bootstrap_servers, group, topic, offsets)
 
 
-def test_min_partitions(noida: NoidaBroker, topic: str) -> None:
-    reader = query(noida, topic, minPartitions="8").reader
-    parts = reader.partitions({topic: {"0": 0, "1": 0}}, {topic: {"0": 10, "1": 10}})
-    assert len(parts) == 8
-    reader = query(noida, topic, maxRecordsPerPartition="4").reader
-    assert len(reader.partitions({topic: {"0": 0, "1": 0}}, {topic: {"0": 10, "1": 10}})) == 6
-
-
 def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     query(noida, topic, checkpoint).values()
@@ -525,23 +499,6 @@ def test_a_checkpoint_that_stands_nowhere_is_told(noida: NoidaBroker, topic: str
         OptionError, match=rf'^checkpointLocation: \'{{"{topic}": {{"0": 5, "1": -1}}}}\' does not hold'
     ):
         query(noida, topic, checkpoint).batch()
-
-
-def test_a_query_that_is_behind_asks_brokers_at_once(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="2")
-    assert running.batch() is not None
-    assert slept_before_the_next_look(running) == []
-
-
-def slept_before_the_next_look(running: Query) -> list[float]:
-    """Sleeps of a query before it asks brokers 0.03 s after it asked them last, which took no time."""
-    slept: list[float] = []
-    planner = running.reader._planner
-    assert isinstance(planner, StreamPlanner)
-    planner._sleep, planner._clock = slept.append, lambda: 1000.0
-    planner._polled_s, planner._poll_took_s = 1000.0 - 0.03, 0.0
-    running.batch()
-    return slept
 
 
 def test_a_query_that_goes_on_knows_that_its_cluster_exists() -> None:

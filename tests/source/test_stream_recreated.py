@@ -154,19 +154,6 @@ def test_lenient_batch_of_a_recreated_topic_is_the_same_again(broker: Recreating
     assert rows_or_error(again) == sorted(values("new", 3, OLD_COUNT))
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("ids", ["with"], indirect=True)
-def test_recreated_topic_alone_begins_anew(broker: RecreatingBroker, mode: str) -> None:
-    broker.create("stays", "s-0", "s-1", partitions=2)
-    checkpoint = Checkpoint()
-    given = options(broker, subscribe="t,stays", failOnDataLoss=str(mode == "strict").lower())
-    rows_or_error(Query(checkpoint, **given))
-    recreate(broker, COUNTS["more"])
-    broker.send("stays", "s-2", partition=1)
-    found = rows_or_error(Query(checkpoint, **given))
-    assert found == ([ERROR] if mode == "strict" else sorted([*values("new", 0, COUNTS["more"]), "s-2"]))
-
-
 @pytest.mark.parametrize("ids", ["with"], indirect=True)
 @pytest.mark.parametrize("blanks", [True, False], ids=["ours of before", "format(kafka)"])
 def test_checkpoint_without_ids_gets_them_with_a_batch(broker: RecreatingBroker, blanks: bool) -> None:

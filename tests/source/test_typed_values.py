@@ -12,17 +12,13 @@ from typing import Any, Final
 
 import fastavro
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.registry.client import forget_registries
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support import librdkafka
 from tests.support.avro_messages import V1, V2, V3, framed
-from tests.support.embedded import produce, wait_registered
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -31,8 +27,6 @@ from tests.support.spark_streams import put, write
 from tests.support.sparks import STREAM_SINKS
 from tests.support.streaming import Checkpoint, Query
 from tests.values.protobuf.protoc import compiled, message_class
-
-from .task_errors import message_of
 
 #: One try, and a short deadline: brokerDownTimeout bounds the retries where ``retries`` is not set.
 BOUNDED: Final = {"retries": "0", "requestTimeout": "10s"}
@@ -55,21 +49,8 @@ def load(spark: SparkSession, options: dict[str, str], schema: str | None = None
     return (reader if schema is None else reader.schema(schema)).load()
 
 
-def topic_of(noida: NoidaBroker, *records: Record | bytes | None, partitions: int = 1) -> str:
-    topic = noida.create_topic(partitions=partitions)
-    sent = [each if isinstance(each, Record) else Record(each) for each in records]
-    librdkafka.produce(noida.bootstrap_servers, topic, sent)
-    return topic
-
-
 def values_of(rows: Sequence[Row]) -> list[Any]:
     return [None if row.value is None else row.value.asDict(recursive=True) for row in rows]
-
-
-def refusal(spark: SparkSession, options: dict[str, str], schema: str | None = None) -> str:
-    with pytest.raises(PySparkException) as error:
-        load(spark, options, schema).collect()
-    return message_of(error.value)
 
 
 def order(id: int, title: str, note: str | None = None, count: int = 7) -> dict[str, Any]:
@@ -144,36 +125,6 @@ def test_a_stream_takes_a_new_schema_when_it_starts_again(noida: NoidaBroker, re
         {"id": 2, "name": "b", "note": "n"},
         {"id": 1, "name": "a", "note": None},
     ]
-
-
-def test_messages_of_07_have_ids_in_front(corpus: EmbeddedCluster, registry: FakeRegistry) -> None:
-    number = registry.add("typed-value", V1)
-    messages = [framed(number, V1, {"id": each, "name": "a"}) for each in range(3)]
-    produce(corpus, "typed", encode_message_set(messages), partition=0, broker=0)
-    wait_registered(corpus, "typed")
-    given = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "typed", "valueFormat": "avro"}
-    loaded = PlannedRead({**given, "schema.registry.url": registry.url})
-    assert [each["id"] for each in loaded.column("value")] == [0, 1, 2]
-
-
-def test_a_login_reaches_the_tasks_and_is_shown_nowhere(
-    spark: SparkSession, noida: NoidaBroker, capfd: pytest.CaptureFixture[str]
-) -> None:
-    secret = "s3cret-of-the-registry"
-    with FakeRegistry(users={"me": secret}) as registry:
-        number = registry.add("orders", V1)
-        topic = topic_of(noida, framed(number, V1, {"id": 1, "name": "a"}))
-        given = options_of(noida, registry, topic, valueSubject="orders")
-        login = {"basic.auth.user.info": f"me:{secret}"}
-        frame = load(spark, {**given, **login})
-        assert values_of(frame.collect()) == [{"id": 1, "name": "a"}]
-        frame.explain(extended=True)
-        plans = frame._jdf.queryExecution().toString()
-        wrong = refusal(spark, {**given, "basic.auth.user.info": f"me:{secret}!"})
-    assert "it refuses the login: HTTP status 401" in wrong
-    printed = capfd.readouterr()
-    for text in (plans, wrong, printed.out, printed.err, repr(frame)):
-        assert secret not in text
 
 
 # Writes of structs

@@ -255,28 +255,18 @@ def test_tell_what_is_lacking(release: str, columns: str | None, caplog: pytest.
         assert not caplog.messages
 
 
-@pytest.mark.parametrize("release", ["0.8", "0.9"])
-def test_tell_what_an_old_broker_lacks(release: str, caplog: pytest.LogCaptureFixture) -> None:
-    with OldLogServer(release, {"t": [logged()]}) as server:
-        Read(server.bootstrap_servers, subscribe="t")
-    [message] = caplog.messages
-    assert message.startswith("columns timestamp, timestampType: broker 0 (")
-    assert f"is of Kafka {release} and has none: they are null" in message
-
-
-@pytest.mark.parametrize("release", ["0.8", "0.9"])
-def test_the_users_release_is_the_reason(release: str, caplog: pytest.LogCaptureFixture) -> None:
-    with OldLogServer(release, {"t": [logged()]}) as server:
-        Read(
-            server.bootstrap_servers,
-            subscribe="t",
-            kafka__api__version__request="false",
-            kafka__broker__version__fallback=release,
-        )
-        assert {version for _, version in server.asked} == {0}
-    [message] = caplog.messages
-    assert message.startswith("columns timestamp, timestampType: bootstrap server (")
-    assert f"is of Kafka {release} and has none: they are null, and timestampType is -1" in message
+def test_tell_what_an_old_broker_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    """Brokers prove what they are, or the user says it."""
+    for release, options in (("0.9", {}), ("0.8", {"kafka__api__version__request": "false"})):
+        caplog.clear()
+        options |= {"kafka__broker__version__fallback": release} if options else {}
+        with OldLogServer(release, {"t": [logged()]}) as server:
+            Read(server.bootstrap_servers, subscribe="t", **options)
+            assert not options or {version for _, version in server.asked} == {0}
+        [message] = caplog.messages
+        told_by = "bootstrap server" if options else "broker 0"
+        assert message.startswith(f"columns timestamp, timestampType: {told_by} (")
+        assert f"is of Kafka {release} and has none: they are null, and timestampType is -1" in message
 
 
 # Old brokers

@@ -327,29 +327,6 @@ def test_limits_are_refused_with_what_to_do(
 
 
 @STREAM_SINKS
-def test_streaming_write_aggregation_in_update_mode_is_for_foreach_batch(
-    spark: SparkSession, noida: NoidaBroker, topics: tuple[str, str], tmp_path: Path
-) -> None:
-    _, topic = topics
-    (tmp_path / "in").mkdir()
-    put(tmp_path, "1", "a", "b", "a")
-    rows = lines(spark, tmp_path).groupBy("value").count().selectExpr("concat(value, count) value")
-    with pytest.raises(StreamingQueryException, match="kafkawire does not support Update mode"):
-        write(rows, noida, tmp_path, "update", topic=topic)
-
-    def write_batch(batch: DataFrame, _: int) -> None:
-        writer = batch.write.format("kafkawire").mode("append").option("topic", topic)
-        writer.option("kafka.bootstrap.servers", noida.bootstrap_servers).save()
-
-    updates = rows.writeStream.foreachBatch(write_batch).outputMode("update").trigger(availableNow=True)
-    updates = updates.option("checkpointLocation", str(tmp_path / "batches"))
-    run(updates)
-    put(tmp_path, "2", "a")
-    run(updates)
-    assert texts(noida, topic) == [b"a2", b"a3", b"b1"]
-
-
-@STREAM_SINKS
 def test_a_failed_batch_is_named_and_written_when_the_query_starts_again(
     spark: SparkSession, noida: NoidaBroker, topics: tuple[str, str], tmp_path: Path
 ) -> None:

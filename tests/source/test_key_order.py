@@ -7,7 +7,6 @@ import json
 import logging
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +23,7 @@ from tests.support.growing import HASHES, KEYS, T0, Grown, grown
 from tests.support.key_order import Seen, seen
 from tests.support.noida import NoidaBroker
 from tests.support.reading import Read, read
-from tests.support.spark_streams import started
-from tests.support.sparks import MAP_IN_ARROW, READ_LIMITS
+from tests.support.sparks import MAP_IN_ARROW
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query
 
 
@@ -352,29 +350,3 @@ def test_the_report_counts_strays_and_says_what_is_promised(spark: SparkSession,
         (place, end - 3, KEYS[0]),
         (place, end - 1, KEYS[0]),
     ]
-
-
-@READ_LIMITS
-def test_stream_has_keys_in_order(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
-    topic = grown(noida, 2, 4, 6)
-    found: dict[bytes, list[int]] = {}
-
-    def note(batch: DataFrame, _: int) -> None:
-        for row in in_key_order(batch, partitions=1).select("key", "value").collect():
-            found.setdefault(bytes(row.key), []).append(int(row.value))
-
-    options = {"kafka.bootstrap.servers": topic.servers, "startingOffsets": "earliest"}
-    reader = spark.readStream.format("kafkawire").options(
-        **options, **topic.options(maxOffsetsPerTrigger="90")
-    )
-    writer = reader.load().writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path))
-
-    def run() -> None:
-        query = writer.start()
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-
-    started(run)
-    assert found == {key: list(range(6)) for key in KEYS}

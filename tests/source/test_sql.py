@@ -62,18 +62,6 @@ def test_view_of_both_sides(spark: SparkSession, noida: NoidaBroker, topic: str,
         spark.sql(f"INSERT OVERWRITE {name} SELECT * FROM {name}")
 
 
-def test_columns_of_a_view(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
-    both = options(noida, subscribe=topic, topic=topic)
-    made = f"TEMPORARY VIEW {name} (value BINARY, key BINARY) USING kafkawire OPTIONS ({both})"
-    spark.sql(f"CREATE {made}")
-    spark.sql(f"INSERT INTO {name} VALUES (CAST('c' AS BINARY), CAST('k' AS BINARY))")
-    query = f"SELECT CAST(value AS STRING) FROM {name} WHERE key IS NOT NULL"
-    assert values(spark, query) == ["a", "c"]
-    spark.sql(f"INSERT INTO {name} VALUES (CAST('d' AS BINARY), CAST('k' AS BINARY))")
-    spark.sql(f"CREATE OR REPLACE {made}")
-    assert values(spark, query) == ["a", "c", "d"]
-
-
 def test_table_with_columns(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     spark.sql(f"CREATE TABLE {name} (value BINARY, partition INT) USING kafkawire")
     query = f"SELECT CAST(value AS STRING) FROM {name} WITH ({options(noida, subscribe=topic)})"

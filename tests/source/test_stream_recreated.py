@@ -3,7 +3,6 @@ docs/data-loss.md. Streams as Spark before 4.2 asks for them: it does not tell w
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import logging
@@ -14,10 +13,8 @@ from typing import Any, Final
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafkawire.errors import DataLossError
-from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
 from spark_kafkawire.options import StreamOptions, read_options_of
 from spark_kafkawire.planner.stream_offsets import ID_MARK
 from spark_kafkawire.planner.stream_partitions import StreamPartitions
@@ -289,64 +286,21 @@ def test_unknown_partition_is_not_read(broker: RecreatingBroker, trigger: Callab
     assert json.loads(checkpoint.offsets[-1])["t"] == {"0": OLD_COUNT + 1, "1": 2}
 
 
-# Through Spark, whose offset log keeps what was found
-
-
-class Stream:
-    """A query into Parquet, on a checkpoint of its own."""
-
-    def __init__(self, spark: SparkSession, broker: RecreatingBroker, folder: Path) -> None:
-        self._spark, self._broker = spark, broker
-        self.checkpoint, self.out = folder / "checkpoint", str(folder / "out")
-
-    def writer(self, fail: str) -> DataStreamWriter:
-        options = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "startingOffsets": "earliest"}
-        options |= {"failOnDataLoss": fail, "retryBackoff": "1ms", "subscribe": "t"}
-        rows = self._spark.readStream.format("kafkawire").options(**options).load()
-        values = rows.selectExpr("CAST(value AS STRING) AS value")
-        return values.writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
-
-    def run(self, fail: str = "true") -> None:
-        run(self.writer(fail).trigger(availableNow=True), self.out)
-
-    def fails(self, reported: str) -> None:
-        with pytest.raises(StreamingQueryException, match=reported):
-            self.run()
-
-    def values(self) -> list[str]:
-        return sorted(row["value"] for row in self._spark.read.parquet(self.out).collect())
-
-    def ends(self) -> list[Any]:
-        files = sorted((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
-        return [json.loads(file.read_text().splitlines()[2]) for file in files]
-
-
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("ids", ["with"], indirect=True)
 def test_spark_and_a_recreated_topic(spark: SparkSession, broker: RecreatingBroker, tmp_path: Path) -> None:
-    stream = Stream(spark, broker, tmp_path)
-    stream.run()
+    def ended(fail: str = "true") -> list[str]:
+        rows = spark.readStream.format("kafkawire").options(**options(broker, failOnDataLoss=fail)).load()
+        written = rows.selectExpr("CAST(value AS STRING) AS value").writeStream.format("parquet")
+        written = written.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+        run(written, str(tmp_path / "out"))
+        return sorted(row["value"] for row in spark.read.parquet(str(tmp_path / "out")).collect())
+
+    assert ended() == values("old", 0, OLD_COUNT)
     recreate(broker, COUNTS["more"])
-    stream.fails("the topic t was deleted and recreated: its id was ")
-    stream.run("false")
-    assert stream.values() == sorted([*values("old", 0, 10), *values("new", 0, COUNTS["more"])])
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("ids", ["without"], indirect=True)
-def test_spark_without_ids(spark: SparkSession, broker: RecreatingBroker, tmp_path: Path) -> None:
-    stream = Stream(spark, broker, tmp_path)
-    stream.run()
-    recreate(broker, COUNTS["fewer"])
-    reported = "the end of t 0 was changed from 10 to 4"
-    stream.fails(reported)
-    assert [end["t"] for end in stream.ends()] == [{"0": 10}, {"0": 4}]
-    broker.send("t", *values("new", 4, 20))
-    stream.fails(reported)
-    run_checkpoints(str(stream.checkpoint), None, io.StringIO(), write=True, json=False, place={"t": {}})
-    stream.run()
-    assert stream.values() == sorted([*values("old", 0, 10), *values("new", 0, 20)])
+    with pytest.raises(StreamingQueryException, match="the topic t was deleted and recreated: its id was "):
+        ended()
+    assert ended("false") == sorted([*values("old", 0, OLD_COUNT), *values("new", 0, COUNTS["more"])])
 
 
 # Spark before 4.2

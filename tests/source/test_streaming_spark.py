@@ -98,6 +98,7 @@ def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida
     assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
 
 
+@pytest.mark.nightly
 def test_self_join_has_one_offset(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_self_join_has_one_offset(
 
 
 @AVAILABLE_NOW
+@pytest.mark.nightly
 def test_watermark_closes_windows(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
     topic = noida.create_topic()
     rows = stream(spark, noida, topic, startingOffsets="earliest").withWatermark("timestamp", "10 seconds")
@@ -135,7 +137,7 @@ def test_streams_go_on_together(spark: SparkSession, noida: NoidaBroker, topic: 
     query = begun(values.writeStream.format("memory").queryName("both").trigger(processingTime="0 seconds"))
     try:
         query.processAllAvailable()
-        for number, name in enumerate((topic, other, topic)):
+        for number, name in enumerate((topic, other)):
             send(noida, name, range(number, number + 1))
             query.processAllAvailable()
             assert sorted(row["value"] for row in spark.table("both").collect()) == list(range(number + 1))

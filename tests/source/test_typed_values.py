@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Final
 
 import fastavro
@@ -23,8 +22,6 @@ from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.reading import PlannedRead
-from tests.support.spark_streams import put, write
-from tests.support.sparks import STREAM_SINKS
 from tests.support.streaming import Checkpoint, Query
 from tests.values.protobuf.protoc import compiled, message_class
 
@@ -136,8 +133,6 @@ ORDERS: Final = """
            concat('key ', id) AS key
     FROM range(4)"""
 
-WORD: Final = {"name": "word", "type": ["null", "string"]}
-
 
 def decoded(registry: FakeRegistry, message: bytes | None) -> Any:
     """A framed message by fastavro, with the schema that the registry has for its id."""
@@ -197,28 +192,6 @@ def test_structs_become_json_and_read_back(
         reader if is_registered else reader.schema("value struct<id:bigint,note:string,items:array<bigint>>")
     )
     assert [row.value.asDict() for row in reader.load().select("value").collect()] == written
-
-
-@STREAM_SINKS
-def test_the_processes_of_a_query_ask_the_registry_once_and_not_for_each_batch(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry, tmp_path: Path
-) -> None:
-    topic = noida.create_topic()
-    (tmp_path / "in").mkdir()
-    for number in range(6):
-        put(tmp_path, str(number), f"word {number}")
-    registry.add(f"{topic}-value", json.dumps({"type": "record", "name": "R", "fields": [WORD]}))
-    rows = spark.readStream.option("maxFilesPerTrigger", "1").text(str(tmp_path / "in"))
-    options = {"valueFormat": "avro", "schema.registry.url": registry.url}
-    assert (
-        write(rows.selectExpr("struct(value AS word) AS value"), noida, tmp_path, topic=topic, **options) == 6
-    )
-    assert sorted(decoded(registry, record.value)["word"] for record in records(noida, topic)) == [
-        f"word {number}" for number in range(6)
-    ]
-    # Spark plans the batches in one process, and commits them in another; it may replace one that waits long.
-    asked = registry.requests.count(f"GET /subjects/{topic}-value/versions/latest")
-    assert 1 <= asked <= 4
 
 
 # Protobuf, beside the official compiler and runtime

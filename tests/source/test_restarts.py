@@ -7,10 +7,9 @@ import contextlib
 import json
 import logging
 import re
-import shutil
-import threading
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.errors import BrokersMissingError, KafkaWireError, OptionError
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions, WriteOptions
@@ -28,9 +27,9 @@ from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka, zookeeper_tree
 from tests.support.debian_plain import COUNT, NAMES, TOPIC
 from tests.support.foreign import Record
-from tests.support.golden import CORPUS
 from tests.support.noida import NoidaBroker
 from tests.support.reading import PlannedRead
+from tests.support.shared_zookeeper import SharingCluster
 
 #: Small fetches, so that a partition is many of them.
 SMALL = {"fetchBytes": "1KiB", "fetchesInFlight": "1"}
@@ -43,47 +42,40 @@ AWAY_S: Final = 1.5
 class Reported(logging.Handler):
     """Handler that keeps the package's log messages. The first warning begins the restart."""
 
-    def __init__(self, start: Callable[[], None]) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, start: Callable[[], None]) -> None:
         super().__init__(logging.INFO)
         self.warnings: list[str] = []
         self.infos: list[str] = []
-        self.failures: list[BaseException] = []
-        self._start = start
-        self._timer: threading.Timer | None = None
+        self._pool, self._start = pool, start
+        self.restart: Future[None] | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        (self.warnings if record.levelno >= logging.WARNING else self.infos).append(record.getMessage())
-        if self._timer is None and record.levelno >= logging.WARNING:
-            self._timer = threading.Timer(AWAY_S, self._come_back)
-            self._timer.start()
+        is_warning = record.levelno >= logging.WARNING
+        (self.warnings if is_warning else self.infos).append(record.getMessage())
+        if is_warning and self.restart is None:
+            self.restart = self._pool.submit(self._come_back)
 
     def _come_back(self) -> None:
-        try:
-            self._start()
-        except BaseException as error:
-            self.failures.append(error)
-
-    def join(self) -> None:
-        """Wait until it is back. Raises what kept it away."""
-        assert self._timer is not None, "no warning was logged"
-        self._timer.join()
-        if self.failures:
-            raise self.failures[0]
+        time.sleep(AWAY_S)
+        self._start()
 
 
 @contextlib.contextmanager
 def coming_back(start: Callable[[], None]) -> Iterator[Reported]:
     """Call ``start`` some seconds after the package's first warning in the block."""
-    logger, reported = logging.getLogger("spark_kafkawire"), Reported(start)
+    logger = logging.getLogger("spark_kafkawire")
     level = logger.level
-    logger.addHandler(reported)
     logger.setLevel(logging.INFO)
-    try:
-        yield reported
-        reported.join()
-    finally:
-        logger.removeHandler(reported)
-        logger.setLevel(level)
+    with ThreadPoolExecutor(1) as pool:
+        reported = Reported(pool, start)
+        logger.addHandler(reported)
+        try:
+            yield reported
+            assert reported.restart is not None, "no warning was logged"
+            reported.restart.result()
+        finally:
+            logger.removeHandler(reported)
+            logger.setLevel(level)
 
 
 def loaded(cluster: EmbeddedCluster, **options: str) -> PlannedRead:
@@ -129,9 +121,10 @@ def test_planning_waits_for_brokers_that_it_knows_of(cluster: EmbeddedCluster) -
         assert warning.endswith("; trying again for up to 60 s (brokerDownTimeout)")
 
 
-def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(tmp_path: Path) -> None:
-    log_dir = Path(shutil.copytree(CORPUS / "broker0", tmp_path / "broker0"))
-    with EmbeddedCluster(brokers=1, partitions=3, log_dirs=[log_dir]) as alone:
+def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(
+    zookeeper: ZooKeeperServer, log_dirs: list[Path]
+) -> None:
+    with SharingCluster(zookeeper, log_dirs[:1]) as alone:
         expected = loaded(alone).rows()
         alone.brokers[0].stop()
         with coming_back(alone.brokers[0].start) as reported:

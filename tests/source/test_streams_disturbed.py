@@ -283,7 +283,7 @@ SEED: Final = int(os.environ.get("KAFKAWIRE_STRESS_SEED", str(random.SystemRando
 
 @dataclass
 class RandomTopics:
-    """RandomTopics of one prefix, and all values that were ever written, each of which is another one."""
+    """Topics of one prefix, and all values that were ever written, each of which is another one."""
 
     broker: NoidaBroker
     prefix: str
@@ -376,40 +376,29 @@ def draw() -> random.Random:
     return random.Random(SEED)
 
 
-def test_stress_with_topics_and_partitions_added(noida: NoidaBroker, draw: random.Random) -> None:
+def test_stress_with_topics_and_partitions_that_come_go_and_age_out(
+    noida: NoidaBroker, draw: random.Random
+) -> None:
     topics = RandomTopics(noida, noida.create_topic(), draw)
-    topics.create("0")
-    with reading(topics.options(maxOffsetsPerTrigger="30"), draw) as reader:
-        for number in range(1, ROUNDS + 1):
-            match draw.randrange(4):
-                case 0:
-                    topics.create(str(number))
-                case 1:
-                    topics.grow(draw.choice(list(topics.partitions)))
-                case _:
-                    topics.send(draw.choice(list(topics.partitions)))
-    written = sorted(value for values in topics.written.values() for value in values)
-    assert sorted(row["value"] for row in reader.rows) == written
-    assert in_order(reader.rows)
-
-
-def test_stress_for_fail_on_data_loss_false(noida: NoidaBroker, draw: random.Random) -> None:
-    topics = RandomTopics(noida, noida.create_topic(), draw)
-    topics.create("stays")
+    topics.create("stays-0")
     with reading(topics.options(failOnDataLoss="false", maxOffsetsPerTrigger="40"), draw) as reader:
-        for _ in range(ROUNDS):
-            topics.send("stays")
-            name = draw.choice(["a", "b", "c"])
-            if name not in topics.partitions:
-                topics.create(name)
-                topics.send(name)
-                continue
-            match draw.randrange(5):
+        for number in range(1, ROUNDS + 1):
+            stay = [name for name in topics.partitions if name.startswith("stays")]
+            topics.send(draw.choice(stay))
+            name = draw.choice("abc")
+            match draw.randrange(7):
                 case 0:
-                    topics.delete(name)
+                    topics.create(f"stays-{number}")
                 case 1:
-                    topics.age_out(name)
+                    topics.grow(draw.choice(stay))
+                case _ if name not in topics.partitions:
+                    topics.create(name)
+                    topics.send(name)
                 case 2:
+                    topics.delete(name)
+                case 3:
+                    topics.age_out(name)
+                case 4:
                     topics.grow(name)
                 case _:
                     topics.send(name)
@@ -417,8 +406,9 @@ def test_stress_for_fail_on_data_loss_false(noida: NoidaBroker, draw: random.Ran
     values = [row["value"] for row in reader.rows]
     assert len(values) == len(set(values))  # nothing is read twice, whatever went and came again
     assert set(values) <= {value for written in topics.written.values() for value in written}
-    stayed = [row for row in reader.rows if row["topic"].endswith("-stays")]
-    assert sorted(row["value"] for row in stayed) == sorted(topics.written["stays"])
+    stayed = [row for row in reader.rows if "-stays-" in row["topic"]]
+    written = [value for name, sent in topics.written.items() if name.startswith("stays") for value in sent]
+    assert sorted(row["value"] for row in stayed) == sorted(written)
     assert in_order(stayed)
     assert len(values) > len(stayed)
 

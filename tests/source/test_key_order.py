@@ -1,5 +1,5 @@
-"""Reads in the order of keys from a real broker: layouts, misplaced records, what is refused, and Spark's
-partitions."""
+"""Reads in the order of keys from a real broker, of a topic that grows while a test writes to it: layouts,
+misplaced records, what is refused, and Spark's partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -17,14 +17,72 @@ from spark_kafkawire import in_key_order, misplaced_report
 from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import PartitionBounds, TopicPartition
+from spark_kafkawire.records.murmur2 import positive_hashes
 from tests.support import librdkafka
 from tests.support.foreign import Record
-from tests.support.growing import HASHES, KEYS, T0, Grown, grown
 from tests.support.key_order import Seen, seen
 from tests.support.noida import NoidaBroker
 from tests.support.reading import Read, read
 from tests.support.sparks import MAP_IN_ARROW
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query
+from tests.support.writing import binary
+
+#: When the first layout's first records are from.
+T0: Final = 1_700_000_000_000
+KEYS: Final = [b"key %d" % number for number in range(40)]
+HASHES: Final = dict(zip(KEYS, positive_hashes(binary(KEYS)).tolist(), strict=True))
+
+
+class Grown:
+    """A topic that grows, and what was written to it: each key's records say how many were before."""
+
+    def __init__(self, noida: NoidaBroker, partitions: int) -> None:
+        self.noida, self.servers = noida, noida.bootstrap_servers
+        self.topic = noida.create_topic(partitions=partitions)
+        self.layouts: list[dict[str, object]] = [{"partitions": partitions}]
+        self.written = dict.fromkeys(KEYS, 0)
+
+    @property
+    def count(self) -> int:
+        count = self.layouts[-1]["partitions"]
+        assert isinstance(count, int)
+        return count
+
+    def grow(self, partitions: int) -> None:
+        stood = {str(at): librdkafka.offsets(self.servers, self.topic, at)[1] for at in range(self.count)}
+        self.noida.add_partitions(self.topic, partitions)
+        self.layouts.append({"partitions": partitions, "boundaries": stood})
+
+    def write(self, keys: Sequence[bytes] = KEYS, count: int | None = None, time_ms: int = T0) -> None:
+        """A record of each key, put where one puts it who knows ``count`` partitions."""
+        records = []
+        for key in keys:
+            place = HASHES[key] % (count or self.count)
+            records.append(Record(b"%d" % self.written[key], key, (), time_ms, partition=place))
+            self.written[key] += 1
+        librdkafka.produce(self.servers, self.topic, records)
+
+    def options(self, **given: str) -> dict[str, str]:
+        return {"subscribe": self.topic, "keyOrder": "true", "partitionLayouts": self.text, **given}
+
+    @property
+    def text(self) -> str:
+        return json.dumps({self.topic: self.layouts})
+
+    @property
+    def counts_alone(self) -> str:
+        return json.dumps({self.topic: [{"partitions": each["partitions"]} for each in self.layouts]})
+
+
+def grown(noida: NoidaBroker, *counts: int) -> Grown:
+    """Two records of each key in each layout."""
+    topic = Grown(noida, counts[0])
+    for count in counts:
+        if count != topic.count:
+            topic.grow(count)
+        for _ in range(2):
+            topic.write(time_ms=T0 + 1000 * len(topic.layouts))
+    return topic
 
 
 def numbers(rows: list[dict[str, Any]], *order: str) -> dict[bytes, list[int]]:

@@ -461,26 +461,6 @@ def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, to
     assert row["headers"] == [{"key": "a", "value": b"1"}]
 
 
-@for_each(
-    ("given", "reported"),
-    [
-        ({"endingOffsets": "latest"}, "option endingOffsets is for batch reads"),
-        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: '0' is not"),
-        ({"maxOffsetsPerTrigger": "-1"}, "option maxOffsetsPerTrigger: '-1' is not"),
-        ({"minOffsetsPerTrigger": "0"}, "option minOffsetsPerTrigger: '0' is not"),
-        ({"minOffsetsPerTrigger": "-1"}, "option minOffsetsPerTrigger: '-1' is not"),
-        ({"startingOffsets": '{"t":{"0":5.0}}'}, "option startingOffsets: .* is not of the form"),
-        ({"startingOffsetsByTimestamp": '{"t":{"0":-3}}'}, "the timestamp of t 0 is negative"),
-        ({"subscribe": "a", "assign": "{}"}, "set exactly one of the options subscribe"),
-        ({"kafka.auto.offset.reset": "latest"}, "auto.offset.reset"),
-    ],
-)
-def test_refuse_bad_options(noida: NoidaBroker, topic: str, given: dict[str, str], reported: str) -> None:
-    with pytest.raises(OptionError, match=reported) as error:
-        query(noida, topic, **given)
-    assert str(error.value).isprintable()
-
-
 def test_a_checkpoint_of_other_topics_is_told(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     query(noida, topic, checkpoint).values()
@@ -490,15 +470,6 @@ def test_a_checkpoint_of_other_topics_is_told(noida: NoidaBroker, topic: str) ->
         match=f"^checkpointLocation: it holds the offsets of {topic}, which the options do not name",
     ):
         query(noida, other, checkpoint).batch()
-
-
-@pytest.mark.parametrize("is_committed", [True, False])
-def test_a_checkpoint_that_stands_nowhere_is_told(noida: NoidaBroker, topic: str, is_committed: bool) -> None:
-    checkpoint = Checkpoint([json.dumps({topic: {"0": 5, "1": -1}})], int(is_committed))
-    with pytest.raises(
-        OptionError, match=rf'^checkpointLocation: \'{{"{topic}": {{"0": 5, "1": -1}}}}\' does not hold'
-    ):
-        query(noida, topic, checkpoint).batch()
 
 
 def test_a_query_that_goes_on_knows_that_its_cluster_exists() -> None:

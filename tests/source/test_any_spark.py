@@ -1,4 +1,4 @@
-"""What users do with each Spark version that this package supports, through Spark itself: reads, writes with
+"""Queries of users with each Spark version that this package supports, through Spark itself: reads, writes with
 the behaviours of Spark's own KafkaSinkSuite, log directories, and streams."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What processes of Spark do once, hold, and get with each task, and what planning a large stream costs.
+"""Costs of Spark's processes: work that they do once, their memory, what is sent with each task, and planning of
+a large stream.
 
 ``KAFKAWIRE_STREAM_BATCHES=2000`` plans so many batches over 1,000 partitions in 10 topics, and prints their
 figures (``pytest -s``; with ``-o faulthandler_timeout=0``, or pytest ends after 20 minutes)."""

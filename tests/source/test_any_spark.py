@@ -1,5 +1,5 @@
-"""Queries of users with each Spark version that this package supports, through Spark itself: reads, writes with
-the behaviours of Spark's own KafkaSinkSuite, log directories, and streams."""
+"""Queries of users with each Spark version that this package supports, through Spark itself: reads, writes
+with the behaviours of Spark's own KafkaSinkSuite, log directories, and streams."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Costs of Spark's processes: work that they do once, their memory, what is sent with each task, and planning of
-a large stream.
+"""Costs of Spark's processes: work that they do once, their memory, what is sent with each task, and planning
+of a large stream.
 
 ``KAFKAWIRE_STREAM_BATCHES=2000`` plans so many batches over 1,000 partitions in 10 topics, and prints their
 figures (``pytest -s``; with ``-o faulthandler_timeout=0``, or pytest ends after 20 minutes)."""

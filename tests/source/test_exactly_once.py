@@ -52,7 +52,7 @@ def seen(noida: NoidaBroker, topic: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("is_given_up", [False, True], ids=["run again", "given up"])
-@short_and_long("step", short=7, long=1)
+@short_and_long("step", short=3, long=1)
 def test_write_that_died_anywhere_is_there_once(noida: NoidaBroker, is_given_up: bool, step: int) -> None:
     """It dies before each request, and after its broker got it."""
     topic = noida.create_topic(partitions=PARTITIONS)

@@ -241,7 +241,7 @@ def test_a_batch_that_was_there_ends_what_late_attempts_of_it_left_open(query: Q
     assert query.seen() == [*VALUES, b"x", b"y"]
 
 
-@short_and_long("step", short=15, long=1)
+@short_and_long("step", short=9, long=1)
 def test_a_query_that_died_anywhere_has_each_batch_once_when_it_went_on(query: Query, step: int) -> None:
     """Before any request of three batches and after it; the second batch has no rows in some tasks."""
     batches = [TASKS, [[], [], [(b"d", 0)]], [[(b"e", 1)], [(b"f", 0)], []]]

@@ -329,7 +329,7 @@ def test_texts_of_tls_are_all_that_makes_it_larger(certificates: Certificates) -
         "kafka.ssl.keystore.location": str(certificates.client),
     }
     texts = len(certificates.authority.read_bytes()) + len(certificates.client.read_bytes())
-    source = KafkaWireDataSource({**READS["assigned offsets"], **secured})
+    source = KafkaWireDataSource({**READS["assign"], **secured})
     size = len(pickled(source.reader(source.schema())))
     assert texts // 2 < size < SIZE_MAX + texts
 

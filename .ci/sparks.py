@@ -27,10 +27,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 WITH_SPARK: Final = ("tests/source", "tests/jobs")
 #: Tests of a read, a write, a stream, log directories, a job and their errors, through Spark itself.
 SHORT: Final = (
-    "tests/source/test_batch_reader.py",
-    "tests/source/test_modern_writer_spark.py",
-    "tests/source/test_streams_of_any_spark.py",
-    "tests/source/test_directories_of_any_spark.py",
+    "tests/source/test_any_spark.py",
     "tests/jobs/ingest",
 )
 #: Tests that depend on the versions of Arrow, numpy, numba and Spark: records, clients, source, streams and

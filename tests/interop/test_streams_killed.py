@@ -1,4 +1,4 @@
-"""The streams of ``tests.source.test_stream_once_killed`` on Apache Kafka."""
+"""The streams of ``tests.source.test_streams_killed`` on Apache Kafka."""
 
 from __future__ import annotations
 

@@ -24,10 +24,3 @@ def cluster(zookeeper: ZooKeeperServer, log_dirs: list[Path]) -> Iterator[Embedd
     """Two brokers on the corpus logs. Their ZooKeeper stays, for it is of other tests, too."""
     with SharingCluster(zookeeper, log_dirs) as running:
         yield running
-
-
-@pytest.fixture
-def own_cluster(log_dirs: list[Path]) -> Iterator[EmbeddedCluster]:
-    """The same with a ZooKeeper of their own, which the test may end and start."""
-    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as running:
-        yield running

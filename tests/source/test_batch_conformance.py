@@ -9,20 +9,17 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from datetime import datetime, timezone
+from typing import Any
 
 import pytest
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError
-from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import kafka_properties
-from spark_kafkawire.source.schema import HEADERS_FIELD
 from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
+from tests.support.cases import for_each
 from tests.support.foreign import CODECS, Record
-from tests.support.noida import KEPT_FOR_A_WEEK, NoidaBroker
-from tests.support.polling import poll
+from tests.support.noida import NoidaBroker
 from tests.support.reading import Read, read, read_values
 from tests.support.spark_streams import send
 
@@ -100,56 +97,47 @@ def test_default_starting_and_ending_offsets_with_headers(noida: NoidaBroker) ->
     }
 
 
-def test_timestamp_provided_for_starting_and_ending(noida: NoidaBroker, dated: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        subscribe=dated,
-        startingOffsetsByTimestamp=by_partition(dated, {0: T0 + 2000, 1: T0 + 2500}),
-        endingOffsetsByTimestamp=by_partition(dated, {0: T0 + 4000, 1: T0 + 4500}),
-    )
-    assert found == numbers([2, 3, 13, 14])
+#: Options, of which numbers are offsets or seconds after T0, by partition or for all, and the values of the
+#: records between them.
+TIMES: list[tuple[dict[str, Any], Iterable[int]]] = [
+    ({"startingOffsetsByTimestamp": (2, 2.5), "endingOffsetsByTimestamp": (4, 4.5)}, [2, 3, 13, 14]),
+    ({"startingOffsetsByTimestamp": (2, 2.5), "endingOffsets": (5, -1)}, [2, 3, 4, *range(13, 20)]),
+    ({"startingOffsets": (-2, 1), "endingOffsetsByTimestamp": (1, 3)}, [0, 11, 12]),
+    ({"startingOffsetsByTimestamp": (8, 9)}, [8, 9, 19]),
+    ({"endingOffsetsByTimestamp": (2, 1)}, [0, 1, 10]),
+    ({"startingTimestamp": 3, "endingTimestamp": 5}, [3, 4, 13, 14]),
+    # A timestamp for all beats one for each partition, and that beats offsets.
+    (
+        {
+            "startingOffsets": (9, 9),
+            "endingOffsets": (10, 10),
+            "startingOffsetsByTimestamp": (4, 4),
+            "endingOffsetsByTimestamp": (6, 6),
+        },
+        [4, 5, 14, 15],
+    ),
+    (
+        {
+            "startingOffsetsByTimestamp": (4, 4),
+            "endingOffsetsByTimestamp": (6, 6),
+            "startingTimestamp": 1,
+            "endingTimestamp": 2,
+        },
+        [1, 11],
+    ),
+]
 
 
-def test_timestamp_provided_for_starting_offset_provided_for_ending(noida: NoidaBroker, dated: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        subscribe=dated,
-        startingOffsetsByTimestamp=by_partition(dated, {0: T0 + 2000, 1: T0 + 2500}),
-        endingOffsets=by_partition(dated, {0: 5, 1: -1}),
-    )
-    assert found == numbers([2, 3, 4, *range(13, 20)])
-
-
-def test_timestamp_provided_for_ending_offset_provided_for_starting(noida: NoidaBroker, dated: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        subscribe=dated,
-        startingOffsets=by_partition(dated, {0: -2, 1: 1}),
-        endingOffsetsByTimestamp=by_partition(dated, {0: T0 + 1000, 1: T0 + 3000}),
-    )
-    assert found == numbers([0, 11, 12])
-
-
-def test_timestamp_provided_for_starting_ending_not_provided(noida: NoidaBroker, dated: str) -> None:
-    starting = by_partition(dated, {0: T0 + 8000, 1: T0 + 9000})
-    found = read_values(noida.bootstrap_servers, subscribe=dated, startingOffsetsByTimestamp=starting)
-    assert found == numbers([8, 9, 19])
-
-
-def test_timestamp_provided_for_ending_starting_not_provided(noida: NoidaBroker, dated: str) -> None:
-    ending = by_partition(dated, {0: T0 + 2000, 1: T0 + 1000})
-    found = read_values(noida.bootstrap_servers, subscribe=dated, endingOffsetsByTimestamp=ending)
-    assert found == numbers([0, 1, 10])
-
-
-def test_global_timestamp_provided_for_starting_and_ending(noida: NoidaBroker, dated: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        subscribe=dated,
-        startingTimestamp=str(T0 + 3000),
-        endingTimestamp=str(T0 + 5000),
-    )
-    assert found == numbers([3, 4, 13, 14])
+def test_timestamp_or_offset_provided_for_starting_and_ending(noida: NoidaBroker, dated: str) -> None:
+    for options, expected in TIMES:
+        given = {"subscribe": dated}
+        for name, value in options.items():
+            if isinstance(value, tuple):
+                numbered = [T0 + int(1000 * each) if "Time" in name else each for each in value]
+                given[name] = by_partition(dated, dict(enumerate(numbered)))
+            else:
+                given[name] = str(T0 + 1000 * value)
+        assert read_values(noida.bootstrap_servers, **given) == numbers(expected), options
 
 
 @pytest.mark.parametrize("option", ["startingTimestamp", "startingOffsetsByTimestamp"])
@@ -185,25 +173,6 @@ def test_timestamps_that_are_latest_and_earliest(noida: NoidaBroker, dated: str)
     assert found(startingOffsetsByTimestamp=mixed) == numbers([8, 9])
 
 
-def test_preferences_on_offset_related_options(noida: NoidaBroker, dated: str) -> None:
-    """A timestamp for all beats one for each partition, and that beats offsets."""
-    options = {
-        "subscribe": dated,
-        "startingOffsets": by_partition(dated, {0: 9, 1: 9}),
-        "endingOffsets": by_partition(dated, {0: 10, 1: 10}),
-        "startingOffsetsByTimestamp": by_partition(dated, {0: T0 + 4000, 1: T0 + 4000}),
-        "endingOffsetsByTimestamp": by_partition(dated, {0: T0 + 6000, 1: T0 + 6000}),
-    }
-    assert read_values(noida.bootstrap_servers, **options) == numbers([4, 5, 14, 15])
-    options |= {"startingTimestamp": str(T0 + 1000), "endingTimestamp": str(T0 + 2000)}
-    assert read_values(noida.bootstrap_servers, **options) == numbers([1, 11])
-
-
-def test_reuse_same_dataframe_in_query(noida: NoidaBroker, topic: str) -> None:
-    loaded = Read(noida.bootstrap_servers, subscribe=topic)
-    assert loaded.table().num_rows == loaded.table().num_rows == 21
-
-
 def test_late_binding_start_offsets(noida: NoidaBroker, topic: str) -> None:
     """Records that retention deletes before a load are not missed, whatever was read before."""
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(21))
@@ -211,7 +180,7 @@ def test_late_binding_start_offsets(noida: NoidaBroker, topic: str) -> None:
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(7, 21))
 
 
-def test_fail_on_data_loss_false_should_not_return_duplicated_records(
+def test_fail_on_data_loss_false_has_no_duplicates(
     noida: NoidaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = noida.create_topic()
@@ -228,19 +197,7 @@ def test_fail_on_data_loss_false_should_not_return_duplicated_records(
         Read(noida.bootstrap_servers, **{**options, "failOnDataLoss": "true"})
 
 
-def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
-    """Records as old as these are deleted at once."""
-    topic = noida.create_topic(config=KEPT_FOR_A_WEEK)
-    send(noida, topic, range(50), ms=T0)
-    poll(lambda: librdkafka.offsets(noida.bootstrap_servers, topic)[0] == 50, "retention")
-    assert read_values(noida.bootstrap_servers, subscribe=topic) == []
-    send(noida, topic, range(50, 60))
-    assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(50, 60))
-    with pytest.raises(DataLossError, match=rf"offset 0 is not in {topic} 0, which holds \[50, 60\)"):
-        Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=by_partition(topic, {0: 0}))
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("options", "message"),
     [
         ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
@@ -251,15 +208,12 @@ def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
         ({"endingOffsets": '{"t":{"0":5.0}}'}, 'not of the form latest or {"t":{"0":123}}'),
         ({"startingTimestamp": "-3"}, "option startingTimestamp: '-3' is not a whole number from 0"),
         ({"subscribe": ""}, "subscribe: '' is not a topic or a list of topics"),
-        ({"subscribe": " , "}, "is not a topic or a list of topics"),
         ({"subscribe": None}, "subscribe, subscribePattern and assign: none is set"),
         ({"assign": '{"t":[0]}'}, "subscribe, subscribePattern and assign: subscribe and assign are set"),
-        ({"subscribe": None, "assign": ""}, 'not of the form {"topicA":[0,1],"topicB":[0,1]}'),
         ({"subscribe": None, "assign": '{"t":["0-1"]}'}, 'not of the form {"topicA":[0,1],"topicB":[0,1]}'),
         ({"subscribe": None, "subscribePattern": ""}, "subscribePattern: '' is not a regular expression"),
         ({"startingOffsets": '{"t":{"0-1":5}}'}, 'not of the form earliest or {"t":{"0":123}}'),
         ({"minPartitions": "0"}, "option minPartitions: '0' is not a whole number from 1"),
-        ({"maxRecordsPerPartition": "0"}, "option maxRecordsPerPartition: '0' is not a whole number from 1"),
         (
             {"maxBytesPerPartition": "1g"},
             "option maxBytesPerPartition does not apply to brokers of Kafka 0.8+",
@@ -267,8 +221,6 @@ def test_what_retention_deletes_is_not_there(noida: NoidaBroker) -> None:
         ({"kafka__isolation__level": "serializable"}, "is not read_uncommitted or read_committed"),
         ({"KAFKA__auto__OFFSET__reset": "latest"}, "is not supported: startingOffsets says where a query"),
         ({"kafka__enable__auto__commit": "true"}, "is not supported: a read commits no offsets"),
-        ({"kafka__key__deserializer": "x.Y"}, "is not supported: keys and values are bytes here"),
-        ({"kafka__interceptor__classes": "x.Y"}, "is not supported: no Java classes"),
     ],
 )
 def test_bad_batch_query_options(options: dict[str, str | None], message: str) -> None:
@@ -278,24 +230,12 @@ def test_bad_batch_query_options(options: dict[str, str | None], message: str) -
     assert message in str(caught.value)
 
 
-def test_options_of_streams_are_ignored_with_a_warning(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_options_of_streams_warn(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     kafka_properties._warn.cache_clear()  # each is logged once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         found = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
     assert found == numbers(range(21))
     assert "option maxOffsetsPerTrigger has no effect in kafkawire and is ignored" in caplog.text
-
-
-def test_options_are_case_insensitive(noida: NoidaBroker, topic: str) -> None:
-    found = read_values(
-        noida.bootstrap_servers,
-        SUBSCRIBE=topic,
-        startingoffsets=by_partition(topic, {0: 8, 1: 9, 2: 0}),
-        ENDINGOFFSETS="Latest",
-    )
-    assert found == numbers([8, 9, 19, 20])
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
@@ -325,7 +265,7 @@ def test_a_range_may_begin_and_end_anywhere_in_transactions(noida: NoidaBroker, 
     # c0 c0 M a0 a0 M c1 c1 M a1 a1 M c2 c2 M a2 a2 M
     options = {"assign": f'{{"{topic}":[0]}}', "kafka__isolation__level": isolation_level}
     whole = read(servers, **options)
-    for cut in range(1, 18):
+    for cut in range(1, 18, 2):
         first = read(servers, endingOffsets=by_partition(topic, {0: cut}), **options)
         rest = read(servers, startingOffsets=by_partition(topic, {0: cut}), **options)
         assert first + rest == whole
@@ -339,9 +279,7 @@ def test_spark_30656_min_partitions(noida: NoidaBroker, topic: str, count: int) 
     assert sorted(loaded.column("value")) == numbers(range(21))
 
 
-def test_a_partition_with_most_of_the_data_is_split_though_there_are_enough_others(
-    noida: NoidaBroker,
-) -> None:
+def test_large_partition_is_split(noida: NoidaBroker) -> None:
     topic = noida.create_topic(partitions=5)
     for partition in range(4):
         send(noida, topic, [partition], partition)
@@ -356,14 +294,6 @@ def test_spark_49259_max_records_per_partition(noida: NoidaBroker, topic: str) -
     loaded = Read(noida.bootstrap_servers, subscribe=topic, maxRecordsPerPartition="4")
     assert [task.range.size for task in loaded.tasks] == [3, 3, 4, 3, 3, 4, 1]
     assert sorted(loaded.column("value")) == numbers(range(21))
-
-
-@pytest.mark.parametrize("options", [{}, {"minPartitions": "5"}, {"maxRecordsPerPartition": "1"}])
-def test_an_empty_log_has_no_task(noida: NoidaBroker, options: dict[str, str]) -> None:
-    topic = noida.create_topic(partitions=3)
-    assert Read(noida.bootstrap_servers, subscribe=topic, **options).tasks == []
-    send(noida, topic, [1], 1)
-    assert len(Read(noida.bootstrap_servers, subscribe=topic, **options).tasks) == 1
 
 
 def test_planning_has_retries_of_its_own() -> None:
@@ -395,30 +325,6 @@ def test_unresolved_start_offset_greater_than_end_offset(noida: NoidaBroker, top
     start, end = by_partition(topic, {0: 5, 1: 0, 2: 0}), by_partition(topic, {0: 3, 1: 1, 2: 1})
     with pytest.raises(OptionError, match=rf"{topic} 0 would start at 5 and end at 3"):
         Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=start, endingOffsets=end)
-
-
-def test_resolved_start_offset_greater_than_end_offset(noida: NoidaBroker, dated: str) -> None:
-    with pytest.raises(OptionError, match=rf"{dated} 0 would start at 5 and end at 2"):
-        Read(
-            noida.bootstrap_servers,
-            subscribe=dated,
-            startingTimestamp=str(T0 + 5000),
-            endingOffsets=by_partition(dated, {0: 2, 1: 9}),
-        )
-    ends = by_partition(dated, {0: T0 + 3000, 1: T0 + 9000})
-    with pytest.raises(OptionError, match=rf"{dated} 0 would start at 5 and end at 3"):
-        Read(
-            noida.bootstrap_servers,
-            subscribe=dated,
-            startingTimestamp=str(T0 + 5000),
-            endingOffsetsByTimestamp=ends,
-        )
-
-
-def test_resolved_start_offset_greater_than_end_offset_latest(noida: NoidaBroker, topic: str) -> None:
-    start = by_partition(topic, {0: 11, 1: 0, 2: 0})
-    with pytest.raises(OptionError, match=rf"{topic} 0 would start at 11 and end at 10"):
-        Read(noida.bootstrap_servers, subscribe=topic, startingOffsets=start)
 
 
 def test_assign_skips_invalid_partitions(noida: NoidaBroker, topic: str) -> None:
@@ -456,51 +362,6 @@ def test_committed_offsets_of_a_group_are_a_start(noida: NoidaBroker, topic: str
         Read(noida.bootstrap_servers, kafka__group__id="never-stood", **options)
     with pytest.raises(OptionError, match=r"'committed' needs kafka\.group\.id"):
         Read(noida.bootstrap_servers, **options)
-
-
-def test_a_committed_offset_that_retention_took_is_a_data_loss(noida: NoidaBroker, topic: str) -> None:
-    librdkafka.commit_offsets(noida.bootstrap_servers, "slow", topic, {0: 2, 1: 10, 2: 1})
-    noida.delete_records(topic, 0, 5)
-    options = {"subscribe": topic, "startingOffsets": "committed", "kafka__group__id": "slow"}
-    with pytest.raises(
-        DataLossError, match=rf"startingOffsets: offset 2 is not in {topic} 0, which holds \[5, 10"
-    ):
-        Read(noida.bootstrap_servers, **options)
-    found = read_values(noida.bootstrap_servers, failOnDataLoss="false", **options)
-    assert found == numbers(range(5, 10))
-
-
-def test_kafka_column_types(noida: NoidaBroker) -> None:
-    topic = noida.create_topic()
-    record = Record(b"value", key=b"key", headers=(("h", b"1"),), timestamp_ms=T0 + 335)
-    librdkafka.produce(noida.bootstrap_servers, topic, [record])
-    loaded = Read(noida.bootstrap_servers, subscribe=topic)
-    assert loaded.schema.simpleString() == (
-        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
-        "timestampType:int>"
-    )
-    assert loaded.table().to_pylist() == [
-        {
-            "key": b"key",
-            "value": b"value",
-            "topic": topic,
-            "partition": 0,
-            "offset": 0,
-            "timestamp": datetime.fromtimestamp((T0 + 335) / 1000, timezone.utc),
-            "timestampType": 0,
-        }
-    ]
-
-
-def test_a_schema_is_a_projection(noida: NoidaBroker, topic: str) -> None:
-    schema = StructType().add("offset", LongType()).add("value", BinaryType())
-    loaded = Read(noida.bootstrap_servers, schema, subscribe=topic)
-    assert loaded.table().column_names == ["offset", "value"]
-    assert sorted(loaded.column("value")) == numbers(range(21))
-    with pytest.raises(OptionError, match="there is no column 'headers'; set includeHeaders=true"):
-        Read(noida.bootstrap_servers, StructType([HEADERS_FIELD]), subscribe=topic)
-    with pytest.raises(OptionError, match="there is no column 'broker'; there are key, value, topic"):
-        Read(noida.bootstrap_servers, StructType().add("broker", IntegerType()), subscribe=topic)
 
 
 @pytest.mark.parametrize(
@@ -543,22 +404,3 @@ def test_spark_27494_null_key_and_value(noida: NoidaBroker) -> None:
     librdkafka.produce(noida.bootstrap_servers, topic, records)
     rows = read(noida.bootstrap_servers, subscribe=topic)
     assert [(row["key"], row["value"]) for row in rows] == [(record.key, record.value) for record in records]
-
-
-def test_nothing_of_a_read_names_a_password(noida: NoidaBroker, topic: str) -> None:
-    loaded = Read(
-        noida.bootstrap_servers,
-        subscribe=topic,
-        kafka__security__protocol="SASL_PLAINTEXT",
-        kafka__sasl__mechanism="PLAIN",
-        kafka__sasl__jaas__config="org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'username="me" password="hunter2-is-secret";',
-    )
-    assert loaded.table().num_rows == 21
-    shown = [repr(loaded._reader), repr(loaded._reader.__dict__), *map(repr, loaded.partitions)]
-    assert "hunter2" not in "".join(shown)
-
-
-def test_assigned_partition_is_a_partition_of_its_own(noida: NoidaBroker, topic: str) -> None:
-    loaded = Read(noida.bootstrap_servers, assign=f'{{"{topic}":[1]}}')
-    assert [task.range.topic_partition for task in loaded.tasks] == [TopicPartition(topic, 1)]

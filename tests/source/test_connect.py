@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,39 +17,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_kafkawire.progress import showing_progress
 from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
 from tests.support import librdkafka
-from tests.support.connect_port import default_connect_port
 from tests.support.connect_server import ConnectServer
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import WAIT_MAX_S, started
-from tests.support.sparks import READ_LIMITS, STREAM_SINKS
+from tests.support.sparks import READ_LIMITS
 
 if TYPE_CHECKING:  # imported, these refuse a pandas before 2
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
-#: A program whose session starts a server beside itself.
-PROGRAM = """
-import sys
-from pyspark.sql import SparkSession
-servers, topic, copy, folder, retry_timeout_s = sys.argv[1:]
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
-assert type(spark).__module__ == "pyspark.sql.connect.session"
-source = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
-sink = {"kafka.bootstrap.servers": servers, "topic": copy}
-rows = spark.read.format("kafkawire").options(**source).load().select("value")
-rows.write.format("kafkawire").mode("append").options(**sink).save()
-stream = spark.readStream.format("kafkawire").options(**source).load().select("value")
-query = (
-    stream.writeStream.format("kafkawire")
-    .options(**sink, checkpointLocation=folder)
-    .trigger(availableNow=True)
-    .start()
-)
-assert query.awaitTermination(float(retry_timeout_s))
-print(rows.count(), spark.read.format("kafkawire").options(**{**source, "subscribe": copy}).load().count())
-spark.stop()
-"""
 
 # A Spark of its own, in which all that is ours is what it is in any other.
 pytestmark = [pytest.mark.jvm, pytest.mark.nightly]
@@ -102,9 +76,7 @@ def ended(writer: Any) -> StreamingQuery:
     return started(run)
 
 
-def test_progress_is_shown_of_what_the_server_tells(
-    connected: SparkSession, noida: NoidaBroker, topic: str
-) -> None:
+def test_show_progress_of_the_server(connected: SparkSession, noida: NoidaBroker, topic: str) -> None:
     rows = connected.read.format("kafkawire").options(**options(noida, topic)).load()
     # The server tells how far it is every two seconds.
     slow = rows.where("reflect('java.lang.Thread', 'sleep', 400L) IS NOT NULL")
@@ -117,7 +89,7 @@ def test_progress_is_shown_of_what_the_server_tells(
 
 
 @READ_LIMITS
-def test_a_stream_is_copied_in_limited_batches_and_goes_on_where_it_was(
+def test_copied_stream_goes_on(
     connected: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
     copy = noida.create_topic()
@@ -139,9 +111,7 @@ def test_a_stream_is_copied_in_limited_batches_and_goes_on_where_it_was(
     assert sorted(int(each.value or b"") for each in found) == list(range(21))
 
 
-def test_a_group_follows_a_query_from_the_clients_listener(
-    connected: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
+def test_group_follows_query(connected: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path) -> None:
     given = options(noida, topic, startingOffsets="earliest", **{"kafka.group.id": f"group of {topic}"})
     group = GroupOffsets(given)
     connected.streams.addListener(group)
@@ -172,9 +142,7 @@ def test_errors_are_ours(connected: SparkSession, noida: NoidaBroker, topic: str
         ended(rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)))
 
 
-def test_an_error_without_the_stack_of_the_server_is_one_line_of_ours_and_few_of_sparks(
-    connected: SparkSession, noida: NoidaBroker
-) -> None:
+def test_error_without_the_servers_stack_is_one_line(connected: SparkSession, noida: NoidaBroker) -> None:
     rows = connected.read.format("kafkawire").options(**options(noida, "no-such-topic")).load()
     connected.conf.set("spark.sql.connect.serverStacktrace.enabled", "false")
     try:
@@ -186,16 +154,3 @@ def test_an_error_without_the_stack_of_the_server_is_one_line_of_ours_and_few_of
     assert "spark_kafkawire.errors.UnknownTopicError: " in reported[0]
     assert [line.split(":")[0] for line in reported[1:]] == [" SQLSTATE"]
     assert "spark_kafkawire/" not in "".join(traceback.format_exception(caught.value))
-
-
-@STREAM_SINKS
-def test_a_session_that_starts_its_own_server_reads_writes_and_streams(
-    noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    words = [noida.bootstrap_servers, topic, noida.create_topic(), str(tmp_path), str(WAIT_MAX_S)]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    program = [sys.executable, "-c", PROGRAM, *words]
-    with default_connect_port():
-        done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.split() == ["20", "40"]

@@ -11,9 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.functions import dead_letters
-from spark_kafkawire.model import Broker
 from tests.records.batches import batch, record
-from tests.support.fetching_07 import produce, serving
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.spark_streams import run
@@ -81,9 +79,7 @@ def load(spark: SparkSession, server: LogServer, schema: str | None = None, **op
 
 
 @pytest.mark.parametrize("bad_records", ["null", "drop"])
-def test_each_micro_batch_has_its_rows_and_its_damage(
-    server: LogServer, bad_records: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_batches_have_damage(server: LogServer, bad_records: str, caplog: pytest.LogCaptureFixture) -> None:
     """A query that is killed within a batch reads it again. Each batch has one warning."""
     checkpoint = Checkpoint()
     chosen = options(server, bad_records)
@@ -97,10 +93,7 @@ def test_each_micro_batch_has_its_rows_and_its_damage(
         due(first, stop, LOST, bad_records) for first, stop in ((0, 4), (4, 8), (8, 10))
     ]
     warnings = [each.getMessage() for each in caplog.records if "damaged place" in each.getMessage()]
-    assert [" at offset 8: " in warnings[0], " at offset 18: " in warnings[1]] == [
-        True,
-        True,
-    ]
+    assert [" at offset 8: " in warnings[0], " at offset 18: " in warnings[1]] == [True, True]
     assert len(warnings) == 2
     server_log: Any = server.broker.logs["t"][0]
     for each in batches(COUNT, COUNT + 2):
@@ -109,68 +102,15 @@ def test_each_micro_batch_has_its_rows_and_its_damage(
     assert shown(rows) == due(COUNT, COUNT + 2, LOST, bad_records)
 
 
-@pytest.mark.parametrize("bad_records", ["null", "drop"])
-def test_streams_of_kafka_07_pass_damage(bad_records: str, tmp_path: Path) -> None:
-    """The first and the last message are damaged, and later a message comes."""
-    values = [b"value %d" % number for number in range(9)]
-    with serving(tmp_path) as broker:
-        ends = [0, *(produce(broker, value) for value in values)]
-    [segment] = tmp_path.rglob("*.kafka")
-    data = bytearray(segment.read_bytes())
-    lost = (0, 4, 8)
-    for index in lost:
-        data[ends[index] + 12] ^= 1
-    segment.write_bytes(data)
-    checkpoint = Checkpoint()
-
-    def go_on(broker: Broker) -> list[Row]:
-        where = {"broker.list": f"0:{broker.host}:{broker.port}", "subscribe": "t"}
-        query = available_now(checkpoint, **where, badRecords=bad_records, startingOffsets="earliest")
-        return shown([row for rows in query.batches() for row in rows])
-
-    expected: list[Row] = []
-    for index, value in enumerate(values):
-        if index not in lost:
-            expected.append((ends[index], value, None))
-        elif bad_records == "null":
-            expected.append((ends[index], None, (ends[index], ends[index + 1])))
-    with serving(tmp_path) as broker:
-        assert go_on(broker) == expected
-        produce(broker, b"later")
-        assert go_on(broker) == [(ends[-1], b"later", None)]
-
-
 @READ_LIMITS
-@pytest.mark.parametrize("bad_records", ["null", "drop"])
-def test_spark_passes_damage_and_a_query_that_starts_again_goes_on(
-    spark: SparkSession, server: LogServer, bad_records: str, tmp_path: Path
-) -> None:
-    """The trigger AvailableNow ends, also if the last batch of the log is damaged."""
-
-    def go_on() -> None:
-        rows = spark.readStream.format("kafkawire").options(**options(server, bad_records)).load()
-        writer = rows.writeStream.format("parquet").trigger(availableNow=True)
-        run(
-            writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option(
-                "path", str(tmp_path / "rows")
-            )
-        )
-
-    def written() -> list[Row]:
-        rows = spark.read.parquet(str(tmp_path / "rows")).orderBy("offset").collect()
-        return shown([row.asDict(recursive=True) for row in rows])
-
-    go_on()
-    assert written() == due(0, COUNT, LOST, bad_records)
-    log: Any = server.broker.logs["t"][0]
-    for each in batches(COUNT, COUNT + 2):
-        log.append(each)
-    damage(log, COUNT + 1)
-    go_on()
-    expected = due(0, COUNT + 2, (*LOST, COUNT + 1), bad_records)
-    assert written() == expected
-    go_on()
-    assert written() == expected
+def test_spark_passes_damage(spark: SparkSession, server: LogServer, tmp_path: Path) -> None:
+    """The trigger AvailableNow ends, also as the last batch of the log is damaged."""
+    rows = spark.readStream.format("kafkawire").options(**options(server, "null")).load()
+    writer = rows.writeStream.format("parquet").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    run(writer.option("path", str(tmp_path / "rows")))
+    found = spark.read.parquet(str(tmp_path / "rows")).orderBy("offset").collect()
+    assert shown([row.asDict(recursive=True) for row in found]) == due(0, COUNT, LOST, "null")
 
 
 def test_null_gives_a_row_with_the_damage_in_every_projection(spark: SparkSession, server: LogServer) -> None:

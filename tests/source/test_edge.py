@@ -1,4 +1,5 @@
-"""Errors at the edge to Spark and to users' programs: without frames of ours, which the log has."""
+"""Errors at the edge to Spark and to users' programs: without frames of ours, which the log has. A warning of
+a Spark that runs a Python without the package."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ import inspect
 import logging
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import traceback
+import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +21,7 @@ import pytest
 from spark_kafkawire import secrecy
 from spark_kafkawire.errors import BrokerError, OptionError
 from spark_kafkawire.source.edge import edge
+from spark_kafkawire.source.other_python import warn_of_other_python
 from tests.support.pages import ROOT
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
@@ -48,9 +52,7 @@ def frames(error: BaseException) -> list[str]:
 
 
 @pytest.mark.parametrize("run", [call, lambda error: list(iterate(error))], ids=["call", "iterate"])
-def test_an_error_of_ours_leaves_without_frames_and_without_a_cause(
-    run: Callable[[Exception], object],
-) -> None:
+def test_our_error_has_no_frames_and_no_cause(run: Callable[[Exception], object]) -> None:
     error = BrokerError("broker 1: no", code=7)
     with pytest.raises(BrokerError) as caught:
         run(error)
@@ -70,9 +72,7 @@ def test_any_other_error_keeps_its_frames() -> None:
     assert isinstance(caught.value.__cause__, OSError)
 
 
-def test_the_whole_traceback_is_logged_in_lines_at_debug_and_without_secrets(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_debug_log_has_the_traceback_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     secrecy.keep_secret(SECRET)
     with pytest.raises(OptionError):
         call(OptionError("option x: wrong"))
@@ -163,15 +163,13 @@ def test_all_that_spark_calls_is_an_edge(module: str, name: str) -> None:
     assert [each for each, function in ours.items() if inspect.unwrap(function) is function] == []
 
 
-@pytest.mark.parametrize("caught", [True, False])
 @pytest.mark.parametrize(
-    ("module", "error", "hidden"),
+    ("module", "error", "hidden", "caught"),
     [
-        ("pyspark.daemon", BrokenPipeError, True),
-        ("pyspark.daemon", ConnectionResetError, True),
-        ("pyspark.daemon", OSError, False),
-        ("users", BrokenPipeError, False),
-        ("users.pyspark.daemon", BrokenPipeError, False),
+        ("pyspark.daemon", BrokenPipeError, True, True),
+        ("pyspark.daemon", ConnectionResetError, True, False),
+        ("pyspark.daemon", OSError, False, True),
+        ("users.pyspark.daemon", BrokenPipeError, False, False),
     ],
 )
 def test_a_process_of_sparks_hides_only_sparks_own_broken_pipes(
@@ -216,3 +214,118 @@ except OSError:
     assert ("this one" not in ended.stderr) is hidden
     assert ended.stderr.startswith("that one\n")
     assert (ended.returncode == 0) is caught
+
+
+# A Python without the package
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """The Python of an empty environment."""
+    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
+    return tmp_path / "bare" / "bin" / "python"
+
+
+def warning(python: Path, why: str) -> str:
+    return (
+        f"A Spark that this program starts runs '{python}' ({why}), where spark-kafkawire is not installed, "
+        "and fails with DATA_SOURCE_NOT_FOUND: set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to "
+        f"'{sys.executable}' before it starts"
+    )
+
+
+def said(code: str, cwd: Path, **variables: str) -> tuple[str, int]:
+    """The standard error of a program that was not started by ``make``, and its exit code."""
+    left = {name: value for name, value in os.environ.items() if not name.startswith("PY")}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=cwd, env=left | variables, capture_output=True, text=True, timeout=240)
+    return done.stderr, done.returncode
+
+
+def test_a_program_is_warned_when_it_imports_the_package_after_pyspark(bare: Path, tmp_path: Path) -> None:
+    variables = {"PYSPARK_DRIVER_PYTHON": str(bare), "PYSPARK_PYTHON": sys.executable}
+    reported = said("import pyspark; import spark_kafkawire", tmp_path, **variables)
+    assert reported == (f"{warning(bare, 'PYSPARK_DRIVER_PYTHON')}\n", 0)
+    looked = "import sys, spark_kafkawire; assert 'spark_kafkawire.source' not in sys.modules"
+    assert said(looked, tmp_path, PYSPARK_PYTHON=str(bare)) == ("", 0)
+
+
+@pytest.mark.nightly
+def test_a_session_that_fails_with_data_source_not_found_is_warned_of(bare: Path, tmp_path: Path) -> None:
+    code = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+from spark_kafkawire import in_key_order
+spark.read.format("kafkawire").option("subscribe", "topic").load()
+"""
+    reported, exit_code = said(code, tmp_path, PYSPARK_PYTHON=str(bare))
+    assert warning(bare, "PYSPARK_PYTHON") in reported
+    assert "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkawire" in reported
+    assert exit_code == 1
+
+
+@pytest.fixture
+def warned(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> Callable[..., list[str]]:
+    """Warnings in this process, with these variables."""
+    for name in [name for name in os.environ if name.startswith("PY")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def warned(**variables: str) -> list[str]:
+        caplog.clear()
+        with monkeypatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            warn_of_other_python()
+        return caplog.messages
+
+    return warned
+
+
+def test_without_a_variable_the_path_decides(bare: Path, warned: Callable[..., list[str]]) -> None:
+    path = f"{bare.parent}{os.pathsep}{os.environ['PATH']}"
+    why = "the first python3 in PATH, as PYSPARK_PYTHON is not set"
+    assert warned(PATH=path) == [warning(bare.with_name("python3"), why)]
+
+
+def test_a_python_that_may_have_the_package_is_not_warned_of(
+    bare: Path, tmp_path: Path, warned: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = {"PYSPARK_PYTHON": str(bare)}
+    assert warned(**ours) == [warning(bare, "PYSPARK_PYTHON")]
+    for variables in (
+        {"PYSPARK_PYTHON": sys.executable},
+        {"PYTHONPATH": str(ROOT)},
+        {"PYSPARK_GATEWAY_PORT": "1"},
+        {"SPARK_REMOTE": "sc://127.0.0.1"},
+    ):
+        assert warned(**{**ours, **variables}) == []
+    with monkeypatch.context() as patch:
+        patch.chdir(ROOT)  # in which Python looks
+        assert warned(**ours) == []
+    script = tmp_path / "shims" / "python3"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    assert warned(PYSPARK_PYTHON=str(script)) == []
+    venv.create(tmp_path / "wide", with_pip=False, symlinks=True, system_site_packages=True)
+    assert warned(PYSPARK_PYTHON=str(tmp_path / "wide" / "bin" / "python")) == []
+    [packages] = (tmp_path / "bare").glob("lib/python*/site-packages")
+    shutil.copy(ROOT / "pyspark_kafkawire.py", packages)
+    assert warned(**ours) == []
+
+
+def test_a_check_that_cannot_look_is_no_error(
+    bare: Path, tmp_path: Path, warned: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        (tmp_path / "gone").mkdir()
+        patch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        assert warned(PYSPARK_PYTHON=str(bare)) == []
+    settings = bare.parents[1] / "pyvenv.cfg"
+    settings.unlink()
+    settings.symlink_to("pyvenv.cfg")
+    warned(PYSPARK_PYTHON=str(bare))

@@ -1,14 +1,18 @@
-"""Writes with delivery=exactly-once to noida-db, which die at every request."""
+"""Writes with delivery=exactly-once to noida-db, which die at requests, and under a name that has been
+written."""
 
 from __future__ import annotations
 
 import logging
 import re
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 
 from spark_kafkawire.clients.writing.modern.transactional.write_state import OPEN_COUNT_MAX
 from spark_kafkawire.cluster.modern.metadata import Metadata
@@ -20,11 +24,13 @@ from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.list_transactions import ONGOING
-from tests.support.exactly_once import OnceWrite, committed, dying
+from tests.support.cases import for_each
+from tests.support.exactly_once import OnceWrite, committed, dying, losing
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
+from tests.support.short_and_long import short_and_long
 from tests.support.spark_streams import lines, put, write
 from tests.support.sparks import STREAM_SINKS
 
@@ -45,28 +51,27 @@ def seen(noida: NoidaBroker, topic: str) -> list[bytes]:
     return committed(noida.bootstrap_servers, topic, PARTITIONS)
 
 
-@pytest.mark.parametrize("after_it", [False, True], ids=["before it", "after it"])
 @pytest.mark.parametrize("is_given_up", [False, True], ids=["run again", "given up"])
-def test_a_write_that_died_anywhere_is_there_once_or_not_at_all_after_the_next_run(
-    noida: NoidaBroker, is_given_up: bool, after_it: bool
-) -> None:
+@short_and_long("step", short=3, long=1)
+def test_write_that_died_anywhere_is_there_once(noida: NoidaBroker, is_given_up: bool, step: int) -> None:
+    """It dies before each request, and after its broker got it."""
     topic = noida.create_topic(partitions=PARTITIONS)
-    for at in range(REQUESTS_MAX):
-        name = f"once-{topic}-{at}"
-        write = OnceWrite(noida.bootstrap_servers, topic, marked(TASKS, at), named(name, "1"))
-        with dying(at, after_it=after_it) as died:
+    for mark in range(0, 2 * REQUESTS_MAX, step):
+        name = f"once-{topic}-{mark}"
+        write = OnceWrite(noida.bootstrap_servers, topic, marked(TASKS, mark), named(name, "1"))
+        with dying(mark // 2, after_it=mark % 2 == 1) as died:
             write.run()
         if not died:
             break
         if is_given_up:
-            OnceWrite(noida.bootstrap_servers, topic, marked(OTHERS, at), named(name, "2")).run()
+            OnceWrite(noida.bootstrap_servers, topic, marked(OTHERS, mark), named(name, "2")).run()
         else:
             write.run()
-    assert at > 15
+    assert mark > 30
     found = seen(noida, topic)
-    for mark in range(at):
-        there = [value.split()[1] for value in found if int(value.split()[0]) == mark]
-        assert there in ([[b"x", b"y"], [*VALUES, b"x", b"y"]] if is_given_up else [VALUES]), mark
+    for each in range(0, mark, step):
+        there = [value.split()[1] for value in found if int(value.split()[0]) == each]
+        assert there in ([[b"x", b"y"], [*VALUES, b"x", b"y"]] if is_given_up else [VALUES]), each
 
 
 def marked(tasks: list[list[tuple[bytes, int]]], mark: int) -> list[list[tuple[bytes, int]]]:
@@ -74,9 +79,7 @@ def marked(tasks: list[list[tuple[bytes, int]]], mark: int) -> list[list[tuple[b
     return [[(b"%d %s" % (mark, value), partition) for value, partition in task] for task in tasks]
 
 
-def test_a_second_run_writes_nothing_and_says_so(
-    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_second_run_writes_nothing(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
     topic = noida.create_topic(partitions=PARTITIONS)
     write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"twice-{topic}"))
     write.run()
@@ -86,32 +89,6 @@ def test_a_second_run_writes_nothing_and_says_so(
     assert (
         "batch '': 2 of 3 task(s) found their rows committed already, and wrote none of them" in caplog.text
     )
-
-
-@pytest.mark.parametrize(
-    ("tasks", "message"),
-    [
-        (
-            [TASKS[0], [(b"c", 1), (b"d", 1)], []],
-            "1 row(s) of 1 bytes, and now the task has 2 row(s) of 2 bytes",
-        ),
-        ([TASKS[0], TASKS[1]], "batch '' was begun by 3 task(s), and now there are 2"),
-        ([TASKS[0], TASKS[1], [(b"d", 0)]], "batch '' is committed already, and 1 task(s) have more rows"),
-    ],
-    ids=["more rows", "fewer tasks", "another task has rows"],
-)
-def test_other_rows_under_the_same_name_are_an_error_and_not_passed_over(
-    noida: NoidaBroker, tasks: list[list[tuple[bytes, int]]], message: str
-) -> None:
-    topic = noida.create_topic(partitions=PARTITIONS)
-    options = named(f"other-{topic}")
-    OnceWrite(noida.bootstrap_servers, topic, TASKS, options).run()
-    with pytest.raises(DeliveryError) as error:
-        OnceWrite(noida.bootstrap_servers, topic, tasks, options).run()
-    assert message in str(error.value)
-    assert "give another write another option batch, or another kafka.transactional.id" in str(error.value)
-    assert str(error.value).isprintable()
-    assert seen(noida, topic) == VALUES
 
 
 def test_writes_without_a_name_are_each_there_once(noida: NoidaBroker) -> None:
@@ -158,7 +135,7 @@ def test_of_two_runs_of_one_name_the_one_that_began_first_gives_way(noida: Noida
     assert seen(noida, topic) == [b"x", b"y"]
 
 
-@pytest.mark.parametrize("longer", ["1-driver", "1-2-7.0.3", "1-driver-0-7.0.3", "1-7.0.3-driver", "driver"])
+@for_each("longer", ["1-driver", "1-2-7.0.3", "1-driver-0-7.0.3", "1-7.0.3-driver", "driver"])
 def test_what_a_longer_name_has_open_is_left_alone(noida: NoidaBroker, longer: str) -> None:
     """Names that go on with a dash: all of theirs, driver and attempts, is theirs."""
     topic = noida.create_topic(partitions=PARTITIONS)
@@ -208,10 +185,7 @@ def test_an_old_broker_is_told_of_in_one_line() -> None:
     assert str(error.value).isprintable()
 
 
-@pytest.mark.parametrize("after_it", [False, True], ids=["before it", "after it"])
-def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(
-    noida: NoidaBroker, after_it: bool
-) -> None:
+def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(noida: NoidaBroker) -> None:
     """Of so many that their transactions are in two records, and looked for together."""
     topic = noida.create_topic(partitions=PARTITIONS)
     count = OPEN_COUNT_MAX + 10
@@ -219,7 +193,7 @@ def test_a_decision_about_many_tasks_is_carried_out_by_the_next_run(
     write = OnceWrite(noida.bootstrap_servers, topic, tasks, named(f"many-{topic}"))
     # The driver's 2, each task's 3, the look whether it is open, 2 records and the end of the decision; then
     # some ends.
-    with dying(2 + 4 * count + 3 + 20, after_it=after_it) as died:
+    with dying(2 + 4 * count + 3 + 20, after_it=True) as died:
         write.run()
     assert died
     part = seen(noida, topic)
@@ -238,9 +212,7 @@ def save(frame: DataFrame, noida: NoidaBroker, topic: str, **options: Any) -> No
     writer.options(delivery="exactly-once", **options).save()
 
 
-def test_a_batch_of_which_a_task_fails_is_not_there_at_all_and_one_that_is_saved_again_once(
-    spark: SparkSession, noida: NoidaBroker
-) -> None:
+def test_failed_batch_is_not_there_and_saved_again_once(spark: SparkSession, noida: NoidaBroker) -> None:
     topic = noida.create_topic(partitions=PARTITIONS)
     rows = spark.range(400, numPartitions=4).selectExpr("cast(id AS string) value")
     failing = rows.selectExpr("if(value = '399', raise_error('broken row'), value) value")
@@ -253,24 +225,168 @@ def test_a_batch_of_which_a_task_fails_is_not_there_at_all_and_one_that_is_saved
 
 
 @STREAM_SINKS
-def test_a_stream_whose_last_batch_spark_forgot_writes_it_once(
-    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
-) -> None:
+def test_batch_that_spark_forgot_is_once(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
     topic = noida.create_topic(partitions=PARTITIONS)
     (tmp_path / "in").mkdir()
     given = {"topic": topic, "delivery": "exactly-once", "kafka.transactional.id": f"query-{topic}"}
     put(tmp_path, "1", "a", "b")
     write(lines(spark, tmp_path), noida, tmp_path, **given)
+    for name in ("0", ".0.crc"):
+        (tmp_path / "checkpoint" / "commits" / name).unlink()
     put(tmp_path, "2", "c")
     write(lines(spark, tmp_path), noida, tmp_path, **given)
-    for name in ("1", ".1.crc"):
-        (tmp_path / "checkpoint" / "commits" / name).unlink()
-    put(tmp_path, "3", "d")
-    write(lines(spark, tmp_path), noida, tmp_path, **given)
-    assert seen(noida, topic) == [b"a", b"b", b"c", b"d"]
+    assert seen(noida, topic) == [b"a", b"b", b"c"]
     # Each run of the query has ids of its own, so that attempts of an earlier one end nothing of a later one.
     options = WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
     ids = [each.transactional_id for each in Transactions(metadata, options.net).listed()]
     runs = {re.fullmatch(rf"query-{topic}-[0-9]+-([0-9a-f]{{12}})[.][01][.]0", each) for each in ids}
-    assert len({found[1] for found in runs if found}) == 3
+    assert len({found[1] for found in runs if found}) == 2
+
+
+# The same rows under a name that has been written, or others
+
+#: A row: its topic, key, value, headers, and partition.
+Row = tuple[str, bytes | None, bytes, list[dict[str, Any]] | None, int | None]
+Tasks = Sequence[Sequence[Row]]
+SCHEMA: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField(
+            "headers",
+            ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+        ),
+        StructField("partition", IntegerType()),
+    ]
+)
+HEADERS: Final = [{"key": "h", "value": b"1"}]
+#: Of topics "a" and "b", "c" has no rows.
+FIRST: Final[Tasks] = [
+    [("a", b"k1", b"v1", HEADERS, 0), ("a", b"k2", b"v2", None, 1), ("b", None, b"v3", None, None)],
+    [("b", b"k4", b"v4", None, 1), ("b", b"", b"v5", None, 1)],
+    [],
+]
+[[R1, R2, R3], [R4, R5], _] = FIRST
+
+
+class Names:
+    """Topics of a test, and a name for its write."""
+
+    def __init__(self, noida: NoidaBroker) -> None:
+        self._servers = noida.bootstrap_servers
+        self.topics = {letter: noida.create_topic(partitions=PARTITIONS) for letter in "abc"}
+        self._name = f"again-{self.topics['a']}"
+
+    def write(self, tasks: Tasks) -> OnceWrite:
+        named = [[(self.topics[row[0]], *row[1:]) for row in task] for task in tasks]
+        return OnceWrite(self._servers, "", named, {"kafka.transactional.id": self._name}, SCHEMA)
+
+    def values(self) -> dict[str, list[bytes]]:
+        return {letter: committed(self._servers, topic, PARTITIONS) for letter, topic in self.topics.items()}
+
+
+@pytest.fixture
+def written(noida: NoidaBroker) -> Iterator[Names]:
+    """A write that is there, and still the same after the test."""
+    names = Names(noida)
+    names.write(FIRST).run()
+    there = {"a": [b"v1", b"v2"], "b": [b"v3", b"v4", b"v5"], "c": []}
+    assert names.values() == there
+    yield names
+    assert names.values() == there
+
+
+@for_each(
+    "tasks",
+    [FIRST, [[R3, R2, R1], [R5, R4], []], [[R2, R3, R1], [R4, R5], []]],
+    ids=["the same", "all orders turned", "another order"],
+)
+def test_the_same_rows_in_any_order_are_not_written_again(written: Names, tasks: Tasks) -> None:
+    for _ in range(2):
+        written.write(tasks).run()
+
+
+CONTENT: Final = "with as many rows and bytes, but another content"
+
+
+def changed(row: Row, **columns: Any) -> Row:
+    """A row with other columns."""
+    names = "topic", "key", "value", "headers", "partition"
+    return tuple((dict(zip(names, row, strict=True)) | columns).values())
+
+
+@for_each(
+    ("first", "message"),
+    [
+        ([changed(R1, value=b"v9"), R2, R3], CONTENT),
+        ([changed(R1, key=b"k9"), R2, R3], CONTENT),
+        ([changed(R1, value=b"v2"), changed(R2, value=b"v1"), R3], CONTENT),
+        ([changed(R1, key=b"k1v", value=b"1"), R2, R3], CONTENT),
+        ([changed(R1, headers=[{"key": "h", "value": b"2"}]), R2, R3], CONTENT),
+        ([changed(R1, headers=None), R2, R3], CONTENT),
+        ([changed(R1, headers=None), changed(R2, headers=HEADERS), R3], CONTENT),
+        ([changed(R1, partition=1), R2, R3], CONTENT),
+        ([R1, R2, changed(R3, key=b"")], CONTENT),
+        ([changed(R1, topic="b"), R2, changed(R3, topic="a")], CONTENT),
+        ([changed(R1, topic="b"), R2, R3], CONTENT),
+        ([R1, R2], "to topic '{b}' too, for which there are no rows now"),
+        (
+            [R1, R2, changed(R3, topic="c")],
+            "to topic '{b}', and not to topic '{c}', for which there are rows now",
+        ),
+        (
+            [R1, changed(R2, topic="c"), R3],
+            "not to topic '{c}', for which there are rows now, or that was deleted and made again since",
+        ),
+        ([R2, R3], "with 3 row(s) of 10 bytes, and now the task has 2 row(s) of 6 bytes"),
+        ([R1, R2, R3, R3], "with 3 row(s) of 10 bytes, and now the task has 4 row(s) of 12 bytes"),
+    ],
+)
+def test_other_rows_of_the_name_are_an_error(written: Names, first: Sequence[Row], message: str) -> None:
+    with pytest.raises(DeliveryError) as error:
+        written.write([first, *FIRST[1:]]).run()
+    assert message.format(**written.topics) in str(error.value)
+    assert "these are other rows, or partitioned otherwise; give another write another" in str(error.value)
+    assert str(error.value).isprintable()
+
+
+def test_of_a_name_only_the_last_batch_counts_also_in_other_topics(noida: NoidaBroker) -> None:
+    """The group of a task has records of earlier batches in the topics of those."""
+    one, other = (noida.create_topic(partitions=PARTITIONS) for _ in range(2))
+    options = {"kafka.transactional.id": f"batches-{one}"}
+    for topic, batch in ((one, "x"), (other, "y"), (other, "x"), (other, "x")):
+        rows = [[(batch.encode(), 0)], [(batch.encode(), 1)]]
+        OnceWrite(noida.bootstrap_servers, topic, rows, {**options, "batch": batch}).run()
+    assert committed(noida.bootstrap_servers, one, PARTITIONS) == [b"x"] * 2
+    assert committed(noida.bootstrap_servers, other, PARTITIONS) == [b"x"] * 2 + [b"y"] * 2
+
+
+def test_topic_of_another_id_is_an_error(noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers may keep the offsets of a deleted topic for a while. This one has no ids."""
+    names, ids = Names(noida), dict.fromkeys("abc", uuid.UUID(int=1))
+    letters = {topic: letter for letter, topic in names.topics.items()}
+    monkeypatch.setattr(Metadata, "id_of", lambda _, topic: ids[letters[topic]])
+    names.write(FIRST).run()
+    names.write(FIRST).run()
+    ids["a"] = uuid.UUID(int=2)
+    deleted = f"in topic '{names.topics['a']}' of other ids, which were deleted and made again since"
+    with pytest.raises(DeliveryError, match=deleted):
+        names.write(FIRST).run()
+    assert len(names.values()["b"]) == 3
+
+
+def test_what_was_lost_of_a_write_is_written_again_and_no_other_rows(noida: NoidaBroker) -> None:
+    names = Names(noida)
+    write = names.write(FIRST)
+    made = write.writer()
+    messages = [write.message(made, number) for number in range(3)]
+    with losing(messages[1].transaction), pytest.raises(DeliveryError, match="1 of 2 transactions could not"):
+        made.commit(messages)
+    assert names.values()["a"] == [b"v1", b"v2"]
+    with pytest.raises(DeliveryError, match=CONTENT):
+        names.write([[changed(R1, value=b"v9"), R2, R3], *FIRST[1:]]).run()
+    for _ in range(2):
+        names.write(FIRST).run()
+        assert names.values() == {"a": [b"v1", b"v2"], "b": [b"v3", b"v4", b"v5"], "c": []}

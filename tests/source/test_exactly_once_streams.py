@@ -14,6 +14,7 @@ from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError
 from tests.net.peers import closed_port
 from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying, losing
 from tests.support.noida import NoidaBroker
+from tests.support.short_and_long import short_and_long
 from tests.support.sparks import STREAM_SINKS
 from tests.support.stream_writing import task, writer
 
@@ -53,9 +54,7 @@ def query(noida: NoidaBroker) -> Query:
     return Query(noida)
 
 
-def test_a_batch_whose_tasks_all_failed_leaves_nothing_open(
-    query: Query, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_tasks_leave_nothing_open(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     batch = query.batch(3)
     made = batch.writer()
     batch.message(made, 0)  # what it told was lost with its process
@@ -68,19 +67,15 @@ def test_a_batch_whose_tasks_all_failed_leaves_nothing_open(
     assert query.seen() == [b"x", b"y"]
 
 
-@pytest.mark.parametrize("tasks", [[[], []], []], ids=["tasks without rows", "no task"])
-def test_a_batch_without_rows_is_none_that_is_written_at_least_once(
-    query: Query, caplog: pytest.LogCaptureFixture, tasks: list[list[tuple[bytes, int]]]
-) -> None:
+def test_batch_without_rows(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "spark_kafkawire"):
-        query.batch(3, tasks).run_it()
+        query.batch(3, [[], []]).run_it()
+        query.batch(4, []).run_it()
     assert "committed nothing, exactly once" in caplog.text
     assert "batch 3: wrote" not in caplog.text
 
 
-def test_a_writer_that_could_not_be_made_says_what_stays_open_and_fails_nothing_else(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_writer_without_brokers_says_what_stays_open(caplog: pytest.LogCaptureFixture) -> None:
     options = {
         "kafka__bootstrap__servers": f"127.0.0.1:{closed_port().port}",
         "topic": "t",
@@ -134,48 +129,47 @@ def test_a_task_that_has_no_rows_any_more_is_told_of(query: Query) -> None:
 THREE: Final = [[(b"a", 0)], [(b"b", 1)], [(b"c", 0)]]
 
 
-@pytest.mark.parametrize(
-    ("tasks", "message"),
-    [
-        ([THREE[0], [], [*THREE[1], *THREE[2]]], "had rows in 3 task(s), and now in 2"),
-        ([THREE[0], [], []], "had rows in 3 task(s), and now in 1"),
-        ([[], THREE[1], THREE[2]], "had rows in 3 task(s), and now in 2"),
-        ([THREE[1], THREE[0], THREE[2]], "with as many rows and bytes, but another content"),
-        ([*THREE, []], "was begun by 3 task(s), and now there are 4"),
-        ([], "is there in part: 1 of its 3 transactions had timed out before they were"),
-    ],
-    ids=["two in one", "one is left", "none in the first", "in another order", "more tasks", "no task"],
-)
-def test_a_batch_that_timed_out_in_part_is_completed_by_the_same_tasks_only(
-    query: Query, tasks: list[list[tuple[bytes, int]]], message: str
-) -> None:
-    """Nothing is lost, and nothing doubled, where its rows come back partitioned otherwise."""
+#: The same rows partitioned otherwise, and what is said of that.
+OTHERWISE: Final = [
+    ([THREE[0], [], [*THREE[1], *THREE[2]]], "had rows in 3 task(s), and now in 2"),
+    ([THREE[0], [], []], "had rows in 3 task(s), and now in 1"),
+    ([[], THREE[1], THREE[2]], "had rows in 3 task(s), and now in 2"),
+    ([THREE[1], THREE[0], THREE[2]], "with as many rows and bytes, but another content"),
+    ([*THREE, []], "was begun by 3 task(s), and now there are 4"),
+    ([], "is there in part: 1 of its 3 transactions had timed out before they were"),
+]
+
+
+def test_a_batch_that_timed_out_in_part_is_completed_by_the_same_tasks_only(query: Query) -> None:
     batch = query.batch(3, THREE)
     messages = batch.messages()
     # The decision is made, and one of three transactions is gone then.
-    with (
-        losing(messages[2].transaction),
-        pytest.raises(DeliveryError, match="1 of 3 transactions could not be"),
-    ):
+    lost = pytest.raises(DeliveryError, match="1 of 3 transactions could not be")
+    with losing(messages[2].transaction), lost:
         batch.end(messages)
     assert query.seen() == [b"a", b"b"]
-    with pytest.raises(DeliveryError, match=re.escape(message)):
-        query.batch(3, tasks, run="later").run_it()
-    with pytest.raises(DeliveryError, match="batch 'the query' 3 is there in part: 1 of its 3"):
-        query.batch(4, run="later").run_it()
-    assert query.seen() == [b"a", b"b"]
+    for number, (tasks, message) in enumerate(OTHERWISE):
+        with pytest.raises(DeliveryError, match=re.escape(message)):
+            query.batch(3, tasks, run=f"later {number}").run_it()
+        with pytest.raises(DeliveryError, match="batch 'the query' 3 is there in part: 1 of its 3"):
+            query.batch(4, run=f"later {number}").run_it()
+        assert query.seen() == [b"a", b"b"]
     query.batch(3, THREE, run="later still").run_it()
     assert query.seen() == [b"a", b"b", b"c"]
 
 
-@pytest.mark.parametrize("tasks", [TASKS, [[], [], TASKS[0]], [[], [], []]], ids=["rows", "others", "none"])
-def test_a_new_checkpoint_needs_another_name(query: Query, tasks: list[list[tuple[bytes, int]]]) -> None:
+def test_a_new_checkpoint_needs_another_name(query: Query) -> None:
     query.batch(3).run_it()
-    other = query.batch(0, tasks, query="another query")
-    with pytest.raises(DeliveryError) as error:
-        other.run_it()
-    assert "batch 'another query' 0 is of another query or write than batch 'the query' 3" in str(error.value)
-    assert "choose one for each query: a new checkpoint makes a new query" in str(error.value)
+    others: list[Any] = [TASKS, [[], [], TASKS[0]], [[], [], []]]
+    for tasks in others:
+        other = query.batch(0, tasks, query="another query")
+        reported = (
+            "batch 'another query' 0 is of another query or write than batch 'the query' 3.*choose one "
+        )
+        with pytest.raises(
+            DeliveryError, match=reported + "for each query: a new checkpoint makes a new query"
+        ):
+            other.run_it()
     # A write of the name that is no stream, too; and the query itself goes on.
     options = {"kafka.transactional.id": other.name}
     with pytest.raises(OptionError, match=r"^option batch: batch '' is of another query or write than batch"):
@@ -207,24 +201,7 @@ def test_a_checkpoint_that_was_set_back_is_an_error_also_where_no_task_has_rows_
     assert query.seen() == [b"a", b"b"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "option kafka.transactional.id: a stream needs one for delivery=exactly-once, the same in all"),
-        ({"kafka.transactional.id": "x", "batch": "1"}, "option batch: a stream counts its batches itself"),
-    ],
-    ids=["no name", "a batch"],
-)
-def test_names_that_streams_do_not_take_are_told(options: dict[str, str], message: str) -> None:
-    where = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t", "checkpointLocation": "/data/c"}
-    with pytest.raises(OptionError) as error:
-        writer(**where, delivery="exactly-once", **options)
-    assert str(error.value).startswith(message)
-
-
-def test_a_batch_that_fails_is_not_taken_for_one_before_of_the_same_ids(
-    query: Query, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_batch_is_not_taken_for_another(query: Query, caplog: pytest.LogCaptureFixture) -> None:
     """The one between has no rows, and so nothing was decided about it."""
     query.batch(3).run_it()
     query.batch(4, [[], [], []]).run_it()
@@ -264,21 +241,23 @@ def test_a_batch_that_was_there_ends_what_late_attempts_of_it_left_open(query: Q
     assert query.seen() == [*VALUES, b"x", b"y"]
 
 
-@pytest.mark.parametrize("after_it", [False, True], ids=["before it", "after it"])
-def test_a_query_that_died_anywhere_has_each_batch_once_when_it_went_on(query: Query, after_it: bool) -> None:
-    """At any request of three batches, of which the second has no rows in some tasks."""
+@short_and_long("step", short=9, long=1)
+def test_a_query_that_died_anywhere_has_each_batch_once_when_it_went_on(query: Query, step: int) -> None:
+    """Before any request of three batches and after it; the second batch has no rows in some tasks."""
     batches = [TASKS, [[], [], [(b"d", 0)]], [[(b"e", 1)], [(b"f", 0)], []]]
-    for at in range(REQUESTS_MAX):
-        own = [[[(b"%d %s" % (at, value), to) for value, to in task] for task in tasks] for tasks in batches]
-        name = f"died-{query.topic}-{at}"
+    for mark in range(0, 2 * REQUESTS_MAX, step):
+        own = [
+            [[(b"%d %s" % (mark, value), to) for value, to in task] for task in tasks] for tasks in batches
+        ]
+        name = f"died-{query.topic}-{mark}"
         query.done.clear()
-        with dying(at, after_it=after_it) as died:
+        with dying(mark // 2, after_it=mark % 2 == 1) as died:
             query.run(own, name, "first")
         if not died:
             break
         query.run(own, name, "second")
-    assert at > 40
+    assert mark > 80
     found = query.seen()
-    for mark in range(at):
-        there = [value.split()[1] for value in found if int(value.split()[0]) == mark]
-        assert there == [*VALUES, b"d", b"e", b"f"], mark
+    for each in range(0, mark, step):
+        there = [value.split()[1] for value in found if int(value.split()[0]) == each]
+        assert there == [*VALUES, b"d", b"e", b"f"], each

@@ -8,19 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
 from tests.support import librdkafka
-from tests.support.debian_plain import ENDS, TOPIC
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import DEADLINE_S, poll
 from tests.support.query_events import Run, source
-from tests.support.spark_streams import WAIT_MAX_S, begun, into_noop, send
+from tests.support.spark_streams import WAIT_MAX_S, into_noop, send
 from tests.support.spark_streams import run as run_stream
 from tests.support.sparks import READ_LIMITS
 from tests.support.streaming import Checkpoint, Query
@@ -40,9 +37,7 @@ def committed(noida: NoidaBroker, topic: str) -> int:
     return librdkafka.committed_offset(noida.bootstrap_servers, f"group-of-{topic}", topic)
 
 
-def test_the_group_stands_where_the_last_batch_of_a_query_ends(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_group_stands_at_last_batch(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
     group, run = GroupOffsets(options(noida, topic)), Run("copy")
     for end in range(1, 4):
@@ -75,9 +70,7 @@ def test_other_sources_and_other_topics_are_nothing_to_the_group(noida: NoidaBro
     assert committed(noida, topic) == 6
 
 
-def test_of_two_queries_of_a_topic_one_is_followed_until_it_ends_and_the_other_is_told(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_of_two_queries_follow_one(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     group, first, second = GroupOffsets(options(noida, topic)), Run("first"), Run("second")
     for run, end in ((first, 5), (second, 2), (second, 3)):
         group.onQueryProgress(run.progress(source({topic: {"0": end}})))
@@ -119,9 +112,7 @@ def test_a_commit_that_failed_is_tried_again_while_the_query_is_idle() -> None:
         assert committed(broker, topic) == 4
 
 
-def test_a_run_without_a_batch_has_the_group_stand_where_the_query_does(
-    noida: NoidaBroker, topic: str
-) -> None:
+def test_run_without_a_batch_commits_its_place(noida: NoidaBroker, topic: str) -> None:
     group, run = GroupOffsets(options(noida, topic)), Run()
     run.progress(source({topic: {"0": 8}}))  # which Spark keeps, and tells no listener
     group.onQueryTerminated(run.terminated())
@@ -132,28 +123,10 @@ def test_a_run_without_a_batch_has_the_group_stand_where_the_query_does(
     assert not group.awaitCommits(without, DEADLINE_S)
 
 
-def test_who_waits_for_a_query_that_goes_on_waits_no_longer_than_asked(
-    noida: NoidaBroker, topic: str
-) -> None:
-    group = GroupOffsets(options(noida, topic))
-    assert not group.awaitCommits(Run(), 0.05)
-
-
 def test_a_listener_without_a_group_is_refused(noida: NoidaBroker, topic: str) -> None:
     without = {name: value for name, value in options(noida, topic).items() if name != "kafka.group.id"}
     with pytest.raises(OptionError, match=r"^GroupOffsets needs the option kafka\.group\.id"):
         GroupOffsets(without)
-
-
-def test_a_group_of_07_follows_in_zookeeper(corpus: EmbeddedCluster, corpus_zookeeper: KazooClient) -> None:
-    given = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": TOPIC}
-    group, run = GroupOffsets({**given, "kafka.group.id": "follower"}), Run()
-    group.onQueryProgress(run.progress(source({TOPIC: ENDS})))
-    group.onQueryTerminated(run.terminated())
-    assert group.awaitCommits(run, DEADLINE_S)
-    folder = f"/consumers/follower/offsets/{TOPIC}"
-    names = corpus_zookeeper.get_children(folder)
-    assert {name: int(corpus_zookeeper.get(f"{folder}/{name}")[0]) for name in names} == ENDS
 
 
 @pytest.mark.parametrize(
@@ -193,13 +166,6 @@ def test_a_source_that_commits_is_a_batch_late(noida: NoidaBroker, topic: str) -
     assert committed(noida, topic) == 5
 
 
-def test_a_source_that_is_not_told_to_commits_nothing(noida: NoidaBroker, topic: str) -> None:
-    query = Query(Checkpoint(), **options(noida, topic))
-    query.reader.commit({topic: {"0": 5}})
-    assert "_commits" not in query.reader.__dict__
-    assert committed(noida, topic) < 0
-
-
 # Through Spark
 
 
@@ -231,17 +197,3 @@ def test_the_source_commits_a_batch_late_and_the_listener_exactly(
         assert offsets_behind_latest(progress)["maxOffsetsBehindLatest"] == 0
     finally:
         spark.streams.removeListener(group)
-
-
-def test_a_running_query_has_its_finished_batches_committed(
-    spark: SparkSession, noida: NoidaBroker, topic: str, filled: dict[str, str], tmp_path: Path
-) -> None:
-    query = begun(into_noop(spark, {**filled, "commitOffsets": "true"}, tmp_path))
-    try:
-        for count in range(20, 50, 10):
-            query.processAllAvailable()
-            send(noida, topic, range(count, count + 10))
-            query.processAllAvailable()
-            poll(lambda: committed(noida, topic) == count, "the commit of the batch before", WAIT_MAX_S)  # noqa: B023
-    finally:
-        query.stop()

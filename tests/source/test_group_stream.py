@@ -36,7 +36,7 @@ from spark_kafkawire.source.stream_reader import CONSUMER_MARK
 from spark_kafkawire.streaming import stop_between_batches
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
 from tests.support.embedded import produce
-from tests.support.golden import CORPUS, read_json
+from tests.support.golden import CORPUS
 from tests.support.polling import poll
 from tests.support.shared_zookeeper import SharingCluster
 from tests.support.source_process import SourceProcess
@@ -181,9 +181,7 @@ def test_a_query_alone_pins_reads_commits_and_leaves(group: Group) -> None:
     assert group.owners() == {}
 
 
-def test_the_trigger_available_now_reads_what_the_group_has_not_read(
-    group_of_own_partitions: Group, cluster: EmbeddedCluster
-) -> None:
+def test_available_now_reads_what_is_left(group_of_own_partitions: Group, cluster: EmbeddedCluster) -> None:
     group, checkpoint = group_of_own_partitions, Checkpoint()
     assert [len(rows) for rows in group.available_now(checkpoint)] == [0, COUNT]
     assert group.offsets() == ENDS
@@ -197,9 +195,7 @@ def test_the_trigger_available_now_reads_what_the_group_has_not_read(
 
 
 @READ_LIMITS
-def test_the_trigger_available_now_waits_for_brokers_that_register_late(
-    group_of_own_partitions: Group,
-) -> None:
+def test_available_now_waits_for_brokers(group_of_own_partitions: Group) -> None:
     client, root = group_of_own_partitions.client, f"/brokers/topics/{TOPIC}"
     # As after sessions that expired: the brokers serve, and nobody can know that they have the topic.
     registered = {f"{root}/{name}": client.get(f"{root}/{name}")[0] for name in client.get_children(root)}
@@ -235,9 +231,7 @@ ABANDONED = {
 
 
 @pytest.mark.parametrize("kind", ABANDONED)
-def test_the_trigger_available_now_does_not_succeed_without_partitions_that_nobody_reads(
-    kind: str, group: Group
-) -> None:
+def test_available_now_needs_all_partitions(kind: str, group: Group) -> None:
     path, data, reported = ABANDONED[kind]
     group.put(path, data)
     query = group.query(brokerDownTimeout="500ms")
@@ -246,34 +240,6 @@ def test_the_trigger_available_now_does_not_succeed_without_partitions_that_nobo
     query.reader.stop()
     group.client.delete(f"/consumers/g/{path}")
     assert [len(rows) for rows in group.available_now(Checkpoint())] == [0, COUNT]
-
-
-def test_an_owner_that_is_abandoned_while_available_now_reads_is_an_error_too(group: Group) -> None:
-    live = group.client.create(
-        "/consumers/g/ids/ghost", f'{{ "{TOPIC}": 0 }}'.encode(), ephemeral=True, makepath=True
-    )
-    group.put(f"owners/{TOPIC}/0-1", "ghost-0")
-    query = available_now(Checkpoint(), **group.options(brokerDownTimeout="500ms", maxBytesPerTrigger="1"))
-    try:
-        assert query.batch() == []
-        assert {name for name, _, _ in places(query.batch())} == set(NAMES) - {"0-1"}
-        group.client.delete(live)
-        with pytest.raises(DiscoveryError, match="debian-plain 0-1 is not read"):
-            list(query.batches())
-    finally:
-        query.reader.stop()
-
-
-def test_a_live_owner_that_takes_long_is_a_warning(group: Group, caplog: pytest.LogCaptureFixture) -> None:
-    group.client.create(
-        "/consumers/g/ids/slow", f'{{ "{TOPIC}": 0 }}'.encode(), ephemeral=True, makepath=True
-    )
-    group.put(f"owners/{TOPIC}/0-1", "slow-0")
-    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        found = [row for rows in group.available_now(Checkpoint(), brokerDownTimeout="500ms") for row in rows]
-    assert {name for name, _, _ in found} == set(NAMES) - {"0-1"}
-    assert any("slow-0 did not give it up within 0.5 s" in text for text in warnings(caplog))
-    group.client.delete("/consumers/g/ids/slow")
 
 
 def test_two_queries_read_each_row_once_between_them(group: Group) -> None:
@@ -299,41 +265,6 @@ def test_a_query_that_joins_takes_over_where_the_other_has_read_to(group: Group)
     assert len(owned(first_checkpoint)) == len(owned(second_checkpoint)) == 3
     second.reader.stop()
     poll(lambda: not first.batch() and owned(first_checkpoint) == ENDS, "the whole topic again")
-
-
-def test_a_query_of_two_threads_gets_two_shares_of_three(group: Group) -> None:
-    double, single = Checkpoint(), Checkpoint()
-    found = read_until([group.query(double, groupThreads="2"), group.query(single)], COUNT)
-    assert found.total() == COUNT
-    assert (len(owned(double)), len(owned(single))) == (4, 2)
-
-
-def test_a_query_takes_its_share_beside_a_recorded_consumer_of_the_jvm(group: Group) -> None:
-    """As it registered itself, with the owners that it made before the query came; it gives up what it is to
-    give up, as it does when it rebalances, and keeps the rest."""
-    stage = read_json("zk_tree.json")["stages"]["10_consumer1_two_streams"]["tree"]
-    for node in stage:
-        path = node["path"].removeprefix("/consumers/lab-group/")
-        if not node["children"]:
-            group.put(
-                path.replace("cc-topic", TOPIC), node["data"].replace("cc-topic", TOPIC).replace("34", "0")
-            )
-    jvm = next(iter(group.ids()))
-    checkpoint = Checkpoint()
-    query = group.query(checkpoint)
-    assert query.batch() == []
-    assert owned(checkpoint) == {}
-    [ours] = set(group.ids()) - {jvm}
-    share = NAMES[:2] if ours < jvm else NAMES[4:]
-    for name in NAMES:
-        group.client.delete(f"/consumers/g/owners/{TOPIC}/{name}")
-    for name in set(NAMES) - set(share):
-        group.put(f"owners/{TOPIC}/{name}", f"{jvm}-0")
-    poll(lambda: query.batch() is not None and owned(checkpoint), "the share")
-    assert owned(checkpoint) == dict.fromkeys(share, 0)
-    assert {name for name, _, _ in places(query.batch())} == set(share)
-    assert query.batch() is None
-    assert group.offsets() == {name: ENDS[name] if name in share else 0 for name in NAMES}
 
 
 def test_the_process_of_a_query_that_spark_ends_leaves_at_once(group: Group) -> None:
@@ -451,8 +382,7 @@ def test_a_query_that_is_stopped_between_batches_repeats_none(
     assert not query.isActive
     assert 0 < written.total() < COUNT
     assert corpus_zookeeper.get_children(f"/consumers/{group}/ids") == []
-    for checkpoint in ("other", "first"):
-        start(checkpoint, is_bounded=True).awaitTermination()
+    start("first", is_bounded=True).awaitTermination()
     assert len(written) == written.total() == COUNT
 
 
@@ -475,9 +405,7 @@ def test_a_query_that_ends_in_the_middle_of_a_batch_goes_on_there(killed: str, g
     assert len(found) == len(set(found)) == COUNT
 
 
-def test_a_batch_that_is_run_again_after_others_have_read_it_is_whole_and_told(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_repeated_batch_is_whole_and_told(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint()
     query = group.query(checkpoint)
     query.batch()
@@ -494,28 +422,7 @@ def test_a_batch_that_is_run_again_after_others_have_read_it_is_whole_and_told(
     assert again.batch() is None
 
 
-def test_a_batch_is_run_again_whole_where_another_one_owns_its_partitions(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
-    checkpoint = Checkpoint()
-    query = group.query(checkpoint)
-    query.batch()
-    with pytest.raises(Killed):
-        query.batch("written")
-    query.reader.stop()
-    other = group.query()
-    assert other.batch() == []  # it owns and has pinned all, and reads nothing yet
-    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        again = group.query(checkpoint, brokerDownTimeout="100ms")
-        assert len(places(again.batch())) == COUNT
-    assert any("may have read parts of it" in text for text in warnings(caplog))
-    # Its share, as far as it has read it, is not read again by the one that it is taken from.
-    poll(lambda: other.batch() is None and len(set(group.owners().values())) == 2, "two owners")
-
-
-def test_a_commit_that_did_not_come_about_is_made_up_for_and_told(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_commit_is_made_and_told(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint()
     query = group.query(checkpoint)
     query.batch()
@@ -531,9 +438,7 @@ def test_a_commit_that_did_not_come_about_is_made_up_for_and_told(
     assert "and 6 partitions differ" in reported
 
 
-def test_a_group_that_has_read_on_is_followed_and_told(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_group_that_read_on_is_followed(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint([json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})], 1)
     for name in NAMES[:2]:
         group.put(f"offsets/{TOPIC}/{name}", str(SECONDS[name]))
@@ -551,9 +456,7 @@ def test_a_group_that_has_read_on_is_followed_and_told(
     )
 
 
-def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
-    group: Group, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_lost_session_doubles_nothing(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint()
     query = group.query(checkpoint)
     query.batch()
@@ -585,9 +488,7 @@ def test_a_session_that_is_lost_under_a_batch_is_told_and_nothing_is_read_twice(
         ({"startingTimestamp": "1"}, "option startingTimestamp: with groupMembership=join"),
     ],
 )
-def test_options_that_contradict_membership_are_refused(
-    others: dict[str, str], reported: str, group: Group
-) -> None:
+def test_refuse_contradicting_options(others: dict[str, str], reported: str, group: Group) -> None:
     with pytest.raises(OptionError) as error:
         group.query(Checkpoint(), **others)
     assert str(error.value).startswith(reported)

@@ -1,5 +1,5 @@
-"""Reads in the order of keys from a real broker: layouts, misplaced records, what is refused, and Spark's
-partitions."""
+"""Reads in the order of keys from a real broker, of a topic that grows while a test writes to it: layouts,
+misplaced records, what is refused, and Spark's partitions."""
 
 from __future__ import annotations
 
@@ -7,26 +7,82 @@ import json
 import logging
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from spark_kafkawire import in_key_order, misplaced_report
 from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import PartitionBounds, TopicPartition
+from spark_kafkawire.records.murmur2 import positive_hashes
 from tests.support import librdkafka
 from tests.support.foreign import Record
-from tests.support.growing import HASHES, KEYS, T0, Grown, grown
 from tests.support.key_order import Seen, seen
 from tests.support.noida import NoidaBroker
 from tests.support.reading import Read, read
-from tests.support.spark_streams import started
-from tests.support.sparks import MAP_IN_ARROW, READ_LIMITS
+from tests.support.sparks import MAP_IN_ARROW
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query
+from tests.support.writing import binary
+
+#: When the first layout's first records are from.
+T0: Final = 1_700_000_000_000
+KEYS: Final = [b"key %d" % number for number in range(40)]
+HASHES: Final = dict(zip(KEYS, positive_hashes(binary(KEYS)).tolist(), strict=True))
+
+
+class Grown:
+    """A topic that grows, and what was written to it: each key's records say how many were before."""
+
+    def __init__(self, noida: NoidaBroker, partitions: int) -> None:
+        self.noida, self.servers = noida, noida.bootstrap_servers
+        self.topic = noida.create_topic(partitions=partitions)
+        self.layouts: list[dict[str, object]] = [{"partitions": partitions}]
+        self.written = dict.fromkeys(KEYS, 0)
+
+    @property
+    def count(self) -> int:
+        count = self.layouts[-1]["partitions"]
+        assert isinstance(count, int)
+        return count
+
+    def grow(self, partitions: int) -> None:
+        stood = {str(at): librdkafka.offsets(self.servers, self.topic, at)[1] for at in range(self.count)}
+        self.noida.add_partitions(self.topic, partitions)
+        self.layouts.append({"partitions": partitions, "boundaries": stood})
+
+    def write(self, keys: Sequence[bytes] = KEYS, count: int | None = None, time_ms: int = T0) -> None:
+        """A record of each key, put where one puts it who knows ``count`` partitions."""
+        records = []
+        for key in keys:
+            place = HASHES[key] % (count or self.count)
+            records.append(Record(b"%d" % self.written[key], key, (), time_ms, partition=place))
+            self.written[key] += 1
+        librdkafka.produce(self.servers, self.topic, records)
+
+    def options(self, **given: str) -> dict[str, str]:
+        return {"subscribe": self.topic, "keyOrder": "true", "partitionLayouts": self.text, **given}
+
+    @property
+    def text(self) -> str:
+        return json.dumps({self.topic: self.layouts})
+
+    @property
+    def counts_alone(self) -> str:
+        return json.dumps({self.topic: [{"partitions": each["partitions"]} for each in self.layouts]})
+
+
+def grown(noida: NoidaBroker, *counts: int) -> Grown:
+    """Two records of each key in each layout."""
+    topic = Grown(noida, counts[0])
+    for count in counts:
+        if count != topic.count:
+            topic.grow(count)
+        for _ in range(2):
+            topic.write(time_ms=T0 + 1000 * len(topic.layouts))
+    return topic
 
 
 def numbers(rows: list[dict[str, Any]], *order: str) -> dict[bytes, list[int]]:
@@ -55,22 +111,6 @@ def test_children_are_read_after_their_parents_in_one_spark_partition(noida: Noi
     ]
     rows = loaded.table().to_pylist()
     assert numbers(rows) == {key: list(range(6)) for key in KEYS}
-
-
-def test_families_are_spark_partitions_of_their_own(noida: NoidaBroker) -> None:
-    topic = grown(noida, 2, 4)
-    loaded = Read(topic.servers, **topic.options())
-    assert [[task.range.topic_partition.partition for task in each.tasks] for each in loaded.partitions] == [
-        [0, 2],
-        [1, 3],
-    ]
-    topic = grown(noida, 2, 3)
-    loaded = Read(topic.servers, **topic.options())
-    assert [[task.range.topic_partition.partition for task in each.tasks] for each in loaded.partitions] == [
-        [0],
-        [1],
-        [2],
-    ]
 
 
 def test_a_moment_stands_for_boundaries(noida: NoidaBroker) -> None:
@@ -136,9 +176,7 @@ def test_a_boundary_that_was_taken_too_late_is_told_by_the_keys(noida: NoidaBrok
     assert numbers(rows, "layout", "partition", "offset") == {key: [0, 1] for key in KEYS}
 
 
-def test_a_boundary_that_was_taken_too_late_is_an_error_where_keys_may_have_come_back(
-    noida: NoidaBroker,
-) -> None:
+def test_late_boundary_is_an_error(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     topic.grow(6)
     topic.write()
@@ -153,9 +191,7 @@ def test_a_boundary_that_was_taken_too_late_is_an_error_where_keys_may_have_come
     assert "early" in {row["misplaced"] for row in rows}
 
 
-def test_keys_that_another_partitioner_put_there_are_an_error_or_marked(
-    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_keys_of_another_partitioner(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
     topic = grown(noida, 2, 4)
     astray = KEYS[0]
     place = (HASHES[astray] + 1) % 2  # no count leaves that
@@ -218,15 +254,6 @@ def test_layouts_that_do_not_fit_the_topic_are_told(noida: NoidaBroker) -> None:
     )
 
 
-def test_a_moment_after_the_expansion_is_told(noida: NoidaBroker) -> None:
-    topic = grown(noida, 2, 4)
-    given = {"partitionLayouts": topic.counts_alone, "expansionTimestamp": str(T0 + 2001)}
-    assert refusal(topic, **given) == (
-        f"option expansionTimestamp: {topic.topic} 2 has a record from before {T0 + 2001}, when it did not "
-        "exist by partitionLayouts: give an earlier timestamp, or the boundaries"
-    )
-
-
 def test_a_boundary_that_retention_has_passed_is_none_to_complain_of(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     for partition in range(2):
@@ -237,9 +264,7 @@ def test_a_boundary_that_retention_has_passed_is_none_to_complain_of(noida: Noid
     assert {row["layout"] for row in rows} == {1}
 
 
-def test_partitions_that_are_added_while_a_read_is_planned_are_told(
-    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partitions_added_while_planning(noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = grown(noida, 2, 4)
     known, ask = topic.text, ModernCluster.bounds
 
@@ -273,18 +298,6 @@ def test_a_boundary_in_an_open_transaction_is_in_the_log(noida: NoidaBroker) -> 
         )
 
 
-def test_other_columns_than_those_that_are_asked_for_are_told_with_their_option(noida: NoidaBroker) -> None:
-    topic = grown(noida, 2)
-    for name, of_type, given, hint in [
-        ("layout", IntegerType(), {"keyOrder": "false", "partitionLayouts": None}, "set keyOrder=true"),
-        ("misplaced", StringType(), {}, "set keyOrder=true and verifyPartitioner=true"),
-    ]:
-        schema = StructType([StructField(name, of_type)])
-        options = {key: value for key, value in {**topic.options(), **given}.items() if value is not None}
-        with pytest.raises(OptionError, match=f"^schema: there is no column '{name}'; {hint}$"):
-            Read(topic.servers, schema, **options)
-
-
 # Streams: batches follow each other in the order of keys
 
 Row = dict[str, Any]
@@ -307,28 +320,12 @@ def in_order(batches: list[list[Row]], *, as_they_come: bool = False) -> dict[by
 
 
 @pytest.mark.parametrize("counts", [(2, 4, 6), (1, 2, 4), (3, 4, 5)])
-def test_batches_of_any_size_follow_each_other_in_the_order_of_keys(
-    noida: NoidaBroker, counts: tuple[int, ...]
-) -> None:
+def test_batches_follow_in_the_order_of_keys(noida: NoidaBroker, counts: tuple[int, ...]) -> None:
     topic = grown(noida, *counts)
     for limit in ("7", "50", "10000"):
         batches = list(query(topic, Checkpoint(), maxOffsetsPerTrigger=limit).batches())
         assert in_order(batches) == {key: list(range(6)) for key in KEYS}, limit
         assert sum(map(len, batches)) == 6 * len(KEYS)
-
-
-def test_without_it_limited_batches_do_not(noida: NoidaBroker) -> None:
-    topic = grown(noida, 2, 4, 6)
-    options = {"kafka.bootstrap.servers": topic.servers, "subscribe": topic.topic, **QUICK}
-    plain = Query(Checkpoint(), startingOffsets="earliest", maxOffsetsPerTrigger="50", **options)
-    assert in_order(list(plain.batches()), as_they_come=True) != {key: list(range(6)) for key in KEYS}
-
-
-def test_parents_come_before_their_children_in_a_batch(noida: NoidaBroker) -> None:
-    topic = grown(noida, 1, 2, 4)
-    batches = list(query(topic, Checkpoint(), maxOffsetsPerTrigger="50").batches())
-    assert len(batches) > 2
-    assert in_order(batches, as_they_come=True) == {key: list(range(6)) for key in KEYS}
 
 
 def test_a_topic_that_grows_under_a_query_ends_it_until_it_is_told_how(noida: NoidaBroker) -> None:
@@ -363,33 +360,6 @@ def test_a_batch_that_is_run_again_has_the_same_layouts(noida: NoidaBroker) -> N
     assert query(topic, by_moments, **moments).batch() == rows
 
 
-def test_a_late_record_ends_a_query_or_is_marked(noida: NoidaBroker) -> None:
-    topic = Grown(noida, 4)
-    topic.write()
-    topic.grow(6)
-    moved = [key for key in KEYS if HASHES[key] % 4 != HASHES[key] % 6]
-    topic.write(moved, count=4)
-    reported = (
-        "; later records of their keys may have been read already: set it to true to continue and mark them"
-    )
-    with pytest.raises(OptionError, match=reported):
-        query(topic, Checkpoint()).batch()
-    rows = query(topic, Checkpoint(), verifyPartitioner="true").batch()
-    assert rows is not None
-    assert {row["key"] for row in rows if row["misplaced"] == "late"} == set(moved)
-
-
-def test_a_query_that_starts_at_the_end_reads_what_comes(noida: NoidaBroker) -> None:
-    topic, checkpoint = grown(noida, 2, 4), Checkpoint()
-    running = query(topic, checkpoint, startingOffsets="latest")
-    assert running.batch() == []
-    place = HASHES[KEYS[0]] % 4
-    librdkafka.produce(topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=place)])
-    rows = running.batch()
-    assert rows is not None
-    assert [(row["value"], row["layout"]) for row in rows] == [(b"9", 1)]
-
-
 # Through Spark
 
 
@@ -399,9 +369,7 @@ def frame_of(spark: SparkSession, topic: Grown, **given: str) -> DataFrame:
 
 
 @MAP_IN_ARROW
-def test_each_partition_sees_its_keys_in_order_without_a_shuffle(
-    spark: SparkSession, noida: NoidaBroker
-) -> None:
+def test_partitions_have_their_keys_in_order(spark: SparkSession, noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     frame = frame_of(spark, topic).select("key", "value")
     assert seen(frame) == Seen(160, len(KEYS), 0)
@@ -440,31 +408,3 @@ def test_the_report_counts_strays_and_says_what_is_promised(spark: SparkSession,
         (place, end - 3, KEYS[0]),
         (place, end - 1, KEYS[0]),
     ]
-
-
-@READ_LIMITS
-def test_a_stream_has_each_key_in_order_batch_after_batch(
-    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
-) -> None:
-    topic = grown(noida, 2, 4, 6)
-    found: dict[bytes, list[int]] = {}
-
-    def note(batch: DataFrame, _: int) -> None:
-        for row in in_key_order(batch, partitions=1).select("key", "value").collect():
-            found.setdefault(bytes(row.key), []).append(int(row.value))
-
-    options = {"kafka.bootstrap.servers": topic.servers, "startingOffsets": "earliest"}
-    reader = spark.readStream.format("kafkawire").options(
-        **options, **topic.options(maxOffsetsPerTrigger="90")
-    )
-    writer = reader.load().writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path))
-
-    def run() -> None:
-        query = writer.start()
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-
-    started(run)
-    assert found == {key: list(range(6)) for key in KEYS}

@@ -70,18 +70,14 @@ def writes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WriteProcess]:
 
 @pytest.mark.parametrize("kills_run", [False, True], ids=["attempt", "run"])
 @pytest.mark.parametrize("api", [modern.ADD_PARTITIONS_TO_TXN, modern.PRODUCE], ids=["joins", "sends"])
-def test_a_request_of_an_attempt_that_was_killed_begins_nothing_when_it_comes_late(
-    noida: NoidaBroker, writes: WriteProcess, api: Api, kills_run: bool
-) -> None:
+def test_late_request_of_a_kill(noida: NoidaBroker, writes: WriteProcess, api: Api, kills_run: bool) -> None:
     left = killed_and_late(writes, [noida.port], api, {}, kills_run=kills_run)
     assert left.codes
     assert set(left.codes) <= FENCED
     assert (left.open_ids, left.waiting, left.rows) == ([], {}, VALUES)
 
 
-def test_a_request_of_an_attempt_that_failed_in_order_begins_nothing_when_it_comes_late(
-    noida: NoidaBroker,
-) -> None:
+def test_late_request_of_a_failed_attempt_begins_nothing(noida: NoidaBroker) -> None:
     """The attempt gives its id up itself: the request comes before anybody sweeps."""
     topic, late = noida.create_topic(partitions=PARTITIONS), LateRequest()
 
@@ -109,35 +105,19 @@ def late_attempt(write: OnceWrite, made: Any) -> str:
     return str(error.value)
 
 
-def test_an_attempt_that_begins_when_the_write_is_committed_sends_nothing(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=PARTITIONS)
-    write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"late-{topic}"))
-    made = write.writer()
-    made.commit([write.message(made, number) for number in range(3)])
-    assert NOT_AWAITED in late_attempt(write, made)
-    assert nothing_is_left(noida, topic)
-    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
-
-
-def test_an_attempt_that_begins_when_the_write_is_given_up_sends_nothing(noida: NoidaBroker) -> None:
+def test_an_attempt_that_begins_when_nobody_waits_for_it_sends_nothing(noida: NoidaBroker) -> None:
+    """The write is given up, or committed, or its driver is gone and the next run is at work."""
     topic = noida.create_topic(partitions=PARTITIONS)
     write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"late-{topic}"))
     made = write.writer()
     made.abort([write.message(made, 0), None, None])
     assert NOT_AWAITED in late_attempt(write, made)
     assert nothing_is_left(noida, topic)
-    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == []
-
-
-def test_an_attempt_that_outlives_its_driver_and_begins_in_the_next_run_sends_nothing(
-    noida: NoidaBroker,
-) -> None:
-    topic = noida.create_topic(partitions=PARTITIONS)
-    write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"late-{topic}"))
     orphaned, made = write.writer(), write.writer()
     assert NOT_AWAITED in late_attempt(write, orphaned)
     made.commit([write.message(made, number) for number in range(3)])
-    assert NOT_AWAITED in late_attempt(write, orphaned)
+    for each in (orphaned, made):
+        assert NOT_AWAITED in late_attempt(write, each)
     assert nothing_is_left(noida, topic)
     assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
 
@@ -186,9 +166,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Counter[type]:
     return count
 
 
-def test_a_write_in_which_no_attempt_was_given_up_fences_nothing(
-    noida: NoidaBroker, begun: Counter[type]
-) -> None:
+def test_write_without_lost_attempts_fences_nothing(noida: NoidaBroker, begun: Counter[type]) -> None:
     topic = noida.create_topic(partitions=PARTITIONS)
     for number in range(3):
         OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch=f"{number}")).run()
@@ -238,9 +216,7 @@ def test_ids_are_fenced_also_where_nobody_tells_which_of_them_are(noida: NoidaBr
     assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
 
 
-def test_ids_are_fenced_where_brokers_take_long_to_replicate(
-    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ids_are_fenced_by_slow_brokers(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
     """Coordinators take the timeout of a fenced id as the time limit of the append."""
     topic = noida.create_topic(partitions=PARTITIONS)
     left = interrupted(noida, topic)
@@ -253,9 +229,7 @@ def test_ids_are_fenced_where_brokers_take_long_to_replicate(
     assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
 
 
-def test_ids_that_cannot_be_fenced_are_one_warning(
-    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unfenced_ids_are_one_warning(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
     topic = noida.create_topic(partitions=PARTITIONS)
     left = interrupted(noida, topic)
     impatient = {"requestTimeout": "2s", "brokerDownTimeout": "1s"}
@@ -291,9 +265,7 @@ def test_ids_of_a_longer_name_are_not_fenced(noida: NoidaBroker) -> None:
         assert transactions.describe(each.id).producer_epoch == each.epoch
 
 
-def test_the_job_that_finishes_a_write_fences_its_attempts(
-    noida: NoidaBroker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_finishing_job_fences_attempts(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> None:
     topic = noida.create_topic(partitions=PARTITIONS)
     transactions = transactions_of(noida)
     write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic))

@@ -1,24 +1,28 @@
-"""Reads of log directories, without a JVM: planned as on the driver, and read as in tasks."""
+"""Reads of log directories, without a JVM: planned as on the driver, and read as in tasks; also of damaged
+ones, and of those without some of their segments."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
 import shutil
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS, META_PROPERTIES
+from spark_kafkawire.directories.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, META_PROPERTIES
 from spark_kafkawire.directories.files import FileAccessError
-from spark_kafkawire.errors import CorruptDataError, DataLossError, OptionError, UnknownTopicError
+from spark_kafkawire.errors import CorruptDataError, DataLossError, LimitError, OptionError, UnknownTopicError
 from spark_kafkawire.options import StreamOptions
 from spark_kafkawire.records.log_index import index_batches
-from spark_kafkawire.records.log_kernels import POS
-from tests.support.corpus import partitions_of
+from spark_kafkawire.records.log_kernels import BASE_OFFSET, NEXT_OFFSET, POS, SIZE
+from tests.support.cases import for_each
 from tests.support.directory_reading import DirectoryRead, copied
 from tests.support.golden import CORPUS, MANIFEST, values_sha256
 from tests.support.log_folders import (
@@ -32,6 +36,7 @@ from tests.support.log_folders import (
     STOPPED,
     STOPPED_END,
 )
+from tests.support.short_and_long import short_and_long
 
 FIRST_TIME_MS = 1_700_000_000_000
 
@@ -82,10 +87,7 @@ def test_an_aborted_transaction_without_its_index_is_an_error(logs: Path) -> Non
 
 
 def test_offsets_and_timestamps_of_options() -> None:
-    given = {
-        "startingOffsets": '{"events":{"0":100}}',
-        "endingOffsets": '{"events":{"0":130}}',
-    }
+    given = {"startingOffsets": '{"events":{"0":100}}', "endingOffsets": '{"events":{"0":130}}'}
     assert offsets(KILLED, **given) == due(100, 130)
     times = {
         "startingTimestamp": str(FIRST_TIME_MS + 119_500),
@@ -115,11 +117,6 @@ def test_parts_are_read_through_the_index(split: Mapping[str, str]) -> None:
     assert found.column("offset") == due(START_OFFSET, KILLED_END)
     committed = DirectoryRead(KILLED, kafka__isolation__level="read_committed", **split)
     assert committed.column("offset") == due(START_OFFSET, OPEN_SINCE, ABORTED)
-
-
-def test_bytes_of_parts_are_about_those_of_the_option() -> None:
-    tasks = DirectoryRead(KILLED_4, maxBytesPerPartition="8000").tasks
-    assert 4 <= len(tasks) <= 8
 
 
 @pytest.mark.parametrize("damage", ["cut", "zeros", "noise", "other"])
@@ -169,9 +166,7 @@ def test_a_last_batch_that_the_disk_does_not_have_is_left_out(logs: Path) -> Non
     assert offsets(logs) == due(START_OFFSET, 403)
 
 
-def test_committed_records_that_are_gone_are_a_data_loss(
-    logs: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_lost_committed_records_are_a_data_loss(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
     active = logs / "events-0" / "00000000000000000310.log"
     active.write_bytes(active.read_bytes()[:-40])
     with pytest.raises(DataLossError, match="replication-offset-checkpoint says that 408 is committed"):
@@ -204,10 +199,7 @@ def test_an_offset_that_no_checksum_covers_is_checked_by_its_segment(logs: Path)
 def test_a_missing_segment_in_the_middle_is_reported(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
     for path in (logs / "events-0").glob("00000000000000000120.*"):
         path.unlink()
-    with pytest.raises(
-        DataLossError,
-        match=r"offsets \[120, 240\) are gone: .*/0{20}\.log has the offsets",
-    ):
+    with pytest.raises(DataLossError, match=r"offsets \[120, 240\) are gone: .*/0{20}\.log has the offsets"):
         offsets(logs)
     with caplog.at_level(logging.WARNING):
         assert offsets(logs, failOnDataLoss="false") == due(START_OFFSET, 120) + due(240, KILLED_END)
@@ -231,9 +223,7 @@ def test_a_segment_that_is_deleted_after_planning_is_a_data_loss(logs: Path, fai
 
 
 @pytest.mark.parametrize("bad_records", ["fail", "null", "drop"])
-def test_a_segment_that_is_cut_after_planning_is_an_error_with_what_helps(
-    logs: Path, bad_records: str
-) -> None:
+def test_segment_cut_after_planning_is_an_error(logs: Path, bad_records: str) -> None:
     read = DirectoryRead(logs, badRecords=bad_records)
     path = logs / "events-0" / "00000000000000000120.log"
     os.truncate(path, 7000)
@@ -260,19 +250,6 @@ def test_what_is_appended_after_planning_is_not_read(logs: Path) -> None:
     active = logs / "events-0" / "00000000000000000310.log"
     active.write_bytes(active.read_bytes() * 2)
     assert read.column("offset") == due(START_OFFSET, KILLED_END)
-
-
-def test_a_segment_whose_rename_was_interrupted_replaces_others(logs: Path) -> None:
-    folder = logs / "events-0"
-    merged = b"".join((folder / f"{base:020}.log").read_bytes() for base in (0, 120))
-    (folder / f"{0:020}.log.swap").write_bytes(merged)
-    (folder / f"{0:020}.index").unlink()
-    found = DirectoryRead(logs)
-    assert [each.name for task in found.tasks if task.files for each in task.files.segments][:2] == [
-        f"{0:020}.log.swap",
-        f"{240:020}.log",
-    ]
-    assert found.column("offset") == due(START_OFFSET, KILLED_END)
 
 
 def test_replicas_of_one_partition_count_once(tmp_path: Path) -> None:
@@ -346,15 +323,6 @@ def test_all_recorded_logs_of_kafka_07() -> None:
     assert {log: (len(values), values_sha256(values)) for log, values in found.items()} == expected
 
 
-def test_ids_of_brokers_of_kafka_07() -> None:
-    read = DirectoryRead(CORPUS / "broker1", subscribe="debian-gzip", brokers="1")
-    assert set(read.column("broker")) == {1}
-    of_one = [each for each in partitions_of() if each["broker"] == 1]
-    assert len(read.table()) == sum(each["messages"] for each in of_one)
-    with pytest.raises(OptionError, match="1 different ids, one for each path"):
-        DirectoryRead(CORPUS / "broker1", brokers="0,1")
-
-
 def test_a_torn_end_of_kafka_07_is_no_error(tmp_path: Path) -> None:
     logs = shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
     options = {"subscribePattern": "plain", "startingOffsets": "earliest"}
@@ -376,11 +344,6 @@ def test_a_missing_segment_of_kafka_07_is_named(tmp_path: Path) -> None:
         DirectoryRead(logs)
 
 
-def test_parts_of_kafka_07_begin_at_segments() -> None:
-    read = DirectoryRead(CORPUS / "broker0", subscribe="debian-plain", maxBytesPerPartition="1000")
-    assert {task.range.start_offset for task in read.tasks} >= {0, 524291}
-
-
 def test_paths_that_cannot_be_read_are_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="missing' does not exist"):
         DirectoryRead(tmp_path / "missing")
@@ -400,15 +363,6 @@ def test_paths_that_cannot_be_read_are_refused_in_one_line(tmp_path: Path) -> No
         DirectoryRead(KILLED, assign='{"events":[0,1]}')
 
 
-def test_brokers_and_paths_exclude_each_other() -> None:
-    with pytest.raises(OptionError, match=r"path and kafka\.bootstrap\.servers are both set"):
-        DirectoryRead(KILLED, kafka__bootstrap__servers="localhost:9092")
-    with pytest.raises(OptionError, match=r"option fs\.region is for log directories"):
-        DirectoryRead(fs__region="eu-west-1", kafka__bootstrap__servers="localhost:9092")
-    with pytest.raises(OptionError, match="'committed' needs a cluster"):
-        DirectoryRead(KILLED, startingOffsets="committed", kafka__group__id="group")
-
-
 def test_a_stream_over_a_directory_is_refused() -> None:
     for options in ({"path": str(KILLED)}, {"paths": json.dumps([str(KILLED)])}):
         with pytest.raises(OptionError, match="a stream reads from brokers, not from log directories"):
@@ -422,3 +376,199 @@ def test_bad_records_change_nothing_of_sound_logs(value: str) -> None:
         committed = {"kafka__isolation__level": "read_committed"}
         assert offsets(directory, badRecords=value, **committed) == offsets(directory, **committed)
     assert DirectoryRead(KILLED, badRecords=value, valueFormat="string").column("offset") == offsets(KILLED)
+
+
+# Damaged segments: ``badRecords``
+
+#: Segments in the middle and at the end of the log.
+MIDDLE, ACTIVE = "00000000000000000120.log", "00000000000000000310.log"
+#: The row of a batch that is damaged in a segment.
+ROW = 3
+DAMAGES = ("crc", "huge size", "zeros", "moved", "cut")
+
+
+def damage(path: Path, kind: str, row: int = ROW) -> tuple[int, int, int]:
+    """Damage a batch of a segment: its position, and the offsets that are lost. A segment that is cut loses
+    all that follows."""
+    data = bytearray(path.read_bytes())
+    table = index_batches(bytes(data)).table
+    pos, size, first, stop = (int(table[row, name]) for name in (POS, SIZE, BASE_OFFSET, NEXT_OFFSET))
+    if kind == "crc":
+        data[pos + size - 1] ^= 1
+    elif kind == "huge size":
+        struct.pack_into(">i", data, pos + 8, 2**31 - 1)
+    elif kind == "zeros":
+        data[pos : pos + size] = bytes(size)
+    elif kind == "moved":
+        data[pos + 6] ^= 64
+    else:
+        del data[pos + size // 2 :]
+        stop = int(table[-1, NEXT_OFFSET])
+    path.write_bytes(bytes(data))
+    return pos, first, stop
+
+
+def due_around(first: int, stop: int) -> list[int]:
+    """The offsets of records without those of a damaged place."""
+    lost = {*MARKERS, *range(first, stop)}
+    return [offset for offset in range(START_OFFSET, KILLED_END) if offset not in lost]
+
+
+def sound_and_damaged(*paths: Path, **options: str) -> tuple[list[int], list[tuple[int, int]]]:
+    found = DirectoryRead(*paths, badRecords="null", **options).table()
+    bad = [row for row in found.column("_corrupt_record").to_pylist() if row is not None]
+    is_sound = np.array([row is None for row in found.column("_corrupt_record").to_pylist()])
+    offsets = np.array(found.column("offset").to_pylist())[is_sound]
+    return offsets.tolist(), [(row["startOffset"], row["endOffset"]) for row in bad]
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damage_in_the_middle_of_a_log(
+    logs: Path, kind: str, is_indexed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = logs / "events-0" / MIDDLE
+    pos, first, stop = damage(path, kind)
+    if not is_indexed:
+        path.with_suffix(".index").unlink()
+    assert sound_and_damaged(logs) == (due_around(first, stop), [(first, stop)])
+    with caplog.at_level(logging.WARNING):
+        assert DirectoryRead(logs, badRecords="drop").column("offset") == due_around(first, stop)
+    assert f"badRecords=drop left out 1 damaged place of events 0 ({stop - first} offset" in caplog.text
+    with pytest.raises(
+        (CorruptDataError, LimitError), match=rf"{MIDDLE}: .*it begins at byte {pos} of the file"
+    ):
+        DirectoryRead(logs).table()
+
+
+@pytest.mark.parametrize("has_high_watermark", [True, False])
+@pytest.mark.parametrize("kind", DAMAGES[:-1])
+def test_damage_of_the_active_segment(logs: Path, kind: str, has_high_watermark: bool) -> None:
+    path = logs / "events-0" / ACTIVE
+    pos, first, stop = damage(path, kind)
+    path.with_suffix(".index").unlink()
+    if not has_high_watermark:
+        (logs / HIGH_WATERMARKS).unlink()
+    assert sound_and_damaged(logs) == (due_around(first, stop), [(first, stop)])
+    with pytest.raises(
+        (CorruptDataError, LimitError), match=rf"{ACTIVE}.*it begins at byte {pos} of the file"
+    ):
+        DirectoryRead(logs).table()
+
+
+def test_timestamps_are_found_behind_damage(logs: Path) -> None:
+    path = logs / "events-0" / MIDDLE
+    for kind, row in (("crc", 5), ("zeros", 3)):
+        damage(path, kind, row)
+    for suffix in (".index", ".timeindex"):
+        path.with_suffix(suffix).unlink()
+    time_ms = str(FIRST_TIME_MS + 200_000)
+    found, bad = sound_and_damaged(logs, startingTimestamp=time_ms)
+    assert found == [offset for offset in due_around(220, 240) if offset >= 200]
+    assert bad == [(220, 240)]
+
+
+def test_a_replica_that_is_damaged_contradicts_no_other(logs: Path, tmp_path: Path) -> None:
+    other = copied(logs, tmp_path / "other", broker_id=2)
+    table = index_batches((logs / "events-0" / ACTIVE).read_bytes()).table
+    damage(other / "events-0" / ACTIVE, "crc", len(table) - 1)
+    found, bad = sound_and_damaged(logs, other)
+    assert (found, bad) == (due_around(0, 0), [])
+
+
+# Missing segments: all rows of a range, or an error that names a file
+
+BASES = (0, 120, 240, 310)
+#: ``minPartitions``.
+SPLITS = ("1", "3", "20")
+RANGES = ((START_OFFSET, STOPPED_END), (60, 200), (120, 240), (250, 402), (130, 320))
+
+
+def log_of(folder: Path, base: int) -> Path:
+    return folder / "events-0" / f"{base:020}.log"
+
+
+def harmed(folder: Path, base: int, harm: str) -> int:
+    """Harm a segment: the first offset that it lacks after that."""
+    path = log_of(folder, base)
+    if harm == "removed":
+        for each in path.parent.glob(f"{base:020}.*"):
+            each.unlink()
+    elif harm == "emptied":
+        os.truncate(path, 0)
+    else:
+        table = index_batches(path.read_bytes()).table
+        row = len(table) // 2
+        os.truncate(path, int(table[row, POS]))
+        return int(index_batches(path.read_bytes()).next_offset or base)
+    return base
+
+
+def due_committed(start: int, stop: int) -> list[int]:
+    aborted = range(ABORTED[0], ABORTED[1] + 1)
+    return [each for each in range(start, stop) if each not in MARKERS and each not in aborted]
+
+
+def read(folder: Path, start: int, stop: int, split: str, **options: str) -> list[int]:
+    given = {
+        "startingOffsets": json.dumps({"events": {"0": start}}),
+        "endingOffsets": json.dumps({"events": {"0": stop}}),
+        "minPartitions": split,
+        "kafka.isolation.level": "read_committed",
+    }
+    return DirectoryRead(folder, **given, **options).column("offset")
+
+
+HARMS = ("kept", "removed", "emptied", "cut")
+ALL = [each for each in itertools.product(HARMS, repeat=4) if each[0] != "removed"]
+
+
+@short_and_long("step", short=11, long=1)
+def test_what_is_missing_is_an_error_however_ranges_are_split(step: int, tmp_path: Path) -> None:
+    """The first segment stays in its place: without it, retention deleted what it had."""
+    for number in range(0, len(ALL), step):
+        read_harmed(ALL[number], number, tmp_path)
+
+
+def read_harmed(harms: tuple[str, ...], number: int, tmp_path: Path) -> None:
+    folder = shutil.copytree(STOPPED, tmp_path / "-".join(harms))
+    # Empty, as a broker leaves the segment that it has just begun: the end of the log is known.
+    log_of(folder, STOPPED_END).touch()
+    lost: set[int] = set()
+    for base, stop, harm in zip(BASES, (*BASES[1:], STOPPED_END), harms, strict=True):
+        if harm != "kept":
+            lost.update(range(harmed(folder, base, harm), stop))
+    # Each range with one split; which one, the harms before decide.
+    splits = itertools.islice(itertools.cycle(SPLITS), number, None)
+    for (start, stop), split in zip(RANGES, splits, strict=False):
+        missing = sorted(lost & set(range(start, stop)))
+        if missing:
+            with pytest.raises(DataLossError, match=rf"offsets \[{missing[0]}, .*\.log "):
+                read(folder, start, stop, split)
+        else:
+            assert read(folder, start, stop, split) == due_committed(start, stop), harms
+    shutil.rmtree(folder)
+
+
+@for_each("other", BASES[1:])
+def test_segments_in_each_others_place_are_an_error(other: int, tmp_path: Path) -> None:
+    folder = shutil.copytree(STOPPED, tmp_path / str(other))
+    first, second = log_of(folder, 0), log_of(folder, other)
+    content = first.read_bytes()
+    second.replace(first)
+    second.write_bytes(content)
+    for split in SPLITS:
+        with pytest.raises((CorruptDataError, DataLossError), match=r"\.log"):
+            read(folder, START_OFFSET, STOPPED_END, split)
+
+
+@for_each("base", BASES[1:])
+def test_a_compacted_log_may_lack_any_offset(base: int, tmp_path: Path) -> None:
+    folder = shutil.copytree(STOPPED, tmp_path / str(base))
+    log_of(folder, STOPPED_END).touch()
+    harmed(folder, base, "removed")
+    (folder / CLEANER_OFFSETS).write_text(f"0\n1\nevents 0 {STOPPED_END}\n")
+    stop = (*BASES, STOPPED_END)[BASES.index(base) + 1]
+    for split in SPLITS:
+        found = read(folder, START_OFFSET, STOPPED_END, split)
+        assert found == due_committed(START_OFFSET, base) + due_committed(stop, STOPPED_END)

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.errors import DataLossError
 from spark_kafkawire.protocol import modern
 from tests.records.batches import batch, record
 from tests.support import librdkafka
@@ -40,9 +38,7 @@ def server() -> Iterator[LogServer]:
         yield server
 
 
-def test_a_batch_of_many_small_partitions_is_a_few_requests(
-    server: LogServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_batch_is_a_few_requests(server: LogServer, caplog: pytest.LogCaptureFixture) -> None:
     alone = Read(server.bootstrap_servers, subscribe="t")
     assert len(alone.partitions) == PARTITIONS
     assert caplog.messages == [HINT]
@@ -55,9 +51,7 @@ def test_a_batch_of_many_small_partitions_is_a_few_requests(
 
 
 @READ_LIMITS
-def test_a_stream_names_the_option_once_and_packs_each_batch(
-    server: LogServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_stream_packs_each_batch(server: LogServer, caplog: pytest.LogCaptureFixture) -> None:
     def partitions(**options: str) -> list[Any]:
         given = {"kafka.bootstrap.servers": server.bootstrap_servers, "subscribe": "t", **QUICK, **options}
         source = KafkaWireDataSource({**given, "startingOffsets": "earliest"})
@@ -77,37 +71,6 @@ def test_a_stream_names_the_option_once_and_packs_each_batch(
     assert caplog.messages == [HINT]
     assert partitions(packSmallPartitions="true") == [[401, 401, 401, 401, 397]] * 2
     assert caplog.messages == [HINT]
-
-
-def test_typed_values_of_a_pack(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=4)
-    records = [
-        Record(b'{"n": %d}' % (10 * partition + number) if number else b"{", partition=partition)
-        for partition in range(4)
-        for number in range(3)
-    ]
-    librdkafka.produce(noida.bootstrap_servers, topic, records)
-    value = StructType().add("n", IntegerType())
-    schema = StructType().add("value", value).add("partition", IntegerType())
-    options = {"packSmallPartitions": "true", "valueFormat": "json", "badRecords": "drop"}
-    packed = Read(noida.bootstrap_servers, schema, subscribe=topic, **options)
-    assert len(packed.partitions) == 1
-    found = sorted((row["partition"], row["value"]["n"]) for row in packed.rows())
-    assert found == [(partition, 10 * partition + number) for partition in range(4) for number in (1, 2)]
-
-
-def test_lost_records_of_one_partition_are_named(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=3)
-    for partition in range(3):
-        send(noida, topic, range(10), partition)
-    options = {"subscribe": topic, "packSmallPartitions": "true"}
-    planned = Read(noida.bootstrap_servers, **options)
-    lenient = Read(noida.bootstrap_servers, failOnDataLoss="false", **options)
-    noida.delete_records(topic, 1, 4)
-    with pytest.raises(DataLossError, match=f"{topic} 1 at offset 0"):
-        planned.table()
-    rows = [(row["partition"], row["offset"]) for row in lenient.rows()]
-    assert sorted(rows) == [(p, offset) for p in range(3) for offset in range(4 if p == 1 else 0, 10)]
 
 
 def test_partitions_of_07_are_packed_by_broker(corpus: EmbeddedCluster) -> None:
@@ -162,9 +125,7 @@ def load(spark: SparkSession, noida: NoidaBroker, packs: bool, **options: str) -
     return reader.option("packSmallPartitions", packs).options(includeHeaders="true", **options).load()
 
 
-def test_rows_and_columns_are_those_of_a_task_for_each_partition(
-    spark: SparkSession, noida: NoidaBroker, topic: str
-) -> None:
+def test_rows_are_those_without_packs(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
     packed, alone = (load(spark, noida, is_packed, subscribe=topic) for is_packed in (True, False))
     assert (packed.rdd.getNumPartitions(), alone.rdd.getNumPartitions()) == (1, TOPIC_PARTITIONS - 1)
     in_order = packed.selectExpr("partition", "offset").collect()

@@ -3,17 +3,21 @@ and writes wait for them, say so once, and come to exactly the same rows."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import re
-import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.errors import BrokersMissingError, KafkaWireError, OptionError
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions, WriteOptions
@@ -23,13 +27,55 @@ from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka, zookeeper_tree
 from tests.support.debian_plain import COUNT, NAMES, TOPIC
 from tests.support.foreign import Record
-from tests.support.golden import CORPUS
 from tests.support.noida import NoidaBroker
 from tests.support.reading import PlannedRead
-from tests.support.restarting import coming_back
+from tests.support.shared_zookeeper import SharingCluster
 
 #: Small fetches, so that a partition is many of them.
 SMALL = {"fetchBytes": "1KiB", "fetchesInFlight": "1"}
+
+
+#: How long it stays away after it is missed, seconds: several times what three retries take.
+AWAY_S: Final = 1.5
+
+
+class Reported(logging.Handler):
+    """Handler that keeps the package's log messages. The first warning begins the restart."""
+
+    def __init__(self, pool: ThreadPoolExecutor, start: Callable[[], None]) -> None:
+        super().__init__(logging.INFO)
+        self.warnings: list[str] = []
+        self.infos: list[str] = []
+        self._pool, self._start = pool, start
+        self.restart: Future[None] | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        is_warning = record.levelno >= logging.WARNING
+        (self.warnings if is_warning else self.infos).append(record.getMessage())
+        if is_warning and self.restart is None:
+            self.restart = self._pool.submit(self._come_back)
+
+    def _come_back(self) -> None:
+        time.sleep(AWAY_S)
+        self._start()
+
+
+@contextlib.contextmanager
+def coming_back(start: Callable[[], None]) -> Iterator[Reported]:
+    """Call ``start`` some seconds after the package's first warning in the block."""
+    logger = logging.getLogger("spark_kafkawire")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    with ThreadPoolExecutor(1) as pool:
+        reported = Reported(pool, start)
+        logger.addHandler(reported)
+        try:
+            yield reported
+            assert reported.restart is not None, "no warning was logged"
+            reported.restart.result()
+        finally:
+            logger.removeHandler(reported)
+            logger.setLevel(level)
 
 
 def loaded(cluster: EmbeddedCluster, **options: str) -> PlannedRead:
@@ -54,33 +100,31 @@ def test_a_read_of_07_goes_on_where_its_broker_was_killed(cluster: EmbeddedClust
     assert info.startswith("continuing after ")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"subscribe": "", "assign": json.dumps({TOPIC: ["0-0", "1-2"]})},
-        {"startingOffsets": json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})},
-        {"expectedBrokers": "2"},
-        {"expectedBrokers": "0,1"},
-    ],
-    ids=["assign", "offsets", "count", "ids"],
-)
-def test_planning_waits_for_brokers_that_it_knows_of(
-    cluster: EmbeddedCluster, options: dict[str, str]
-) -> None:
-    given = {name: value for name, value in {"subscribe": TOPIC, **options}.items() if value}
-    given["zookeeper.connect"] = cluster.zookeeper_connect
-    expected = PlannedRead(given).rows()
+#: Options that name the brokers.
+KNOWN: Final = [
+    {"assign": json.dumps({TOPIC: ["0-0", "1-2"]})},
+    {"subscribe": TOPIC, "startingOffsets": json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})},
+    {"subscribe": TOPIC, "expectedBrokers": "2"},
+    {"subscribe": TOPIC, "expectedBrokers": "0,1"},
+]
+
+
+def test_planning_waits_for_brokers_that_it_knows_of(cluster: EmbeddedCluster) -> None:
+    given = [{"zookeeper.connect": cluster.zookeeper_connect, **options} for options in KNOWN]
+    expected = [PlannedRead(options).rows() for options in given]
     cluster.brokers[1].stop()
-    with coming_back(cluster.brokers[1].start) as reported:
-        read = PlannedRead(given)
-    assert read.rows() == expected
-    assert len(reported.warnings) == len(reported.infos) == 1
-    assert reported.warnings[0].endswith("; trying again for up to 60 s (brokerDownTimeout)")
+    with coming_back(cluster.brokers[1].start) as reported, ThreadPoolExecutor(len(given)) as pool:
+        reads = [*pool.map(PlannedRead, given)]
+    assert [read.rows() for read in reads] == expected
+    assert len(reported.warnings) == len(reported.infos) == len(given)
+    for warning in reported.warnings:
+        assert warning.endswith("; trying again for up to 60 s (brokerDownTimeout)")
 
 
-def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(tmp_path: Path) -> None:
-    log_dir = Path(shutil.copytree(CORPUS / "broker0", tmp_path / "broker0"))
-    with EmbeddedCluster(brokers=1, partitions=3, log_dirs=[log_dir]) as alone:
+def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(
+    zookeeper: ZooKeeperServer, log_dirs: list[Path]
+) -> None:
+    with SharingCluster(zookeeper, log_dirs[:1]) as alone:
         expected = loaded(alone).rows()
         alone.brokers[0].stop()
         with coming_back(alone.brokers[0].start) as reported:
@@ -95,41 +139,20 @@ def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(tmp_p
     ]
 
 
-def test_planning_waits_for_a_broker_that_was_killed_and_is_still_registered(
-    cluster: EmbeddedCluster,
-) -> None:
-    expected = loaded(cluster).rows()
-    cluster.brokers[1].kill()
-    with coming_back(cluster.brokers[1].start) as reported:
+def test_planning_waits_for_zookeeper_and_a_planned_read_does_not_miss_it(log_dirs: list[Path]) -> None:
+    with EmbeddedCluster(brokers=2, partitions=3, log_dirs=log_dirs) as cluster:
         read = loaded(cluster)
-    assert read.rows() == expected
-    assert re.match(
-        r"OFFSETS of debian-plain 1-0: broker 1 \(127\.0\.0\.1:\d+\): cannot connect", reported.warnings[0]
-    )
-
-
-def test_planning_waits_for_zookeeper(own_cluster: EmbeddedCluster) -> None:
-    expected = loaded(own_cluster).rows()
-    zookeeper = own_cluster.zookeeper
-    assert zookeeper is not None
-    zookeeper.kill()
-    with coming_back(zookeeper.start) as reported:
-        read = loaded(own_cluster)
-    assert read.rows() == expected
-    assert re.match(
-        rf"option zookeeper\.connect: {zookeeper.connect}: no session yet.*; trying again for up to 60 s",
-        reported.warnings[0],
-    )
-    assert reported.infos[0].startswith(
-        f"option zookeeper.connect: {zookeeper.connect}: session established after "
-    )
-
-
-def test_a_zookeeper_lost_after_planning_is_not_missed(own_cluster: EmbeddedCluster) -> None:
-    read = loaded(own_cluster)
-    assert own_cluster.zookeeper is not None
-    own_cluster.zookeeper.close()
-    assert len(read.rows()) == COUNT
+        zookeeper = cluster.zookeeper
+        assert zookeeper is not None
+        zookeeper.kill()
+        expected = read.rows()
+        assert len(expected) == COUNT
+        with coming_back(zookeeper.start) as reported:
+            read = loaded(cluster)
+        assert read.rows() == expected
+        where = rf"option zookeeper\.connect: {zookeeper.connect}: "
+    assert re.match(f"{where}no session yet.*; trying again for up to 60 s", reported.warnings[0])
+    assert re.match(f"{where}session established after ", reported.infos[0])
 
 
 def test_a_write_of_07_waits_for_a_broker_before_it_sends(cluster: EmbeddedCluster) -> None:
@@ -246,9 +269,7 @@ def test_other_brokers_than_expected_are_told(cluster: EmbeddedCluster, expected
     assert isinstance(error.value, OptionError if expected == "1" else BrokersMissingError)
 
 
-def test_assigned_partitions_of_a_missing_broker_are_an_error_or_left_out(
-    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_assigned_to_missing_broker(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     assign = json.dumps({TOPIC: ["0-0", "1-2"]})
     with expired(cluster, 1):
         with pytest.raises(
@@ -260,9 +281,7 @@ def test_assigned_partitions_of_a_missing_broker_are_an_error_or_left_out(
         assert caplog.messages[-1].endswith("reading the others because failOnDataLoss=false")
 
 
-def test_a_broker_that_starts_is_asked_for_the_topics_that_it_has_not_announced_yet(
-    cluster: EmbeddedCluster,
-) -> None:
+def test_starting_broker_is_asked_for_its_topics(cluster: EmbeddedCluster) -> None:
     whole = plan(hasty(cluster, subscribe=TOPIC))
     with expired(cluster, 1, topics_only=True):
         assert len(plan(hasty(cluster, subscribe=TOPIC))) == 3
@@ -272,9 +291,7 @@ def test_a_broker_that_starts_is_asked_for_the_topics_that_it_has_not_announced_
         assert len(writer.partitions_of(TOPIC)) == 6
 
 
-def test_a_topic_that_no_broker_announces_any_more_is_not_passed_over_in_silence(
-    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_topic_of_no_broker_is_told(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     with expired(cluster, 0, topics_only=True), expired(cluster, 1, topics_only=True):
         with pytest.raises(
             BrokersMissingError, match=f"no broker announces the topic {TOPIC}, which ZooKeeper still lists"

@@ -19,6 +19,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.errors import KafkaWireError
 from tests.support import java_stores, librdkafka
+from tests.support.cases import for_each
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.pages import ROOT
@@ -73,29 +74,26 @@ def test_a_query_with_a_login_shows_no_secret(
         assert SECRET not in text
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"kafka.bootstrap.servers": "127.0.0.1:1"},
-        {"kafka.sasl.mechanism": "SCRAM-SHA-256"},
-        {"kafka.sasl.jaas.config": JAAS[:-2]},
-        {"kafka.security.protocol": "SASL_SSL"},
-        {"subscribe": "no-such-topic"},
-        {"kafka.ssl.keystore.key": SECRET, "kafka.security.protocol": "SSL"},
-        *(
-            {
-                "kafka.security.protocol": "SSL",
-                f"kafka.ssl.{kind}.location": str(java_stores.FOLDER / store),
-                f"kafka.ssl.{kind}.password": SECRET,
-            }
-            for kind in ("keystore", "truststore")
-            for store in ("client.jks", "client.p12")
-        ),
-    ],
-    ids=lambda changes: ",".join(
-        str(Path(value).name if "location" in name else name) for name, value in changes.items()
+#: Options that fail.
+WRONG: Final = [
+    {"kafka.bootstrap.servers": "127.0.0.1:1"},
+    {"kafka.sasl.mechanism": "SCRAM-SHA-256"},
+    {"kafka.sasl.jaas.config": JAAS[:-2]},
+    {"kafka.security.protocol": "SASL_SSL"},
+    {"subscribe": "no-such-topic"},
+    {"kafka.ssl.keystore.key": SECRET, "kafka.security.protocol": "SSL"},
+    *(
+        {
+            "kafka.security.protocol": "SSL",
+            f"kafka.ssl.{kind}.location": str(java_stores.FOLDER / store),
+            f"kafka.ssl.{kind}.password": SECRET,
+        }
+        for kind, store in (("keystore", "client.jks"), ("truststore", "client.p12"))
     ),
-)
+]
+
+
+@for_each("changes", WRONG)
 def test_a_read_that_fails_shows_no_secret(
     noida: NoidaBroker,
     changes: dict[str, str],
@@ -127,6 +125,7 @@ def pickled(value: object) -> bytes:
 
 
 @STREAM_SINKS
+@pytest.mark.nightly
 def test_nothing_that_spark_shows_has_the_value_of_a_reference(noida: NoidaBroker, tmp_path: Path) -> None:
     """Plans, the event log, pages and the REST interface, the checkpoint, progress, errors, and all that the
     driver and the workers log at DEBUG."""
@@ -163,7 +162,7 @@ def test_nothing_that_spark_shows_has_the_value_of_a_reference(noida: NoidaBroke
     assert any("checkpoint" in path.parts for path in files)
 
 
-def test_the_reader_has_what_its_tasks_need_and_partitions_have_no_secret(
+def test_only_readers_have_secrets(
     noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     properties = tmp_path / "secrets.properties"

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.sparks import PLANS_ONCE, since_spark
 
 from .task_errors import message_of
 
@@ -51,9 +50,7 @@ def written(noida: NoidaBroker, topic: str) -> list[bytes]:
     return sorted(record.value or b"" for record in librdkafka.consume(noida.bootstrap_servers, topic))
 
 
-def test_a_view_of_both_sides_is_read_and_inserted_into(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
+def test_view_of_both_sides(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     target = noida.create_topic()
     both = options(noida, subscribe=topic, topic=target, acks="all", failOnDataLoss="false")
     spark.sql(f"CREATE TEMPORARY VIEW {name} USING kafkawire OPTIONS ({both})")
@@ -65,33 +62,7 @@ def test_a_view_of_both_sides_is_read_and_inserted_into(
         spark.sql(f"INSERT OVERWRITE {name} SELECT * FROM {name}")
 
 
-@since_spark(4, 1, "fills no column that an INSERT leaves out")
-def test_columns_that_an_insert_leaves_out_are_null(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
-    both = options(noida, subscribe=topic, topic=topic)
-    spark.sql(f"CREATE TEMPORARY VIEW {name} USING kafkawire OPTIONS ({both})")
-    spark.sql(f"INSERT INTO {name} (value) VALUES (CAST('c' AS BINARY))")
-    assert values(spark, f"SELECT CAST(value AS STRING) FROM {name} WHERE key IS NULL") == ["b", "c"]
-
-
-def test_the_columns_of_a_view_are_a_projection_that_rows_are_inserted_by(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
-    both = options(noida, subscribe=topic, topic=topic)
-    made = f"TEMPORARY VIEW {name} (value BINARY, key BINARY) USING kafkawire OPTIONS ({both})"
-    spark.sql(f"CREATE {made}")
-    spark.sql(f"INSERT INTO {name} VALUES (CAST('c' AS BINARY), CAST('k' AS BINARY))")
-    query = f"SELECT CAST(value AS STRING) FROM {name} WHERE key IS NOT NULL"
-    assert values(spark, query) == ["a", "c"]
-    spark.sql(f"INSERT INTO {name} VALUES (CAST('d' AS BINARY), CAST('k' AS BINARY))")
-    spark.sql(f"CREATE OR REPLACE {made}")
-    assert values(spark, query) == ["a", "c", "d"]
-
-
-def test_a_table_with_columns_takes_its_options_with_each_use(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
+def test_table_with_columns(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     spark.sql(f"CREATE TABLE {name} (value BINARY, partition INT) USING kafkawire")
     query = f"SELECT CAST(value AS STRING) FROM {name} WITH ({options(noida, subscribe=topic)})"
     assert values(spark, query) == ["a", "b"]
@@ -101,9 +72,7 @@ def test_a_table_with_columns_takes_its_options_with_each_use(
     assert spark.read.options(**given).table(name).count() == 3
 
 
-def test_a_table_without_options_or_columns_is_refused_with_what_to_do(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
+def test_refuse_table_without_options(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     given = options(noida, subscribe=topic)
     with pytest.raises(AnalysisException, match=r"CREATE TABLE .* use CREATE TEMPORARY VIEW") as refused:
         spark.sql(f"CREATE TABLE {name} USING kafkawire OPTIONS ({given})")
@@ -114,38 +83,13 @@ def test_a_table_without_options_or_columns_is_refused_with_what_to_do(
             spark.sql(query).collect()
 
 
-def test_rows_that_were_saved_as_a_table_are_there_and_reading_it_is_refused(
-    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
-) -> None:
+def test_saved_as_a_table(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:
     rows = spark.sql("SELECT CAST('c' AS BINARY) AS value")
     writer = rows.write.format("kafkawire").mode("append").option("topic", topic)
     writer.option("kafka.bootstrap.servers", noida.bootstrap_servers).saveAsTable(name)
     assert written(noida, topic) == [b"a", b"b", b"c"]
     with pytest.raises(AnalysisException, match="where this is a table of the catalog"):
         spark.table(name).collect()
-
-
-@PLANS_ONCE
-def test_a_view_shows_the_lag_of_groups(spark: SparkSession, noida: NoidaBroker) -> None:
-    topic = noida.create_topic()
-    group, servers = f"group-{topic}", noida.bootstrap_servers
-    librdkafka.produce(servers, topic, [Record(b"v")] * 3)
-    librdkafka.commit_offsets(servers, group, topic, {0: 1})
-    create = (
-        "CREATE OR REPLACE TEMPORARY VIEW lag_of_groups USING kafkawire "
-        f"OPTIONS (TABLE 'group_offsets', kafka.bootstrap.servers '{servers}', SUBSCRIBE '{topic}')"
-    )
-    query = "SELECT groupId, sum(lag) AS lag FROM lag_of_groups GROUP BY groupId"
-    try:
-        spark.sql(create)
-        assert [tuple(row) for row in spark.sql(query).collect()] == [(group, 2)]
-        librdkafka.commit_offsets(servers, group, topic, {0: 3})
-        # A view is a snapshot.
-        assert [tuple(row) for row in spark.sql(query).collect()] == [(group, 2)]
-        spark.sql(create)
-        assert [tuple(row) for row in spark.sql(query).collect()] == [(group, 0)]
-    finally:
-        spark.catalog.dropTempView("lag_of_groups")
 
 
 @pytest.mark.nightly

@@ -13,18 +13,14 @@ from collections.abc import Iterable
 
 import pytest
 
-from spark_kafkawire.errors import (
-    ConnectFailed,
-    DataLossError,
-    OptionError,
-    UnknownTopicError,
-)
+from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError, UnknownTopicError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import StreamOptions
 from spark_kafkawire.planner.stream_offsets import PIN_MARK, Position
 from spark_kafkawire.planner.stream_planner import StreamPlanner
 from tests.net.peers import closed_port
 from tests.support import librdkafka
+from tests.support.cases import for_each
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import send
@@ -49,6 +45,10 @@ def query(noida: NoidaBroker, topic: str, checkpoint: Checkpoint | None = None, 
 @pytest.fixture
 def topic(noida: NoidaBroker) -> str:
     """Two partitions with ten records each: 0-9, and 10-19."""
+    return filled(noida)
+
+
+def filled(noida: NoidaBroker) -> str:
     topic = noida.create_topic(partitions=2)
     for partition in range(2):
         send(noida, topic, range(10 * partition, 10 * partition + 10), partition)
@@ -56,16 +56,10 @@ def topic(noida: NoidaBroker) -> str:
 
 
 def selections(topic: str) -> list[dict[str, str]]:
-    return [
-        {"subscribe": topic},
-        {"subscribePattern": f"{topic}$"},
-        {"assign": json.dumps({topic: [0, 1]})},
-    ]
+    return [{"subscribe": topic}, {"subscribePattern": f"{topic}$"}, {"assign": json.dumps({topic: [0, 1]})}]
 
 
-def test_assign_skips_partitions_that_are_not_there(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_assign_skips_missing(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
     running = query(noida, topic, assign=json.dumps({topic: [1, 2, 9]}), startingOffsets="earliest")
     assert running.values() == [[b"%d" % value for value in range(10, 20)]]
@@ -79,40 +73,30 @@ def test_assign_skips_partitions_that_are_not_there(
     assert running.values() == []
 
 
-@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_from_latest_offsets(noida: NoidaBroker, topic: str, number: int, fail: str) -> None:
-    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail)
-    assert running.values() == [[]]
+#: Options of a start, and what is read of a topic of ten records in each of two partitions.
+STARTS: dict[str, tuple[dict[str, str], Iterable[int]]] = {
+    "latest": ({}, ()),
+    "earliest": ({"startingOffsets": "earliest"}, range(20)),
+    "specific offsets": ({"startingOffsets": '{"TOPIC": {"0": 7, "1": -1}}'}, (7, 8, 9)),
+}
+
+
+@for_each("fail", ["true", "false"])
+@for_each("number", range(3))
+@for_each("start", STARTS)
+def test_from_offsets(noida: NoidaBroker, start: str, number: int, fail: str) -> None:
+    topic, (given, expected) = filled(noida), STARTS[start]
+    given = {name: value.replace("TOPIC", topic) for name, value in given.items()}
+    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail, **given)
+    assert running.values() == [numbers(expected)]
     send(noida, topic, [20], 1)
     assert running.values() == [[b"20"]]
     assert running.values() == []
 
 
-@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_from_earliest_offsets(noida: NoidaBroker, topic: str, number: int, fail: str) -> None:
-    running = query(
-        noida, topic, **selections(topic)[number], failOnDataLoss=fail, startingOffsets="earliest"
-    )
-    assert running.values() == [numbers(range(20))]
-    send(noida, topic, [20], 1)
-    assert running.values() == [[b"20"]]
-
-
-@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_from_specific_offsets(noida: NoidaBroker, topic: str, number: int, fail: str) -> None:
-    starting = json.dumps({topic: {"0": 7, "1": -1}})
-    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail, startingOffsets=starting)
-    assert running.values() == [numbers([7, 8, 9])]
-    send(noida, topic, [20], 1)
-    assert running.values() == [[b"20"]]
-
-
-@pytest.mark.parametrize("number", range(3), ids=["subscribe", "subscribePattern", "assign"])
-@pytest.mark.parametrize("fail", ["true", "false"])
-@pytest.mark.parametrize("is_global", [True, False], ids=["global timestamp", "timestamps"])
+@for_each("fail", ["true", "false"])
+@for_each("number", range(3))
+@for_each("is_global", [True, False])
 def test_from_timestamps(noida: NoidaBroker, number: int, fail: str, is_global: bool) -> None:
     topic = noida.create_topic(partitions=2)
     for second in range(6):
@@ -121,17 +105,6 @@ def test_from_timestamps(noida: NoidaBroker, number: int, fail: str, is_global: 
     given = {"startingTimestamp": str(T0 + 3000)} if is_global else by_partition
     running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail, **given)
     assert running.values() == [numbers([3, 4, 5])]
-
-
-def test_from_timestamps_that_are_latest_and_earliest(noida: NoidaBroker, topic: str) -> None:
-    starting = json.dumps({topic: {"0": -1, "1": -2}})
-    mixed = query(noida, topic, startingOffsetsByTimestamp=starting)
-    latest, earliest = (query(noida, topic, startingTimestamp=number) for number in ("-1", "-2"))
-    assert mixed.values() == [numbers(range(10, 20))]
-    assert latest.values() == [[]]
-    assert earliest.values() == [numbers(range(20))]
-    send(noida, topic, [20], 0)
-    assert [each.values() for each in (mixed, latest, earliest)] == [[[b"20"]]] * 3
 
 
 def test_non_matching_timestamp_with_strategy_latest(noida: NoidaBroker, topic: str) -> None:
@@ -146,9 +119,7 @@ def test_non_matching_timestamp_with_strategy_latest(noida: NoidaBroker, topic: 
     assert query(noida, topic, checkpoint, **given).values() == [[], [b"20"]]
 
 
-def test_an_empty_first_batch_pins_the_latest_offsets_so_that_a_crash_loses_nothing(
-    noida: NoidaBroker, topic: str
-) -> None:
+def test_empty_first_batch_pins_the_latest_offsets(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     with pytest.raises(Killed):
         query(noida, topic, checkpoint).batch("written")
@@ -161,9 +132,7 @@ def test_an_empty_first_batch_pins_the_latest_offsets_so_that_a_crash_loses_noth
     assert PIN_MARK not in checkpoint.offsets[1]
 
 
-def test_a_first_batch_of_which_all_is_gone_when_it_is_run_again_is_told_once(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_first_batch_that_is_gone(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint, given = Checkpoint(), {"startingOffsets": "earliest"}
     with pytest.raises(Killed):
         query(noida, topic, checkpoint, **given).batch("written")
@@ -177,15 +146,6 @@ def test_a_first_batch_of_which_all_is_gone_when_it_is_run_again_is_told_once(
         assert lenient.values() == [numbers(range(10, 20)), numbers([22, 23, 24])]
     assert reported in caplog.text
     assert "was changed from" not in caplog.text
-
-
-def test_a_pinned_start_is_no_new_data(noida: NoidaBroker, topic: str) -> None:
-    checkpoint = Checkpoint()
-    for _ in range(2):
-        running = query(noida, topic, checkpoint)
-        assert running.values() in ([[]], [])
-        assert running.batch() is None
-    assert len(checkpoint.offsets) == 1
 
 
 def first_batch_of_kafka(topic: str) -> Checkpoint:
@@ -206,9 +166,7 @@ def test_a_first_batch_of_another_source_is_not_passed_over(noida: NoidaBroker, 
     assert query(noida, topic, checkpoint, **given).values() == [numbers([8, 9, *range(16, 20)]), []]
 
 
-def test_a_first_batch_that_is_run_again_leaves_new_partitions_to_the_next(
-    noida: NoidaBroker, topic: str
-) -> None:
+def test_repeated_first_batch_has_no_new_partitions(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     with pytest.raises(Killed):
         query(noida, topic, checkpoint, startingOffsets="earliest").batch("written")
@@ -218,9 +176,7 @@ def test_a_first_batch_that_is_run_again_leaves_new_partitions_to_the_next(
     assert running.values() == [numbers(range(20)), [b"20"]]
 
 
-def test_a_first_batch_that_is_run_again_tells_what_retention_took_meanwhile(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_repeated_first_batch_loss(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "10"}
     strict, lenient = Checkpoint(), Checkpoint()
     for checkpoint in (strict, lenient):
@@ -246,9 +202,7 @@ def test_the_first_start_does_not_move_between_its_two_calls(noida: NoidaBroker,
 
 
 @pytest.mark.parametrize("killed", ["planned", "written", "read"])
-def test_a_batch_that_was_not_committed_is_the_same_when_it_is_run_again(
-    noida: NoidaBroker, topic: str, killed: str
-) -> None:
+def test_uncommitted_batch_is_the_same_again(noida: NoidaBroker, topic: str, killed: str) -> None:
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "6"}
     checkpoint, values = Checkpoint(), []
     for number in range(4):
@@ -282,11 +236,6 @@ def test_max_offsets_per_trigger(noida: NoidaBroker, topic: str) -> None:
     assert max(map(len, rest)) <= 11
 
 
-def test_max_offsets_per_trigger_of_a_long(noida: NoidaBroker, topic: str) -> None:
-    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str((1 << 63) - 1)}
-    assert query(noida, topic, **given).values() == [numbers(range(20))]
-
-
 def test_min_offsets_per_trigger(noida: NoidaBroker, topic: str) -> None:
     running = query(noida, topic, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="1h")
     assert running.values() == [numbers(range(20))]  # the first one waits for nobody
@@ -294,13 +243,6 @@ def test_min_offsets_per_trigger(noida: NoidaBroker, topic: str) -> None:
     assert running.batch() is None
     send(noida, topic, [24], 1)
     assert running.values() == [numbers(range(20, 25))]
-
-
-def test_min_offsets_wait_no_longer_than_max_trigger_delay(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="1ms")
-    assert running.values() == [numbers(range(20))]
-    send(noida, topic, [20])
-    assert running.values() == [[b"20"]]
 
 
 def test_composite_limits(noida: NoidaBroker, topic: str) -> None:
@@ -349,9 +291,7 @@ def test_available_now_of_a_query_from_latest_pins_its_start_and_ends(noida: Noi
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_available_now_fails_where_what_it_was_to_read_vanishes(
-    noida: NoidaBroker, topic: str, fail: str
-) -> None:
+def test_available_now_fails_where_its_topic_vanishes(noida: NoidaBroker, topic: str, fail: str) -> None:
     other = noida.create_topic()
     send(noida, other, range(10))
     given = options(
@@ -367,9 +307,7 @@ def test_available_now_fails_where_what_it_was_to_read_vanishes(
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_available_now_fails_where_a_topic_vanishes_in_which_the_query_does_not_stand_yet(
-    noida: NoidaBroker, topic: str, fail: str
-) -> None:
+def test_available_now_fails_where_a_new_topic_vanishes(noida: NoidaBroker, topic: str, fail: str) -> None:
     checkpoint, later = Checkpoint(), f"{topic}-later"
     given = options(
         noida, topic, subscribePattern=f"{topic}.*", startingOffsets="earliest", failOnDataLoss=fail
@@ -421,9 +359,7 @@ def test_starting_offsets_are_used_for_a_new_query_only(noida: NoidaBroker, topi
         assert query(noida, topic, checkpoint, startingOffsets=starting).values() in ([[b"20"]], [])
 
 
-def test_subscribing_topic_by_pattern_with_topic_deletions(
-    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_pattern_with_deletions(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     doomed = noida.create_topic(name=f"{topic}-doomed")
     send(noida, doomed, [100])
     given = {"subscribePattern": f"^{topic}", "startingOffsets": "earliest"}
@@ -465,26 +401,6 @@ def test_a_subscribed_topic_that_is_deleted(noida: NoidaBroker, topic: str) -> N
         query(noida, topic, checkpoint, **given).batch()
 
 
-def test_topic_recreation_between_batches(noida: NoidaBroker) -> None:
-    good, bad = noida.create_topic(), noida.create_topic()
-    send(noida, good, [1, 3])
-    send(noida, bad, [2, 4])
-    given = {"subscribe": f"{good},{bad}", "startingOffsets": "earliest"}
-    checkpoint = Checkpoint()
-    assert query(noida, good, checkpoint, **given).values() == [numbers([1, 2, 3, 4])]
-    librdkafka.delete_topic(noida.bootstrap_servers, bad)
-    noida.create_topic(name=bad)
-    send(noida, bad, [6])
-    reported = f"the end of {bad} 0 was changed from 2 to 1.* nothing proves which"
-    with pytest.raises(DataLossError, match=reported):
-        query(noida, good, checkpoint, **given).batch()
-    # The error is in the checkpoint: it is the same once the new topic is longer than the old one was.
-    send(noida, bad, [7, 8, 9])
-    for fail in ("true", "false"):
-        with pytest.raises(DataLossError, match=reported):
-            query(noida, good, checkpoint, **given, failOnDataLoss=fail).batch()
-
-
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_retention_under_the_query(noida: NoidaBroker, topic: str, fail: str) -> None:
     checkpoint = Checkpoint()
@@ -512,9 +428,7 @@ def test_a_new_partition_whose_start_is_gone_is_a_data_loss(noida: NoidaBroker, 
 
 
 @pytest.mark.parametrize("offset", [3, 11])
-def test_a_given_start_that_the_log_has_not_is_a_data_loss(
-    noida: NoidaBroker, topic: str, offset: int
-) -> None:
+def test_start_outside_of_the_log_is_a_data_loss(noida: NoidaBroker, topic: str, offset: int) -> None:
     noida.delete_records(topic, 0, 5)
     given = {"startingOffsets": json.dumps({topic: {"0": offset, "1": -1}})}
     with pytest.raises(DataLossError, match=rf"offset {offset} is not in {topic} 0, which holds \[5, 10\)"):
@@ -539,80 +453,12 @@ def commit(noida: NoidaBroker, group: str, topic: str, offsets: dict[int, int]) 
     librdkafka.commit_offsets(noida.bootstrap_servers, group, topic, offsets)
 
 
-def test_min_partitions(noida: NoidaBroker, topic: str) -> None:
-    reader = query(noida, topic, minPartitions="8").reader
-    parts = reader.partitions({topic: {"0": 0, "1": 0}}, {topic: {"0": 10, "1": 10}})
-    assert len(parts) == 8
-    reader = query(noida, topic, maxRecordsPerPartition="4").reader
-    assert len(reader.partitions({topic: {"0": 0, "1": 0}}, {topic: {"0": 10, "1": 10}})) == 6
-
-
-def test_min_partitions_splits_a_partition_with_most_of_the_new_records(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=3)
-    partitions = [0, 1, *[2] * 58]
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"v", partition=each) for each in partitions])
-    reader = query(noida, topic, minPartitions="1").reader
-    parts = reader.partitions({topic: {"0": 0, "1": 0, "2": 0}}, {topic: {"0": 1, "1": 1, "2": 58}})
-    assert len(parts) == 4
-
-
 def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     query(noida, topic, checkpoint).values()
     librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"h", headers=(("a", b"1"),))])
     [[row]] = query(noida, topic, checkpoint, includeHeaders="true").batches()
     assert row["headers"] == [{"key": "a", "value": b"1"}]
-
-
-def test_group_id_prefix_and_group_id_change_nothing(noida: NoidaBroker, topic: str) -> None:
-    for given in ({"groupIdPrefix": "mine"}, {"kafka.group.id": "mine"}):
-        assert query(noida, topic, startingOffsets="earliest", **given).values() == [numbers(range(20))]
-
-
-def test_null_keys_and_null_values(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic)
-    running.batch()
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(None), Record(b"v", b"k")])
-    [rows] = running.batches()
-    assert sorted((row["key"], row["value"]) for row in rows if row["key"]) == [(b"k", b"v")]
-    assert [row["key"] for row in rows if row["value"] is None] == [None]
-
-
-def test_empty_partitions_stay_where_they_are(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=3)
-    send(noida, topic, range(6), 0)
-    checkpoint = Checkpoint()
-    query(noida, topic, checkpoint, startingOffsets="earliest", maxOffsetsPerTrigger="2").batch()
-    assert json.loads(checkpoint.offsets[0]) == {topic: {"0": 2, "1": 0, "2": 0}}
-
-
-def test_progress_tells_the_latest_offsets(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="2")
-    assert running.reader.reportLatestOffset() is None
-    running.batch()
-    assert running.reader.reportLatestOffset() == {topic: {"0": 10, "1": 10}}
-
-
-@pytest.mark.parametrize(
-    ("given", "reported"),
-    [
-        ({"endingOffsets": "latest"}, "option endingOffsets is for batch reads"),
-        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: '0' is not"),
-        ({"maxOffsetsPerTrigger": "-1"}, "option maxOffsetsPerTrigger: '-1' is not"),
-        ({"minOffsetsPerTrigger": "0"}, "option minOffsetsPerTrigger: '0' is not"),
-        ({"minOffsetsPerTrigger": "-1"}, "option minOffsetsPerTrigger: '-1' is not"),
-        ({"startingOffsets": '{"t":{"0":5.0}}'}, "option startingOffsets: .* is not of the form"),
-        ({"startingOffsetsByTimestamp": '{"t":{"0":-3}}'}, "the timestamp of t 0 is negative"),
-        ({"subscribe": "a", "assign": "{}"}, "set exactly one of the options subscribe"),
-        ({"kafka.auto.offset.reset": "latest"}, "auto.offset.reset"),
-    ],
-)
-def test_bad_options_of_a_stream_are_told_before_it_starts(
-    noida: NoidaBroker, topic: str, given: dict[str, str], reported: str
-) -> None:
-    with pytest.raises(OptionError, match=reported) as error:
-        query(noida, topic, **given)
-    assert str(error.value).isprintable()
 
 
 def test_a_checkpoint_of_other_topics_is_told(noida: NoidaBroker, topic: str) -> None:
@@ -626,59 +472,9 @@ def test_a_checkpoint_of_other_topics_is_told(noida: NoidaBroker, topic: str) ->
         query(noida, other, checkpoint).batch()
 
 
-@pytest.mark.parametrize("is_committed", [True, False])
-def test_a_checkpoint_that_stands_nowhere_is_told(noida: NoidaBroker, topic: str, is_committed: bool) -> None:
-    checkpoint = Checkpoint([json.dumps({topic: {"0": 5, "1": -1}})], int(is_committed))
-    with pytest.raises(
-        OptionError, match=rf'^checkpointLocation: \'{{"{topic}": {{"0": 5, "1": -1}}}}\' does not hold'
-    ):
-        query(noida, topic, checkpoint).batch()
-
-
-def test_a_checkpoint_of_07_is_told(noida: NoidaBroker, topic: str) -> None:
-    checkpoint = Checkpoint([json.dumps({topic: {"0-0": 5}})], 1)
-    with pytest.raises(OptionError, match="another kind of Kafka"):
-        query(noida, topic, checkpoint).batch()
-
-
-def test_a_stream_whose_topic_is_not_there_is_told(noida: NoidaBroker) -> None:
-    with pytest.raises(UnknownTopicError, match="no broker holds the topic nowhere-to-be-found"):
-        query(noida, "nowhere-to-be-found").batch()
-
-
-def test_the_reported_end_follows_the_partitions(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic)
-    running.batch()
-    assert running.reader.reportLatestOffset() == {topic: {"0": 10, "1": 10}}
-    send(noida, topic, range(3))
-    running.batch()
-    assert running.reader.reportLatestOffset() == {topic: {"0": 13, "1": 10}}
-
-
-def test_a_query_that_is_behind_asks_brokers_at_once(noida: NoidaBroker, topic: str) -> None:
-    running = query(noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="2")
-    assert running.batch() is not None
-    assert slept_before_the_next_look(running) == []
-
-
-def slept_before_the_next_look(running: Query) -> list[float]:
-    """Sleeps of a query before it asks brokers 0.03 s after it asked them last, which took no time."""
-    slept: list[float] = []
-    planner = running.reader._planner
-    assert isinstance(planner, StreamPlanner)
-    planner._sleep, planner._clock = slept.append, lambda: 1000.0
-    planner._polled_s, planner._poll_took_s = 1000.0 - 0.03, 0.0
-    running.batch()
-    return slept
-
-
 def test_a_query_that_goes_on_knows_that_its_cluster_exists() -> None:
     nobody = closed_port()
-    raw = {
-        "kafka.bootstrap.servers": f"127.0.0.1:{nobody.port}",
-        "subscribe": "t",
-        "retries": "0",
-    }
+    raw = {"kafka.bootstrap.servers": f"127.0.0.1:{nobody.port}", "subscribe": "t", "retries": "0"}
     options = StreamOptions.parse(raw)
     bootstrap = options.read.planning_retry.bootstrap
     with pytest.raises(ConnectFailed):

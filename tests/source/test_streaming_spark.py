@@ -1,29 +1,27 @@
-"""Streams through Spark itself: triggers, progress, checkpoints on disk, errors, and Spark's own refusals."""
+"""Streams through Spark itself: triggers, progress, checkpoints on disk, and Spark's own refusals. Java's
+patterns, by Spark's JVM."""
 
 from __future__ import annotations
 
-import io
 import json
-import uuid
+import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr, window
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
+from spark_kafkawire.options.java_pattern import JavaPattern, PatternError
+from tests.options.java_patterns.record import NAMES, random_patterns
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.reading import PlannedRead
 from tests.support.spark_streams import begun, run, send, stream
-from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, STREAM_SINKS, since_spark
+from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, since_spark
 
 
 def offsets_of(checkpoint: Path) -> list[Any]:
@@ -41,9 +39,7 @@ def topic(noida: NoidaBroker) -> str:
 
 
 @READ_LIMITS
-def test_available_now_reads_each_row_once_in_limited_batches_and_goes_on_where_it_was(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
+def test_available_now_goes_on(spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path) -> None:
     def writer(checkpoint: str) -> DataStreamWriter:
         rows = stream(spark, noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="8")
         parquet = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / checkpoint))
@@ -62,35 +58,6 @@ def test_available_now_reads_each_row_once_in_limited_batches_and_goes_on_where_
     assert offsets_of(tmp_path / "c") == [
         {topic: {"0": count, "1": min(count, 10)}} for count in (4, 8, 10)
     ] + [{topic: {"0": 15, "1": 10}}]
-
-
-@READ_LIMITS
-def test_the_trigger_once_reads_all_there_is(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    rows = stream(spark, noida, topic, startingOffsets="earliest", maxOffsetsPerTrigger="3")
-    writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-    query = run(writer.trigger(once=True))
-    assert [progress.numInputRows for progress in query.recentProgress] == [20]
-
-
-def test_a_data_loss_ends_the_query_with_batch_place_and_both_offsets(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    def writer(fail: str) -> DataStreamWriter:
-        rows = stream(spark, noida, topic, startingOffsets="earliest", failOnDataLoss=fail)
-        noop = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-        return noop.trigger(availableNow=True)
-
-    run(writer("true"))
-    send(noida, topic, range(20, 30))
-    noida.delete_records(topic, 0, 15)
-    with pytest.raises(
-        StreamingQueryException, match=rf"batch 1: {topic} 0 at offset 10 on .*records up to 15"
-    ):
-        run(writer("true"))
-    query = run(writer("false"))
-    assert [progress.numInputRows for progress in query.recentProgress] == [5]
 
 
 @pytest.mark.parametrize(
@@ -114,27 +81,6 @@ def test_spark_refuses_other_triggers(
         run(writer.option("checkpointLocation", str(tmp_path)).trigger(**trigger))
 
 
-@since_spark(4, 1, "starts such a query")
-def test_what_a_driver_left_that_was_killed_in_its_first_offsets_is_set_aside_by_a_job(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    def writer() -> DataStreamWriter:
-        rows = stream(spark, noida, topic, startingOffsets="earliest")
-        noop = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-        return noop.trigger(availableNow=True)
-
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "offsets" / f".0.{uuid.uuid4()}.tmp").write_text("v1")
-    for _ in range(2):
-        with pytest.raises(
-            StreamingQueryException,
-            match=r"STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY\] .*/offsets should be empty on batch 0",
-        ):
-            run(writer())
-    run_checkpoints(str(tmp_path), "kafkawire", io.StringIO(), write=True, json=False)
-    assert [progress.numInputRows for progress in run(writer()).recentProgress] == [20]
-
-
 def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida: NoidaBroker) -> None:
     copy = noida.create_topic()
     options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": copy}
@@ -152,7 +98,8 @@ def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida
     assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
 
 
-def test_a_stream_that_is_joined_with_itself_has_only_one_offset_in_the_log(
+@pytest.mark.nightly
+def test_self_join_has_one_offset(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
     rows = stream(spark, noida, topic, startingOffsets="earliest").selectExpr("CAST(value AS STRING) v")
@@ -165,9 +112,8 @@ def test_a_stream_that_is_joined_with_itself_has_only_one_offset_in_the_log(
 
 
 @AVAILABLE_NOW
-def test_a_watermark_closes_windows_of_the_records_own_times(
-    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
-) -> None:
+@pytest.mark.nightly
+def test_watermark_closes_windows(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
     topic = noida.create_topic()
     rows = stream(spark, noida, topic, startingOffsets="earliest").withWatermark("timestamp", "10 seconds")
     counted = (
@@ -184,16 +130,14 @@ def test_a_watermark_closes_windows_of_the_records_own_times(
     assert [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).collect()] == [(10, 5)]
 
 
-def test_streams_of_which_one_has_no_new_data_go_on_together(
-    spark: SparkSession, noida: NoidaBroker, topic: str
-) -> None:
+def test_streams_go_on_together(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
     other = noida.create_topic()
     both = stream(spark, noida, topic).union(stream(spark, noida, other))
     values = both.selectExpr("CAST(CAST(value AS STRING) AS INT) value")
     query = begun(values.writeStream.format("memory").queryName("both").trigger(processingTime="0 seconds"))
     try:
         query.processAllAvailable()
-        for number, name in enumerate((topic, topic, other, other, topic)):
+        for number, name in enumerate((topic, other)):
             send(noida, name, range(number, number + 1))
             query.processAllAvailable()
             assert sorted(row["value"] for row in spark.table("both").collect()) == list(range(number + 1))
@@ -201,25 +145,19 @@ def test_streams_of_which_one_has_no_new_data_go_on_together(
         query.stop()
 
 
-@STREAM_SINKS
-def test_a_topic_of_07_is_copied_by_a_stream_in_the_wire_format_of_the_proposal(
-    spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
-) -> None:
-    zookeeper = {"zookeeper.connect": corpus.zookeeper_connect}
-    options = {**zookeeper, "wireFormat": "proposal"}
-    query = (
-        spark.readStream.format("kafkawire")
-        .options(subscribe="debian-gzip", startingOffsets="earliest", **options)
-        .load()
-        .select("value")
-        .writeStream.format("kafkawire")
-        .options(topic="streamed-copy", checkpointLocation=str(tmp_path / "checkpoint"), **options)
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
+# Patterns
 
-    def values(topic: str) -> list[bytes]:
-        return sorted(PlannedRead({**zookeeper, "subscribe": topic}).column("value"))
+SAMPLE_COUNT = 60
 
-    assert values("streamed-copy") == values("debian-gzip")
+
+def test_java_picks_the_same_names_by_new_patterns(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    plain = [name for name in NAMES if name.isascii()]
+    for pattern in random_patterns(seed=2, count=SAMPLE_COUNT):
+        try:
+            ours = JavaPattern(pattern)
+        except PatternError:
+            continue
+        compiled = jvm.java.util.regex.Pattern.compile(pattern)
+        for name in random.Random(pattern).sample(plain, 12):
+            assert compiled.matcher(name).find() == ours.is_found_in(name), pattern

@@ -5,42 +5,28 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Final
 
 import fastavro
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.errors import CorruptDataError, OptionError
-from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.registry.client import forget_registries
-from spark_kafkawire.values.registry_frame import guid_header, id_prefix
+from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support import librdkafka
-from tests.support.avro_messages import V1, V2, V3, framed, payload, record
-from tests.support.embedded import produce, wait_registered
+from tests.support.avro_messages import V1, V2, V3, framed
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.reading import PlannedRead
-from tests.support.spark_streams import put, write
-from tests.support.sparks import STREAM_SINKS
 from tests.support.streaming import Checkpoint, Query
 from tests.values.protobuf.protoc import compiled, message_class
 
-from .task_errors import message_of
-
 #: One try, and a short deadline: brokerDownTimeout bounds the retries where ``retries`` is not set.
 BOUNDED: Final = {"retries": "0", "requestTimeout": "10s"}
-VALUE_ID: Final = StructType().add("value", StructType().add("idd", IntegerType()))
-NAME: Final = StructType().add("value", StructType().add("name", IntegerType()))
-CORRUPT: Final = StructType().add("_corrupt_record", StringType())
-KEY_ID: Final = StructType().add("keySchemaId", IntegerType())
 
 
 @pytest.fixture
@@ -60,21 +46,8 @@ def load(spark: SparkSession, options: dict[str, str], schema: str | None = None
     return (reader if schema is None else reader.schema(schema)).load()
 
 
-def topic_of(noida: NoidaBroker, *records: Record | bytes | None, partitions: int = 1) -> str:
-    topic = noida.create_topic(partitions=partitions)
-    sent = [each if isinstance(each, Record) else Record(each) for each in records]
-    librdkafka.produce(noida.bootstrap_servers, topic, sent)
-    return topic
-
-
 def values_of(rows: Sequence[Row]) -> list[Any]:
     return [None if row.value is None else row.value.asDict(recursive=True) for row in rows]
-
-
-def refusal(spark: SparkSession, options: dict[str, str], schema: str | None = None) -> str:
-    with pytest.raises(PySparkException) as error:
-        load(spark, options, schema).collect()
-    return message_of(error.value)
 
 
 def order(id: int, title: str, note: str | None = None, count: int = 7) -> dict[str, Any]:
@@ -118,9 +91,7 @@ def test_messages_of_three_versions_have_the_columns_of_the_latest(
     assert sorted(selected.collect()) == [("", None, 1), ("a", None, 0), ("ß", "n", 1)]
 
 
-def test_a_users_schema_names_the_fields_and_needs_no_registry_to_plan(
-    noida: NoidaBroker, registry: FakeRegistry, orders: str
-) -> None:
+def test_users_schema_names_fields(noida: NoidaBroker, registry: FakeRegistry, orders: str) -> None:
     given = options_of(noida, registry, orders)
     value = StructType().add("id", LongType())
     columns = StructType().add("offset", LongType()).add("value", value).add("partition", IntegerType())
@@ -134,22 +105,6 @@ def test_a_users_schema_names_the_fields_and_needs_no_registry_to_plan(
     value = StructType().add("count", LongType()).add("title", StringType())
     found = PlannedRead({**given, "valueSchema": V3}, StructType().add("value", value)).column("value")
     assert sorted(each["title"] for each in found if each and each["count"] == 7) == ["", "a", "ß"]
-
-
-def test_keys_values_and_ids_in_headers(noida: NoidaBroker, registry: FakeRegistry) -> None:
-    long, text = registry.add("ids", '"long"'), registry.add("names", V1)
-    header = (("__value_schema_id", guid_header(registry.guid(text))),)
-    topic = topic_of(
-        noida,
-        Record(payload(V1, {"id": 1, "name": "a"}), framed(long, '"long"', 5), header),
-        Record(None, framed(long, '"long"', -6)),
-        Record(framed(text, V1, {"id": 2, "name": "b"}), None),
-    )
-    subjects = {"keySubject": "ids", "valueSubject": "names", "valueSchemaVersion": "1"}
-    rows = PlannedRead(options_of(noida, registry, topic, keyFormat="avro", **subjects)).rows()
-    assert [(row["key"], row["value"] and row["value"]["name"]) for row in rows] == [
-        (5, "a"), (-6, None), (None, "b")
-    ]  # fmt: skip
 
 
 def test_a_stream_takes_a_new_schema_when_it_starts_again(noida: NoidaBroker, registry: FakeRegistry) -> None:
@@ -169,101 +124,6 @@ def test_a_stream_takes_a_new_schema_when_it_starts_again(noida: NoidaBroker, re
     ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "columns", "message"),
-    [
-        ({"valueSchema": V1}, VALUE_ID, "schema: column 'value': the Avro record Order has no field idd"),
-        ({"valueSchema": V1}, NAME, "schema: column 'value': the Avro field name cannot be read as int32"),
-        ({}, CORRUPT, "schema: there is no column '_corrupt_record'; set badRecords=null"),
-        ({}, KEY_ID, "schema: there is no column 'keySchemaId'; set keyFormat=avro"),
-    ],
-)
-def test_columns_that_cannot_be_read_are_refused_on_the_driver(
-    noida: NoidaBroker, registry: FakeRegistry, changes: dict[str, str], columns: StructType, message: str
-) -> None:
-    with pytest.raises(OptionError) as error:
-        PlannedRead(options_of(noida, registry, "orders", **changes), columns)
-    assert str(error.value).startswith(message)
-
-
-def test_messages_of_07_have_ids_in_front(corpus: EmbeddedCluster, registry: FakeRegistry) -> None:
-    number = registry.add("typed-value", V1)
-    messages = [framed(number, V1, {"id": each, "name": "a"}) for each in range(3)]
-    produce(corpus, "typed", encode_message_set(messages), partition=0, broker=0)
-    wait_registered(corpus, "typed")
-    given = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "typed", "valueFormat": "avro"}
-    loaded = PlannedRead({**given, "schema.registry.url": registry.url})
-    assert [each["id"] for each in loaded.column("value")] == [0, 1, 2]
-
-
-def test_nested_values_have_sparks_types(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
-) -> None:
-    inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": ["null", "string"]}]}
-    fields = [
-        ("texts", {"type": "array", "items": ["null", "string"]}),
-        ("inners", {"type": "map", "values": inner}),
-        ("date", {"type": "int", "logicalType": "date"}),
-        ("moment", {"type": "long", "logicalType": "timestamp-millis"}),
-        ("local", {"type": "long", "logicalType": "local-timestamp-micros"}),
-        ("colour", {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}),
-        ("four", {"type": "fixed", "name": "Four", "size": 4}),
-        ("any", ["null", "long", "string"]),
-        ("flag", ["null", "boolean"]),
-    ]
-    schema = record(*fields)
-    number = registry.add("all", schema)
-    moment = datetime(2026, 11, 25, 18, 0, 0, 123000, timezone.utc)
-    values = {
-        "texts": ["a", None, ""],
-        "inners": {"k": {"x": None}, "": {"x": "ß"}},
-        "date": date(1969, 12, 31),
-        "moment": moment,
-        "local": datetime(2026, 1, 2, 3, 4, 5, 678),
-        "colour": "BLUE",
-        "four": b"\0\1\2\3",
-        "any": "text",
-        "flag": True,
-    }
-    topic = topic_of(
-        noida, framed(number, schema, values), None, framed(number, schema, {**values, "any": 5})
-    )
-    frame = load(spark, options_of(noida, registry, topic, valueSubject="all"))
-    assert frame.schema["value"].dataType.simpleString() == (
-        "struct<texts:array<string>,inners:map<string,struct<x:string>>,date:date,moment:timestamp,"
-        "local:timestamp_ntz,colour:string,four:binary,any:struct<member0:bigint,member1:string>,flag:boolean>"
-    )
-    milliseconds = int(moment.timestamp() * 1000)
-    rows = frame.selectExpr("value", f"value.moment = timestamp_millis({milliseconds}) same").collect()
-    first, tombstone, last = values_of(rows)
-    assert tombstone is None
-    assert {**first, "moment": None, "four": bytes(first["four"])} == {
-        **values, "moment": None, "any": {"member0": None, "member1": "text"}
-    }  # fmt: skip
-    assert last["any"] == {"member0": 5, "member1": None}
-    assert [row.same for row in rows] == [True, None, True]
-
-
-def test_a_login_reaches_the_tasks_and_is_shown_nowhere(
-    spark: SparkSession, noida: NoidaBroker, capfd: pytest.CaptureFixture[str]
-) -> None:
-    secret = "s3cret-of-the-registry"
-    with FakeRegistry(users={"me": secret}) as registry:
-        number = registry.add("orders", V1)
-        topic = topic_of(noida, framed(number, V1, {"id": 1, "name": "a"}))
-        given = options_of(noida, registry, topic, valueSubject="orders")
-        login = {"basic.auth.user.info": f"me:{secret}"}
-        frame = load(spark, {**given, **login})
-        assert values_of(frame.collect()) == [{"id": 1, "name": "a"}]
-        frame.explain(extended=True)
-        plans = frame._jdf.queryExecution().toString()
-        wrong = refusal(spark, {**given, "basic.auth.user.info": f"me:{secret}!"})
-    assert "it refuses the login: HTTP status 401" in wrong
-    printed = capfd.readouterr()
-    for text in (plans, wrong, printed.out, printed.err, repr(frame)):
-        assert secret not in text
-
-
 # Writes of structs
 
 ORDERS: Final = """
@@ -272,8 +132,6 @@ ORDERS: Final = """
                   map('k', id) AS counts, if(id % 2 = 0, null, 'note') AS note) AS value,
            concat('key ', id) AS key
     FROM range(4)"""
-
-WORD: Final = {"name": "word", "type": ["null", "string"]}
 
 
 def decoded(registry: FakeRegistry, message: bytes | None) -> Any:
@@ -288,9 +146,7 @@ def records(noida: NoidaBroker, topic: str) -> list[Record]:
     return librdkafka.consume(noida.bootstrap_servers, topic, 0)
 
 
-def test_structs_become_avro_of_a_schema_that_follows_from_their_type_and_read_back(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
-) -> None:
+def test_structs_become_avro(spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry) -> None:
     topic = noida.create_topic()
     rows = spark.sql(f"{ORDERS} UNION ALL SELECT null, 'gone'").coalesce(1)
     options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "schema.registry.url": registry.url}
@@ -338,48 +194,10 @@ def test_structs_become_json_and_read_back(
     assert [row.value.asDict() for row in reader.load().select("value").collect()] == written
 
 
-@STREAM_SINKS
-def test_the_processes_of_a_query_ask_the_registry_once_and_not_for_each_batch(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry, tmp_path: Path
-) -> None:
-    topic = noida.create_topic()
-    (tmp_path / "in").mkdir()
-    for number in range(6):
-        put(tmp_path, str(number), f"word {number}")
-    registry.add(f"{topic}-value", json.dumps({"type": "record", "name": "R", "fields": [WORD]}))
-    rows = spark.readStream.option("maxFilesPerTrigger", "1").text(str(tmp_path / "in"))
-    options = {"valueFormat": "avro", "schema.registry.url": registry.url}
-    assert (
-        write(rows.selectExpr("struct(value AS word) AS value"), noida, tmp_path, topic=topic, **options) == 6
-    )
-    assert sorted(decoded(registry, record.value)["word"] for record in records(noida, topic)) == [
-        f"word {number}" for number in range(6)
-    ]
-    # Spark plans the batches in one process, and commits them in another; it may replace one that waits long.
-    asked = registry.requests.count(f"GET /subjects/{topic}-value/versions/latest")
-    assert 1 <= asked <= 4
-
-
 # Protobuf, beside the official compiler and runtime
 
-SHOP1: Final = """syntax = "proto3"; package shop;
-message Order { int64 id = 1; string customer = 2; Place place = 3; message Place { string city = 1; } }
-message Refund { message Line { int32 n = 1; } }"""
-#: A name has changed, a field is new, and another message is the first one.
-SHOP2: Final = """syntax = "proto3"; package shop;
-message Note { string text = 1; }
-message Order { repeated int32 items = 5; int64 id = 1; string client = 2; Place place = 3;
-                message Place { string city = 1; map<string, int64> counts = 2; } }
-message Refund { message Line { int32 n = 1; } }"""
 #: Indexes of the messages as frames have them: [0], [1].
 FIRST: Final = b"\0"
-SECOND: Final = b"\x02\x02"
-
-
-def message(text: str, name: str, /, **fields: Any) -> bytes:
-    """A message of Protobuf's own runtime."""
-    sent: bytes = message_class(compiled(text), f"shop.{name}")(**fields).SerializeToString()
-    return sent
 
 
 def of_protobuf(noida: NoidaBroker, registry: FakeRegistry, **changes: str) -> dict[str, str]:
@@ -387,64 +205,7 @@ def of_protobuf(noida: NoidaBroker, registry: FakeRegistry, **changes: str) -> d
     return {**where, "valueFormat": "protobuf", **changes}
 
 
-def two_versions(noida: NoidaBroker, registry: FakeRegistry, *more: bytes) -> str:
-    """A topic with an order of each version, a tombstone, and other messages."""
-    first, second = (id_prefix(registry.add("orders-value", text, "PROTOBUF")) for text in (SHOP1, SHOP2))
-    place = {"city": "Köln", "counts": {"a": 1}}
-    return topic_of(
-        noida,
-        first + FIRST + message(SHOP1, "Order", id=1, customer="x", place={"city": "Bonn"}),
-        None,
-        second + SECOND + message(SHOP2, "Order", id=2, client="y", items=[3, 4], place=place),
-        *more,
-    )
-
-
-def test_messages_of_two_versions_become_rows_of_the_chosen_message(
-    noida: NoidaBroker, registry: FakeRegistry
-) -> None:
-    given = {"subscribe": two_versions(noida, registry), "valueSubject": "orders-value"}
-    found = PlannedRead(of_protobuf(noida, registry, **given, valueMessage="Order")).rows()
-    assert [row["value"] and {**row["value"], "place": plain(row["value"]["place"])} for row in found] == [
-        {"items": [], "id": 1, "client": "x", "place": {"city": "Bonn", "counts": {}}},
-        None,
-        {"items": [3, 4], "id": 2, "client": "y", "place": {"city": "Köln", "counts": {"a": 1}}},
-    ]
-
-
-def plain(place: dict[str, Any]) -> dict[str, Any]:
-    """A place whose map, a list of pairs in Arrow, is a dict."""
-    return {**place, "counts": dict(place["counts"])}
-
-
-@pytest.mark.parametrize(
-    ("bad", "schema_id"),
-    [
-        (id_prefix(2) + SECOND + b"\x08", 2),
-        (id_prefix(2) + FIRST + message(SHOP2, "Note", text="no order"), 2),
-        (id_prefix(2) + b"\x02\x12", 2),
-        (b"no frame", None),
-    ],
-    ids=["cut", "of another type", "indexes that are not there", "without a frame"],
-)
-def test_a_message_that_cannot_be_decoded_is_a_bad_record(
-    noida: NoidaBroker, registry: FakeRegistry, bad: bytes, schema_id: int | None
-) -> None:
-    topic = two_versions(noida, registry, bad)
-    given = {"subscribe": topic, "valueSubject": "orders-value", "valueMessage": "Order"}
-    options = of_protobuf(noida, registry, **given)
-    with pytest.raises(CorruptDataError, match=f"^{topic} 0 at offset 3: the value cannot be decoded"):
-        PlannedRead(options).table()
-    *good, last = PlannedRead({**options, "badRecords": "null"}).rows()
-    assert [row["value"] and row["value"]["id"] for row in good] == [1, None, 2]
-    assert last["value"] is None
-    corrupt = last["_corrupt_record"]
-    assert (corrupt["bytes"], corrupt["schemaId"]) == (bad, schema_id)
-
-
-def test_structs_become_messages_of_a_schema_that_follows_from_their_type_and_are_read_back(
-    spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry
-) -> None:
+def test_structs_become_protobuf(spark: SparkSession, noida: NoidaBroker, registry: FakeRegistry) -> None:
     topic = noida.create_topic()
     rows = spark.sql(
         "SELECT struct(id, if(id = 1, null, concat('n', id)) AS note, array(id, id) AS items, "

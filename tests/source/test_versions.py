@@ -1,4 +1,5 @@
-"""Faults during the negotiation of versions: all is exact or an error, and no older version is used."""
+"""Faults during the negotiation of versions, and brokers before 0.11, which know no ApiVersions or serve
+messages cut anywhere: all is exact or an error, and no older version is used than there is."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import itertools
 import pickle
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -14,7 +16,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
-from spark_kafkawire.errors import KafkaWireError, OptionError
+from spark_kafkawire.errors import KafkaWireError, OptionError, UnsupportedVersionError
 from spark_kafkawire.net import connecting
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL
@@ -26,6 +28,7 @@ from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA
+from tests.records.batches import message
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog
@@ -45,6 +48,12 @@ FAULTS: Final = {
     "stalls": (20, "be silent"),
     "is fine": (None, "go on"),
 }
+#: Faults one after the other: some for each commit, all at night.
+SHORT: Final = {("closes", "stalls"), ("is silent", "is cut"), ("stalls", "closes"), ("is cut", "is fine")}
+PLANS: Final = [
+    pytest.param(plan, marks=() if plan in SHORT else pytest.mark.nightly, id=" then ".join(plan))
+    for plan in itertools.product(FAULTS, repeat=2)
+]
 WRITTEN: Final = StructType([MODERN_SCHEMA["value"], MODERN_SCHEMA["timestamp"], HEADERS_FIELD])
 STAMP: Final = datetime.fromtimestamp(STAMP_MS / 1000, timezone.utc)
 
@@ -125,7 +134,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize("plan", list(itertools.product(FAULTS, repeat=2)), ids=" then ".join)
+@pytest.mark.parametrize("plan", PLANS)
 def test_no_two_faults_while_versions_are_asked_make_a_broker_an_old_one(plan: tuple[str, ...]) -> None:
     for apis in ({modern.API_VERSIONS}, {modern.API_VERSIONS, modern.DESCRIBE_GROUPS, modern.FETCH}):
         for work in (read_all, write_one):
@@ -177,7 +186,7 @@ def test_slowness_alone_makes_nobody_old(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize("change", ["0.8", "0.9", "offers less"])
+@pytest.mark.parametrize("change", ["0.9", "offers less"])
 def test_a_task_that_finds_its_broker_older_than_planning_did_fails_with_one_line(change: str) -> None:
     with Watched() as server:
         planned = Read(
@@ -225,9 +234,7 @@ OLD_OFFERS: Final[Mapping[str, Mapping[int, VersionRange]]] = {
 
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(("release", "columns"), [("0.10", "headers"), ("0.11", None)])
-def test_what_a_broker_lacks_is_told_before_rows(
-    release: str, columns: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_tell_what_is_lacking(release: str, columns: str | None, caplog: pytest.LogCaptureFixture) -> None:
     with Watched(offered={**OFFERED, **OLD_OFFERS[release]}) as server:
         Read(server.bootstrap_servers, subscribe="t", includeHeaders="true")
         reading = [message for message in caplog.messages if message.startswith("columns")]
@@ -248,29 +255,79 @@ def test_what_a_broker_lacks_is_told_before_rows(
         assert not caplog.messages
 
 
-@pytest.mark.parametrize("release", ["0.8", "0.9"])
-def test_what_a_broker_that_cannot_tell_its_versions_lacks_is_told(
-    release: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with OldLogServer(release, {"t": [logged()]}) as server:
-        Read(server.bootstrap_servers, subscribe="t")
-    [message] = caplog.messages
-    assert message.startswith("columns timestamp, timestampType: broker 0 (")
-    assert f"is of Kafka {release} and has none: they are null" in message
+def test_tell_what_an_old_broker_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    """Brokers prove what they are, or the user says it."""
+    for release, options in (("0.9", {}), ("0.8", {"kafka__api__version__request": "false"})):
+        caplog.clear()
+        options |= {"kafka__broker__version__fallback": release} if options else {}
+        with OldLogServer(release, {"t": [logged()]}) as server:
+            Read(server.bootstrap_servers, subscribe="t", **options)
+            assert not options or {version for _, version in server.asked} == {0}
+        [message] = caplog.messages
+        told_by = "bootstrap server" if options else "broker 0"
+        assert message.startswith(f"columns timestamp, timestampType: {told_by} (")
+        assert f"is of Kafka {release} and has none: they are null, and timestampType is -1" in message
 
 
-@pytest.mark.parametrize("release", ["0.8", "0.9"])
-def test_the_users_word_is_told_as_the_reason_for_what_is_missing(
-    release: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with OldLogServer(release, {"t": [logged()]}) as server:
-        Read(
-            server.bootstrap_servers,
-            subscribe="t",
-            kafka__api__version__request="false",
-            kafka__broker__version__fallback=release,
-        )
-        assert {version for _, version in server.asked} == {0}
-    [message] = caplog.messages
-    assert message.startswith("columns timestamp, timestampType: bootstrap server (")
-    assert f"is of Kafka {release} and has none: they are null, and timestampType is -1" in message
+# Old brokers
+
+COUNT = 500
+#: What brokers speak of the APIs that a read needs.
+OLD = {
+    "0.8": None,
+    "0.9": None,
+    "0.10.0": {modern.METADATA.key: 1, modern.LIST_OFFSETS.key: 0, modern.FETCH.key: 2},
+    "0.10.2": {modern.METADATA.key: 2, modern.LIST_OFFSETS.key: 1, modern.FETCH.key: 3},
+}
+
+
+class MessageLog:
+    """Messages of magic 0 or 1, served as such brokers do: cut anywhere."""
+
+    def __init__(self, magic: int) -> None:
+        self.stop_offset = COUNT
+        self._messages = [
+            message(offset, b"value %d" % offset, b"key", magic=magic, timestamp_ms=1000 * offset)
+            for offset in range(COUNT)
+        ]
+
+    def read(self, offset: int, size_max: int, /) -> bytes:
+        return b"".join(self._messages[offset:])[:size_max]
+
+    def append(self, _batches: object, /) -> int:
+        raise AssertionError("this partition is read only")
+
+
+@contextmanager
+def old_broker(name: str) -> Iterator[LogServer]:
+    """A broker as it was then."""
+    versions = OLD[name]
+    logs = {"t": [MessageLog(magic=0 if versions is None else 1)]}
+    if versions is None:
+        server: LogServer = OldLogServer(name, logs)
+    else:
+        offered = {key: VersionRange(0, version) for key, version in versions.items()}
+        server = LogServer(logs, offered={**offered, modern.API_VERSIONS.key: VersionRange(0, 0)})
+    with server:
+        yield server
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_an_old_broker_is_read(name: str) -> None:
+    with old_broker(name) as server:
+        rows = Read(server.bootstrap_servers, subscribePattern="t", fetchBytes="1k", minPartitions="3").rows()
+    assert [row["value"] for row in rows] == [b"value %d" % offset for offset in range(COUNT)]
+    assert [row["offset"] for row in rows] == list(range(COUNT))
+    assert {row["key"] for row in rows} == {b"key"}
+    has_times = OLD[name] is not None
+    seconds = datetime.fromtimestamp(7, timezone.utc) if has_times else None
+    assert (rows[7]["timestamp"], rows[7]["timestampType"]) == (seconds, 0 if has_times else -1)
+
+
+@pytest.mark.parametrize("name", ["0.8", "0.9", "0.10.0"])
+def test_timestamps_of_brokers_before_0_10_1_are_an_error_that_says_so(name: str) -> None:
+    with (
+        old_broker(name) as server,
+        pytest.raises(UnsupportedVersionError, match=r"older than Kafka 0\.10\.1 .*: give offsets instead"),
+    ):
+        Read(server.bootstrap_servers, subscribe="t", startingTimestamp="5000")

@@ -1,17 +1,19 @@
-"""The writer: what the driver refuses, what one task does, and writes of a Spark to brokers of 0.7."""
+"""Columns of users; the writer: what the driver refuses, what one task does, and writes of a Spark to brokers
+of 0.7; the sink without Spark's JVM: one writer is pickled for a batch's tasks, another hears how it ended.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -24,24 +26,69 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster
+from spark_kafkawire.broker import BrokerConfig, BrokerServer
 from spark_kafkawire.clients.writing.modern.record_checks import check_records
 from spark_kafkawire.clients.writing.rows import to_rows
 from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
-from spark_kafkawire.cluster.v07.view import view
-from spark_kafkawire.errors import DeliveryError, DiscoveryError, OptionError, RowError
+from spark_kafkawire.errors import ConnectFailed, OptionError, RowError
 from spark_kafkawire.model import Broker, ClusterView, Generation, TopicPartition
+from spark_kafkawire.net.first_contact import Bootstrap
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.record_log import encode_batches
-from spark_kafkawire.source.schema import V07_SCHEMA
+from spark_kafkawire.registry.client import forget_registries
+from spark_kafkawire.source.schema import (
+    HEADERS_FIELD,
+    LAYOUT_FIELD,
+    MISPLACED_FIELD,
+    V07_SCHEMA,
+    check_read_schema,
+)
 from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
 from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer
+from spark_kafkawire.values.registry_frame import id_prefix
+from tests.net.peers import closed_port
 from tests.records.judges import judged
-from tests.support import replay
+from tests.support import librdkafka
+from tests.support.fake_registry import FakeRegistry, status
+from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
-from tests.support.writing import binary, stored, write_options
+from tests.support.sparks import STREAM_SINKS
+from tests.support.stream_writing import VALUE, task, writer
+from tests.support.writing import stored, write_options
 
-VALUE = "value binary"
+# Schemas of reads
+
+COLUMNS = StructType([*V07_SCHEMA.fields, HEADERS_FIELD, LAYOUT_FIELD, MISPLACED_FIELD])
+NEVER_NULL = ["topic", "partition", "offset", "timestampType", "broker", "index", "nextOffset", "layout"]
+MAY_BE_NULL = ["key", "value", "timestamp", "headers", "misplaced"]
+HEADERS_WITHOUT_NULLS = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())]), containsNull=False
+)
+
+
+def check(name: str, of_type: DataType, nullable: bool) -> None:
+    check_read_schema(StructType([StructField(name, of_type, nullable)]), COLUMNS)
+
+
+def test_columns_with_nulls_may_not_be_declared_without() -> None:
+    """Spark makes a NullPointerException of a tombstone, and 1970 of a record without a timestamp."""
+    assert sorted(COLUMNS.fieldNames()) == sorted(NEVER_NULL + MAY_BE_NULL)
+    for name in COLUMNS.fieldNames():
+        check(name, COLUMNS[name].dataType, nullable=name in MAY_BE_NULL)
+    for name in MAY_BE_NULL:
+        reported = rf"^schema: column '{name}' may hold nulls; leave NOT NULL out$"
+        with pytest.raises(OptionError, match=reported):
+            check(name, COLUMNS[name].dataType, nullable=False)
+
+
+def test_the_headers_of_a_record_may_not_be_declared_without_nulls() -> None:
+    with pytest.raises(OptionError, match="column 'headers' may hold nulls"):
+        check("headers", HEADERS_WITHOUT_NULLS, nullable=True)
+
+
+# Writes
+
+VALUE_ALONE = "value binary"
 TYPES: dict[str, DataType] = {
     kind.simpleString(): kind
     for kind in (
@@ -83,71 +130,32 @@ def write(
     return message
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "value string",
-        "value binary, key string, topic string, partition int, broker int",
-        "topic string, key binary, value string",
-    ],
-)
-def test_columns_that_can_be_written_pass(text: str) -> None:
-    WRITE_SCHEMAS[Generation.V07].check(schema(text), topic_given=True)
+#: Columns, and what is wrong with them.
+WRONG_07 = {
+    "key binary": "Required attribute 'value' not found",
+    "value int": "value attribute unsupported type int. value must be a(n) string or binary",
+    "value array<binary>": "value attribute unsupported type array<binary>. value must",
+    "value binary, key bigint": "key attribute unsupported type bigint. key must be a(n) string or binary",
+    "value binary, topic int": "topic attribute unsupported type int. topic must be a(n) string",
+    "value binary, partition string": "partition attribute unsupported type string. partition must be a(n) i",
+    "value binary, broker smallint": "broker attribute unsupported type smallint. broker must be a(n) int",
+    "value binary, headers int": "there is no column 'headers' (int) in Kafka 0.7; drop it",
+    "value binary, Key binary": "there is no column 'Key' (binary) in Kafka 0.7; did you mean 'key'?",
+}
+WRONG = {
+    "value binary, headers array<string>": "headers attribute unsupported type array<string>. headers must "
+    "be a(n) array<struct<key:string,value:binary>>",
+    "value binary, timestamp bigint": "timestamp attribute unsupported type bigint. timestamp must be a(n) t",
+    "value struct<n:int>": "value attribute unsupported type struct<n:int>. value must be a(n) string or "
+    "binary: cast it, or set valueFormat to the format of its messages",
+}
 
 
-def test_what_was_read_can_be_written_as_it_is() -> None:
-    WRITE_SCHEMAS[Generation.V07].check(V07_SCHEMA, topic_given=False)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (
-            f"{VALUE}, headers array<string>",
-            "headers attribute unsupported type array<string>. headers must be a(n) "
-            "array<struct<key:string,value:binary>>",
-        ),
-        (
-            f"{VALUE}, timestamp bigint",
-            "timestamp attribute unsupported type bigint. timestamp must be a(n) timestamp",
-        ),
-        (
-            "value struct<n:int>",
-            "value attribute unsupported type struct<n:int>. value must be a(n) string or binary: cast it, "
-            "or set valueFormat to the format of its messages",
-        ),
-    ],
-)
-def test_columns_of_later_brokers_have_types_too(text: str, problem: str) -> None:
-    with pytest.raises(OptionError) as raised:
-        WRITE_SCHEMAS[Generation.MODERN].check(schema(text), topic_given=True)
-    assert str(raised.value).startswith(f"schema: {problem}")
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("key binary", "Required attribute 'value' not found"),
-        ("value int", "value attribute unsupported type int. value must be a(n) string or binary"),
-        ("value array<binary>", "value attribute unsupported type array<binary>. value must"),
-        (f"{VALUE}, key bigint", "key attribute unsupported type bigint. key must be a(n) string or binary"),
-        (f"{VALUE}, topic int", "topic attribute unsupported type int. topic must be a(n) string"),
-        (f"{VALUE}, topic binary", "topic attribute unsupported type binary. topic must be a(n) string"),
-        (
-            f"{VALUE}, partition string",
-            "partition attribute unsupported type string. partition must be a(n) int",
-        ),
-        (f"{VALUE}, partition bigint", "partition attribute unsupported type bigint. partition must"),
-        (f"{VALUE}, broker smallint", "broker attribute unsupported type smallint. broker must be a(n) int"),
-        (f"{VALUE}, headers int", "there is no column 'headers' (int) in Kafka 0.7; drop it"),
-        (f"{VALUE}, Key binary", "there is no column 'Key' (binary) in Kafka 0.7; did you mean 'key'?"),
-    ],
-)
-def test_a_column_that_cannot_be_written_is_an_option_error(text: str, problem: str) -> None:
-    with pytest.raises(OptionError) as raised:
-        WRITE_SCHEMAS[Generation.V07].check(schema(text), topic_given=True)
-    assert str(raised.value).startswith(f"schema: {problem}")
-    assert "\n" not in str(raised.value)
+def test_a_column_that_cannot_be_written_is_an_option_error() -> None:
+    for generation, problems in ((Generation.V07, WRONG_07), (Generation.MODERN, WRONG)):
+        for text, problem in problems.items():
+            with pytest.raises(OptionError, match=rf"^schema: {re.escape(problem)}[^\n]*$"):
+                WRITE_SCHEMAS[generation].check(schema(text), topic_given=True)
 
 
 @pytest.mark.parametrize("generation", Generation)
@@ -157,28 +165,17 @@ def test_a_column_that_is_there_twice_is_an_option_error(generation: Generation)
         WRITE_SCHEMAS[generation].check(twice, topic_given=True)
 
 
-def test_no_topic_at_all_is_an_option_error() -> None:
-    with pytest.raises(OptionError, match=r"^topic option required when no 'topic' attribute is present"):
-        WRITE_SCHEMAS[Generation.V07].check(schema(VALUE), topic_given=False)
-
-
 def test_overwrite_is_refused_with_what_to_do() -> None:
     options = write_options(broker__list="0:127.0.0.1:1", topic="t")
     with pytest.raises(OptionError, match=r'appended to; use \.mode\("append"\)$'):
-        create_writer(options, schema(VALUE), overwrite=True)
+        create_writer(options, schema(VALUE_ALONE), overwrite=True)
 
 
 @pytest.mark.parametrize("topic", ["", " ", "..", "a/b", "x" * 256, "🚀"])
 def test_a_topic_option_that_brokers_refuse_or_die_of_is_an_option_error(topic: str) -> None:
     options = write_options(broker__list="0:127.0.0.1:1", topic=topic)
     with pytest.raises(OptionError, match=r"^option topic: "):
-        create_writer(options, schema(VALUE), overwrite=False)
-
-
-def test_no_broker_is_found_on_the_driver() -> None:
-    options = write_options(broker__list="0:127.0.0.1:1", topic="t")
-    with pytest.raises(DiscoveryError, match=r"^no broker is alive; start one$"):
-        create_writer(options, schema(VALUE), overwrite=False)
+        create_writer(options, schema(VALUE_ALONE), overwrite=False)
 
 
 def test_the_writer_travels_without_the_zookeeper_credential(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +186,7 @@ def test_the_writer_travels_without_the_zookeeper_credential(monkeypatch: pytest
     options = WriteOptions.parse(
         {"zookeeper.connect": "localhost", "zookeeper.auth": "digest:user:s3cret", "topic": "t"}
     )
-    arrived = pickle.loads(pickle.dumps(create_writer(options, schema(VALUE), overwrite=False)))
+    arrived = pickle.loads(pickle.dumps(create_writer(options, schema(VALUE_ALONE), overwrite=False)))
     # What travels is compressed: what it becomes is looked at.
     assert b"localhost" in pickle.dumps((arrived._options, arrived._targets))
     assert b"s3cret" not in pickle.dumps((arrived._options, arrived._targets))
@@ -205,12 +202,6 @@ def test_text_and_bytes_of_any_width_are_written(server: BrokerServer, kind: pa.
     assert stored(server.port, "t", 0) == [b"", "größe".encode()]
 
 
-def test_the_topic_option_beats_the_column(server: BrokerServer) -> None:
-    rows: dict[str, list[Any]] = {"value": [b"a"], "topic": ["column"]}
-    message = write(server, "value binary, topic string", rows, topic="option")
-    assert [str(receipt.topic_partition) for receipt in message.receipts] == ["option 0-0"]
-
-
 def test_a_null_in_the_topic_column_counts_only_without_the_option(server: BrokerServer) -> None:
     rows: dict[str, list[Any]] = {"value": [b"a", b"b"], "topic": ["t", None]}
     assert write(server, "value binary, topic string", rows, topic="t").message_count == 2
@@ -221,8 +212,8 @@ def test_a_null_in_the_topic_column_counts_only_without_the_option(server: Broke
 @pytest.mark.parametrize(
     ("text", "bad", "problem"),
     [
-        (VALUE, {"value": [b"a", None]}, "row 1: value is null; "),
-        (VALUE, {"value": [b"x" * 1001, b"a"]}, "row 0: its value of 1001 bytes is larger than"),
+        (VALUE_ALONE, {"value": [b"a", None]}, "row 1: value is null; "),
+        (VALUE_ALONE, {"value": [b"x" * 1001, b"a"]}, "row 0: its value of 1001 bytes is larger than"),
         ("value binary, topic string", {"value": [b"a"], "topic": ["a/b"]}, "row 0: topic 'a/b': "),
         (
             "value binary, partition int",
@@ -232,9 +223,7 @@ def test_a_null_in_the_topic_column_counts_only_without_the_option(server: Broke
         ("value binary, broker int", {"value": [b"a"], "broker": [7]}, "row 0: topic 't' has no broker 7"),
     ],
 )
-def test_a_row_that_cannot_be_written_names_batch_and_row_and_nothing_of_its_batch_is_sent(
-    server: BrokerServer, text: str, bad: dict[str, list[Any]], problem: str
-) -> None:
+def test_refuse_bad_row(server: BrokerServer, text: str, bad: dict[str, list[Any]], problem: str) -> None:
     good: dict[str, list[Any]] = {"value": [b"good"], "topic": ["t"], "partition": [0], "broker": [0]}
     good = {name: good[name] for name in bad}
     raw: dict[str, Any] = {} if "topic" in bad else {"topic": "t"}
@@ -246,32 +235,8 @@ def test_a_row_that_cannot_be_written_names_batch_and_row_and_nothing_of_its_bat
     assert stored(server.port, "t", 0) == [b"good"]
 
 
-def test_a_broker_that_is_killed_in_the_middle_of_a_write_is_a_delivery_error() -> None:
-    with EmbeddedCluster(brokers=1, partitions=1, zookeeper=False) as cluster:
-        (broker,) = cluster.brokers
-        options = write_options(broker__list=cluster.broker_list, topic="t", batchBytes=1000)
-        writer = create_writer(options, schema(VALUE), overwrite=False)
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            yield pa.RecordBatch.from_pydict({"value": binary([b"x" * 100] * 100)})
-            poll(lambda: replay.end_offset(broker.port, ("t", 0)), "something is written")
-            broker.kill()
-            yield pa.RecordBatch.from_pydict({"value": binary([b"y"])})
-
-        with pytest.raises(DeliveryError) as raised:
-            writer.write(batches())
-    reported = str(raised.value)
-    assert reported.startswith("broker 0 (127.0.0.1:")
-    assert "message(s) that this task sent there (to t 0-0), each may be in its partition or " in reported
-    assert reported.endswith(
-        "; if Spark runs the task again, it writes all its rows again, and rows that arrived are duplicated"
-    )
-
-
-def test_a_task_without_rows_opens_no_connection(
-    server: BrokerServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = create_writer(write_options(server, topic="t"), schema(VALUE), overwrite=False)
+def test_task_without_rows_has_no_connection(server: BrokerServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = create_writer(write_options(server, topic="t"), schema(VALUE_ALONE), overwrite=False)
     monkeypatch.setattr("spark_kafkawire.clients.writing.v07.broker_sender.Client.connect", None)
     empty = pa.RecordBatch.from_pydict({"value": pa.array([], pa.binary())})
     for batches in ([], [empty], [empty, empty]):
@@ -279,7 +244,7 @@ def test_a_task_without_rows_opens_no_connection(
 
 
 def test_a_commit_message_travels_with_totals_and_without_receipts(server: BrokerServer) -> None:
-    message = write(server, VALUE, {"value": [b"ab", b"c"]}, topic="t")
+    message = write(server, VALUE_ALONE, {"value": [b"ab", b"c"]}, topic="t")
     (receipt,) = message.receipts
     assert (receipt.start_offset, receipt.stop_offset) == (0, 23)
     arrived = pickle.loads(pickle.dumps(message))
@@ -292,19 +257,6 @@ def test_a_commit_message_of_many_partitions_is_small() -> None:
     receipts = [PartitionReceipt(TopicPartition("t", number), 3, 90, 7, 10) for number in range(100_000)]
     message = KafkaWireCommitMessage(WriteTotals.of(receipts), receipts=tuple(receipts))
     assert len(pickle.dumps(message)) < 14_000
-
-
-def test_totals_count_a_partition_once_however_many_tasks_wrote_to_it() -> None:
-    places = [
-        TopicPartition("t", 0),
-        TopicPartition("t", 9),
-        TopicPartition("t", 9, 1),
-        TopicPartition("u", 70),
-    ]
-    all_ = [PartitionReceipt(tp, 2, 10, None, None) for tp in places]
-    totals = WriteTotals.sum(map(WriteTotals.of, (all_, all_[1:2], [])))
-    assert (totals.message_count, totals.size) == (10, 50)
-    assert (totals.partition_count, totals.topics) == (4, ["t", "u"])
 
 
 @pytest.mark.parametrize(
@@ -322,19 +274,12 @@ def test_totals_count_a_partition_once_however_many_tasks_wrote_to_it() -> None:
 def test_the_end_of_a_write_is_one_line_in_the_log(
     server: BrokerServer, caplog: pytest.LogCaptureFixture, finish: str, level: int, line: str
 ) -> None:
-    message = write(server, VALUE, {"value": [b"a", b"b", b"c"]}, topic="t")
-    writer = create_writer(write_options(server, topic="t"), schema(VALUE), overwrite=False)
+    message = write(server, VALUE_ALONE, {"value": [b"a", b"b", b"c"]}, topic="t")
+    writer = create_writer(write_options(server, topic="t"), schema(VALUE_ALONE), overwrite=False)
     with caplog.at_level(logging.INFO, "spark_kafkawire"):
         end: Callable[[list[Any]], None] = getattr(writer, finish)
         end([message, None])
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(level, line)]
-
-
-def test_an_aborted_write_of_which_no_task_finished_says_so(
-    server: BrokerServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    create_writer(write_options(server, topic="t"), schema(VALUE), overwrite=False).abort([None, None])
-    assert "finished tasks wrote nothing; " in caplog.text
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
@@ -372,70 +317,109 @@ def test_large_types_of_arrow_are_taken() -> None:
     ]
 
 
-# Through Spark
+# The sink of streams
 
 
-BROKERS = PARTITIONS = 2
-#: Every partition of a topic, as keys count them.
-NAMES = [(broker, partition) for broker in range(BROKERS) for partition in range(PARTITIONS)]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(brokers=BROKERS, partitions=PARTITIONS) as running:
-        yield running
-
-
-def save(frame: DataFrame, cluster: EmbeddedCluster, mode: str = "append", **raw: Any) -> None:
-    options = {"zookeeper.connect": cluster.zookeeper_connect, **raw}
-    frame.write.format("kafkawire").mode(mode).options(**options).save()
-
-
-def logs(cluster: EmbeddedCluster, topic: str) -> dict[tuple[int, int], list[bytes]]:
-    """All messages of a topic by broker and partition."""
-    return {
-        (broker, partition): stored(cluster.brokers[broker].port, topic, partition)
-        for broker, partition in NAMES
-    }
-
-
-def register(cluster: EmbeddedCluster, topic: str) -> None:
-    """Write one message to a topic on every broker, and wait until ZooKeeper shows all its partitions."""
-    options = WriteOptions.parse(
-        {"zookeeper.connect": cluster.zookeeper_connect, "topic": topic, "partitioner": "roundrobin"}
+@STREAM_SINKS
+def test_tasks_write_and_another_tells(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
+    options = {"kafka__bootstrap__servers": noida.bootstrap_servers, "topic": noida.create_topic()}
+    planned = writer(**options, checkpointLocation="/data/c")
+    messages = [task(planned, "a", "b"), task(planned, "c")]
+    with caplog.at_level(logging.INFO, "spark_kafkawire"):
+        writer(**options).commit(messages, 7)
+        writer(**options).abort([None, messages[1]], 8)
+    reported = [record.getMessage() for record in caplog.records if "batch" in record.getMessage()]
+    assert reported[0].startswith("batch 7: wrote 3 message(s)")
+    assert reported[1].startswith(
+        "batch 8 failed, and what its tasks have sent stays in the partitions; finished tasks "
     )
-    batch = pa.RecordBatch.from_pydict({"value": binary([b"first"] * BROKERS)})
-    create_writer(options, schema(VALUE), overwrite=False).write(iter([batch]))
-    poll(
-        lambda: len(view(options.discovery, options.net).partitions_of(topic)) == len(NAMES),
-        "all partitions are there",
-    )
+    assert "wrote 1 message(s)" in reported[1]
+    assert reported[1].endswith("it writes the batch again, and duplicates what is there")
+    found = librdkafka.consume(noida.bootstrap_servers, options["topic"])
+    assert sorted(record.value or b"" for record in found) == [b"a", b"b", b"c"]
 
 
-def test_small_tasks_without_keys_are_spread_and_by_a_seed_alike_each_time(
-    spark: SparkSession, cluster: EmbeddedCluster
+@STREAM_SINKS
+def test_the_schema_of_a_query_is_requested_once_and_stays_until_the_query_fails(noida: NoidaBroker) -> None:
+    columns = StructType([StructField("value", StructType([StructField("n", IntegerType())]))])
+    texts = [
+        json.dumps({"type": "record", "name": "R", "fields": [{"name": "n", "type": ["null", kind]}]})
+        for kind in ("int", "long")
+    ]
+    options = {"kafka__bootstrap__servers": noida.bootstrap_servers, "topic": noida.create_topic()}
+    with FakeRegistry() as registry:
+        options |= {"valueFormat": "avro", "schema__registry__url": registry.url}
+        subject = f"{options['topic']}-value"
+        first = registry.add(subject, texts[0])
+
+        def frame(checkpoint: str) -> bytes:
+            made = writer(columns, checkpointLocation=checkpoint, **options)
+            [encoding] = made._made()._encodings
+            return encoding.frame
+
+        assert [frame("/data/a") for _ in range(6)] == [id_prefix(first)] * 6
+        assert registry.requests == [f"GET /subjects/{subject}/versions/latest"]
+        second = registry.add(subject, texts[1])
+        assert [frame("/data/a"), frame("/data/b"), frame("/data/a")] == [
+            id_prefix(number) for number in (first, second, first)
+        ]
+        assert len(registry.requests) == 2
+        # Schemas do not change, so that a query goes on without the registry.
+        registry.faults.append(status(500))
+        assert frame("/data/b") == id_prefix(second)
+        registry.faults.clear()
+        writer(columns, checkpointLocation="/data/a", **options).abort([], 6)
+        assert frame("/data/a") == id_prefix(second)
+        # Rows with other columns may need another version.
+        more = StructType([*columns, StructField("key", BinaryType())])
+        writer(more, checkpointLocation="/data/a", **options)
+        assert len(registry.requests) == 4
+    forget_registries()
+
+
+@STREAM_SINKS
+def test_who_hears_of_a_batch_that_is_done_needs_no_broker_and_a_task_does() -> None:
+    options = {"kafka__bootstrap__servers": f"127.0.0.1:{closed_port().port}", "topic": "t", "retries": "0"}
+    made = writer(**options)
+    made.commit([], 3)
+    made.abort([], 3)
+    with pytest.raises(ConnectFailed, match=r"^the batch: .*kafka\.bootstrap\.servers"):
+        task(made, "a")
+
+
+@STREAM_SINKS
+@pytest.mark.parametrize(
+    ("given", "bound_s"), [({}, None), ({"bootstrapTimeout": "9s"}, 9.0), ({"bootstraptimeout": "9s"}, 9.0)]
+)
+def test_a_batch_of_a_stream_may_follow_others_that_reached_the_cluster(
+    given: dict[str, str], bound_s: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register(cluster, "spread")
-    counts = [[len(values) for values in logs(cluster, "spread").values()]]
-    rows = spark.range(0, 24, 1, 12).selectExpr("CAST(id AS STRING) AS value")
-    for _ in range(2):
-        save(rows, cluster, topic="spread", partitionerSeed="0")
-        counts.append([len(values) for values in logs(cluster, "spread").values()])
-    first, second = (np.diff(counts[at : at + 2], axis=0)[0].tolist() for at in range(2))
-    assert first == second
-    assert sum(first) == 24
-    assert all(count and count % 2 == 0 for count in first), "a task's rows stay together"
+    """Spark may plan it in a process that knows nothing of them, while the cluster restarts."""
+    seen: list[WriteOptions] = []
+
+    def never_reached(options: WriteOptions, *_: object) -> None:
+        seen.append(options)
+        raise ConnectFailed("no broker is there")
+
+    monkeypatch.setattr("spark_kafkawire.source.stream_writer.create_writer", never_reached)
+    writer(kafka__bootstrap__servers="127.0.0.1:1", topic="t", **given)
+    [options] = seen
+    assert options.net.retry.bootstrap == Bootstrap("kafka.bootstrap.servers=127.0.0.1:1", bound_s)
+    assert options.net.retry.retry_timeout_s == 60.0
 
 
-def test_what_spark_read_it_writes_as_it_is(spark: SparkSession, cluster: EmbeddedCluster) -> None:
-    rows = [(b"%d-%d" % name, *name) for name in NAMES]
-    save(spark.createDataFrame(rows, "value binary, broker int, partition int"), cluster, topic="origin")
-    register(cluster, "origin")
-    read = (
-        spark.read.format("kafkawire")
-        .option("zookeeper.connect", cluster.zookeeper_connect)
-        .option("subscribe", "origin")
-        .load()
-    )
-    save(read, cluster, topic="mirror", compression="snappy")
-    assert logs(cluster, "mirror") == logs(cluster, "origin")
+@STREAM_SINKS
+def test_wrong_columns_and_options_are_told_before_a_batch_begins(noida: NoidaBroker) -> None:
+    number = StructType([StructField("value", IntegerType())])
+    for columns, options, reported in (
+        (VALUE, {}, "topic option required when no 'topic' attribute is present"),
+        (number, {"topic": "t"}, "value attribute unsupported type"),
+        (VALUE, {"topic": "t", "kafka.key.serializer": "x"}, "kafka.key.serializer is not supported"),
+        (
+            VALUE,
+            {"topic": "t", "startingOffsets": "latest"},
+            "startingOffsets is for reading, not for a write",
+        ),
+    ):
+        with pytest.raises(OptionError, match=reported):
+            writer(columns, **{"kafka.bootstrap.servers": noida.bootstrap_servers, **options})

@@ -106,18 +106,11 @@ class Batches:
 
     def __init__(self, folder: Path, has_files: bool, reported: Reported | None) -> None:
         self._folder, self._has_files, self._reported = folder, has_files, reported
-        self._logs = (
-            "checkpoint/offsets",
-            "checkpoint/commits",
-            *(["out/_spark_metadata"] * has_files),
-        )
+        self._logs = ("checkpoint/offsets", "checkpoint/commits", *(["out/_spark_metadata"] * has_files))
 
     def step(self) -> tuple[str, int]:
         """The step that the query is in, and its batch."""
-        done, planned = (
-            self._last("checkpoint/commits"),
-            self._last("checkpoint/offsets"),
-        )
+        done, planned = (self._last("checkpoint/commits"), self._last("checkpoint/offsets"))
         if planned == done:
             return (OFFSETS if self._is_being_written("checkpoint/offsets") else PLANNING), planned + 1
         if self._last("out/_spark_metadata") == planned or self._is_being_written("checkpoint/commits"):
@@ -173,10 +166,7 @@ class Batches:
     def _has_begun_files(self, batch: int) -> bool:
         """True if tasks of this batch, and of this query, have begun files."""
         with contextlib.suppress(FileNotFoundError):
-            files = (
-                self._folder / "runs",
-                self._folder / "checkpoint" / "offsets" / str(batch),
-            )
+            files = (self._folder / "runs", self._folder / "checkpoint" / "offsets" / str(batch))
             since_ns = max(file.stat().st_mtime_ns for file in files)
             return (self._folder / "out").stat().st_mtime_ns > since_ns
         return False

@@ -1,24 +1,216 @@
-"""Log directories from a WebHDFS and from an S3 that fail: an error, never another content or no rows."""
+"""Log directories in which a file is of another kind, and those from a WebHDFS and from an S3 that fail: a
+read has all records, or ends in one line."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import threading
+import tracemalloc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import fsspec
 import pytest
 
-from spark_kafkawire.directories import file_systems
-from spark_kafkawire.directories.files import FileAccessError, FileSystemOptions, opened
+from spark_kafkawire.bounded import bounded
+from spark_kafkawire.directories import checkpoints, file_systems
+from spark_kafkawire.directories.files import ENTRIES_BYTES_MAX, FileAccessError, FileSystemOptions, opened
+from spark_kafkawire.errors import KafkaWireError
+from tests.support.cases import for_each
 from tests.support.directory_reading import DirectoryRead
-from tests.support.log_folders import KILLED
+from tests.support.golden import CORPUS
+from tests.support.log_folders import KILLED, KILLED_END, MARKERS
 from tests.support.noida import HOST
+from tests.support.special_files import KINDS, special_file
+from tests.support.table_reading import rows_of
+
+#: A hang is not a slow machine, seconds.
+DEADLINE_S: Final = 120.0
+#: Sizes of a segment and of another file of zeros, and the memory that a read of one may take, bytes.
+SEGMENT_BYTES: Final = 2 << 20
+ZEROS_BYTES: Final = 100 << 20
+MEMORY_MAX: Final = 32 << 20
+FILES: Final = (
+    *(
+        f"events-0/{name}"
+        for name in (
+            "00000000000000000000.log",
+            "00000000000000000120.log",
+            "00000000000000000310.log",
+            "00000000000000000310.index",
+            "00000000000000000310.timeindex",
+            "00000000000000000310.txnindex",
+            "00000000000000000402.snapshot",
+            checkpoints.LEADER_EPOCHS,
+            checkpoints.PARTITION_METADATA,
+        )
+    ),
+    checkpoints.META_PROPERTIES,
+    checkpoints.HIGH_WATERMARKS,
+    checkpoints.LOG_STARTS,
+    checkpoints.CLEANER_OFFSETS,
+    checkpoints.RECOVERY_POINTS,
+)
+#: Reads that open every kind of file, and their offsets: all, and the committed ones from a timestamp on.
+READS: Final = (
+    {"startingOffsets": "earliest"},
+    {"kafka.isolation.level": "read_committed", "startingTimestamp": "1"},
+)
+#: What an error says for a kind that cannot be opened.
+REASONS: Final = {
+    **KINDS,
+    "link to nothing": "it is a link to a file that does not exist",
+    "link to itself": "Too many levels of symbolic links",
+    "unreadable": "Permission denied",
+}
+
+
+def offsets(path: Path | str, options: dict[str, str]) -> list[int]:
+    return sorted(DirectoryRead(path, subscribe="events", **options).column("offset"))
+
+
+EXPECTED: Final = [offsets(KILLED, options) for options in READS]
+
+
+def replaced(path: Path, kind: str) -> None:
+    """Put a file of a kind in the place of another one."""
+    if kind == "unreadable":
+        path.chmod(0)
+        return
+    content = path.with_name(f"{path.name}.away")
+    path.rename(content)
+    if kind == "zeros":
+        path.touch()
+        os.truncate(path, SEGMENT_BYTES if path.suffix == ".log" else ZEROS_BYTES)
+    elif kind.startswith("link"):
+        targets = {"link": content, "link to nothing": Path("nothing"), "link to itself": path}
+        path.symlink_to(targets[kind])
+    else:
+        special_file(path, kind)
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """As another user: root reads what it has no right to."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def outcome(call: Any, path: str) -> Any:
+    """The result of a call, or its error: one line, which names the file."""
+    try:
+        return bounded(call, DEADLINE_S, "read")
+    except KafkaWireError as error:
+        message = str(error)
+        assert path in message
+        assert "\n" not in message
+        assert not message.endswith(": ")
+        return error
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A copy of a directory, to change, which any user can list."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    return Path(shutil.copytree(KILLED, tmp_path / "logs"))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    # Each file of two kinds, and of the others one file that planning reads, and one that tasks do.
+    [
+        (name, kind)
+        for name in FILES
+        for kind in ("link", "zeros", *REASONS)
+        if kind in ("folder", "zeros") or name in (FILES[1], checkpoints.META_PROPERTIES)
+    ],
+)
+def test_file_of_another_kind_is_an_error_or_costs_nothing(logs: Path, name: str, kind: str) -> None:
+    replaced(logs / name, kind)
+    with without_rights() if kind == "unreadable" else nullcontext():
+        for options, expected in zip(READS, EXPECTED, strict=True):
+            tracemalloc.start()
+            try:
+                found = outcome(lambda options=options: offsets(logs, options), name)
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+            assert peak < MEMORY_MAX
+            if isinstance(found, FileAccessError):
+                assert kind != "link"
+                assert kind == "zeros" or f"{logs / name} cannot be read: {REASONS[kind]}" in str(found)
+            elif isinstance(found, KafkaWireError):
+                assert kind == "zeros"
+            else:
+                assert found == expected
+        if name.endswith(".log"):
+            assert isinstance(found, KafkaWireError) or kind == "link"
+        for table in ("segments", "batches"):
+            rows = outcome(
+                lambda table=table: rows_of({"table": table, "path": str(logs), "subscribe": "events"}), name
+            )
+            if not isinstance(rows, KafkaWireError):
+                assert len({row["file"] for row in rows}) == 4
+
+
+@pytest.mark.parametrize(
+    "kind", ["link", *(kind for kind in REASONS if kind not in ("folder", "unreadable"))]
+)
+def test_a_folder_of_a_log_that_is_of_another_kind_is_named(logs: Path, kind: str) -> None:
+    shutil.copytree(logs / "events-0", logs / "others-0")
+    replaced(logs / "events-0", kind)
+    found = outcome(lambda: DirectoryRead(logs, **READS[0]).table().num_rows, "events-0")
+    if kind == "link":
+        assert found == len(EXPECTED[0]) + KILLED_END - len(MARKERS)
+    else:
+        assert f"{logs / 'events-0'} cannot be read: {REASONS[kind]}" in str(found)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in REASONS if kind != "unreadable"])
+def test_the_last_segment_of_kafka_07_is_a_regular_file(tmp_path: Path, kind: str) -> None:
+    logs = Path(shutil.copytree(CORPUS / "broker0", tmp_path / "logs"))
+    (logs / ".kafka_cleanshutdown").touch()
+    last = max(logs.glob("debian-plain-0/*.kafka"))
+    replaced(last, kind)
+    read = lambda: DirectoryRead(logs, subscribe="debian-plain", brokers="0").table().num_rows  # noqa: E731
+    assert REASONS[kind] in str(outcome(read, last.name))
+
+
+def test_a_segment_that_no_broker_can_open_is_named_with_both_sizes(logs: Path) -> None:
+    path = logs / "events-0" / "00000000000000000310.log"
+    os.truncate(path, 1 << 40)
+    found = outcome(lambda: offsets(logs, READS[0]), str(path))
+    assert f"has {1 << 40} bytes, and a broker writes at most {2**31 - 1}" in str(found)
+
+
+@pytest.mark.parametrize("name", [*FILES[3:7], *FILES[7:]])
+def test_a_file_that_is_longer_than_a_broker_writes_is_named_with_both_sizes(logs: Path, name: str) -> None:
+    bytes_max = checkpoints.BYTES_MAX if name in FILES[7:] else ENTRIES_BYTES_MAX
+    files = opened(str(logs), FileSystemOptions())
+    path = logs / name
+    path.write_bytes(b"\1" * (bytes_max + 1))
+    reason = f"{path} cannot be read: it has {bytes_max + 1} bytes, and a broker writes at most {bytes_max}"
+    with pytest.raises(FileAccessError, match=reason):
+        files.read_entries(str(path)) if bytes_max == ENTRIES_BYTES_MAX else files.read(str(path), bytes_max)
+    path.write_bytes(b"\1" * 100 + bytes(ENTRIES_BYTES_MAX))
+    assert files.read_entries(str(path)).rstrip(b"\0") == b"\1" * 100
+
+
+# WebHDFS
 
 LOG = "00000000000000000000.log"
 
@@ -134,32 +326,25 @@ def test_rows_from_hdfs_are_those_of_the_files(hdfs: WebHdfs) -> None:
 DENIED = remote_error("AccessControlException", "Permission denied: user=guest")
 
 
-@pytest.mark.parametrize(
-    ("operation", "end"),
-    [
-        ("LISTSTATUS", "/logs"),
-        ("LISTSTATUS", "/events-0"),
-        ("GETFILESTATUS", LOG),
-        ("OPEN", LOG),
-        ("DATA", LOG),
-        ("DATA", "/replication-offset-checkpoint"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("status", "body", "reason"),
-    [
-        (403, DENIED, "status 403 AccessControlException: Permission denied: user=guest"),
-        (500, b"<html>", "status 500 : Internal Server Error"),
-        (
-            503,
-            remote_error("StandbyException", "state standby"),
-            "status 503 StandbyException: state standby",
-        ),
-    ],
-)
-def test_a_request_to_hdfs_that_fails_is_an_error(
-    operation: str, end: str, status: int, body: bytes, reason: str, hdfs: WebHdfs
-) -> None:
+#: Operations and the ends of their paths, with answers that are errors in turn, and what is said of them.
+FAILURES = [
+    (403, DENIED, "status 403 AccessControlException: Permission denied: user=guest"),
+    (500, b"<html>", "status 500 : Internal Server Error"),
+    (503, remote_error("StandbyException", "state standby"), "status 503 StandbyException: state standby"),
+]
+REQUESTS = [
+    ("LISTSTATUS", "/logs"),
+    ("LISTSTATUS", "/events-0"),
+    ("GETFILESTATUS", LOG),
+    ("OPEN", LOG),
+    ("DATA", LOG),
+    ("DATA", "/replication-offset-checkpoint"),
+]
+
+
+@for_each(("request", "failure"), zip(REQUESTS, FAILURES * 2, strict=True))
+def test_failed_request(request: tuple[str, str], failure: tuple[int, bytes, str], hdfs: WebHdfs) -> None:
+    (operation, end), (status, body, reason) = request, failure
     hdfs.fail(operation, end, status, body)
     with pytest.raises(FileAccessError) as raised:
         DirectoryRead(hdfs.uri()).table()
@@ -173,20 +358,12 @@ def test_content_that_is_cut_is_an_error(hdfs: WebHdfs) -> None:
         DirectoryRead(hdfs.uri()).table()
 
 
-@pytest.mark.parametrize(("operation", "end"), [("LISTSTATUS", "/logs"), ("DATA", LOG)])
-def test_a_node_that_never_answers_is_an_error(
-    operation: str, end: str, hdfs: WebHdfs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(file_systems, "REQUEST_TIMEOUT_S", 1.5)
-    hdfs.fail(operation, end, 0, b"")
-    with pytest.raises(FileAccessError, match=rf"{end} cannot be read: no answer within 1\.5 s"):
-        DirectoryRead(hdfs.uri()).table()
-
-
-def test_what_is_no_answer_of_hdfs_is_an_error(hdfs: WebHdfs) -> None:
-    hdfs.fail("LISTSTATUS", "/logs", 200, b"{}")
-    with pytest.raises(FileAccessError, match=r"/logs cannot be read: KeyError: 'FileStatuses'$"):
-        DirectoryRead(hdfs.uri())
+def test_a_node_that_never_answers_is_an_error(hdfs: WebHdfs, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = DirectoryRead(hdfs.uri())
+    monkeypatch.setattr(file_systems, "REQUEST_TIMEOUT_S", 0.7)
+    hdfs.fail("DATA", LOG, 0, b"")
+    with pytest.raises(FileAccessError, match=rf"{LOG} cannot be read: no answer within 0\.7 s"):
+        read.table()
 
 
 def test_an_error_does_not_show_a_delegation_token(hdfs: WebHdfs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +397,7 @@ def test_a_user_is_named_in_the_path_and_a_password_is_not(hdfs: WebHdfs) -> Non
     assert "hush" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("uri", "endpoint", "reason"),
     [
         ("webhdfs://node:9870/logs", "http://node:9871", r"fs\.endpoint does not apply to webhdfs://"),
@@ -327,7 +504,7 @@ def test_rows_from_an_s3_are_those_of_the_files(s3: S3) -> None:
     assert s3.read() == DirectoryRead(KILLED).table()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "end"),
     [
         ("LIST", "logs"),

@@ -24,7 +24,7 @@ _KINDS = [
 ]
 
 
-@short_and_long("count", short=60, long=4_400)
+@short_and_long("count", short=30, long=4_400)
 @pytest.mark.parametrize(("form", "codec", "is_mixed"), _KINDS)
 def test_flipped_bytes_cost_only_the_batches_they_are_in(
     form: int, codec: str, is_mixed: bool, count: int
@@ -222,18 +222,10 @@ def test_messages_of_07_are_walked_by_their_bytes() -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    [
-        b"\0",
-        b"\0\0\0\x09\0",
-        b"\0\0\0\x40\0\1",
-        b"\xff",
-        b"\0\0\0\0\0\0\1\0\0\0\x40\0\0\0\0\1",
-    ],
+    [b"\0", b"\0\0\0\x09\0", b"\0\0\0\x40\0\1", b"\xff", b"\0\0\0\0\0\0\1\0\0\0\x40\0\0\0\0\1"],
 )
-def test_a_walk_over_a_mebibyte_of_anything_checks_a_bounded_number_of_bytes(
-    pattern: bytes,
-) -> None:
-    data = pattern * ((1 << 20) // len(pattern))
+def test_a_walk_over_anything_checks_a_bounded_number_of_bytes(pattern: bytes) -> None:
+    data = pattern * ((1 << 18) // len(pattern))
     for walk in (walk_batches(data, 0), walk_messages(data, 0)):
         assert walk.rest is not None or walk.size < 64 or walk.damages
 

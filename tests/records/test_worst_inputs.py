@@ -103,14 +103,14 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
     **{
         f"a PKCS12 store of {piece!r}": (
             lambda text: trust_of(Store(text.encode("latin-1"), "x")),
-            "0\x80\2\1\3" + piece * (4 * MIB // len(piece)),
+            "0\x80\2\1\3" + piece * (MIB // len(piece)),
         )
         for piece in ("0\x80", "0\0", "0\x800\0\0\0", "\4\1x")
     },
     **{
         f"a JKS store of {piece!r}": (
             lambda text: trust_of(Store(text.encode("latin-1"))),
-            "\xfe\xed\xfe\xed\0\0\0\2\xff\xff\xff\xff" + piece * (4 * MIB // len(piece)),
+            "\xfe\xed\xfe\xed\0\0\0\2\xff\xff\xff\xff" + piece * (MIB // len(piece)),
         )
         for piece in ("\0", "\0\0\0\1" + "\0" * 18, "\0\0\0\2" + "\0" * 10 + "\0\5X.509\0\0\0\0")
     },
@@ -130,7 +130,8 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
 @for_each("name", TEXTS)
 def test_the_worst_texts_take_seconds(name: str) -> None:
     read, text = TEXTS[name]
-    slowness_s, began = calibrated_s(), time.process_time()
+    began = time.process_time()
     with contextlib.suppress(KafkaWireError, StoreError):
         read(text)
-    assert time.process_time() - began < CPU_S_MAX * max(1, slowness_s / CALIBRATED_S)
+    cpu_s = time.process_time() - began
+    assert cpu_s < CPU_S_MAX or cpu_s < CPU_S_MAX * calibrated_s() / CALIBRATED_S

@@ -69,10 +69,7 @@ print(compiler.loaded())
 
 @pytest.mark.parametrize(
     "environment",
-    [
-        {"NUMBA_DISABLE_JIT": "1"},
-        {"NO_NUMBA": "1"},
-    ],
+    [{"NUMBA_DISABLE_JIT": "1"}, {"NO_NUMBA": "1"}],
     ids=lambda environment: next(iter(environment)),
 )
 def test_where_kernels_cannot_be_compiled_they_run_interpreted(environment: dict[str, str]) -> None:

@@ -241,11 +241,6 @@ def test_frames_of_arrow_and_with_linked_blocks_are_read(data: bytes) -> None:
     assert unpacked_lz4(LZ4, arrow_encode("lz4", data)) == unpacked_lz4(LZ4, linked) == data
 
 
-def test_what_follows_a_frame_is_ignored() -> None:
-    for frame in (bytes(LZ4.compress(TEXT, None)), bytes(cramjam.lz4.compress(TEXT))):
-        assert unpacked_lz4(LZ4, frame + b"junk") == TEXT
-
-
 def test_magic_0_has_the_checksum_of_brokers_before_0_10() -> None:
     """The header of KafkaLZ4BlockOutputStream with useBrokenHC: blocks of 64 KiB, no checksums."""
     frame = bytes(LZ4_MAGIC_0.compress(TEXT, None))

@@ -64,9 +64,7 @@ def _slow(measured: dict[str, Any], factor: int) -> list[str]:
 @pytest.mark.parametrize("kernels", WAYS)
 @pytest.mark.nightly
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
-def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(
-    kernels: str,
-) -> None:
+def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(kernels: str) -> None:
     limit_mib, factor = WAYS[kernels]
     measured = _measured(kernels, limit_mib, NAMES)
     assert list(measured) == NAMES

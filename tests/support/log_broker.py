@@ -108,6 +108,17 @@ class LogBroker:
         self._answers[kind] = answer
         return before
 
+    def alter(self, kind: type[Any], change: Callable[..., Any]) -> list[Any]:
+        """Answer with ``change`` of the honest answer or part and of what was asked. Returns the latter."""
+        asked: list[Any] = []
+
+        def altered(*about: Any) -> Any:
+            asked.append(about[-1])
+            return change(honest(*about), *about)
+
+        honest = self.answer_with(kind, altered)
+        return asked
+
     def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
         """The response and the version that it is written in; None where no response is due or possible."""
         if not api.awaits_response(request):

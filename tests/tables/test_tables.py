@@ -1,4 +1,4 @@
-"""Tables of clusters that the test plays: rows, the requests for them, and what is refused."""
+"""Tables of a cluster."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ from spark_kafkawire.protocol.modern import (
 )
 from spark_kafkawire.protocol.modern.consumer_group_describe import AssignedTopic, MemberAssignment
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from spark_kafkawire.source.spark_versions import spark_type
+from spark_kafkawire.tables.catalogue import CATALOGUE
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.log_broker import OFFERED, LogBroker, in_version
@@ -35,6 +37,7 @@ from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.pages import table_after
 from tests.support.streams_groups import streams_group
 from tests.support.table_reading import rows_of, table_rows
 
@@ -92,10 +95,7 @@ def test_a_topic_that_does_not_exist_is_an_error(noida: NoidaBroker) -> None:
 
 @pytest.mark.parametrize(
     ("columns", "apis"),
-    [
-        (("topic", "leader", "isr"), set()),
-        (("topic", "latest"), {modern.LIST_OFFSETS.key}),
-    ],
+    [(("topic", "leader", "isr"), set()), (("topic", "latest"), {modern.LIST_OFFSETS.key})],
 )
 def test_only_what_columns_need_is_asked(
     mock_cluster: MockCluster, columns: Sequence[str], apis: set[int]
@@ -406,3 +406,14 @@ def test_streams_writes_and_jobs_refuse_a_table() -> None:
         stream.initialOffset()
     with pytest.raises(KafkaWireError, match="option table is for reading, not for a write"):
         source.writer(source.schema(), False)
+
+
+def test_the_option_knows_the_tables() -> None:
+    assert tuple(CATALOGUE) == TABLES
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_page_has_the_columns_of_the_code(name: str) -> None:
+    shown = table_after("docs/tables.md", f"<!-- table: {name} -->")
+    columns = CATALOGUE[name].columns
+    assert shown == [[each.name, spark_type(each.type).simpleString(), each.meaning] for each in columns]

@@ -145,14 +145,6 @@ def test_a_key_stays_in_its_log_whatever_task_and_batch_it_is_in() -> None:
     )
 
 
-def test_rows_with_a_null_key_have_their_turn() -> None:
-    values = binary([b"a", b"b", b"c"])
-    partitioner = partitioner_of(first=4)
-    assert split(partitioner, rows_of(values, "t", keys=binary([None, None, None]))) == {
-        "t 1-1": [b"a", b"b", b"c"]
-    }
-
-
 def test_broker_and_partition_name_the_log_and_beat_the_key() -> None:
     values = binary([b"a", b"b", b"c"])
     rows = rows_of(values, "t", keys=values, brokers=int32([1, 0, 1]), partitions=int32([1, 2, 1]))
@@ -362,19 +354,11 @@ def spread(turns: StickyPartitions, batch: Ids) -> Ids:
 
 @pytest.mark.parametrize("partitions", [3, 12])
 def test_many_small_writes_are_spread_as_chance_would_have_it(partitions: int) -> None:
-    counts = Counter(turns_of(partitions, seed).runs(sizes(10, 100))[0][0] for seed in range(3000))
+    counts = Counter(turns_of(partitions, seed).runs(sizes(10, 100))[0][0] for seed in range(1500))
     assert 0 < chi_square(counts, partitions) < CHI_SQUARE_MAX[partitions - 1]
 
 
-@pytest.mark.parametrize("place", [1, 2])
-def test_so_are_the_partitions_that_come_next(place: int) -> None:
-    rows = sizes(3, RUN_BYTES_MIN)
-    counts = Counter(turns_of(3, seed).runs(rows)[place][0] for seed in range(3000))
-    assert chi_square(counts, 3) < CHI_SQUARE_MAX[2]
-
-
-@pytest.mark.parametrize("rows", [10, 10_000])
-@pytest.mark.parametrize("total", [1 << 20, 20 << 20, 200 << 20])
+@pytest.mark.parametrize(("total", "rows"), [(1 << 20, 10), (20 << 20, 10), (200 << 20, 10_000)])
 def test_one_write_gives_each_partition_as_much_but_for_a_run(total: int, rows: int) -> None:
     turns, given = turns_of(3), np.zeros(3)
     for _ in range(total // 1000 // rows):

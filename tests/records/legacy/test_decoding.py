@@ -5,12 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError, LimitError
-from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
@@ -120,15 +117,6 @@ def test_null_and_empty_keys_and_values_are_told_apart() -> None:
     assert columns.values is None
     (columns,) = decoded(b"".join(inner), 3)
     assert columns.keys is None
-
-
-def test_a_batch_of_the_source_has_nulls_for_what_old_messages_lack() -> None:
-    schema = pa.schema(
-        [("key", pa.binary()), ("timestamp", pa.timestamp("us", tz="UTC")), ("timestampType", pa.int32())]
-    )
-    (columns,) = decoded(message(0, b"v", magic=0), wanted=schema.names)
-    built = BatchBuilder(TopicPartition("t", 0), schema).build(columns)
-    assert built.to_pylist() == [{"key": None, "timestamp": None, "timestampType": -1}]
 
 
 def test_columns_come_in_parts_of_the_limit() -> None:

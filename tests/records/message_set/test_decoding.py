@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire import decode_message_set, encode_message_set
-from spark_kafkawire.errors import CorruptDataError, LimitError, OptionError, RowError
+from spark_kafkawire.errors import CorruptDataError, LimitError, OptionError
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.message_set import public
 from spark_kafkawire.records.message_set.decoding import decode
@@ -89,12 +89,7 @@ def test_the_size_of_a_message_is_known_from_its_length() -> None:
 
 @pytest.mark.parametrize(
     "start",
-    [
-        struct.pack(">i", -1),
-        struct.pack(">i", 4),
-        struct.pack(">ib", 5, 1),
-        struct.pack(">ib", 100, 2),
-    ],
+    [struct.pack(">i", -1), struct.pack(">i", 4), struct.pack(">ib", 5, 1), struct.pack(">ib", 100, 2)],
 )
 def test_bytes_that_cannot_begin_a_message_are_refused(start: bytes) -> None:
     with pytest.raises(CorruptDataError, match="no message begins here"):
@@ -182,17 +177,6 @@ def test_the_batch_limit_counts_a_message_as_128_bytes_at_least() -> None:
         "maxDecompressedBytes is 12800",
     ):
         decode(Compressed((Plain(b""),) * 201, codec=2).encoded(), 0, limits)
-
-
-def test_an_inner_message_has_its_outermost_offset_and_its_own_index() -> None:
-    messages: list[Message] = [
-        Plain(b"x"),
-        Compressed((Plain(b"a"), Compressed(THREE, codec=1), Plain(b"b")), codec=2),
-    ]
-    offsets = [
-        (offset, index) for offset, index, _, _ in column_rows(decode(message_set(messages), 50).columns)
-    ]
-    assert offsets == [(50, 0), (61, 0), (61, 1), (61, 2), (61, 3), (61, 4)]
 
 
 def test_without_values_checksums_are_checked_all_the_same() -> None:
@@ -327,11 +311,6 @@ def test_any_values_of_bytes_or_text_are_encoded(values: Any) -> None:
 def test_other_values_are_refused_without_showing_them(values: Any) -> None:
     with pytest.raises(OptionError, match="bytes"):
         encode_message_set(values)
-
-
-def test_a_null_is_refused() -> None:
-    with pytest.raises(RowError, match="row 1"):
-        encode_message_set([b"x", None])
 
 
 @pytest.mark.parametrize("base_offset", [-1, 2**63, 2**63 - 5])

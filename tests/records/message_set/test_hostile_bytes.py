@@ -82,8 +82,7 @@ def test_mutations_give_the_same_rows_or_error_compiled_and_interpreted(
 
 
 @pytest.mark.parametrize(
-    "data",
-    [bytes.fromhex(item["hex"]) for item in read_json("jvm_encodings.json") if "decoded" in item],
+    "data", [bytes.fromhex(item["hex"]) for item in read_json("jvm_encodings.json") if "decoded" in item]
 )
 def test_every_truncation_of_a_recorded_set_gives_its_whole_messages(
     data: bytes, both_ways: BothWays

@@ -253,9 +253,7 @@ def test_a_gap_whose_policy_cannot_be_seen_is_reported_with_the_reason(
     pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served("compact") as server, caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        honest = server.broker.answer_with(
-            ResourceConfigs, lambda asked: replace(honest(asked), error_code=29, configs=())
-        )
+        server.broker.alter(ResourceConfigs, lambda honest, _: replace(honest, error_code=29, configs=()))
         altered(server, gappy((0, range(5)), (7, range(5))))
         assert len(rows(fetcher_of(server.bootstrap_servers, pool, 0, 12))) == 10
     [warning] = caplog.messages
@@ -297,9 +295,7 @@ TRANSACTIONS = [
 ABORTED = AbortedTransaction(producer_id=1, first_offset=0)
 
 
-def in_responses(
-    *responses: tuple[int, list[AbortedTransaction]],
-) -> Callable[[FetchPartition], Change]:
+def in_responses(*responses: tuple[int, list[AbortedTransaction]]) -> Callable[[FetchPartition], Change]:
     """Responses of so many batches, and what each of them calls aborted."""
     left = iter(responses)
     batches = iter(TRANSACTIONS)
@@ -430,14 +426,6 @@ def test_an_answer_about_something_else_ends_the_read(served: LogServer, pool: P
         values(fetcher_of(served.bootstrap_servers, pool))
 
 
-def test_an_answer_that_begins_before_the_offset_again_and_again_ends_the_read(
-    served: LogServer, log: MemoryLog, pool: Pool
-) -> None:
-    altered(served, lambda _: {"records": log.read(0, 100)})
-    with pytest.raises(BrokerError, match="Fetch returned no record"):
-        values(fetcher_of(served.bootstrap_servers, pool))
-
-
 @pytest.mark.parametrize("byte", [150, 1000, 3000])
 def test_a_flipped_bit_is_found(log: MemoryLog, pool: Pool, byte: int) -> None:
     def flip(api: object, frame: bytes) -> Sent:
@@ -446,10 +434,7 @@ def test_a_flipped_bit_is_found(log: MemoryLog, pool: Pool, byte: int) -> None:
             flipped[byte] ^= 1
         return Sent(bytes(flipped))
 
-    with (
-        LogServer({"t": [log]}, lie=flip) as server,
-        pytest.raises(KafkaWireError, match=r"^t 0 ") as caught,
-    ):
+    with LogServer({"t": [log]}, lie=flip) as server, pytest.raises(KafkaWireError, match=r"^t 0 ") as caught:
         values(fetcher_of(server.bootstrap_servers, pool))
     assert "000000" not in str(caught.value)
     assert isinstance(caught.value, CorruptDataError) or byte == 150

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from spark_kafkawire.clients.reading.fetcher import Fetcher
-from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.errors import BrokerError, KafkaWireError, LimitError, ProtocolError, RequestTimedOut
-from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol import modern
@@ -22,27 +18,22 @@ from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
-from tests.support import librdkafka
 from tests.support.fetching import (
     COUNT,
     ERRORS,
-    NET,
     SMALL,
     VALUES,
     altered,
-    cluster_of,
     fetcher_of,
     rows,
     throttling,
     values,
     write,
 )
-from tests.support.foreign import Record
 from tests.support.log_broker import LEADER_EPOCH, OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import DISCONNECT, FETCH, MockCluster
-from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import net_modern
 
@@ -148,14 +139,7 @@ def test_records_of_aborted_transactions_are_left_out(
 def test_a_fetch_says_what_it_knows_of_the_leader_and_what_it_wants(
     served: LogServer, pool: Pool, isolation_level: int
 ) -> None:
-    asked: list[fetch.FetchRequest] = []
-
-    def noted(request: fetch.FetchRequest) -> fetch.FetchResponse:
-        asked.append(request)
-        response: fetch.FetchResponse = honest(request)
-        return response
-
-    honest = served.broker.answer_with(fetch.FetchRequest, noted)
+    asked = served.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
     options = replace(SMALL, isolation_level=isolation_level)
     values(fetcher_of(served.bootstrap_servers, pool, stop=5, options=options))
     [request] = asked
@@ -215,16 +199,6 @@ def test_a_batch_that_a_fetch_cuts_is_fetched_with_a_larger_one(pool: Pool) -> N
     with cutting([*large, *VALUES]) as server:
         fetcher = fetcher_of(server.bootstrap_servers, pool, stop=len(large) + COUNT)
         assert values(fetcher) == large + VALUES
-
-
-def test_a_first_batch_above_the_fetch_size_comes_whole(noida: NoidaBroker, pool: Pool) -> None:
-    topic = noida.create_topic()
-    big = bytes(range(256)) * 3000
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"small"), Record(big), Record(b"small too")])
-    partition = TopicPartition(topic, 0)
-    cluster = cluster_of(noida.bootstrap_servers, pool)
-    task = FetchTask(OffsetRange(partition, 0, 3), cluster.leaders_of((partition,))[partition])
-    assert values(Fetcher(task, cluster, SMALL, NET, connections=pool)) == [b"small", big, b"small too"]
 
 
 @pytest.mark.parametrize("serving", [cutting, whole])
@@ -326,21 +300,6 @@ def test_more_failures_than_retries_are_borne_with_patience(written: MockCluster
     written.push_request_errors(FETCH, *[DISCONNECT, 6] * 5)
     with pytest.raises(KafkaWireError, match=r"^gave up after 4 attempts"):
         values(fetcher_of(written.bootstrap_servers, pool))
-
-
-def test_a_leader_that_is_away_for_longer_than_the_retries_is_waited_for(
-    written: MockCluster, pool: Pool
-) -> None:
-    columns = fetcher_of(
-        written.bootstrap_servers, pool, options=replace(SMALL, retry_timeout_s=20.0)
-    ).columns()
-    found = [next(columns).count]
-    written.set_broker_down(1)
-    timer = threading.Timer(0.5, written.set_broker_up, (1,))
-    timer.start()
-    found += [each.count for each in columns]
-    timer.join()
-    assert sum(found) == COUNT
 
 
 def test_a_cluster_that_is_gone_ends_the_read(written: MockCluster, pool: Pool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import socket
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import (
     BrokerError,
-    ConnectFailed,
     ConnectionLost,
     CorruptDataError,
     DataLossError,
@@ -37,7 +35,6 @@ from spark_kafkawire.options import BadRecords, Discovery, FetchOptions
 from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.support.fetching_07 import NET, fetcher_of, produce, serving, task
-from tests.support.golden import CORPUS
 from tests.support.settings import net_07, settings_07
 
 NO_RETRY = net_07(5.0, retries=0)
@@ -212,15 +209,6 @@ def test_a_peer_that_speaks_http_is_named_as_such(log_dir: Path) -> None:
         values(fetcher_of(task(broker, 1000), SMALL, NET))
 
 
-def test_a_broker_that_is_not_there_is_an_error_that_names_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    with pytest.raises(
-        ConnectFailed, match=rf"t 0-0 at offset 0: broker 0 \(127.0.0.1:{port}\): cannot connect: .*refused"
-    ):
-        values(fetcher_of(task(Broker(0, "127.0.0.1", port), 1000), SMALL, NET))
-
-
 @pytest.mark.parametrize("byte", [20, 100, 3000])
 def test_a_flipped_bit_is_found(log_dir: Path, byte: int) -> None:
     with (
@@ -301,14 +289,6 @@ def test_a_partition_that_the_broker_has_not_is_its_error(log_dir: Path) -> None
         ),
     ):
         values(fetcher_of(FetchTask(OffsetRange(missing, 0, 100), Leader(broker)), SMALL, NET))
-
-
-def test_a_real_brokers_log_is_read_over_the_wire(tmp_path: Path) -> None:
-    shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
-    partition = TopicPartition("debian-gzip", 0, 0)
-    with serving(tmp_path / "logs") as broker:
-        fetcher = fetcher_of(FetchTask(OffsetRange(partition, 0, 176_749), Leader(broker)), SMALL, NET)
-        assert len(values(fetcher)) == 2626
 
 
 GROWING_COUNT = 300

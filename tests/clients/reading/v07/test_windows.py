@@ -28,15 +28,6 @@ def ask_all(windows: Windows[bytes]) -> list[Window]:
     return asked
 
 
-def test_so_many_windows_are_on_their_way() -> None:
-    windows: Windows[bytes] = Windows(100, 1000, 64, 3)
-    assert ask_all(windows) == [Window(100, 64), Window(164, 64), Window(228, 64)]
-
-
-def test_the_last_window_ends_with_the_range() -> None:
-    assert ask_all(Windows(0, 100, 64, 9)) == [Window(0, 64), Window(64, 36)]
-
-
 def test_the_gap_of_a_short_answer_is_asked_for_and_later_answers_wait() -> None:
     windows: Windows[bytes] = Windows(0, 30, 10, 3)
     ask_all(windows)

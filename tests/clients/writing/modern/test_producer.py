@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import pyarrow as pa
 import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerPosition
@@ -25,7 +24,6 @@ from spark_kafkawire.errors import (
     DeliveryError,
     KafkaWireError,
     OptionError,
-    RowError,
     TransportError,
 )
 from spark_kafkawire.model import TopicPartition
@@ -34,7 +32,6 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import Buffer
-from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.records.judges import judged
 from tests.support import kafka_python, librdkafka
@@ -96,14 +93,14 @@ def test_order_is_kept_over_many_small_batches_in_flight(
     noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faults = ResponseFaults(monkeypatch)
-    topic, expected = noida.create_topic(), numbered(20_000)
+    topic, expected = noida.create_topic(), numbered(8000)
     with producer(options_of(noida.bootstrap_servers, batchBytes=1000)) as sending:
         for part in in_parts(expected, 1000):
             sending.add(TopicPartition(topic, 0), records(part))
         (receipt,) = sending.finish()
     assert values(librdkafka.consume(noida.bootstrap_servers, topic)) == expected
     assert receipt.message_count == len(expected)
-    assert len(faults.requests) > 100
+    assert len(faults.requests) > 40
     assert faults.in_flight_max == 5
 
 
@@ -139,29 +136,8 @@ def test_logs_that_are_sent_together_go_in_one_request(
     assert len(faults.requests) == 1
 
 
-def test_requests_are_no_larger_than_max_request_size(
-    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faults = ResponseFaults(monkeypatch)
-    topic = noida.create_topic(partitions=4)
-    options = options_of(noida.bootstrap_servers, batchBytes=1500, kafka__max__request__size=4000)
-    with producer(options) as sending:
-        for partition in range(4):
-            sending.add(TopicPartition(topic, partition), records(numbered(500)))
-        sending.finish()
-    sizes = [
-        sum(len(part.records or b"") for topic in request.topic_data for part in topic.partition_data)
-        for request in faults.requests
-    ]
-    assert max(sizes) <= 4000
-    assert len(sizes) > 4
-    for partition in range(4):
-        found = librdkafka.consume(noida.bootstrap_servers, topic, partition)
-        assert values(found) == numbered(500)
-
-
 def test_tiny_buffers_send_early_and_lose_nothing(noida: NoidaBroker) -> None:
-    topic, expected = noida.create_topic(), numbered(3000)
+    topic, expected = noida.create_topic(), numbered(600)
     options = options_of(noida.bootstrap_servers, kafka__buffer__memory=1, batchBytes=100)
     with producer(options) as sending:
         for part in in_parts(expected, 7):
@@ -184,17 +160,6 @@ def test_a_receipt_spans_what_was_written_behind_others(noida: NoidaBroker) -> N
     assert receipt == PartitionReceipt(partition, 2, receipt.size, start_offset=3, stop_offset=5)
 
 
-# Without acks: in tests/interop, for noida-db now and then refuses the first batch of a new topic, and
-# answers though it was not asked to.
-@pytest.mark.parametrize("acks", ["1", "all"])
-def test_all_acks_deliver(noida: NoidaBroker, acks: str) -> None:
-    topic, expected = noida.create_topic(), numbered(1000)
-    (receipt,) = write(noida.bootstrap_servers, topic, expected, acks=acks, batchBytes=1000)
-    assert set(values(librdkafka.consume(noida.bootstrap_servers, topic))) == set(expected)
-    assert receipt.message_count == 1000
-    assert receipt.start_offset == 0
-
-
 def test_nothing_to_write_opens_no_connection() -> None:
     with producer(options_of("127.0.0.1:1")) as sending:
         sending.add(TopicPartition("t", 0), records([]))
@@ -204,14 +169,6 @@ def test_nothing_to_write_opens_no_connection() -> None:
 def test_brokers_that_are_not_there_are_an_error_within_the_deadline() -> None:
     with pytest.raises(TransportError, match=r"^not delivered within 0\.3 s .*: kafka\.bootstrap\.servers"):
         write("127.0.0.1:1", "t", [b"a"], kafka__delivery__timeout__ms=300, requestTimeout="300ms")
-
-
-def test_a_timestamp_before_1970_is_a_row_error(noida: NoidaBroker) -> None:
-    old = Records(binary([b"a", b"b"]), timestamps_ms=int64([5, -5]))
-    with producer(options_of(noida.bootstrap_servers)) as sending:
-        sending.add(TopicPartition(noida.create_topic(), 0), old)
-        with pytest.raises(RowError, match="timestamp -5 ms is before 1970"):
-            sending.finish()
 
 
 def test_idempotence_that_is_asked_for_and_not_to_be_had_is_an_error(mock_cluster: MockCluster) -> None:
@@ -360,7 +317,7 @@ def assert_once_and_in_order(server: EventHubs, sent: Sequence[bytes]) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_requests_of_default_size_are_what_event_hubs_takes(codec: str) -> None:
-    sent = rows(6000)
+    sent = rows(2500)
     with EventHubs() as server:
         write(server.bootstrap_servers, "t", sent, compression=codec, **PATIENT)
         assert max(server.sizes) <= EVENT_HUBS_MAX
@@ -385,7 +342,7 @@ def test_all_that_is_in_a_request_counts() -> None:
 def test_requests_that_a_broker_closes_on_are_made_smaller_and_it_is_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    sent = rows(20_000)
+    sent = rows(9000)
     with EventHubs() as server:
         (receipt,) = write(server.bootstrap_servers, "t", sent, **LARGE)
         assert receipt.message_count == len(sent)
@@ -572,14 +529,6 @@ def test_brokers_before_0_11_are_written_to_without_idempotence_and_with_a_warni
             write(server.bootstrap_servers, "t", [b"a"], kafka__enable__idempotence="true")
 
 
-def test_headers_for_a_broker_that_has_none_are_a_row_error() -> None:
-    rows = Records(binary([b"a"]), headers=pa.array([[{"key": "k", "value": b"v"}]], HEADERS))
-    with serving(Sent(), 2) as server, producer(options_of(server.bootstrap_servers)) as sending:
-        sending.add(PARTITION, rows)
-        with pytest.raises(RowError, match=r"headers need Kafka 0\.11"):
-            sending.finish()
-
-
 def test_a_response_that_leaves_a_partition_out_proves_nothing() -> None:
     def lie(api: Api, frame: bytes) -> Answer:
         # No topics, no throttling, no tags: the response of version 9 with the right correlation id.
@@ -607,7 +556,7 @@ def test_damaged_responses_end_in_our_errors_and_in_time() -> None:
     outcomes: Counter[str] = Counter()
     lines: list[str] = []
     with LogServer({"t": [Sent()]}, lie=lie) as server:
-        for _ in range(150):
+        for _ in range(60):
             began_s = time.monotonic()
             try:
                 write(server.bootstrap_servers, "t", [b"a"], requestTimeout="10s", retries=0, acks=1)

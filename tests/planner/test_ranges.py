@@ -266,27 +266,6 @@ def test_segments_are_packed_up_to_the_size() -> None:
     assert [(part.start_offset, part.stop_offset) for part in parts] == [(0, 400), (400, 600), (600, 1000)]
 
 
-@given(
-    st.lists(st.integers(0, 5000), min_size=2, max_size=12, unique=True).map(sorted),
-    st.one_of(st.none(), st.integers(1, 60)),
-    st.one_of(st.none(), st.integers(1, 3000)),
-)
-def test_parts_cover_the_range_and_begin_at_segment_starts(
-    points: list[int], min_partitions: int | None, size_max: int | None
-) -> None:
-    partition = TopicPartition("t", 0, 0)
-    parts = split(
-        [OffsetRange(partition, points[0], points[-1])], min_partitions, size_max, {partition: points}
-    )
-    assert parts[0].start_offset == points[0]
-    assert parts[-1].stop_offset == points[-1]
-    assert all(left.stop_offset == right.start_offset for left, right in pairwise(parts))
-    assert {part.start_offset for part in parts} <= set(points)
-    if size_max is not None:
-        ends = dict(pairwise(points))
-        assert all(part.size <= size_max or part.stop_offset == ends[part.start_offset] for part in parts)
-
-
 PARTITION = TopicPartition("t", 1, 0)
 OTHER = TopicPartition("t", 2, 0)
 FOUND = PartitionBounds(PARTITION, earliest=100, latest=1000, segment_starts=(100, 400, 700))

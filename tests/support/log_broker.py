@@ -63,6 +63,10 @@ def _fields(message: type[Any], version: int) -> list[tuple[str, bool]]:
     ]
 
 
+def _refuse(*about: Any) -> Any:
+    raise NotImplementedError(about)
+
+
 class LogBroker:
     """Answers for the topics in ``logs``: name to the logs of its partitions."""
 
@@ -102,9 +106,10 @@ class LogBroker:
 
         Parts are ``MetadataTopic`` (of a topic's name), ``ListOffsetsPartitionResponse`` (of a topic's name
         and the partition of the request), ``OffsetFetchTopicResponse`` (of the topics of a request: a tuple)
-        and ``ResourceConfigs`` (of the resource of the request). Returns what did so before.
+        and ``ResourceConfigs`` (of the resource of the request). Returns what did so before: it refuses
+        requests that this broker does not know.
         """
-        before = self._answers[kind]
+        before = self._answers.get(kind, _refuse)
         self._answers[kind] = answer
         return before
 

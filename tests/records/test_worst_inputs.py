@@ -129,6 +129,7 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
 
 
 @for_each("name", TEXTS)
+@pytest.mark.slow
 def test_the_worst_texts_take_seconds(name: str) -> None:
     read, text = TEXTS[name]
     began = time.process_time()

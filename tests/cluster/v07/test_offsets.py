@@ -353,6 +353,7 @@ def test_more_segments_than_can_be_read_are_told(monkeypatch: pytest.MonkeyPatch
         bounds(peer.broker, [PARTITION], NET)
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_and_cut_of_an_answer_gives_bounds_or_our_error() -> None:
     whole = response(202_000, 141_400, 70_700, 0)
     answers = [whole[:size] for size in range(len(whole))]

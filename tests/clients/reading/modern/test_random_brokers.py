@@ -268,6 +268,7 @@ def test_windows_of_random_brokers_become_the_rows_of_their_partitions(part: int
 
 
 @pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
+@pytest.mark.slow
 def test_batches_of_random_brokers_become_the_rows_of_their_partitions(isolation_level: int) -> None:
     for seed in range(RUNS):
         chance = random.Random(f"batches {seed}")

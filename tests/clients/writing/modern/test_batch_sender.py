@@ -473,6 +473,7 @@ def test_a_broker_that_stands_still_stops_the_task_before_its_memory_fills() -> 
     assert sum(map(len, taken)) < 20_000_000
 
 
+@pytest.mark.slow
 def test_a_broker_killed_and_started_again_loses_nothing_that_was_proven(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

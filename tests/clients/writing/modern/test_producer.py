@@ -540,6 +540,7 @@ def test_a_response_that_leaves_a_partition_out_proves_nothing() -> None:
     assert "it lacks t 0, which was requested, and contains nothing" in str(raised.value)
 
 
+@pytest.mark.slow
 def test_damaged_responses_end_in_our_errors_and_in_time() -> None:
     random_ = random.Random(5)
 

@@ -90,11 +90,15 @@ KINDS: Final = {
 }
 
 
-#: All kinds with all that happens to them. Most worlds are of crashes: of these a few for each commit.
+def marks_of(kind: str, event: str) -> list[pytest.MarkDecorator]:
+    """Worlds with a timeout are few; most are of crashes, of which there are some for each commit."""
+    if event == "timeouts":
+        return []
+    return [pytest.mark.nightly if event == "crashes" and "again" not in kind else pytest.mark.slow]
+
+
 CASES: Final = [
-    pytest.param(
-        kind, version, event, marks=[pytest.mark.nightly] * (event == "crashes" and "again" not in kind)
-    )
+    pytest.param(kind, version, event, marks=marks_of(kind, event))
     for kind in KINDS
     for version in (1, 2)
     for event in ("crashes", "twins", "timeouts")
@@ -111,6 +115,7 @@ def test_whatever_happens_in_whichever_order_all_rows_are_there_once_or_none(
     assert explore(world(version, batches, is_stream, empty=frozenset(empty), **{event: 1})) > worlds_min
 
 
+@pytest.mark.slow
 def test_a_decision_of_several_parts_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_state, "OPEN_COUNT_MAX", 1)
     assert explore(world(1, RUN_AGAIN, False, crashes=1)) > 300

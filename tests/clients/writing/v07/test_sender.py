@@ -221,6 +221,7 @@ def test_messages_of_a_request_after_which_the_broker_closed_may_be_there(serve:
         assert stored(server.port, "t", 0) == [b"there"]
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_killed_in_the_middle_is_a_delivery_error() -> None:
     with EmbeddedCluster(brokers=1, partitions=2, zookeeper=False) as cluster:
         (killed,) = cluster.brokers

@@ -127,6 +127,8 @@ def test_columns_come_in_parts_of_the_limit() -> None:
     assert sum(counts) == 30
     assert 2 <= max(counts) <= 5
     assert [offset for offset, _ in rows(data, limits=SMALL)] == list(range(30))
+    large = message(0, b"a") + wrapper([message(0, bytes(500))], 1)
+    assert [each.count for each in decoded(large, limits=SMALL)] == [1, 1]
 
 
 def test_every_cut_gives_the_whole_messages_before_it() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pytest
-from confluent_kafka.admin import AclOperation as TheirOperation
-from confluent_kafka.admin import ResourceType
+from confluent_kafka.admin import AclOperation as TheirOperation  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from spark_kafkawire.cluster.modern import delegation_tokens
 from spark_kafkawire.cluster.modern.acls import (

@@ -313,7 +313,7 @@ def test_entries_have_names() -> None:
 Span = tuple[int, int]
 
 
-@short_and_long("count", short=8, long=1_000)
+@short_and_long("count", short=16, long=1_000)
 @pytest.mark.parametrize(("form", "codec", "is_mixed"), KINDS)
 def test_sound_batches_are_those_of_the_log(
     form: int, codec: str, is_mixed: bool, count: int, tmp_path: Path

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -482,6 +482,7 @@ def listed(parts: set[str], counts: dict[str, int]) -> dict[str, tuple[str, ...]
     return shares
 
 
+@example({"0-0", "0-1", "0-2", "0-3", "0-4"}, {"c": 12, "c-1": 2})
 @given(st.sets(TEXTS, max_size=30), st.dictionaries(ID_TEXTS, st.integers(0, 25), max_size=6))
 def test_each_partition_has_one_thread_and_shares_differ_by_one_at_most(
     parts: set[str], counts: dict[str, int]

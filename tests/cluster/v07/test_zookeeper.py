@@ -114,6 +114,7 @@ def test_the_partitions_of_a_broker_that_is_not_alive_are_logs_without_a_broker(
     view = discover(tree.discovery, TIMEOUT_S)
     assert view.brokers == (Broker(1, "127.0.0.1", 9092),)
     assert view.partitions == tuple(sorted(partitions("t", 0, 1) + partitions("t", 1, 2)))
+    assert view.partitions_of("t") == view.partitions
     assert view.broker(0) is None
 
 

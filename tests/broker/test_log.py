@@ -1,4 +1,4 @@
-"""Edges of the log that no recording touches: partial flushes, exact sizes, races."""
+"""Logs, settings, messages and faults of the embedded broker."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafkawire.broker import BrokerConfig
+from spark_kafkawire.broker import BrokerConfig, Fault, FaultKind
+from spark_kafkawire.broker.faults import CONNECT, NOT_KAFKA
 from spark_kafkawire.broker.log import FileSlice, Log, LogLimits
 from spark_kafkawire.broker.log_directory import LogDirectory, check_topic
-from spark_kafkawire.errors import BrokerError
+from spark_kafkawire.broker.messages import CheckedSet, OversizeMessage, check_produced, valid_size
+from spark_kafkawire.errors import BrokerError, CorruptDataError, OptionError
 from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME
 from spark_kafkawire.protocol.v07.error_codes import ErrorCode
+from tests.support import replay
 from tests.support.cases import for_each
+from tests.support.embedded import StartBroker
+from tests.support.message_sets import gzipped, message
 
 NEVER = 1 << 60
 
@@ -189,3 +194,238 @@ def test_a_topic_that_ends_in_a_number_finds_its_logs_again(tmp_path: Path) -> N
     logs = open_directory(tmp_path)
     assert logs.topics == ("a-1",)
     assert logs.get("a-1", 2)
+
+
+NEEDED = {"brokerid": "7", "log.dir": "/logs"}
+
+
+def test_defaults_are_those_of_0_7_2_on_loopback() -> None:
+    config = BrokerConfig.from_properties(NEEDED)
+    assert (config.broker_id, config.log_dir) == (7, Path("/logs"))
+    assert (config.hostname, config.port) == ("127.0.0.1", 6667)
+    assert config.max_socket_request_bytes == 104_857_600
+    assert config.max_message_size == 1_000_000
+    assert config.max_topic_name_length == 255
+    assert config.log_file_size == 1_073_741_824
+    assert config.log_flush_interval == 500
+    assert config.flush_interval_ms("t") == 3000
+    assert config.partition_count("t") == 1
+    assert config.retention_ms("t") == 7 * 24 * 3_600_000
+    assert config.segment_age_max_ms("t") == 7 * 24 * 3_600_000
+    assert config.log_retention_size == -1
+    assert config.log_cleanup_interval_mins == 10
+    assert config.zk_session_timeout_ms == 6000
+    assert config.zookeeper is None
+
+
+def test_topics_have_settings_of_their_own() -> None:
+    config = BrokerConfig.from_properties(
+        {
+            **NEEDED,
+            "num.partitions": "3",
+            "topic.partition.count.map": "a:5, b-c:1",
+            "topic.log.file.size": "a:100",
+            "topic.log.roll.hours": "a:1",
+            "topic.log.retention.hours": "a:2",
+            "log.default.flush.interval.ms": "70",
+            "topic.flush.intervals.ms": "a:30",
+        }
+    )
+    assert [config.partition_count(topic) for topic in ("a", "b-c", "other")] == [5, 1, 3]
+    assert config.segment_size_max("a") == 100
+    assert config.segment_age_max_ms("a") == 3_600_000
+    assert config.retention_ms("a") == 7_200_000
+    assert [config.flush_interval_ms(topic) for topic in ("a", "other")] == [30, 70]
+
+
+def test_zookeeper_can_be_named_and_switched_off() -> None:
+    for connect in ("h", "h:2181/kafka", "a.b:1,127.0.0.1:2/x/y"):
+        named = {**NEEDED, "zk.connect": connect}
+        assert BrokerConfig.from_properties(named).zookeeper == connect
+    assert BrokerConfig.from_properties({**named, "enable.zookeeper": "false"}).zookeeper is None
+    with pytest.raises(OptionError, match=r"zk\.connect is missing"):
+        BrokerConfig.from_properties({**NEEDED, "enable.zookeeper": "true"})
+
+
+@for_each(
+    ("name", "text", "reason"),
+    [
+        ("broker.id", "0", "unknown to a 0.7.2 broker"),
+        ("log.dirs", "/a", "unknown to a 0.7.2 broker"),
+        ("topic.log.retention.size", "a:1", "unknown to a 0.7.2 broker"),
+        ("brokerid", "-1", "must be from 0 to 2147483647"),
+        ("port", "65536", "must be from 0 to 65535"),
+        ("port", "", "must be a whole number"),
+        ("port", "9_092", "must be a whole number"),
+        ("port", "9092.0", "must be a whole number"),
+        ("num.partitions", "0", "must be from 1"),
+        ("log.file.size", "4", "must be from 5"),
+        ("log.dir", "", "must not be empty"),
+        ("zk.connect", "host:port", "must be host:port,host:port/chroot"),
+        ("zk.connect", "", "must be host:port,host:port/chroot"),
+        ("zk.connect", "h:1,,h:2", "must be host:port,host:port/chroot"),
+        ("enable.zookeeper", "yes", "must be true or false"),
+        ("topic.partition.count.map", "a", "must be topic:number"),
+        ("topic.partition.count.map", "a:x", "must be a whole number"),
+        ("topic.partition.count.map", "a:0", "must be from 1"),
+    ],
+)
+def test_a_wrong_property_is_named_in_one_line(name: str, text: str, reason: str) -> None:
+    with pytest.raises(OptionError, match=reason) as raised:
+        BrokerConfig.from_properties({**NEEDED, name: text})
+    assert name in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_missing_property_is_named(name: str) -> None:
+    with pytest.raises(OptionError, match=f"'{name}' is missing"):
+        BrokerConfig.from_properties({key: text for key, text in NEEDED.items() if key != name})
+
+
+GOOD = message(b"good")
+LARGE = message(b"l" * 101)
+WRONG_CRC = message(b"wrong")[:-1] + b"!"
+
+
+def test_messages_are_counted_as_deep_as_they_are_nested() -> None:
+    message_set = GOOD + gzipped(b"one", b"two", b"three") + message(b"")
+    assert check_produced(message_set, 100) == CheckedSet(len(message_set), 5)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [b"\0", b"\0\0\0", GOOD[:-1], b"\0\0\0\x03\1", b"\0\0\0\x64\7", b"\x7f\xff\xff\xff\1\0"],
+    ids=["1 byte", "3 bytes", "cut", "cut and too short", "cut and unknown magic", "cut at 2 GiB"],
+)
+def test_what_the_end_cuts_is_dropped(tail: bytes) -> None:
+    assert check_produced(GOOD + tail, 100) == CheckedSet(len(GOOD), 1)
+
+
+@pytest.mark.parametrize("message_set", [b"", b"\0", b"\0\0\0"])
+def test_less_than_a_length_is_an_empty_set(message_set: bytes) -> None:
+    assert check_produced(message_set, 100) == CheckedSet(0, 0)
+
+
+@for_each(
+    "message_set",
+    [
+        GOOD[:-1],
+        WRONG_CRC,
+        GOOD + WRONG_CRC,
+        GOOD + b"\0\0\0\0",
+        GOOD + b"\xff\xff\xff\xff",
+        GOOD + b"\0\0\0\x07\2\0\0\0\0\0\0",
+        GOOD + b"\0\0\0\x05\1\0\0\0\0",
+        message(b"no gzip", attributes=1),
+        WRONG_CRC + LARGE,
+        LARGE[:-1] + b"!",
+    ],
+    ids=[
+        "first is cut",
+        "wrong CRC",
+        "wrong CRC later",
+        "length 0",
+        "length -1",
+        "magic 2",
+        "length 5 with magic 1",
+        "no gzip",
+        "wrong CRC before an oversize one",
+        "oversize with a wrong CRC",
+    ],
+)
+def test_what_the_broker_refuses_is_corrupt(message_set: bytes) -> None:
+    with pytest.raises(CorruptDataError):
+        check_produced(message_set, 100)
+
+
+@pytest.mark.parametrize(
+    "message_set",
+    [LARGE, GOOD + LARGE, LARGE + WRONG_CRC, LARGE + b"\0\0\0\0", message(b"no gzip", attributes=1) + LARGE],
+    ids=["alone", "later", "before a wrong CRC", "before length 0", "after damaged gzip"],
+)
+def test_an_oversize_message_is_seen_before_what_comes_after_it(message_set: bytes) -> None:
+    with pytest.raises(OversizeMessage):
+        check_produced(message_set, 100)
+
+
+def test_the_largest_payload_that_is_allowed_is_stored() -> None:
+    assert check_produced(LARGE, 101).count == 1
+
+
+def test_every_cut_of_a_segment_recovers_its_whole_messages() -> None:
+    whole = [message(b"a"), gzipped(b"b", b"c"), message(b""), message(b"d" * 50)]
+    segment = b"".join(whole)
+    ends = [sum(map(len, whole[:count])) for count in range(len(whole) + 1)]
+    for size in range(len(segment) + 1):
+        assert valid_size(memoryview(segment)[:size]) == max(end for end in ends if end <= size)
+
+
+def test_recovery_does_not_look_into_compressed_messages() -> None:
+    segment = GOOD + message(b"no gzip", attributes=1) + GOOD
+    assert valid_size(memoryview(segment)) == len(segment)
+
+
+LOG = ("t", 0)
+STORED = message(b"stored")
+RESPONSE = (len(STORED) + 2).to_bytes(4, "big") + b"\0\0" + STORED
+FETCH = replay.fetch_request(LOG, 0, 1000)
+
+
+def exchange(start_broker: StartBroker, fault: Fault) -> tuple[bytes, str]:
+    """Bytes that follow a FETCH of a stored message, up to one byte more than the response, and
+    how they end."""
+    broker = start_broker(faults=[fault])
+    replay.produce(broker.port, LOG, STORED)
+    with replay.connect(broker.port) as sock:
+        sock.sendall(FETCH)
+        return replay.receive(sock, len(RESPONSE) + 1, replay.SILENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("nth", "kind", "size", "expected"),
+    [
+        (2, FaultKind.DROP, 0, (RESPONSE, "silent")),
+        (1, FaultKind.DROP, 0, (b"", "closed")),
+        (1, FaultKind.CUT, 9, (RESPONSE[:9], "closed")),
+        (1, FaultKind.STALL, 9, (RESPONSE[:9], "silent")),
+        (1, FaultKind.SHORT, 9, (b"\0\0\0\x05\0\0" + STORED[:3], "silent")),
+        (1, FaultKind.GARBAGE, 0, (NOT_KAFKA[: len(RESPONSE) + 1], "full")),
+    ],
+)
+def test_a_fault_meets_the_response_that_it_counts(
+    start_broker: StartBroker, nth: int, kind: FaultKind, size: int, expected: tuple[bytes, str]
+) -> None:
+    assert exchange(start_broker, Fault("FETCH", nth, kind, size)) == expected
+
+
+def test_flip_changes_one_bit(start_broker: StartBroker) -> None:
+    response, _ = exchange(start_broker, Fault("FETCH", 1, FaultKind.FLIP, 7))
+    assert int.from_bytes(response, "big") ^ int.from_bytes(RESPONSE, "big") in (
+        1 << 8 * (len(RESPONSE) - 8) + bit for bit in range(8)
+    )
+
+
+def test_a_dropped_produce_is_not_stored_and_a_cut_one_is(start_broker: StartBroker) -> None:
+    broker = start_broker(faults=[Fault("PRODUCE", 1, FaultKind.DROP), Fault("PRODUCE", 2, FaultKind.CUT)])
+    replay.produce(broker.port, ("dropped", 0), STORED)
+    replay.produce(broker.port, ("cut", 0), STORED)
+    assert replay.end_offset(broker.port, ("dropped", 0)) == 0
+    assert replay.end_offset(broker.port, ("cut", 0)) == len(STORED)
+
+
+def test_requests_are_counted_over_all_connections(start_broker: StartBroker) -> None:
+    broker = start_broker(faults=[Fault("FETCH", 3, FaultKind.DROP)])
+    answers = []
+    for _ in range(4):
+        with replay.connect(broker.port) as sock:
+            sock.sendall(FETCH)
+            answers.append(replay.receive(sock, 6)[1])
+    assert answers == ["full", "full", "closed", "full"]
+
+
+def test_a_connection_can_be_closed_before_its_first_request(start_broker: StartBroker) -> None:
+    broker = start_broker(faults=[Fault(CONNECT, 1, FaultKind.DROP)])
+    with replay.connect(broker.port) as sock:
+        assert replay.receive(sock, 1) == (b"", "closed")
+    assert replay.end_offset(broker.port, LOG) == 0

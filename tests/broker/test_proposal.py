@@ -181,10 +181,7 @@ def test_more_acknowledgements_than_there_are_brokers_are_refused_before_anythin
 def test_a_fetch_has_the_partitions_in_the_order_in_which_they_were_asked_for(broker: BrokerServer) -> None:
     produce(broker, {"t": [(0, ONE), (1, TWO)], "u": [(2, TWO + ONE)]})
     asked = {"u": [(2, len(TWO)), (0, 0)], "t": [(1, 0), (0, len(ONE)), (1, 3)]}
-    assert fetch(broker, asked) == (
-        0,
-        {"u": [(2, ONE), (0, b"")], "t": [(1, TWO), (0, b""), (1, TWO[3:])]},
-    )
+    assert fetch(broker, asked) == (0, {"u": [(2, ONE), (0, b"")], "t": [(1, TWO), (0, b""), (1, TWO[3:])]})
     assert fetch(broker, {}) == (0, {})
 
 
@@ -307,6 +304,7 @@ def test_a_log_is_read_to_its_end_across_segments(start_broker: StartBroker) -> 
     assert read == b"".join(sets)
 
 
+@pytest.mark.slow
 def test_retention_and_polls_at_the_same_time_end_in_bytes_or_out_of_range(start_broker: StartBroker) -> None:
     broker = start_broker({**BOTH, "log.file.size": "100", "log.retention.size": "0"})
     stop = threading.Event()
@@ -319,7 +317,7 @@ def test_retention_and_polls_at_the_same_time_end_in_bytes_or_out_of_range(start
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
-    for _ in range(200):
+    for _ in range(60):
         produce(broker, {"t": [(0, message(b"x" * 100))]})
         broker.logs.delete_old()
     stop.set()
@@ -409,7 +407,7 @@ def test_mutated_requests_leave_a_broker_that_serves(broker: BrokerServer) -> No
     draw = random.Random(3)
     requests = [produce_request({"t": [(0, ONE), (1, TWO)]}), fetch_request({"t": [(0, 0), (1, 0)]}, 1, 1)]
     closed = 0
-    for turn in range(400):
+    for turn in range(200):
         body = bytearray(requests[turn % 2][4:])
         for _ in range(draw.randint(1, 3)):
             body[draw.randrange(len(body))] = draw.randrange(256)
@@ -418,7 +416,7 @@ def test_mutated_requests_leave_a_broker_that_serves(broker: BrokerServer) -> No
             sock.sendall(framed(bytes(body[: draw.randint(1, len(body))])))
             sock.shutdown(socket.SHUT_WR)
             closed += replay.receive(sock, 1)[1] == "closed"
-    assert closed > 50
+    assert closed > 20
     assert produce(broker, {"u": [(0, ONE)]}) == (0, [NONE], [0])
 
 

@@ -100,6 +100,7 @@ def test_an_empty_log_does_not_age_out(start_broker: StartBroker) -> None:
     assert replay.offsets(broker.port, ("t", 0), -1, 10) == (0,)
 
 
+@pytest.mark.slow
 def test_a_killed_broker_cuts_half_a_message_off_at_its_next_start(tmp_path: Path) -> None:
     with EmbeddedCluster(1, zookeeper=False, log_dirs=[tmp_path]) as cluster:
         (broker,) = cluster.brokers

@@ -1,19 +1,26 @@
-"""The replica that is read for each range of a partition."""
+"""Log directories: names, checkpoints, snapshots and replicas."""
 
 from __future__ import annotations
 
 import random
 from itertools import pairwise
+from pathlib import Path
 
-from spark_kafkawire.directories.checkpoints import EpochStart
-from spark_kafkawire.directories.replicas import (
-    Contradiction,
-    Piece,
-    Replica,
-    choose,
-    contradiction,
+import pytest
+
+from spark_kafkawire.directories.checkpoints import (
+    EpochStart,
+    epoch_end,
+    epochs_of,
+    offsets_of,
+    properties_of,
 )
+from spark_kafkawire.directories.names import FileKind, FileName, FileState, LogName, file_name, log_name
+from spark_kafkawire.directories.replicas import Contradiction, Piece, Replica, choose, contradiction
+from spark_kafkawire.directories.snapshots import open_transactions
+from spark_kafkawire.errors import CorruptDataError
 from tests.support.cases import for_each
+from tests.support.log_folders import KILLED, KILLED_4, KILLED_END, START_OFFSET, STOPPED
 
 
 def epochs(*pairs: tuple[int, int]) -> tuple[EpochStart, ...]:
@@ -124,3 +131,152 @@ def test_a_choice_never_contradicts_what_was_committed(seed: int) -> None:
     chosen = [epoch for piece in found.pieces for epoch in logs[piece.replica][piece.start : piece.stop]]
     assert chosen == committed[: len(chosen)]
     assert len(chosen) >= max(marks)
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("events-0", LogName("events", 0)),
+        ("a-b-c-12", LogName("a-b-c", 12)),
+        ("events--3", LogName("events-", 3)),
+        ("a.b_c-2147483647", LogName("a.b_c", 2**31 - 1)),
+        ("events-delete-0", LogName("events-delete", 0)),
+        ("__consumer_offsets-49", LogName("__consumer_offsets", 49)),
+    ],
+)
+def test_the_partition_follows_the_last_dash(folder: str, expected: LogName) -> None:
+    assert log_name(folder) == expected
+    assert str(expected) == folder
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "events-0.4d5f3a0c9b3f4bb0a4bd0b47ec0ea0cd-delete",
+        "events-0.4d5f3a0c9b3f4bb0a4bd0b47ec0ea0cd-future",
+        "events-0.4d5f3a0c9b3f4bb0a4bd0b47ec0ea0cd-stray",
+    ],
+)
+def test_logs_that_kafka_does_not_serve_are_passed_over(folder: str) -> None:
+    assert log_name(folder) is None
+
+
+@for_each(
+    "folder", ["", "events", "-0", "events-", "events-x", "events-00", "events-2147483648", "events-\u0661"]
+)
+def test_other_folders_hold_no_log(folder: str) -> None:
+    assert log_name(folder) is None
+
+
+@for_each(
+    ("name", "expected"),
+    [
+        ("00000000000000000042.log", FileName(42, FileKind.LOG)),
+        ("00000000000000524291.kafka", FileName(524291, FileKind.V07_LOG)),
+        ("00000000000000000042.index", FileName(42, FileKind.OFFSET_INDEX)),
+        ("00000000000000000042.timeindex", FileName(42, FileKind.TIME_INDEX)),
+        ("00000000000000000042.txnindex", FileName(42, FileKind.TXN_INDEX)),
+        ("00000000000000000042.snapshot", FileName(42, FileKind.SNAPSHOT)),
+        ("00000000000000000042.log.deleted", FileName(42, FileKind.LOG, FileState.DELETED)),
+        ("00000000000000000042.index.cleaned", FileName(42, FileKind.OFFSET_INDEX, FileState.CLEANED)),
+        ("00000000000000000042.log.swap", FileName(42, FileKind.LOG, FileState.SWAP)),
+    ],
+)
+def test_files_of_segments(name: str, expected: FileName) -> None:
+    assert file_name(name) == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "42.log",
+        "00000000000000000042.log.tmp",
+        "99999999999999999999.log",
+        "leader-epoch-checkpoint",
+        "leader-epoch-checkpoint.tmp",
+        "partition.metadata",
+        "00000000000000000042-0000000001.checkpoint",
+    ],
+)
+def test_other_files_are_none_of_a_segment(name: str) -> None:
+    assert file_name(name) is None
+
+
+def test_offsets_by_log() -> None:
+    events = LogName("events", 0)
+    assert offsets_of((STOPPED / "log-start-offset-checkpoint").read_bytes()) == {events: START_OFFSET}
+    assert offsets_of((KILLED / "replication-offset-checkpoint").read_bytes())[events] == KILLED_END
+
+
+def test_a_new_checkpoint_is_empty() -> None:
+    assert offsets_of((STOPPED / "cleaner-offset-checkpoint").read_bytes()) == {}
+
+
+def test_leader_epochs() -> None:
+    [first, second] = epochs_of((KILLED / "events-0" / "leader-epoch-checkpoint").read_bytes())
+    assert (first.epoch, second.epoch) == (0, 2)
+    assert second.start_offset == 402
+
+
+@for_each(
+    "data",
+    [
+        b"1\n0\n",
+        b"0\n",
+        b"0\n2\nevents 0 5\n",
+        b"0\n1\nevents 0\n",
+        b"0\n1\nevents 0 x\n",
+        b"0\n2\nevents 0 5\nevents 0 6\n",
+        b"\xff\xfe",
+        b"0\n99999999999999999999999\n",
+    ],
+)
+def test_a_checkpoint_that_is_cut_or_changed_is_damage(data: bytes) -> None:
+    with pytest.raises(CorruptDataError):
+        offsets_of(data)
+
+
+@pytest.mark.parametrize("data", [b"0\n2\n3 10\n3 20\n", b"0\n2\n3 10\n4 9\n", b"0\n1\n3\n"])
+def test_leader_epochs_that_fall_are_damage(data: bytes) -> None:
+    with pytest.raises(CorruptDataError):
+        epochs_of(data)
+
+
+def test_the_end_of_an_epoch_is_the_start_of_the_next_one() -> None:
+    epochs = (EpochStart(1, 0), EpochStart(4, 20), EpochStart(6, 35))
+    assert epoch_end(epochs, 0, 50) == (-1, -1)
+    assert epoch_end(epochs, 1, 50) == (1, 20)
+    assert epoch_end(epochs, 5, 50) == (4, 35)
+    assert epoch_end(epochs, 9, 50) == (6, 50)
+
+
+def test_properties_of_a_broker_and_of_a_partition() -> None:
+    meta = properties_of((STOPPED / "meta.properties").read_bytes())
+    assert meta["node.id"] == "1"
+    assert meta["cluster.id"] == "MkU3OEVBNTcwNTJENDM2Qg"
+    partition = properties_of((STOPPED / "events-0" / "partition.metadata").read_bytes())
+    assert len(partition["topic_id"]) == 22
+
+
+SNAPSHOTS = sorted(
+    path for each in (STOPPED, KILLED, KILLED_4) for path in (each / "events-0").glob("*.snapshot")
+)
+
+
+@for_each("path", SNAPSHOTS, ids=lambda path: f"{path.parts[-3]}-{path.name}")
+def test_the_first_offset_of_an_open_transaction(path: Path) -> None:
+    # The marker of the transaction that begins at 300 is the first record of the segment 310.
+    expected = [300] if path.stem.endswith("310") else []
+    assert list(open_transactions(path.read_bytes()).values()) == expected
+
+
+def test_every_flipped_byte_is_damage() -> None:
+    data = next(path.read_bytes() for path in SNAPSHOTS if path.stat().st_size > 10)
+    for pos in range(len(data)):
+        changed = bytearray(data)
+        changed[pos] ^= 0x40
+        with pytest.raises(CorruptDataError):
+            open_transactions(bytes(changed))
+    for size in range(len(data)):
+        with pytest.raises(CorruptDataError):
+            open_transactions(data[:size])

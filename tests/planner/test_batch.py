@@ -105,10 +105,6 @@ def test_assign_takes_the_named_partitions_only(cluster: EmbeddedCluster) -> Non
     assert ranges(tasks) == {name: WHOLE[name] for name in ("0-0", "1-2")}
 
 
-def test_min_partitions_cuts_at_segment_starts(cluster: EmbeddedCluster) -> None:
-    assert ranges(planned(cluster, minPartitions="40")) == {name: segments(name) for name in NAMES}
-
-
 def test_max_bytes_per_partition_cuts_at_segment_starts(cluster: EmbeddedCluster) -> None:
     assert ranges(planned(cluster, maxBytesPerPartition="1MiB")) == WHOLE
     assert ranges(planned(cluster, maxBytesPerPartition="600k")) == {name: segments(name) for name in NAMES}
@@ -131,32 +127,6 @@ def test_explicit_offsets_keep_the_name_of_their_option(cluster: EmbeddedCluster
 
 def ms(time_s: float) -> str:
     return str(int(time_s * 1000))
-
-
-@pytest.mark.parametrize(
-    ("start_s", "expected"),
-    [
-        (TIMES_S[0] - 5, WHOLE),
-        (TIMES_S[0], WHOLE),
-        (TIMES_S[0] + 0.999, WHOLE),
-        (TIMES_S[0] + 1, SECOND),
-        (TIMES_S[1], SECOND),
-    ],
-)
-def test_a_start_by_timestamp_begins_with_the_first_segment_that_may_be_young_enough(
-    cluster: EmbeddedCluster, start_s: float, expected: dict[str, list[tuple[int, int]]]
-) -> None:
-    assert ranges(planned(cluster, startingTimestamp=ms(start_s))) == expected
-
-
-@pytest.mark.parametrize(
-    ("end_s", "expected"),
-    [(TIMES_S[0], FIRST), (TIMES_S[0] + 0.001, WHOLE), (TIMES_S[1], WHOLE), (4_000_000_000, WHOLE)],
-)
-def test_an_end_by_timestamp_includes_the_segment_that_reaches_it(
-    cluster: EmbeddedCluster, end_s: float, expected: dict[str, list[tuple[int, int]]]
-) -> None:
-    assert ranges(planned(cluster, endingTimestamp=ms(end_s))) == expected
 
 
 def test_nothing_that_young_is_an_error_or_nothing(cluster: EmbeddedCluster) -> None:

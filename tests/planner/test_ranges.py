@@ -1,8 +1,10 @@
-"""Range splitting: Spark's own vectors, and cuts that must stay at segment starts."""
+"""Ranges of offsets: their parts, packs and limits."""
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, overload
@@ -11,10 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafkawire.errors import OptionError
-from spark_kafkawire.model import OffsetRange, TopicPartition
+from spark_kafkawire.clients.reading.task import FetchTask
+from spark_kafkawire.errors import DataLossError, OptionError
+from spark_kafkawire.model import Broker, Leader, OffsetRange, PartitionBounds, TopicPartition
+from spark_kafkawire.options import (
+    COMMITTED,
+    EARLIEST,
+    LATEST,
+    LimitKind,
+    OffsetLimit,
+    OffsetLimits,
+    ReadOptions,
+    StreamOptions,
+)
+from spark_kafkawire.planner.limits import End, check_names, end_of, range_between, start_of
+from spark_kafkawire.planner.packs import HINTED_COUNT, RANGES_COUNT_MAX, hint, packs, spark_partitions
 from spark_kafkawire.planner.ranges import split
 from tests.support.cases import for_each
+from tests.support.golden import CORPUS
 
 Bounds = list[tuple[int, int]]
 
@@ -250,22 +266,234 @@ def test_segments_are_packed_up_to_the_size() -> None:
     assert [(part.start_offset, part.stop_offset) for part in parts] == [(0, 400), (400, 600), (600, 1000)]
 
 
-@given(
-    st.lists(st.integers(0, 5000), min_size=2, max_size=12, unique=True).map(sorted),
-    st.one_of(st.none(), st.integers(1, 60)),
-    st.one_of(st.none(), st.integers(1, 3000)),
-)
-def test_parts_cover_the_range_and_begin_at_segment_starts(
-    points: list[int], min_partitions: int | None, size_max: int | None
+PARTITION = TopicPartition("t", 1, 0)
+OTHER = TopicPartition("t", 2, 0)
+FOUND = PartitionBounds(PARTITION, earliest=100, latest=1000, segment_starts=(100, 400, 700))
+
+AT = OffsetLimits("startingTimestamp", for_all=OffsetLimit(LimitKind.TIMESTAMP, 5_500))
+UNTIL = OffsetLimits("endingTimestamp", for_all=OffsetLimit(LimitKind.TIMESTAMP, 5_500))
+
+
+def start(reported: int | None, *, latest_if_no_match: bool = False) -> int:
+    return start_of(AT, FOUND, {PARTITION: reported}, latest_if_no_match=latest_if_no_match).offset
+
+
+def test_earliest_and_latest_are_the_partitions_bounds() -> None:
+    whole = OffsetLimits("startingOffsets", for_all=EARLIEST)
+    assert start_of(whole, FOUND, {}, latest_if_no_match=False) == End(100)
+    assert end_of(OffsetLimits("endingOffsets", for_all=LATEST), FOUND, {}) == End(1000)
+
+
+def test_an_offset_keeps_the_name_of_its_option() -> None:
+    limits = OffsetLimits("startingOffsets", by_partition={PARTITION: OffsetLimit(LimitKind.OFFSET, 123)})
+    assert start_of(limits, FOUND, {}, latest_if_no_match=False) == End(123, "startingOffsets")
+
+
+def test_a_start_by_timestamp_is_what_the_cluster_tells() -> None:
+    assert start(400) == 400
+
+
+def test_a_start_after_the_last_message_is_an_error_or_latest() -> None:
+    with pytest.raises(
+        OptionError,
+        match=r"startingTimestamp: no offset matched from request: t 0-1 has no message at or after 5500",
+    ):
+        start(None)
+    assert start(None, latest_if_no_match=True) == 1000
+
+
+@pytest.mark.parametrize(("reported", "expected"), [(400, 400), (None, 1000)])
+def test_an_end_by_timestamp_is_what_the_cluster_tells_or_latest(reported: int | None, expected: int) -> None:
+    assert end_of(UNTIL, FOUND, {PARTITION: reported}).offset == expected
+
+
+def test_a_committed_start_is_checked_as_an_offset_that_the_user_gave() -> None:
+    limits = OffsetLimits("startingOffsets", for_all=COMMITTED)
+    assert start_of(limits, FOUND, {PARTITION: 7}, latest_if_no_match=False) == End(7, "startingOffsets")
+
+
+def test_a_group_without_a_commit_is_an_error_that_says_what_to_do() -> None:
+    limits = OffsetLimits("startingOffsets", for_all=COMMITTED)
+    with pytest.raises(OptionError, match=r"no offset for t 0-1; commit one, or give offsets as \{"):
+        start_of(limits, FOUND, {PARTITION: None}, latest_if_no_match=True)
+
+
+def test_offsets_by_partition_must_name_the_partitions_that_are_read() -> None:
+    limits = OffsetLimits("startingOffsets", by_partition={PARTITION: EARLIEST})
+    check_names(limits, [PARTITION])
+    with pytest.raises(OptionError, match=r"startingOffsets must name exactly .*: t 0-2 is missing"):
+        check_names(limits, [PARTITION, OTHER])
+    with pytest.raises(OptionError, match="t 0-1 is not read, t 0-2 is missing"):
+        check_names(limits, [OTHER])
+
+
+def test_a_range_inside_the_log_is_taken_as_it_is() -> None:
+    ends = End(100, "startingOffsets"), End(1000)
+    assert range_between(*ends, FOUND, fail_on_data_loss=True) == (OffsetRange(PARTITION, 100, 1000), *ends)
+
+
+def test_a_range_that_runs_backwards_names_its_options() -> None:
+    with pytest.raises(
+        OptionError, match=r"startingOffsets and endingOffsets: t 0-1 would start at 500 and end at 400"
+    ):
+        range_between(End(500, "startingOffsets"), End(400, "endingOffsets"), FOUND, fail_on_data_loss=False)
+
+
+@pytest.mark.parametrize("offset", [0, 99, 1001])
+def test_an_offset_outside_of_the_log_is_a_data_loss(offset: int) -> None:
+    with pytest.raises(
+        DataLossError, match=rf"startingOffsets: offset {offset} is not in t 0-1, which holds \[100, 1000\)"
+    ):
+        range_between(
+            End(offset, "startingOffsets"), End(max(offset, 1000) + 1), FOUND, fail_on_data_loss=True
+        )
+
+
+@pytest.mark.parametrize(("offset", "taken"), [(0, 100), (99, 100), (500, 500), (1001, 1000), (2**62, 1000)])
+def test_a_range_without_offsets_loses_nothing_wherever_it_lies(offset: int, taken: int) -> None:
+    ends = End(offset, "startingOffsets"), End(offset, "endingOffsets")
+    offset_range, _, _ = range_between(*ends, FOUND, fail_on_data_loss=True)
+    assert offset_range == OffsetRange(PARTITION, taken, taken)
+
+
+def test_without_fail_on_data_loss_what_survives_is_read_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    partition = TopicPartition("t", 0, 0)
-    parts = split(
-        [OffsetRange(partition, points[0], points[-1])], min_partitions, size_max, {partition: points}
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        ranges = range_between(
+            End(7, "startingOffsets"), End(2000, "endingOffsets"), FOUND, fail_on_data_loss=False
+        )
+    assert ranges == (OffsetRange(PARTITION, 100, 1000), End(100), End(1000))
+    assert ["offset 7 is not in" in caplog.text, "offset 2000 is not in" in caplog.text] == [True, True]
+
+
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+@pytest.mark.parametrize(
+    ("option", "start_offset", "end_offset"),
+    [("endingOffsets", 500, 1200), ("startingOffsets", 1100, 1200), ("startingOffsets", 1100, 1000)],
+)
+def test_what_a_transaction_still_holds_back_is_no_data_loss(
+    fail_on_data_loss: bool, option: str, start_offset: int, end_offset: int
+) -> None:
+    ends = End(start_offset, "startingOffsets"), End(end_offset, "endingOffsets")
+    offset = end_offset if option == "endingOffsets" else start_offset
+    with pytest.raises(
+        OptionError,
+        match=rf"^option {option}: offset {offset} of t 0-1 is after 1000, the last stable offset: "
+        r"a transaction is open there; end the range at that offset, wait until the transaction has ended, "
+        r"or set kafka.isolation.level=read_uncommitted$",
+    ):
+        range_between(*ends, FOUND, fail_on_data_loss=fail_on_data_loss, high_watermark=1200)
+    with pytest.raises((DataLossError, OptionError), match=r"is not in t 0-1|would start at"):
+        range_between(*ends, FOUND, fail_on_data_loss=True, high_watermark=1050)
+
+
+def test_a_range_that_is_gone_as_a_whole_is_empty() -> None:
+    offset_range, _, _ = range_between(
+        End(7, "startingOffsets"), End(50, "endingOffsets"), FOUND, fail_on_data_loss=False
     )
-    assert parts[0].start_offset == points[0]
-    assert parts[-1].stop_offset == points[-1]
-    assert all(left.stop_offset == right.start_offset for left, right in pairwise(parts))
-    assert {part.start_offset for part in parts} <= set(points)
-    if size_max is not None:
-        ends = dict(pairwise(points))
-        assert all(part.size <= size_max or part.stop_offset == ends[part.start_offset] for part in parts)
+    assert offset_range.size == 0
+
+
+MODERN = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+V07 = {"zookeeper.connect": "h:1", "subscribe": "t"}
+
+
+def task(partition: int, size: int, broker: int = 0, start: int = 0) -> FetchTask:
+    part = OffsetRange(TopicPartition("t", partition), start, start + size)
+    return FetchTask(part, Leader(Broker(broker, "h", 1 + broker)))
+
+
+def options(**given: str) -> ReadOptions:
+    return ReadOptions.parse({**MODERN, "packSmallPartitions": "true", **given})
+
+
+def test_without_the_option_each_range_is_a_spark_partition() -> None:
+    tasks = [task(partition, 10) for partition in range(3)]
+    assert spark_partitions(tasks, ReadOptions.parse(MODERN)) == [(each,) for each in tasks]
+    assert spark_partitions([], options()) == []
+
+
+def test_small_ranges_of_a_leader_become_one_spark_partition_and_large_ones_stay_alone() -> None:
+    tasks = [task(0, 10), task(1, 1001), task(2, 1000, broker=1), task(3, 1), task(4, 5, broker=1)]
+    assert spark_partitions(tasks, options()) == [(tasks[1],), (tasks[0], tasks[3]), (tasks[2], tasks[4])]
+
+
+def test_ranges_of_07_are_small_by_their_bytes() -> None:
+    tasks = [task(0, 1 << 20), task(1, (1 << 20) + 1), task(2, 10)]
+    found = spark_partitions(tasks, ReadOptions.parse({**V07, "packSmallPartitions": "true"}))
+    assert found == [(tasks[1],), (tasks[0], tasks[2])]
+
+
+def test_a_pack_has_one_range_of_a_partition() -> None:
+    tasks = [task(0, 10), task(0, 10, start=10), task(1, 10), task(2, 10)]
+    assert packs(tasks, 10, 100) == [(tasks[0],), (tasks[1],), (tasks[2], tasks[3])]
+
+
+def test_packs_of_a_leader_are_about_equally_large() -> None:
+    tasks = [task(partition, 10) for partition in range(RANGES_COUNT_MAX + 2)]
+    assert [len(pack) for pack in packs(tasks, 10, 1 << 30)] == [RANGES_COUNT_MAX // 2 + 1] * 2
+
+
+def test_the_largest_spark_partition_is_the_largest_pack() -> None:
+    tasks = [task(partition, 10) for partition in range(10)]
+    found = spark_partitions(tasks, options(maxRecordsPerPartition="35"))
+    assert [len(pack) for pack in found] == [3, 3, 3, 1]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30), st.integers(0, 2)), max_size=60),
+    st.integers(1, 30),
+    st.integers(1, 100),
+)
+def test_no_range_is_lost_or_split(drawn: list[tuple[int, int, int]], small_max: int, pack_max: int) -> None:
+    tasks = [
+        task(partition, size, broker, start=100 * number)
+        for number, (partition, size, broker) in enumerate(drawn)
+    ]
+    found = packs(tasks, small_max, pack_max)
+    assert Counter(each.range for pack in found for each in pack) == Counter(each.range for each in tasks)
+    for pack in found:
+        assert len({each.leader for each in pack}) == 1
+        assert len({each.range.topic_partition for each in pack}) == len(pack)
+        assert len(pack) == 1 or sum(each.range.size for each in pack) <= pack_max
+
+
+def test_a_plan_of_many_small_ranges_names_the_option_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    tasks = [task(partition, 10) for partition in range(HINTED_COUNT + 1)]
+    plain = ReadOptions.parse(MODERN)
+    assert not hint(tasks[1:], plain)
+    assert not hint([*tasks[1:], task(1 << 20, 1001)], plain)
+    assert not hint(tasks, options())
+    assert not hint(tasks, ReadOptions.parse({**MODERN, "minPartitions": "3"}))
+    assert not caplog.messages
+    assert hint(tasks, plain)
+    assert caplog.messages == [
+        "the plan has 2001 small ranges, each a Spark task: packSmallPartitions=true reads many in one task"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({**MODERN, "minPartitions": "8"}, "and minPartitions more: leave out one of them"),
+        (
+            {**MODERN, "keyOrder": "true", "partitionLayouts": '{"t":[{"partitions":1}]}'},
+            "and keyOrder chains them: leave out one of them",
+        ),
+        (
+            {"path": str(CORPUS / "broker0"), "subscribe": "debian-plain"},
+            "log directories need none: leave it out",
+        ),
+        ({**V07, "wireFormat": "proposal"}, "wireFormat=proposal, whose fetches have no size"),
+    ],
+)
+def test_options_that_contradict_it_are_refused_in_one_line(raw: dict[str, str], message: str) -> None:
+    ReadOptions.parse({**raw, "packSmallPartitions": "false"})
+    with pytest.raises(OptionError, match=f"^option packSmallPartitions=true .*{message}"):
+        ReadOptions.parse({**raw, "packSmallPartitions": "true"})
+
+
+def test_streams_take_it() -> None:
+    assert StreamOptions.parse({**MODERN, "packSmallPartitions": "true"}).read.packs_small

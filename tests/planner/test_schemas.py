@@ -1,19 +1,26 @@
-"""Schemas that a read fixes: which requests find them, and what cannot be one."""
+"""Schemas of reads and of writes, as options and a registry over real sockets give them."""
 
 from __future__ import annotations
 
+import json
 import pickle
+import re
 from collections.abc import Iterator
+from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 
-from spark_kafkawire.errors import KafkaWireError, OptionError, UnknownSchemaError
-from spark_kafkawire.options import ReadOptions, StreamOptions
+from spark_kafkawire.clients.writing.typed_values import ColumnEncoding
+from spark_kafkawire.errors import KafkaWireError, OptionError, RegistryError, UnknownSchemaError
+from spark_kafkawire.options import ReadOptions, StreamOptions, WriteOptions
 from spark_kafkawire.planner.schemas import check_schemas, fixed_schemas, schema_in
+from spark_kafkawire.planner.write_schemas import column_encodings
 from spark_kafkawire.registry.client import forget_registries
 from spark_kafkawire.values.formats import FixedSchema
+from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support.avro_messages import V1, V2
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fake_registry import FakeRegistry, refusal
 
 
 @pytest.fixture
@@ -219,3 +226,207 @@ def test_a_restart_needs_a_version_that_moves(
         "option avroSchemaEvolutionMode: restart is for the latest version of a subject; leave valueSchema, "
         "valueSchemaVersion and .schema() out"
     )
+
+
+ORDER: Final = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "namespace": "shop",
+        "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]}],
+    }
+)
+ORDERS: Final = pa.struct([pa.field("id", pa.int64(), False), pa.field("note", pa.string())])
+
+
+@pytest.fixture
+def empty_registry() -> Iterator[FakeRegistry]:
+    with FakeRegistry() as fake:
+        yield fake
+    forget_registries()
+
+
+def encodings(
+    empty_registry: FakeRegistry | None, types: dict[str, pa.DataType] | None = None, /, **changes: str
+) -> tuple[ColumnEncoding, ...]:
+    raw = {"kafka.bootstrap.servers": "h:9092", "topic": "orders", "valueFormat": "avro", "retries": "0"}
+    if empty_registry is not None:
+        raw["schema.registry.url"] = empty_registry.url
+    options = WriteOptions.parse({name: text for name, text in {**raw, **changes}.items() if text})
+    return column_encodings(options.typed, options.topic, {"value": ORDERS} if types is None else types)
+
+
+def only(found: tuple[ColumnEncoding, ...]) -> ColumnEncoding:
+    [encoding] = found
+    return encoding
+
+
+def test_the_latest_version_of_the_topics_subject_is_the_default(empty_registry: FakeRegistry) -> None:
+    empty_registry.add("orders-value", ORDER.replace('"note"', '"old"'))
+    latest = empty_registry.add("orders-value", ORDER)
+    found = only(encodings(empty_registry))
+    assert (found.column, found.format, found.in_header) == ("value", "avro", False)
+    assert found.frame == id_prefix(latest)
+    assert json.loads(found.schema.text) == json.loads(ORDER)
+    assert empty_registry.requests == ["GET /subjects/orders-value/versions/latest"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "index"),
+    [
+        ({"valueSchemaVersion": "1"}, 0),
+        ({"valueSchemaVersion": "latest", "autoRegisterSchemas": "true"}, 1),
+        ({"valueSchemaVersion": "id:1"}, 0),
+        ({"valueSubject": "other"}, 0),
+        ({"valueSubject": "other", "topic": ""}, 0),
+    ],
+)
+def test_options_name_another_version(
+    empty_registry: FakeRegistry, changes: dict[str, str], index: int
+) -> None:
+    texts = [ORDER, ORDER.replace('"Order"', '"Order2"')]
+    ids = [empty_registry.add("orders-value", text) for text in texts]
+    empty_registry.add("other", texts[0])
+    found = only(encodings(empty_registry, None, **changes))
+    assert found.frame == id_prefix(ids[index])
+    assert not any(each.startswith("POST") for each in empty_registry.requests)
+
+
+def test_a_given_schema_is_looked_up_and_not_registered(empty_registry: FakeRegistry) -> None:
+    with pytest.raises(UnknownSchemaError, match="register it first, or set autoRegisterSchemas=true"):
+        encodings(empty_registry, valueSchema=ORDER)
+    assert empty_registry.subjects == {}
+    forget_registries()
+    number = empty_registry.add("orders-value", ORDER)
+    assert only(encodings(empty_registry, valueSchema=ORDER)).frame == id_prefix(number)
+
+
+def test_a_given_schema_is_registered_where_the_options_say_so(empty_registry: FakeRegistry) -> None:
+    found = only(encodings(empty_registry, valueSchema=ORDER, autoRegisterSchemas="true"))
+    assert empty_registry.subjects == {"orders-value": [1]}
+    assert found.frame == id_prefix(1)
+
+
+SHOP: Final = """syntax = "proto3"; package shop; message First {}
+message Outer { message Order { int64 id = 1; optional string note = 2; } }"""
+
+
+@pytest.mark.parametrize(
+    ("message", "frame"),
+    [("Outer.Order", b"\x04\x02\0"), ("shop.Outer.Order", b"\x04\x02\0"), ("First", b"\0"), ("", b"\0")],
+)
+def test_a_message_type_of_protobuf_is_named_in_the_frame(
+    empty_registry: FakeRegistry, message: str, frame: bytes
+) -> None:
+    number = empty_registry.add("orders-value", SHOP, "PROTOBUF")
+    columns = {"value": ORDERS if "Order" in message else pa.struct([])}
+    for changes in ({}, {"valueSchema": SHOP}, {"valueSchemaVersion": "1"}):
+        found = only(
+            encodings(empty_registry, columns, valueFormat="protobuf", valueMessage=message, **changes)
+        )
+        assert found.frame == id_prefix(number) + frame
+        assert found.schema.message == (message or None)
+
+
+def test_a_message_type_gives_the_subject_and_the_name_of_a_derived_schema(
+    empty_registry: FakeRegistry,
+) -> None:
+    options = {"valueFormat": "protobuf", "subjectNameStrategy": "RecordName", "autoRegisterSchemas": "true"}
+    encodings(empty_registry, None, **options, valueSchema=SHOP, valueMessage="Outer.Order")
+    assert list(empty_registry.subjects) == ["shop.Outer.Order"]
+    found = only(encodings(empty_registry, None, **options, valueMessage="new.Order"))
+    assert list(empty_registry.subjects) == ["shop.Outer.Order", "new.Order"]
+    assert found.frame == id_prefix(2) + b"\0"
+    found = only(
+        encodings(
+            empty_registry,
+            None,
+            **{**options, "autoRegisterSchemas": "false"},
+            valueMessage="shop.Outer.Order",
+        )
+    )
+    assert found.frame == id_prefix(1) + b"\x04\x02\0"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [("TopicName", "orders-value"), ("RecordName", "shop.Order"), ("TopicRecordName", "orders-shop.Order")],
+)
+def test_the_subject_follows_the_strategy(empty_registry: FakeRegistry, strategy: str, subject: str) -> None:
+    encodings(empty_registry, valueSchema=ORDER, autoRegisterSchemas="true", subjectNameStrategy=strategy)
+    assert list(empty_registry.subjects) == [subject]
+
+
+def test_a_schema_that_follows_from_the_columns_is_registered(empty_registry: FakeRegistry) -> None:
+    found = only(encodings(empty_registry, autoRegisterSchemas="true"))
+    [body] = empty_registry.schemas.values()
+    assert body["schema"] == found.schema.text
+    fields = [(each["name"], each["type"]) for each in json.loads(body["schema"])["fields"]]
+    assert fields == [("id", "long"), ("note", ["null", "string"])]
+
+
+def test_an_incompatible_schema_is_the_registrys_own_error(empty_registry: FakeRegistry) -> None:
+    empty_registry.faults.append(
+        refusal(409, 409, "Schema being registered is incompatible: READER_FIELD_MISSING")
+    )
+    with pytest.raises(RegistryError, match="Schema being registered is incompatible: READER_FIELD_MISSING"):
+        encodings(empty_registry, valueSchema=ORDER, autoRegisterSchemas="true")
+
+
+@pytest.mark.parametrize("changes", [{"valueSchema": ORDER}, {}])
+def test_messages_without_ids_need_no_registry(changes: dict[str, str]) -> None:
+    found = only(encodings(None, None, schemaIdFrom="none", **changes))
+    assert (found.frame, found.in_header) == (b"", False)
+
+
+def test_ids_go_into_headers_where_the_options_say_so(empty_registry: FakeRegistry) -> None:
+    number = empty_registry.add("orders-value", ORDER)
+    found = only(encodings(empty_registry, schemaIdFrom="header"))
+    assert (found.frame, found.in_header) == (id_prefix(number), True)
+
+
+def test_keys_have_a_subject_of_their_own(empty_registry: FakeRegistry) -> None:
+    empty_registry.add("orders-key", '"string"')
+    empty_registry.add("orders-value", ORDER)
+    found = encodings(empty_registry, {"key": pa.string(), "value": ORDERS}, keyFormat="avro")
+    assert [(each.column, each.frame) for each in found] == [("key", id_prefix(1)), ("value", id_prefix(2))]
+
+
+@pytest.mark.parametrize(
+    ("types", "changes", "message"),
+    [
+        ({"value": ORDERS}, {"keyFormat": "avro"}, "option keyFormat: the rows have no column 'key'"),
+        ({"value": ORDERS}, {"topic": ""}, "option valueSubject: rows of several topics have no one subject"),
+        ({"value": pa.struct([("id", pa.string())])}, {}, "schema: column 'value' with version 1 of subject"),
+        (
+            {"value": ORDERS},
+            {"valueFormat": "protobuf", "valueSchema": SHOP, "valueMessage": "Order"},
+            "option valueSchema: the Protobuf schema has no message 'Order'; it has 'shop.First', "
+            "'shop.Outer', 'shop.Outer.Order'",
+        ),
+        ({"value": ORDERS}, {"valueSchema": "{"}, "option valueSchema: the Avro schema is not JSON"),
+        (
+            {"value": ORDERS},
+            {"subjectNameStrategy": "RecordName"},
+            "RecordName needs a schema that has a name; set valueSubject",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_line_before_rows_are_sent(
+    empty_registry: FakeRegistry, types: dict[str, Any], changes: dict[str, str], message: str
+) -> None:
+    empty_registry.add("orders-value", ORDER)
+    with pytest.raises(OptionError, match=re.escape(message)) as error:
+        encodings(empty_registry, types, **changes)
+    assert "\n" not in str(error.value)
+
+
+def test_a_schema_of_another_format_is_refused_for_a_write(empty_registry: FakeRegistry) -> None:
+    empty_registry.add("orders-value", '{"type": "object"}', "JSON")
+    with pytest.raises(OptionError, match=r"valueFormat: avro is set, and version 1 .* is JSON"):
+        encodings(empty_registry)
+
+
+def test_a_subject_without_versions_says_what_to_do(empty_registry: FakeRegistry) -> None:
+    with pytest.raises(UnknownSchemaError, match="register a schema first, give valueSchema, or set auto"):
+        encodings(empty_registry)

@@ -1,25 +1,39 @@
-"""Ends of batches of a stream: Spark's own numbers, limits of partitions, and batches that run again."""
+"""Streams: what a poll plans, its offsets, losses, key order, and idle polls."""
 
 from __future__ import annotations
 
+import itertools
+import json
+import re
+import uuid
 from collections.abc import Mapping
 from itertools import count
+from math import lcm
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
-from spark_kafkawire.options import StreamLimits
-from spark_kafkawire.planner.stream import (
-    must_wait,
-    next_offsets,
-    offsets_behind,
-    ranges_between,
-    until,
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import Generation, OffsetRange, PartitionBounds, TopicPartition
+from spark_kafkawire.options import StreamLimits, StreamOptions, TopicLayouts
+from spark_kafkawire.options.offsets import PARTITION_SYNTAX
+from spark_kafkawire.planner.stream import must_wait, next_offsets, offsets_behind, ranges_between, until
+from spark_kafkawire.planner.stream_key_order import hold
+from spark_kafkawire.planner.stream_losses import losses
+from spark_kafkawire.planner.stream_offsets import (
+    ID_MARK,
+    UNPINNED,
+    Position,
+    from_json,
+    ids_from_json,
+    to_json,
 )
-from spark_kafkawire.planner.stream_offsets import UNPINNED
+from spark_kafkawire.planner.stream_planner import POLL_INTERVAL_S, StreamPlanner, idle_s
 from tests.support.cases import for_each
+from tests.support.fake_cluster import TOPIC, FakeCluster
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 OLD = TopicPartition("t", 1, broker=0)
@@ -170,3 +184,299 @@ def test_a_batch_is_the_same_when_it_is_run_again(
     assert ranges_between(start, end, earliest) == ranges_between(start, dict(end), earliest)
     again = next_offsets(end, later)
     assert all(again[tp] >= end[tp] for tp in end)
+
+
+MODERN, V07 = PARTITION_SYNTAX[Generation.MODERN], PARTITION_SYNTAX[Generation.V07]
+#: What Spark's own connector wrote.
+TEXTS: list[str] = json.loads(
+    (Path(__file__).parents[1] / "golden/spark-kafka-4.2.0/offsets.json").read_text("utf-8")
+)
+
+
+def text_of(offsets: dict[TopicPartition, int]) -> str:
+    return json.dumps(to_json(offsets), separators=(",", ":"), ensure_ascii=False)
+
+
+@for_each("text", TEXTS, ids=range(len(TEXTS)))
+def test_offsets_are_written_as_sparks_connector_writes_them(text: str) -> None:
+    assert text_of(from_json(json.loads(text), MODERN)) == text
+
+
+def test_some_recorded_texts_are_in_no_order_of_their_names() -> None:
+    assert sum(list(json.loads(text)) != sorted(json.loads(text)) for text in TEXTS) >= 5
+
+
+@pytest.mark.parametrize("names", [("orders", "returns"), ("events", "users"), ("events", "views")])
+def test_topics_at_one_place_of_scalas_table_go_by_their_signed_hashes(names: tuple[str, str]) -> None:
+    """As the ``mutable.HashMap`` of Spark 4.3's Scala has them, whichever is put in first."""
+    assert list(to_json({TopicPartition(name, 0): 1 for name in names})) == list(names)
+
+
+def test_offsets_of_07_name_broker_and_partition_in_their_order() -> None:
+    partitions = {TopicPartition("t", partition, broker): 7 for broker in (0, 2, 10) for partition in (1, 0)}
+    written = '{"t":{"0-0":7,"0-1":7,"2-0":7,"2-1":7,"10-0":7,"10-1":7}}'
+    assert text_of(partitions) == written
+    assert from_json(json.loads(written), V07) == partitions
+
+
+PARTITIONS = st.dictionaries(
+    st.builds(TopicPartition, st.text("tö-9._😀", min_size=1, max_size=12), st.integers(0, 10**6), st.none()),
+    st.integers(0, (1 << 63) - 1),
+    max_size=40,
+)
+
+
+@given(PARTITIONS, st.randoms())
+def test_offsets_come_back_and_their_order_depends_on_names_alone(
+    offsets: dict[TopicPartition, int], random: Any
+) -> None:
+    text = text_of(offsets)
+    shuffled = list(offsets.items())
+    random.shuffle(shuffled)
+    assert text_of(dict(shuffled)) == text
+    assert from_json(json.loads(text), MODERN) == offsets
+    assert json.loads(text_of(dict.fromkeys(offsets, 0))).keys() == json.loads(text).keys()
+
+
+@for_each(
+    "written",
+    [
+        None,
+        [],
+        "latest",
+        5,
+        {"t": 5},
+        {"t": {"0": "5"}},
+        {"t": {"0": True}},
+        {"t": {"0": 1.5}},
+        {"t": {"0": -2}},
+        {"t": {"00": 5}},
+        {"t": {"x": 5}},
+        {"t": {"0": 1 << 63}},
+        {"offset": {"0": None}},
+    ],
+)
+def test_a_checkpoint_of_another_source_is_told(written: Any) -> None:
+    with pytest.raises(
+        OptionError, match=r"^checkpointLocation: .* the checkpoint belongs to another source$"
+    ):
+        from_json(written, MODERN, unpinned=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "syntax", "name"), [({"t": {"0-1": 5}}, MODERN, "0-1"), ({"t": {"1": 5}}, V07, "1")]
+)
+def test_a_checkpoint_of_the_other_dialect_is_told(written: Any, syntax: Any, name: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(f"of partition '{name}'") + r".*another kind of Kafka"):
+        from_json(written, syntax)
+
+
+def test_only_a_first_start_may_be_unpinned() -> None:
+    unpinned = {TopicPartition("t", 0): UNPINNED}
+    assert from_json(to_json(unpinned), MODERN, unpinned=True) == unpinned
+    with pytest.raises(OptionError, match="checkpointLocation"):
+        from_json(to_json(unpinned), MODERN)
+
+
+def test_ids_of_topics_follow_the_offsets_and_are_no_partitions() -> None:
+    ids = {"t": uuid.UUID(int=7), "a": uuid.UUID(bytes=b"\xff" * 16)}
+    offsets = {TopicPartition("t", 0): 5, TopicPartition("a", 0): 6}
+    written = to_json(offsets, None, ids)
+    assert list(written)[-2:] == [
+        "topic id kept by kafkawire: a _____________________w",
+        "topic id kept by kafkawire: t AAAAAAAAAAAAAAAAAAAABw",
+    ]
+    assert from_json(written, MODERN) == offsets
+    assert ids_from_json(json.loads(json.dumps(written))) == ids
+    assert ids_from_json({"t": {"0": 5}}) == {}
+
+
+@pytest.mark.parametrize(
+    "damaged", ["t", "t AAAA", "t !AAAAAAAAAAAAAAAAAAABw", "t AAAAAAAAAAAAAAAAAAAABw=x", ""]
+)
+def test_a_damaged_id_is_an_error(damaged: str) -> None:
+    with pytest.raises(OptionError, match=r"^checkpointLocation: .* holds no topic id"):
+        ids_from_json({"t": {"0": 5}, f"{ID_MARK}{damaged}": {}})
+
+
+ONE, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
+
+
+def test_what_is_gone_is_told_with_both_offsets() -> None:
+    lost = losses(Position({A: 5, B: 7, C: UNPINNED}), Position({B: 3}))
+    assert str(lost) == (
+        "t 0 at offset 5 no longer exists; the end of t 1 was changed from 7 to 3: a topic was deleted "
+        "or recreated, or a partition lost its end"
+    )
+    assert not losses(Position({A: 5, B: UNPINNED}), Position({A: 5}))
+    assert losses(Position({A: 5}), Position({A: 4})).shorter == ((A, 5, 4),)
+
+
+def test_many_places_are_counted() -> None:
+    partitions = [TopicPartition("t", number) for number in range(9)]
+    assert str(losses(Position(dict.fromkeys(partitions, 9)), Position({}))).startswith(
+        "t 0 at offset 9, t 1 at offset 9, t 2 at offset 9 and 6 more partitions no longer exist: "
+    )
+    assert str(
+        losses(Position(dict.fromkeys(partitions[:4], 9)), Position(dict.fromkeys(partitions, 2)))
+    ).startswith(
+        "the end of t 0 was changed from 9 to 2; the end of t 1 was changed from 9 to 2; the end of t 2 was "
+        "changed from 9 to 2; 1 more partition: "
+    )
+
+
+def test_another_id_is_another_topic_whatever_it_holds() -> None:
+    for end in (3, 5, 7):
+        lost = losses(Position({A: 5, B: 2}, {"t": ONE}), Position({A: end}, {"t": OTHER}))
+        assert (lost.recreated, lost.vanished, lost.shorter) == ((("t", ONE, OTHER),), (), ())
+        assert not lost.unproven
+    assert str(lost) == (
+        "the topic t was deleted and recreated: its id was AAAAAAAAAAAAAAAAAAAAAQ, and is "
+        "AAAAAAAAAAAAAAAAAAAAAg"
+    )
+    for before, now in (({}, {"t": ONE}), ({"t": ONE}, {}), ({"t": ONE}, {"t": ONE})):
+        assert not losses(Position({A: 5}, before), Position({A: 5}, now))
+
+
+def test_an_end_that_fell_and_a_partition_that_its_topic_lacks_are_unproven() -> None:
+    both = losses(Position({A: 5, B: 7}), Position({A: 3}))
+    assert both.unproven == (B, A)
+    assert not losses(Position({A: 5, B: 7}), Position({})).unproven  # the whole topic is gone
+    assert not losses(Position({OLD: 5}), Position({OLD: 3})).unproven  # its broker alone has the log
+
+
+Offsets = dict[TopicPartition, int]
+
+
+def partition(number: int) -> TopicPartition:
+    return TopicPartition("t", number)
+
+
+def topic(counts: list[int], *boundaries: dict[int, int]) -> TopicLayouts:
+    lists = tuple(tuple(map(partition, range(count))) for count in counts)
+    return TopicLayouts(
+        lists, tuple({partition(at): offset for at, offset in held.items()} for held in boundaries)
+    )
+
+
+def bounds_of(latest: dict[int, int], earliest: int = 0) -> dict[TopicPartition, PartitionBounds]:
+    return {
+        partition(at): PartitionBounds(partition(at), min(earliest, end), end) for at, end in latest.items()
+    }
+
+
+@st.composite
+def grown(draw: st.DrawFn) -> tuple[TopicLayouts, dict[TopicPartition, PartitionBounds]]:
+    """A topic that grew up to three times, what it has in each layout drawn."""
+    counts = sorted(draw(st.lists(st.integers(1, 8), min_size=1, max_size=4, unique=True)))
+    stood = dict.fromkeys(range(counts[-1]), 0)
+    boundaries = []
+    for size in counts:
+        stood |= {at: stood[at] + draw(st.integers(0, 5)) for at in range(size)}
+        boundaries.append({at: stood[at] for at in range(size)})
+    return topic(counts, *boundaries[:-1]), bounds_of(stood)
+
+
+def layout_of(layouts: TopicLayouts, of: TopicPartition, offset: int) -> int:
+    first = layouts.first(of)
+    return first + sum(offset >= held[of] for held in (layouts.boundaries or ())[first:])
+
+
+@given(grown(), st.one_of(st.none(), st.integers(1, 20)))
+def test_no_record_is_read_before_a_batch_that_reads_what_its_key_may_have_had_before(
+    given_topic: tuple[TopicLayouts, dict[TopicPartition, PartitionBounds]], size_max: int | None
+) -> None:
+    layouts, bounds = given_topic
+    start: Offsets = {}
+    batch_of: dict[tuple[TopicPartition, int], int] = {}
+    latest = {each: found.latest for each, found in bounds.items()}
+    for number in range(sum(latest.values()) + 2):
+        end = hold(start, next_offsets(start, bounds, size_max), bounds, layouts)
+        for each, stop in end.items():
+            assert start.get(each, 0) <= stop <= latest[each]
+            batch_of |= {(each, offset): number for offset in range(start.get(each, 0), stop)}
+        if start == end:
+            break
+        start = end
+    assert start == latest
+    before = ancestors(layouts)
+    for (child, offset), number in batch_of.items():
+        for parent, held in before.get((layout_of(layouts, child, offset), child), ()):
+            assert all(batch_of[parent, each] <= number for each in range(held))
+
+
+def ancestors(layouts: TopicLayouts) -> dict[tuple[int, TopicPartition], set[tuple[TopicPartition, int]]]:
+    """For each log in each layout, where keys of it may have been before, and up to which offset: by all
+    hashes that there are."""
+    found: dict[tuple[int, TopicPartition], set[tuple[TopicPartition, int]]] = {}
+    for hash_ in range(lcm(*layouts.counts)):
+        way = [partitions[hash_ % len(partitions)] for partitions in layouts.lists]
+        for layout, child in enumerate(way):
+            older = {(each, (layouts.boundaries or ())[at][each]) for at, each in enumerate(way[:layout])}
+            found.setdefault((layout, child), set()).update(each for each in older if each[0] != child)
+    return found
+
+
+def test_a_new_partition_waits_until_its_parent_is_read_up_to_the_boundary() -> None:
+    layouts, bounds = topic([1, 2], {0: 10}), bounds_of({0: 12, 1: 5})
+    assert hold({}, {partition(0): 9, partition(1): 4}, bounds, layouts) == {partition(0): 9, partition(1): 0}
+    assert hold({}, {partition(0): 10, partition(1): 4}, bounds, layouts) == {
+        partition(0): 10,
+        partition(1): 4,
+    }
+
+
+def test_grandparents_are_waited_for_as_well() -> None:
+    layouts, bounds = topic([1, 2, 4], {0: 10}, {0: 10, 1: 0}), bounds_of({0: 10, 1: 0, 2: 3, 3: 3})
+    desired = {partition(0): 9, partition(1): 0, partition(2): 3, partition(3): 3}
+    # The log 1 had nothing: what the log 3 got may have been in the log 0 the last time.
+    assert hold({}, desired, bounds, layouts) == {**desired, partition(2): 0, partition(3): 0}
+    assert hold({}, {**desired, partition(0): 10}, bounds, layouts) == {**desired, partition(0): 10}
+
+
+def test_a_partition_that_lost_its_start_waits_at_the_start_that_it_has() -> None:
+    layouts, bounds = topic([1, 2], {0: 10}), bounds_of({0: 12, 1: 5}, earliest=3)
+    assert hold({}, {partition(0): 9, partition(1): 5}, bounds, layouts)[partition(1)] == 3
+
+
+def test_starts_that_are_pinned_do_not_wait() -> None:
+    layouts, bounds = topic([1, 2], {0: 10}), bounds_of({0: 12, 1: 5})
+    start = dict.fromkeys((partition(0), partition(1)), UNPINNED)
+    assert hold(start, {partition(0): 9, partition(1): 5}, bounds, layouts) == {
+        partition(0): 9,
+        partition(1): 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("request_s", "interval_s"), [(0.0, 0.1), (0.003, 0.1), (0.02, 0.6), (0.04, 1.0), (7.0, 1.0)]
+)
+def test_an_idle_query_asks_less_often_where_asking_takes_longer(request_s: float, interval_s: float) -> None:
+    assert idle_s(request_s) == pytest.approx(interval_s)
+
+
+@pytest.mark.parametrize(("offset", "request_count"), [(0, 1), (UNPINNED, 2)])
+def test_starts_are_asked_for_as_long_as_a_position_is_not_pinned(offset: int, request_count: int) -> None:
+    """A start by committed offsets must not be checked against the start of an earlier poll."""
+    with FakeCluster(partitions=4, brokers=1) as fake:
+        options = {"kafka.bootstrap.servers": fake.bootstrap, "subscribe": TOPIC}
+        planner = StreamPlanner(StreamOptions.parse(options), sleep=lambda _: None)
+        start = Position({TopicPartition(TOPIC, number): offset for number in range(4)})
+        for _ in range(2):
+            planner.next(start)
+        fake.requests()
+        planner.next(start)
+        assert fake.requests()["ListOffsets"] == request_count
+
+
+def test_the_interval_follows_the_work_of_a_poll() -> None:
+    ticks, slept = itertools.count(), list[float]()
+    with FakeCluster(partitions=4, brokers=1) as fake:
+        options = {"kafka.bootstrap.servers": fake.bootstrap, "subscribe": TOPIC}
+        planner = StreamPlanner(
+            StreamOptions.parse(options), clock=lambda: 0.01 * next(ticks), sleep=slept.append
+        )
+        start = Position({TopicPartition(TOPIC, number): 0 for number in range(4)})
+        for _ in range(3):
+            planner.next(start)
+    assert slept[-1] > POLL_INTERVAL_S

@@ -83,14 +83,6 @@ def message(
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
-def rising(entries: list[bytes], count: int, first_offset: int = 7) -> bytes:
-    """Batches or messages of one offset each, so often one after the other, at the offsets of a log."""
-    return b"".join(
-        (first_offset + i).to_bytes(8, "big") + entries[i % len(entries)][8:]
-        for i in range(count * len(entries))
-    )
-
-
 def repaired(data: bytes) -> bytes:
     """The same with the right checksum in every batch and message that sizes still lead to."""
     buf, pos = bytearray(data), 0

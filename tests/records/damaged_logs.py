@@ -85,6 +85,15 @@ def codecs_of(form: int) -> list[str]:
     return ["none", *known]
 
 
+#: All formats with their codecs, and whether plain entries are among those with a codec.
+KINDS: Final = [
+    (form, codec, is_mixed)
+    for form in FORMATS
+    for codec in codecs_of(form)
+    for is_mixed in ((False, True) if codec != "none" else (False,))
+]
+
+
 def damaged_log(seed: int, form: int, codec: str, *, is_mixed: bool = False) -> DamagedLog:
     """A log drawn from a seed. A mixed one has entries without compression among those with ``codec``."""
     chance = random.Random(f"{seed} {form} {codec}")
@@ -171,13 +180,7 @@ def walked(log: DamagedLog) -> tuple[Walk, list[Row]]:
 def _walk(log: DamagedLog, undecodable: dict[tuple[int, int], str]) -> Walk:
     if log.form == V07:
         return walk_messages(log.data, log.start_offset, is_end=True, undecodable=undecodable)
-    return walk_batches(
-        log.data,
-        log.start_offset,
-        log.stop_offset,
-        is_end=True,
-        undecodable=undecodable,
-    )
+    return walk_batches(log.data, log.start_offset, log.stop_offset, is_end=True, undecodable=undecodable)
 
 
 def _rows_of(log: DamagedLog, part: Whole, undecodable: dict[tuple[int, int], str]) -> list[Row]:
@@ -196,10 +199,7 @@ def _rows_of(log: DamagedLog, part: Whole, undecodable: dict[tuple[int, int], st
             assert columns.index is not None
             assert columns.values is not None
             rows += zip(
-                columns.offset.tolist(),
-                columns.index.tolist(),
-                columns.values.to_pylist(),
-                strict=True,
+                columns.offset.tolist(), columns.index.tolist(), columns.values.to_pylist(), strict=True
             )
             pos += decoded.size
         return rows

@@ -1,4 +1,4 @@
-"""Columns as record batches of any subset of the schema."""
+"""Columns: their memory, rows to write, and record batches of any subset of the schema."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import pytest
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.records.arrays import room
 from spark_kafkawire.records.arrow import BatchBuilder
-from spark_kafkawire.records.columns import Columns
+from spark_kafkawire.records.columns import Columns, binary_array
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.message_set.decoding import decode
+from spark_kafkawire.records.message_set.encoding import encode
+from spark_kafkawire.records.record_log import encode_batches
+from spark_kafkawire.records.rows import Records
 from tests.records.message_set.trees import Compressed, Plain, message_set
 
 SCHEMA = pa.schema(
@@ -188,3 +192,66 @@ def test_a_log_without_a_broker_has_none() -> None:
 def test_other_columns_and_types_are_refused(field: pa.Field, match: str) -> None:
     with pytest.raises(OptionError, match=match):
         batch(pa.schema([field]))
+
+
+SPANNED = np.frombuffer(b"abcdef", np.uint8)
+
+
+def test_spans_become_values_without_a_copy() -> None:
+    array = binary_array(SPANNED, np.array([0, 3, 3, 6], np.int32))
+    assert array.to_pylist() == [b"abc", b"", b"def"]
+    assert array.buffers()[2].address == SPANNED.ctypes.data
+
+
+@pytest.mark.parametrize("offsets", [[0, 7], [-1, 3], [0, 4, 3], [0, 2**31 - 1, 6]])
+def test_spans_that_leave_their_buffer_never_reach_arrow(offsets: list[int]) -> None:
+    with pytest.raises(AssertionError, match="leave their buffer"):
+        binary_array(SPANNED, np.array(offsets, np.int32))
+
+
+@pytest.mark.parametrize("offsets", [[0, 4, 3], [0, 2**31 - 1, 6]])
+def test_an_array_with_bad_spans_in_the_middle_never_reaches_a_kernel(offsets: list[int]) -> None:
+    # Arrow itself looks at the first and the last offset only.
+    buffers = [None, pa.py_buffer(np.array(offsets, np.int32)), pa.py_buffer(SPANNED)]
+    unsafe = pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+    with pytest.raises(AssertionError, match="leave their buffer"):
+        encode(unsafe)
+
+
+@pytest.mark.parametrize(("count", "from_pool"), [(0, False), (1000, False), (4095, False), (4096, True)])
+def test_large_rooms_alone_are_of_arrows_pool(count: int, from_pool: bool) -> None:
+    column = room(count, np.int64)
+    owner = column.base
+    while isinstance(owner, memoryview):
+        owner = owner.obj
+    assert (column.dtype.name, len(column), column.flags.writeable) == ("int64", count, True)
+    assert isinstance(owner, pa.Buffer) == from_pool
+
+
+PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
+VALUES = [b"", b"v", None, b"x" * 100, b"y" * 5000] * 40
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["binary", "large"])
+@pytest.mark.parametrize("magic", [1, 2])
+def test_sizes_are_about_those_of_records_and_not_below(magic: int, large: bool) -> None:
+    binary = pa.large_binary() if large else pa.binary()
+    # A slice: what lies before it is of no row.
+    values = pa.array([b"z" * 100_000, *VALUES], binary).slice(1)
+    keys = pa.array([None, b"k", b"key" * 30, None, b""] * 40, binary)
+    records = Records(values, keys)
+    contents = sum(len(value or b"") for value in VALUES) + 40 * (1 + 90)
+    batches = encode_batches(
+        records, magic=magic, batch_bytes_max=1 << 30, request_bytes_max=1 << 30, now_ms=1
+    )
+    encoded = sum(len(batch.data) for batch in batches)
+    assert records.sizes()[:4].tolist() == [12, 14, 102, 112]
+    assert contents < records.sizes().sum() <= 1.1 * encoded
+    assert magic == 1 or encoded <= records.sizes().sum()
+
+
+def test_headers_count_as_what_rows_have_of_them_on_average() -> None:
+    headers = pa.array([[{"key": "h", "value": b"x" * 1000}], None], pa.list_(PAIR))
+    sizes = Records(pa.array([b"", b""]), headers=headers).sizes()
+    assert sizes[0] == sizes[1]
+    assert 500 <= sizes[0] <= 600

@@ -40,18 +40,13 @@ def run(program: str, warns: str = "", **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_ten_messages_are_encoded_and_decoded_without_importing_numba() -> None:
+def test_ten_messages_do_not_import_numba_and_many_do_once_they_repay_it() -> None:
     program = """
 for compression in ("none", "gzip", "snappy"):
     data = encode_message_set([b"value"] * 10, compression)
     assert decode_message_set(data).num_rows == 10
-print("numba" in sys.modules, compiler.loaded())
-"""
-    assert run(program) == "False False"
-
-
-def test_many_messages_load_numba_once_they_repay_it() -> None:
-    program = """
+assert "numba" not in sys.modules and not compiler.loaded()
+compiler._rows_expected = 0
 data = encode_message_set([b"value"] * 1000)
 for _ in range(compiler.ROWS_REPAY // 1000 - 2):
     decode_message_set(data)
@@ -74,10 +69,7 @@ print(compiler.loaded())
 
 @pytest.mark.parametrize(
     "environment",
-    [
-        {"NUMBA_DISABLE_JIT": "1"},
-        {"NO_NUMBA": "1"},
-    ],
+    [{"NUMBA_DISABLE_JIT": "1"}, {"NO_NUMBA": "1"}],
     ids=lambda environment: next(iter(environment)),
 )
 def test_where_kernels_cannot_be_compiled_they_run_interpreted(environment: dict[str, str]) -> None:
@@ -176,11 +168,11 @@ def test_a_kernel_is_compiled_again_after_a_change_in_another_file(tmp_path: Pat
     parts = "from spark_kafkawire.records.compiler import inlined\nOFFSET = {}\nFACTOR = {}\n"
     parts += "@inlined\ndef doubled(number):\n    return FACTOR * number\n"
     results = []
-    for offset, factor in ((0, 2), (0, 2), (1, 2), (0, 3), (0, 2)):
+    for offset, factor in ((0, 2), (1, 2), (1, 3), (0, 2)):
         (tmp_path / "kernel_parts.py").write_text(parts.format(offset, factor))
         os.utime(tmp_path / "kernel_parts.py", (0, 0))
         results.append(run(UPGRADED, **environment))
-    assert results == ["42 0", "42 1", "43 0", "63 0", "42 1"]
+    assert results == ["42 0", "43 0", "64 0", "42 1"]
 
 
 def test_a_digest_is_the_same_in_each_process_and_that_of_each_version(
@@ -207,19 +199,6 @@ def test_a_digest_is_the_same_in_each_process_and_that_of_each_version(
     kernel_digests.digest_of.cache_clear()
 
 
-def test_compiled_code_is_kept_for_the_user_and_numbas_settings_are_left_alone(tmp_path: Path) -> None:
-    program = """
-from numba.core import config
-before = config.CACHE_DIR
-assert compiler.load()
-decode_message_set(encode_message_set([b"value"]))
-print(config.CACHE_DIR == before)
-"""
-    assert run(program, XDG_CACHE_HOME=str(tmp_path)) == "True"
-    assert list(tmp_path.glob("spark-kafkawire/**/*.nbi"))
-    assert not list((REPOSITORY / "spark_kafkawire").rglob("*.nbi"))
-
-
 def test_threads_that_load_at_once_keep_to_the_users_cache_too(tmp_path: Path) -> None:
     program = """
 from concurrent.futures import ThreadPoolExecutor
@@ -241,6 +220,7 @@ assert not met, met
 print(config.CACHE_DIR == before)
 """
     assert run(program, XDG_CACHE_HOME=str(tmp_path)) == "True"
+    assert list(tmp_path.glob("spark-kafkawire/**/*.nbi"))
     assert not list((REPOSITORY / "spark_kafkawire").rglob("*.nbi"))
 
 

@@ -10,22 +10,15 @@ from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.damaged_batches import index_of, walk_batches
 from spark_kafkawire.records.message_set.damaged import walk_messages
 from spark_kafkawire.records.record_log import decode_batches
-from tests.records.batches import batch, message, record
-from tests.records.damaged_logs import FORMATS, check, codecs_of, damaged_log
+from tests.records.batches import batch, record
+from tests.records.damaged_logs import KINDS, check, damaged_log
 from tests.support import message_sets
 from tests.support.failing_case import failing_case
 from tests.support.short_and_long import short_and_long
 
-_KINDS = [
-    (form, codec, is_mixed)
-    for form in FORMATS
-    for codec in codecs_of(form)
-    for is_mixed in ((False, True) if codec != "none" else (False,))
-]
 
-
-@short_and_long("count", short=60, long=4_400)
-@pytest.mark.parametrize(("form", "codec", "is_mixed"), _KINDS)
+@short_and_long("count", short=30, long=4_400)
+@pytest.mark.parametrize(("form", "codec", "is_mixed"), KINDS)
 def test_flipped_bytes_cost_only_the_batches_they_are_in(
     form: int, codec: str, is_mixed: bool, count: int
 ) -> None:
@@ -37,10 +30,7 @@ def test_flipped_bytes_cost_only_the_batches_they_are_in(
 
 def _batches(count: int, base: int = 100, each: int = 2) -> list[bytes]:
     return [
-        batch(
-            [record(i, b"value %d" % (base + n * each + i)) for i in range(each)],
-            base + n * each,
-        )
+        batch([record(i, b"value %d" % (base + n * each + i)) for i in range(each)], base + n * each)
         for n in range(count)
     ]
 
@@ -52,13 +42,6 @@ def _offsets(data: bytes, walk: Walk) -> list[int]:
 
 def _flipped(data: bytes, pos: int, bits: int = 1) -> bytes:
     return data[:pos] + bytes([data[pos] ^ bits]) + data[pos + 1 :]
-
-
-def test_a_log_without_damage_is_one_part() -> None:
-    data = b"".join(_batches(3))
-    assert walk_batches(data, 100) == Walk((Whole(0, len(data), 100),), len(data), 106)
-    assert walk_batches(data + data[:30], 100) == Walk((Whole(0, len(data), 100),), len(data), 106)
-    assert walk_batches(b"", 100) == Walk((), 0, 100)
 
 
 def test_a_wrong_checksum_costs_its_batch_and_names_its_offsets() -> None:
@@ -92,17 +75,9 @@ def test_a_size_that_leads_to_a_later_batch_does_not_cost_the_one_between() -> N
     length = len(batches[0])
     data = bytearray(b"".join(batches))
     struct.pack_into(">i", data, length + 8, 2 * length - 12)
-    assert _offsets(bytes(data), walk_batches(data, 100)) == [
-        100,
-        101,
-        *range(104, 112),
-    ]
+    assert _offsets(bytes(data), walk_batches(data, 100)) == [100, 101, *range(104, 112)]
     data[length + 70] ^= 1  # and its own checksum does not find its end
-    assert _offsets(bytes(data), walk_batches(data, 100)) == [
-        100,
-        101,
-        *range(104, 112),
-    ]
+    assert _offsets(bytes(data), walk_batches(data, 100)) == [100, 101, *range(104, 112)]
 
 
 @pytest.mark.parametrize("offset", [0, 101, 103, 105, 500, 2**40])
@@ -200,40 +175,12 @@ def test_records_that_were_refused_are_damage() -> None:
     assert walk.damages == (Damage(len(batches[0]), len(batches[0]) + len(bad), 102, 104, "a reason"),)
 
 
-def test_messages_of_old_formats_are_walked_one_by_one() -> None:
-    messages = [message(10 + i, b"value %d" % i, magic=i % 2) for i in range(5)]
-    data = b"".join(messages)
-    pos = len(messages[0])
-    walk = walk_batches(_flipped(data, pos + 30), 10)
-    assert [(each.start_offset, each.stop_offset) for each in walk.damages] == [(11, 12)]
-    assert _offsets(_flipped(data, pos + 30), walk) == [10, 12, 13, 14]
-
-
-def test_messages_of_07_are_walked_by_their_bytes() -> None:
-    messages = [message_sets.message(b"value %d" % i) for i in range(6)]
-    data, size = b"".join(messages), len(messages[0])
-    walk = walk_messages(_flipped(data, size + 12), 1000)
-    reason = "the CRC-32 of its payload is wrong"
-    assert walk.damages == (Damage(size, 2 * size, 1000 + size, 1000 + 2 * size, reason),)
-    walk = walk_messages(_flipped(data, size + 3), 1000)
-    assert [(each.pos, each.stop) for each in walk.damages] == [(size, 2 * size)]
-    assert walk_messages(data + b"\0\0", 0).first is None
-
-
 @pytest.mark.parametrize(
-    "pattern",
-    [
-        b"\0",
-        b"\0\0\0\x09\0",
-        b"\0\0\0\x40\0\1",
-        b"\xff",
-        b"\0\0\0\0\0\0\1\0\0\0\x40\0\0\0\0\1",
-    ],
+    "pattern", [b"\0", b"\0\0\0\x09\0", b"\0\0\0\x40\0\1", b"\xff", b"\0\0\0\0\0\0\1\0\0\0\x40\0\0\0\0\1"]
 )
-def test_a_walk_over_a_mebibyte_of_anything_checks_a_bounded_number_of_bytes(
-    pattern: bytes,
-) -> None:
-    data = pattern * ((1 << 20) // len(pattern))
+@pytest.mark.slow
+def test_a_walk_over_anything_checks_a_bounded_number_of_bytes(pattern: bytes) -> None:
+    data = pattern * ((1 << 17) // len(pattern))
     for walk in (walk_batches(data, 0), walk_messages(data, 0)):
         assert walk.rest is not None or walk.size < 64 or walk.damages
 

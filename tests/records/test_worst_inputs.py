@@ -64,9 +64,7 @@ def _slow(measured: dict[str, Any], factor: int) -> list[str]:
 @pytest.mark.parametrize("kernels", WAYS)
 @pytest.mark.nightly
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
-def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(
-    kernels: str,
-) -> None:
+def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(kernels: str) -> None:
     limit_mib, factor = WAYS[kernels]
     measured = _measured(kernels, limit_mib, NAMES)
     assert list(measured) == NAMES
@@ -74,7 +72,10 @@ def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(
         with failing_case(name):
             assert size < SIZE_MAX
             assert re.match(r"\d+ rows$|CorruptDataError: |MarkersDisagree: |LimitError: ", became)
-            assert memory_bytes < memory_bytes_max(DecodeLimits(decompressed_bytes_max=limit_mib << 20))
+            # A part, and the one before it.
+            parts = 2 if name.endswith("one after the other") else 1
+            limits = DecodeLimits(decompressed_bytes_max=limit_mib << 20)
+            assert memory_bytes < parts * memory_bytes_max(limits)
     slow = _slow(measured, factor)
     for _ in range(REPEATS_MAX):
         if slow:
@@ -103,14 +104,14 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
     **{
         f"a PKCS12 store of {piece!r}": (
             lambda text: trust_of(Store(text.encode("latin-1"), "x")),
-            "0\x80\2\1\3" + piece * (4 * MIB // len(piece)),
+            "0\x80\2\1\3" + piece * (MIB // len(piece)),
         )
         for piece in ("0\x80", "0\0", "0\x800\0\0\0", "\4\1x")
     },
     **{
         f"a JKS store of {piece!r}": (
             lambda text: trust_of(Store(text.encode("latin-1"))),
-            "\xfe\xed\xfe\xed\0\0\0\2\xff\xff\xff\xff" + piece * (4 * MIB // len(piece)),
+            "\xfe\xed\xfe\xed\0\0\0\2\xff\xff\xff\xff" + piece * (MIB // len(piece)),
         )
         for piece in ("\0", "\0\0\0\1" + "\0" * 18, "\0\0\0\2" + "\0" * 10 + "\0\5X.509\0\0\0\0")
     },
@@ -128,9 +129,11 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
 
 
 @for_each("name", TEXTS)
+@pytest.mark.slow
 def test_the_worst_texts_take_seconds(name: str) -> None:
     read, text = TEXTS[name]
-    slowness_s, began = calibrated_s(), time.process_time()
+    began = time.process_time()
     with contextlib.suppress(KafkaWireError, StoreError):
         read(text)
-    assert time.process_time() - began < CPU_S_MAX * max(1, slowness_s / CALIBRATED_S)
+    cpu_s = time.process_time() - began
+    assert cpu_s < CPU_S_MAX or cpu_s < CPU_S_MAX * calibrated_s() / CALIBRATED_S

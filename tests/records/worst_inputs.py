@@ -183,6 +183,7 @@ def modern(below: int) -> Mapping[str, Callable[[], bytes]]:
         **{f"{codec}: more than the limit": partial(_bomb, codec) for codec in codecs},
         **{f"{codec}: a value as large as can be": partial(_one_record, codec, below) for codec in codecs},
         **{f"{codec}: as many records as can be": partial(_records, codec, dense) for codec in codecs},
+        "values as large as can be, one after the other": lambda: _log(_one_record("zstd", below), count=8),
         "more records than can be": partial(_records, "gzip", 4 * dense),
         "as many headers as can be": partial(_headers, b"", dense),
         "as many headers as can be, the last one bad": partial(_headers, b"\xff", dense),
@@ -248,6 +249,9 @@ def kafka_07(below: int) -> Mapping[str, Callable[[], bytes]]:
         "0.7: compressed messages, each in six": lambda: _nested(_nested(empty, 6) * (below // 400), 1),
         "0.7: zeros as deep as can be": lambda: _nested(message_07(bytes(below // 2)), 8),
         "0.7: a value as large as can be": lambda: _nested(message_07(bytes(below)), 1),
+        "0.7: values as large as can be, one after the other": lambda: (
+            2 * _nested(message_07(bytes(below)), 1)
+        ),
         "0.7: more than the limit": lambda: message_07(_zeros("gzip", 300 << 20), 1),
         "0.7: snappy blocks of nothing": lambda: message_07(XERIAL_HEADER + _filled(b"\0\0\0\1\0"), 2),
         **{f"drawn input {seed}": partial(_repeated, seed) for seed in GENERATED if not _is_log(seed)},

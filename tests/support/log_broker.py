@@ -63,6 +63,10 @@ def _fields(message: type[Any], version: int) -> list[tuple[str, bool]]:
     ]
 
 
+def _refuse(*about: Any) -> Any:
+    raise NotImplementedError(about)
+
+
 class LogBroker:
     """Answers for the topics in ``logs``: name to the logs of its partitions."""
 
@@ -102,11 +106,23 @@ class LogBroker:
 
         Parts are ``MetadataTopic`` (of a topic's name), ``ListOffsetsPartitionResponse`` (of a topic's name
         and the partition of the request), ``OffsetFetchTopicResponse`` (of the topics of a request: a tuple)
-        and ``ResourceConfigs`` (of the resource of the request). Returns what did so before.
+        and ``ResourceConfigs`` (of the resource of the request). Returns what did so before: it refuses
+        requests that this broker does not know.
         """
-        before = self._answers[kind]
+        before = self._answers.get(kind, _refuse)
         self._answers[kind] = answer
         return before
+
+    def alter(self, kind: type[Any], change: Callable[..., Any]) -> list[Any]:
+        """Answer with ``change`` of the honest answer or part and of what was asked. Returns the latter."""
+        asked: list[Any] = []
+
+        def altered(*about: Any) -> Any:
+            asked.append(about[-1])
+            return change(honest(*about), *about)
+
+        honest = self.answer_with(kind, altered)
+        return asked
 
     def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
         """The response and the version that it is written in; None where no response is due or possible."""

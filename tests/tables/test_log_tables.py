@@ -188,14 +188,6 @@ def test_a_damaged_batch_is_a_row_with_a_reason(copy: Path) -> None:
     assert [row[name] for name in ("records", "codec", "crc", "producerId")] == [None] * 4
 
 
-def test_a_damaged_length_costs_its_batch_alone(copy: Path) -> None:
-    before = log_rows("batches", copy)
-    flip(copy / FIRST, before[2]["position"] + 8)
-    rows = log_rows("batches", copy)
-    assert [each for each in rows if each["isValid"]] == [each for each in before if each != before[2]]
-    assert [each["reason"] for each in rows if not each["isValid"]] == ["it has a size that cannot be"]
-
-
 def test_a_damaged_message_of_07_is_a_row(tmp_path: Path) -> None:
     copied = Path(shutil.copytree(V07, tmp_path / "logs"))
     before = log_rows("batches", copied, subscribe="debian-gzip")

@@ -1,4 +1,4 @@
-"""Tables of clusters that the test plays: rows, the requests for them, and what is refused."""
+"""Tables of a cluster."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ from spark_kafkawire.protocol.modern import (
 )
 from spark_kafkawire.protocol.modern.consumer_group_describe import AssignedTopic, MemberAssignment
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from spark_kafkawire.source.spark_versions import spark_type
+from spark_kafkawire.tables.catalogue import CATALOGUE
 from tests.support import librdkafka
 from tests.support.foreign import Record
-from tests.support.log_broker import OFFERED, LogBroker, in_version
+from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
+from tests.support.pages import table_after
 from tests.support.streams_groups import streams_group
 from tests.support.table_reading import rows_of, table_rows
 
@@ -92,10 +95,7 @@ def test_a_topic_that_does_not_exist_is_an_error(noida: NoidaBroker) -> None:
 
 @pytest.mark.parametrize(
     ("columns", "apis"),
-    [
-        (("topic", "leader", "isr"), set()),
-        (("topic", "latest"), {modern.LIST_OFFSETS.key}),
-    ],
+    [(("topic", "leader", "isr"), set()), (("topic", "latest"), {modern.LIST_OFFSETS.key})],
 )
 def test_only_what_columns_need_is_asked(
     mock_cluster: MockCluster, columns: Sequence[str], apis: set[int]
@@ -119,25 +119,12 @@ def test_a_partition_without_a_leader_has_no_offsets(mock_cluster: MockCluster) 
     assert leaderless == {"partition": 1, "leader": None, "latest": None, "bytes": None}
 
 
-class DiskBroker(LogBroker):
-    """A broker with these log directories."""
-
-    directories: tuple[describe_log_dirs.LogDir, ...] = ()
-
-    def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
-        if api is not modern.DESCRIBE_LOG_DIRS:
-            return super().answer(api, version, request)
-        response = describe_log_dirs.DescribeLogDirsResponse(results=self.directories)
-        return in_version(response, version), version
-
-
 def disk_rows(
     directories: Sequence[describe_log_dirs.LogDir], offered: Mapping[int, VersionRange] = OFFERED
 ) -> list[dict[str, Any]]:
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        broker = DiskBroker(server.broker.broker, server.broker.logs, offered)
-        broker.directories = tuple(directories)
-        server.broker = broker
+        response = describe_log_dirs.DescribeLogDirsResponse(results=tuple(directories))
+        server.broker.answer_with(describe_log_dirs.DescribeLogDirsRequest, lambda _: response)
         return table_rows(server.bootstrap_servers, "brokers", ("bytes", "totalBytes"), **QUICK)
 
 
@@ -170,51 +157,54 @@ def test_brokers_that_show_no_directory_mean_a_missing_right() -> None:
         disk_rows([], old)
 
 
-class ShareBroker(LogBroker):
-    """A broker with a share group and a streams group."""
-
-    streams = streams_group("w", "m", "t", "deleted", partitions=(1, 0))
-
-    def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
-        groups = {"s": "share", "w": "streams"}
-        if api is modern.LIST_GROUPS:
-            listed = (
-                list_groups.ListedGroup(group_id=name, protocol_type=kind, group_type=kind.title())
-                for name, kind in groups.items()
-            )
-            response: Any = list_groups.ListGroupsResponse(error_code=0, groups=tuple(listed))
-            return in_version(response, version), version
-        if api is modern.STREAMS_GROUP_DESCRIBE:
-            assert request.group_ids == ("w",)
-            streams = streams_group_describe.StreamsGroupDescribeResponse(groups=(self.streams,))
-            return streams, version
-        if api is not modern.SHARE_GROUP_DESCRIBE:
-            return super().answer(api, version, request)
-        assert request.group_ids == ("s",)
-        assigned = AssignedTopic(topic_id=uuid.uuid4(), topic_name="t", partitions=(1, 0))
-        member = share_group_describe.ShareGroupMember(
+#: A broker's share group and its streams group.
+STREAMS: Final = streams_group("w", "m", "t", "deleted", partitions=(1, 0))
+SHARE: Final = share_group_describe.DescribedShareGroup(
+    error_code=0,
+    group_id="s",
+    group_state="Stable",
+    group_epoch=3,
+    assignment_epoch=3,
+    assignor_name="simple",
+    members=(
+        share_group_describe.ShareGroupMember(
             member_id="m",
             member_epoch=3,
             client_id="c",
             client_host="/127.0.0.1",
             subscribed_topic_names=("t",),
-            assignment=MemberAssignment(topic_partitions=(assigned,)),
-        )
-        group = share_group_describe.DescribedShareGroup(
-            error_code=0,
-            group_id="s",
-            group_state="Stable",
-            group_epoch=3,
-            assignment_epoch=3,
-            assignor_name="simple",
-            members=(member,),
-        )
-        return share_group_describe.ShareGroupDescribeResponse(groups=(group,)), version
+            assignment=MemberAssignment(
+                topic_partitions=(AssignedTopic(topic_id=uuid.uuid4(), topic_name="t", partitions=(1, 0)),)
+            ),
+        ),
+    ),
+)
 
 
-def share_rows(table: str, offered: Mapping[int, VersionRange] = OFFERED) -> list[dict[str, Any]]:
+def share_rows(
+    table: str, offered: Mapping[int, VersionRange] = OFFERED, streams: Any = STREAMS
+) -> list[dict[str, Any]]:
+    listed = tuple(
+        list_groups.ListedGroup(group_id=name, protocol_type=kind, group_type=kind.title())
+        for name, kind in (("s", "share"), ("w", "streams"))
+    )
+
+    def described_share(request: share_group_describe.ShareGroupDescribeRequest) -> Any:
+        assert request.group_ids == ("s",)
+        return share_group_describe.ShareGroupDescribeResponse(groups=(SHARE,))
+
+    def described_streams(request: streams_group_describe.StreamsGroupDescribeRequest) -> Any:
+        assert request.group_ids == ("w",)
+        return streams_group_describe.StreamsGroupDescribeResponse(groups=(streams,))
+
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        server.broker = ShareBroker(server.broker.broker, server.broker.logs, offered)
+        answer_with = server.broker.answer_with
+        answer_with(
+            list_groups.ListGroupsRequest,
+            lambda _: list_groups.ListGroupsResponse(error_code=0, groups=listed),
+        )
+        answer_with(share_group_describe.ShareGroupDescribeRequest, described_share)
+        answer_with(streams_group_describe.StreamsGroupDescribeRequest, described_streams)
         return table_rows(server.bootstrap_servers, table, **QUICK)
 
 
@@ -275,11 +265,8 @@ def test_members_of_streams_groups_have_the_partitions_of_their_active_tasks() -
     )
 
 
-def test_members_of_a_streams_group_without_a_topology_have_no_known_partitions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(ShareBroker, "streams", replace(ShareBroker.streams, topology=None))
-    _, row = share_rows("group_members")
+def test_members_of_a_streams_group_without_a_topology_have_no_known_partitions() -> None:
+    _, row = share_rows("group_members", streams=replace(STREAMS, topology=None))
     assert (row["memberId"], row["assignment"]) == ("m", None)
 
 
@@ -406,3 +393,14 @@ def test_streams_writes_and_jobs_refuse_a_table() -> None:
         stream.initialOffset()
     with pytest.raises(KafkaWireError, match="option table is for reading, not for a write"):
         source.writer(source.schema(), False)
+
+
+def test_the_option_knows_the_tables() -> None:
+    assert tuple(CATALOGUE) == TABLES
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_page_has_the_columns_of_the_code(name: str) -> None:
+    shown = table_after("docs/tables.md", f"<!-- table: {name} -->")
+    columns = CATALOGUE[name].columns
+    assert shown == [[each.name, spark_type(each.type).simpleString(), each.meaning] for each in columns]

@@ -10,13 +10,7 @@ from spark_kafkawire.clients.reading.log_files import LogFiles
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.directories.files import FileSystemOptions
 from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
-from spark_kafkawire.model import (
-    Broker,
-    Generation,
-    Leader,
-    OffsetRange,
-    TopicPartition,
-)
+from spark_kafkawire.model import Broker, Generation, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.options import BadRecords, FetchOptions
 from tests.records.damaged_logs import V07, DamagedLog, Row
 
@@ -48,11 +42,7 @@ def written(log: DamagedLog, folder: Path, *, is_indexed: bool) -> LogSlice:
             entries = range(first + INDEX_ENTRIES, stop, INDEX_ENTRIES)
             (folder / f"{name}.index").write_bytes(
                 b"".join(
-                    struct.pack(
-                        ">ii",
-                        starts[i + 1] - 1 - starts[first],
-                        log.positions[i] - begin,
-                    )
+                    struct.pack(">ii", starts[i + 1] - 1 - starts[first], log.positions[i] - begin)
                     for i in entries
                 )
             )
@@ -66,14 +56,7 @@ def written(log: DamagedLog, folder: Path, *, is_indexed: bool) -> LogSlice:
             )
         )
     generation = Generation.V07 if log.form == V07 else Generation.MODERN
-    return LogSlice(
-        str(folder),
-        FileSystemOptions(),
-        generation,
-        str(folder),
-        tuple(slices),
-        is_log_end=True,
-    )
+    return LogSlice(str(folder), FileSystemOptions(), generation, str(folder), tuple(slices), is_log_end=True)
 
 
 def read(
@@ -82,9 +65,7 @@ def read(
     """The rows of a read of the whole log, and its damaged places."""
     partition = TopicPartition("events", 0, 0 if log.form == V07 else None)
     task = FetchTask(
-        OffsetRange(partition, log.start_offset, log.stop_offset),
-        Leader(Broker(0, "", 0)),
-        files=files,
+        OffsetRange(partition, log.start_offset, log.stop_offset), Leader(Broker(0, "", 0)), files=files
     )
     rows: list[Row] = []
     places: list[Place] = []

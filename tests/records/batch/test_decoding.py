@@ -374,11 +374,3 @@ def test_columns_come_in_parts_of_the_limit(compression: str) -> None:
     assert sum(counts) == 30
     assert 2 <= max(counts) <= 5
     assert offsets(data, limits=SMALL) == list(range(30))
-
-
-def test_compressed_and_plain_batches_may_alternate() -> None:
-    parts = [
-        batch([record(0, b"%d" % i)], i, compression=name)
-        for i, name in enumerate(["none", "gzip", "none", "none", "snappy block", "lz4", "zstd", "none"])
-    ]
-    assert values(b"".join(parts)) == [b"%d" % i for i in range(8)]

@@ -133,11 +133,11 @@ def peak_rss_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-@one_of(4)
+@one_of(16)
 def test_mutations_give_the_same_rows_or_error_compiled_and_interpreted(
     part: int, both_ways: BothWays
 ) -> None:
-    logs = [damaged_log(seed) for seed in range(part, MUTATIONS, 4)]
+    logs = [damaged_log(seed) for seed in range(part, MUTATIONS, 16)]
     both_outcomes(both_ways, logs[:200])  # what compiling the kernels takes is not meant
     before = peak_rss_bytes()
     outcomes = both_outcomes(both_ways, logs)
@@ -146,8 +146,8 @@ def test_mutations_give_the_same_rows_or_error_compiled_and_interpreted(
     # Both ends are reached: logs that are still whole, and damage of every kind.
     reached = Counter(kind for kind, _, _ in outcomes)
     assert set(reached) <= {None, CorruptDataError, MarkersDisagree, LimitError}
-    assert reached[CorruptDataError] > 1000
-    assert reached[None] > 1000
+    assert reached[CorruptDataError] > 250
+    assert reached[None] > 250
 
 
 def test_random_bytes_neither_crash_nor_hang(both_ways: BothWays) -> None:

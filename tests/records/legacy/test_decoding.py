@@ -5,12 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError, LimitError
-from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
@@ -122,15 +119,6 @@ def test_null_and_empty_keys_and_values_are_told_apart() -> None:
     assert columns.keys is None
 
 
-def test_a_batch_of_the_source_has_nulls_for_what_old_messages_lack() -> None:
-    schema = pa.schema(
-        [("key", pa.binary()), ("timestamp", pa.timestamp("us", tz="UTC")), ("timestampType", pa.int32())]
-    )
-    (columns,) = decoded(message(0, b"v", magic=0), wanted=schema.names)
-    built = BatchBuilder(TopicPartition("t", 0), schema).build(columns)
-    assert built.to_pylist() == [{"key": None, "timestamp": None, "timestampType": -1}]
-
-
 def test_columns_come_in_parts_of_the_limit() -> None:
     data = b"".join(
         message(i, bytes(40)) if i % 3 else wrapper([message(0, bytes(40))], i) for i in range(30)
@@ -139,6 +127,8 @@ def test_columns_come_in_parts_of_the_limit() -> None:
     assert sum(counts) == 30
     assert 2 <= max(counts) <= 5
     assert [offset for offset, _ in rows(data, limits=SMALL)] == list(range(30))
+    large = message(0, b"a") + wrapper([message(0, bytes(500))], 1)
+    assert [each.count for each in decoded(large, limits=SMALL)] == [1, 1]
 
 
 def test_every_cut_gives_the_whole_messages_before_it() -> None:

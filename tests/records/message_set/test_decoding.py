@@ -1,29 +1,100 @@
-"""Decoding: rows, offsets, what a call leaves over, and its limits."""
+"""Message sets of 0.7: their index, rows and offsets, what a call leaves over, limits, public functions."""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_kafkawire import decode_message_set, encode_message_set
 from spark_kafkawire.errors import CorruptDataError, LimitError, OptionError
 from spark_kafkawire.records.limits import DecodeLimits
+from spark_kafkawire.records.message_set import public
 from spark_kafkawire.records.message_set.decoding import decode
+from spark_kafkawire.records.message_set.index import Stop, index_messages, message_size
 from tests.records.message_set.trees import (
     COMPRESSORS,
     MESSAGES,
     Compressed,
     Message,
     Plain,
+    batch_rows,
     column_rows,
     message,
     message_set,
     rows,
 )
 from tests.support.cases import for_each
+
+
+def test_entries_tell_all_fields_of_both_magics() -> None:
+    messages: list[Message] = [
+        Plain(b"abc", magic=0),
+        Plain(b"", attributes=0xF8),
+        Compressed((Plain(b"x"),), codec=2),
+    ]
+    data = message_set(messages)
+    entries = index_messages(data)
+    assert entries.pos.tolist() == [0, 12, 22]
+    assert entries.next_pos.tolist() == [12, 22, len(data)]
+    assert entries.payload_pos.tolist() == [9, 22, 32]
+    assert entries.payload_size.tolist() == [3, 0, len(data) - 32]
+    assert entries.magic.tolist() == [0, 1, 1]
+    assert entries.attributes.tolist() == [0, 0xF8, 2]
+    assert entries.codec.tolist() == [0, 0, 2]
+    assert entries.crc.tolist() == [0x352441C2, 0, int.from_bytes(data[28:32], "big")]
+    assert (entries.size, entries.stop) == (len(data), Stop.END)
+
+
+@for_each(
+    ("rest", "stop"),
+    [
+        (b"", Stop.END),
+        (b"\0", Stop.CUT),
+        (message(b"value")[:-1], Stop.CUT),
+        (message(b"value")[:4], Stop.CUT),
+        (struct.pack(">i", 2**31 - 1) + bytes(9), Stop.CUT),
+        (struct.pack(">i", -1) + bytes(9), Stop.BAD_LENGTH),
+        (struct.pack(">i", 4) + bytes(9), Stop.BAD_LENGTH),
+        (struct.pack(">ib", 5, 1) + bytes(9), Stop.BAD_LENGTH),
+        (message(b"value", magic=2), Stop.BAD_MAGIC),
+        (message(b"value", magic=255), Stop.BAD_MAGIC),
+    ],
+)
+@for_each("count", [0, 1, 3000])
+def test_a_walk_tells_where_and_why_it_stopped(rest: bytes, stop: Stop, count: int) -> None:
+    before = message(b"v") * count
+    entries = index_messages(before + rest)
+    assert (entries.count, entries.size, entries.stop) == (count, len(before), stop)
+
+
+@given(st.binary(max_size=300))
+def test_a_walk_over_any_bytes_stays_inside_them(data: bytes) -> None:
+    entries = index_messages(data)
+    assert 0 <= entries.size <= len(data)
+    assert (entries.next_pos <= entries.size).all()
+    assert (entries.payload_size >= 0).all()
+
+
+def test_the_size_of_a_message_is_known_from_its_length() -> None:
+    data = message(b"value")
+    assert [message_size(data[:size]) for size in range(4)] == [None] * 4
+    assert [message_size(data[:size]) for size in range(4, len(data) + 1)] == [15] * 12
+
+
+@pytest.mark.parametrize(
+    "start",
+    [struct.pack(">i", -1), struct.pack(">i", 4), struct.pack(">ib", 5, 1), struct.pack(">ib", 100, 2)],
+)
+def test_bytes_that_cannot_begin_a_message_are_refused(start: bytes) -> None:
+    with pytest.raises(CorruptDataError, match="no message begins here"):
+        message_size(start)
+
 
 THREE = (Plain(b"a"), Plain(b"", magic=0), Plain(b"ccc"))
 
@@ -106,17 +177,6 @@ def test_the_batch_limit_counts_a_message_as_128_bytes_at_least() -> None:
         "maxDecompressedBytes is 12800",
     ):
         decode(Compressed((Plain(b""),) * 201, codec=2).encoded(), 0, limits)
-
-
-def test_an_inner_message_has_its_outermost_offset_and_its_own_index() -> None:
-    messages: list[Message] = [
-        Plain(b"x"),
-        Compressed((Plain(b"a"), Compressed(THREE, codec=1), Plain(b"b")), codec=2),
-    ]
-    offsets = [
-        (offset, index) for offset, index, _, _ in column_rows(decode(message_set(messages), 50).columns)
-    ]
-    assert offsets == [(50, 0), (61, 0), (61, 1), (61, 2), (61, 3), (61, 4)]
 
 
 def test_without_values_checksums_are_checked_all_the_same() -> None:
@@ -215,3 +275,58 @@ def test_limits_that_arrow_cannot_hold_are_refused() -> None:
         DecodeLimits(decompressed_bytes_max=2**31)
     with pytest.raises(OptionError, match="maxDecompressedBytes"):
         DecodeLimits(decompressed_bytes_max=0)
+
+
+def test_a_set_becomes_a_batch_with_places_and_values() -> None:
+    batch = decode_message_set(message_set([Plain(b"a"), Plain(b"bb", magic=0)]), base_offset=1000)
+    assert batch.schema == pa.schema(
+        {"offset": pa.int64(), "index": pa.int32(), "nextOffset": pa.int64(), "value": pa.binary()}
+    )
+    assert batch_rows(batch) == [(1000, 0, 1011, b"a"), (1011, 0, 1022, b"bb")]
+
+
+def test_a_cut_tail_is_left_out_even_when_nothing_else_is_there() -> None:
+    data = message(b"first") + message(b"second")
+    assert decode_message_set(data[:-1])["value"].to_pylist() == [b"first"]
+    assert decode_message_set(data[:10]).num_rows == 0
+    assert decode_message_set(b"").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["größe", b"\xff\x00", ""],
+        ("größe", b"\xff\x00", b""),
+        pa.array(["größe".encode(), b"\xff\x00", b""]),
+        pa.chunked_array([[b"gr\xc3\xb6\xc3\x9fe"], [b"\xff\x00", b""]]),
+        (value for value in ["größe", b"\xff\x00", ""]),
+    ],
+)
+def test_any_values_of_bytes_or_text_are_encoded(values: Any) -> None:
+    data = encode_message_set(values)
+    assert data == message("größe".encode()) + message(b"\xff\x00") + message(b"")
+
+
+@pytest.mark.parametrize("values", [[1], [b"x", 2.5], ["\ud800"], 7, [["x"]]])
+def test_other_values_are_refused_without_showing_them(values: Any) -> None:
+    with pytest.raises(OptionError, match="bytes"):
+        encode_message_set(values)
+
+
+@pytest.mark.parametrize("base_offset", [-1, 2**63, 2**63 - 5])
+def test_a_base_offset_outside_of_any_log_is_refused(base_offset: int) -> None:
+    with pytest.raises(OptionError, match=f"base_offset {base_offset}"):
+        decode_message_set(message(b"value"), base_offset)
+
+
+def test_damage_is_told_with_its_offset() -> None:
+    with pytest.raises(CorruptDataError, match="offset 50"):
+        decode_message_set(message(b"value", crc=0), 50)
+
+
+def test_more_than_one_batch_can_hold_is_refused_with_the_place_to_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(public, "_LIMITS", DecodeLimits(batch_bytes_max=100))
+    with pytest.raises(LimitError, match=r"more than 100 bytes: .* from offset 90 on"):
+        decode_message_set(message(bytes(35)) * 4)

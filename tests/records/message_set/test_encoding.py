@@ -123,11 +123,3 @@ def test_levels_reach_the_codec() -> None:
         encode(array, "gzip", 10)
     with pytest.raises(OptionError, match="levels"):
         encode(array, "snappy", 1)
-
-
-def test_a_set_owns_its_memory() -> None:
-    values = pa.array([b"abc" * 100] * 10, pa.binary())
-    data = encode(values)
-    before = bytes(data)
-    del values
-    assert bytes(data) == before

@@ -1,4 +1,4 @@
-"""Fetch responses whose offsets contradict each other, or what the leader says besides."""
+"""Fetch responses that contradict themselves, the leader or the request, or are damaged."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.clients.reading.task import Contradiction
-from spark_kafkawire.errors import BrokerError, CorruptDataError
+from spark_kafkawire.errors import BrokerError, CorruptDataError, KafkaWireError, ProtocolError
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.describe_configs import ResourceConfigs
 from spark_kafkawire.protocol.modern.fetch import AbortedTransaction, FetchPartition
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
@@ -22,13 +23,14 @@ from tests.records.batches import TRANSACTIONAL, batch, marker, message, record
 from tests.support.fetching import (
     PARTITION,
     SMALL,
+    VALUES,
     altered,
     fetcher_of,
     list_offsets_as,
     rows,
     values,
 )
-from tests.support.log_server import LogServer
+from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog
 
 #: Two batches, [0, 5) and [5, 12).
@@ -251,9 +253,7 @@ def test_a_gap_whose_policy_cannot_be_seen_is_reported_with_the_reason(
     pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served("compact") as server, caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        honest = server.broker.answer_with(
-            ResourceConfigs, lambda asked: replace(honest(asked), error_code=29, configs=())
-        )
+        server.broker.alter(ResourceConfigs, lambda honest, _: replace(honest, error_code=29, configs=()))
         altered(server, gappy((0, range(5)), (7, range(5))))
         assert len(rows(fetcher_of(server.bootstrap_servers, pool, 0, 12))) == 10
     [warning] = caplog.messages
@@ -295,9 +295,7 @@ TRANSACTIONS = [
 ABORTED = AbortedTransaction(producer_id=1, first_offset=0)
 
 
-def in_responses(
-    *responses: tuple[int, list[AbortedTransaction]],
-) -> Callable[[FetchPartition], Change]:
+def in_responses(*responses: tuple[int, list[AbortedTransaction]]) -> Callable[[FetchPartition], Change]:
     """Responses of so many batches, and what each of them calls aborted."""
     left = iter(responses)
     batches = iter(TRANSACTIONS)
@@ -388,3 +386,55 @@ def test_markers_and_batches_that_compaction_emptied_are_of_no_transaction(pool:
             },
         )
         assert values(fetcher_of(server.bootstrap_servers, pool, 0, 6, COMMITTED)) == [b"b"]
+
+
+def test_what_a_fetch_brings_from_before_its_offset_is_left_out(log: MemoryLog, pool: Pool) -> None:
+    class EarlyLog(MemoryLog):
+        def read(self, offset: int, size_max: int) -> bytes:
+            return bytes(log.read(max(offset - 10, 0), size_max))
+
+    early = EarlyLog()
+    early.stop_offset = log.stop_offset
+    with LogServer({"t": [early]}) as server:
+        assert rows(fetcher_of(server.bootstrap_servers, pool)) == list(enumerate(VALUES))
+
+
+@pytest.mark.parametrize(("first", "second"), [(7, 7), (14, 7), (7, 11)])
+def test_batches_that_repeat_offsets_inside_an_answer_are_an_error(
+    served: LogServer, log: MemoryLog, pool: Pool, first: int, second: int
+) -> None:
+    def at(offset: int) -> bytes:
+        return offset.to_bytes(8, "big") + bytes(log.read(0, 1))[8:]
+
+    altered(served, lambda _: {"records": at(0) + at(first) + at(second)})
+    where = rf"^t 0 on broker 0 .*batch at offset {second} is damaged: "
+    with pytest.raises(CorruptDataError, match=where):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+def test_a_response_about_nothing_is_none(served: LogServer, pool: Pool) -> None:
+    served.broker.answer_with(fetch.FetchRequest, lambda _: fetch.FetchResponse(responses=()))
+    with pytest.raises(ProtocolError, match=" 0, which was requested, and contains nothing"):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+def test_an_answer_about_something_else_ends_the_read(served: LogServer, pool: Pool) -> None:
+    altered(served, lambda _: {"partition_index": 7})
+    with pytest.raises(
+        ProtocolError, match=r"t 0 at offset 0: broker 0 .*: it contains [0-9a-f-]{36} 7, but "
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+@pytest.mark.parametrize("byte", [150, 1000, 3000])
+def test_a_flipped_bit_is_found(log: MemoryLog, pool: Pool, byte: int) -> None:
+    def flip(api: object, frame: bytes) -> Sent:
+        flipped = bytearray(frame)
+        if api is modern.FETCH:
+            flipped[byte] ^= 1
+        return Sent(bytes(flipped))
+
+    with LogServer({"t": [log]}, lie=flip) as server, pytest.raises(KafkaWireError, match=r"^t 0 ") as caught:
+        values(fetcher_of(server.bootstrap_servers, pool))
+    assert "000000" not in str(caught.value)
+    assert isinstance(caught.value, CorruptDataError) or byte == 150

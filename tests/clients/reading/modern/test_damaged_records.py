@@ -122,8 +122,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("bits", [1, 0x40])
-@pytest.mark.parametrize("fetch_bytes", [1024, 4096, 1 << 20])
+@pytest.mark.parametrize(("fetch_bytes", "bits"), [(1024, 0x40), (4096, 1), (1 << 20, 1), (1 << 20, 0x40)])
 @pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
 def test_damage_becomes_one_row_or_none_and_all_other_records_come(
     places: list[tuple[int, int]], fetch_bytes: int, bits: int, pool: Pool, caplog: pytest.LogCaptureFixture

@@ -1,12 +1,16 @@
-"""One range of a modern log over real sockets: every version, every part of a partition, transactions."""
+"""One range of a modern log over real sockets: versions, transactions, limits, and leaders that fail."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from spark_kafkawire.errors import BrokerError, KafkaWireError, LimitError, ProtocolError, RequestTimedOut
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol import modern
@@ -14,11 +18,24 @@ from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
-from tests.support.fetching import COUNT, SMALL, VALUES, altered, fetcher_of, rows, values, write
+from tests.support.fetching import (
+    COUNT,
+    ERRORS,
+    SMALL,
+    VALUES,
+    altered,
+    fetcher_of,
+    rows,
+    throttling,
+    values,
+    write,
+)
 from tests.support.log_broker import LEADER_EPOCH, OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
+from tests.support.mock_cluster import DISCONNECT, FETCH, MockCluster
 from tests.support.polling import poll
+from tests.support.settings import net_modern
 
 
 @pytest.mark.parametrize("version", range(modern.FETCH.versions.max + 1))
@@ -122,14 +139,7 @@ def test_records_of_aborted_transactions_are_left_out(
 def test_a_fetch_says_what_it_knows_of_the_leader_and_what_it_wants(
     served: LogServer, pool: Pool, isolation_level: int
 ) -> None:
-    asked: list[fetch.FetchRequest] = []
-
-    def noted(request: fetch.FetchRequest) -> fetch.FetchResponse:
-        asked.append(request)
-        response: fetch.FetchResponse = honest(request)
-        return response
-
-    honest = served.broker.answer_with(fetch.FetchRequest, noted)
+    asked = served.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
     options = replace(SMALL, isolation_level=isolation_level)
     values(fetcher_of(served.bootstrap_servers, pool, stop=5, options=options))
     [request] = asked
@@ -146,3 +156,169 @@ def test_a_task_asks_its_leader_for_nothing_but_records(served: LogServer, pool:
     served.requests.clear()
     assert values(fetcher) == VALUES
     assert served.requests == [modern.API_VERSIONS, modern.FETCH]
+
+
+class CutLog(MemoryLog):
+    """Answers as brokers before Fetch version 3 do: as many bytes as were asked for, cut anywhere."""
+
+    def read(self, offset: int, size_max: int) -> bytes:
+        return bytes(super().read(offset, 1 << 30))[:size_max]
+
+
+@contextlib.contextmanager
+def cutting(written: list[bytes]) -> Iterator[LogServer]:
+    log = CutLog()
+    with LogServer({"t": [log]}) as server:
+        write(server.bootstrap_servers, written, batch_count=1)
+    offered = {**OFFERED, modern.FETCH.key: VersionRange(0, 2)}
+    with LogServer({"t": [log]}, offered=offered) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def whole(written: list[bytes]) -> Iterator[LogServer]:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        write(server.bootstrap_servers, written, batch_count=1)
+        yield server
+
+
+def test_a_response_above_max_message_bytes_is_not_even_received(pool: Pool) -> None:
+    log = MemoryLog(batch([record(0, bytes(3_000_000))]))
+    options = replace(SMALL, message_bytes_max=100_000)
+    with (
+        LogServer({"t": [log]}) as server,
+        pytest.raises(
+            ProtocolError, match=r"Fetch response announces 3000\d+ bytes, at most 1\d+ were expected"
+        ),
+    ):
+        values(fetcher_of(server.bootstrap_servers, pool, stop=1, options=options))
+
+
+def test_a_batch_that_a_fetch_cuts_is_fetched_with_a_larger_one(pool: Pool) -> None:
+    large = [b"small", bytes(300_000), b"small too"]
+    with cutting([*large, *VALUES]) as server:
+        fetcher = fetcher_of(server.bootstrap_servers, pool, stop=len(large) + COUNT)
+        assert values(fetcher) == large + VALUES
+
+
+@pytest.mark.parametrize("serving", [cutting, whole])
+def test_a_batch_above_max_message_bytes_is_an_error_that_names_it(
+    pool: Pool, serving: Callable[[list[bytes]], contextlib.AbstractContextManager[LogServer]]
+) -> None:
+    options = replace(SMALL, message_bytes_max=100_000)
+    with (
+        serving([bytes(300_000)]) as server,
+        pytest.raises(
+            LimitError,
+            match=r"t 0 on broker 0 .*a batch at offset 0 or .* has 300\d+ bytes, more than maxMessageBytes",
+        ),
+    ):
+        values(fetcher_of(server.bootstrap_servers, pool, stop=1, options=options))
+
+
+def test_a_batch_above_max_message_bytes_is_an_error_behind_one_below_it(pool: Pool) -> None:
+    options = replace(SMALL, fetch_bytes=1 << 20, message_bytes_max=100_000)
+    # So many that both batches are asked for at once.
+    small = batch([record(number, b"x") for number in range(1000)])
+    with (
+        LogServer({"t": [MemoryLog(small, batch([record(0, bytes(300_000))]))]}) as server,
+        pytest.raises(LimitError, match=r"a batch at offset 0 or .* has 300\d+ bytes, more than maxMessageB"),
+    ):
+        values(fetcher_of(server.bootstrap_servers, pool, stop=1001, options=options))
+
+
+def test_compressed_records_may_not_become_more_than_the_limit(pool: Pool) -> None:
+    options = replace(SMALL, decompressed_bytes_max=500_000)
+    with LogServer({"t": [MemoryLog()]}) as server:
+        write(server.bootstrap_servers, [bytes(300_000)] * 3, compression="gzip", batch_count=3)
+        with pytest.raises(LimitError, match=r"t 0 on broker 0 .*maxDecompressedBytes"):
+            values(fetcher_of(server.bootstrap_servers, pool, stop=3, options=options))
+
+
+def test_a_quota_makes_a_read_wait_on_its_connection(served: LogServer, pool: Pool) -> None:
+    came = throttling(served, itertools.cycle([300, 0]))
+    assert values(fetcher_of(served.bootstrap_servers, pool, stop=7)) == VALUES[:7]
+    assert came[1] - came[0] >= 0.3
+    assert served.connection_count == 2  # the bootstrap server's and the leader's
+
+
+def test_a_quota_that_stays_used_up_ends_a_read_with_its_name(served: LogServer, pool: Pool) -> None:
+    throttling(served, itertools.repeat(1))
+    with pytest.raises(
+        BrokerError, match=r"^gave up after 4 .* throttles this client for another 0.001 s: a quota"
+    ):
+        values(fetcher_of(served.bootstrap_servers, pool))
+
+
+@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
+def test_an_error_that_passes_costs_nothing_but_time(written: MockCluster, pool: Pool, error: int) -> None:
+    written.push_request_errors(FETCH, 0, error, error, 0, 0, error)
+    found = rows(fetcher_of(written.bootstrap_servers, pool))
+    assert found == list(enumerate(VALUES))
+
+
+@pytest.mark.parametrize("error", [29, 35])
+def test_an_error_that_stays_is_one_line_that_names_the_place(
+    written: MockCluster, pool: Pool, error: int
+) -> None:
+    written.push_request_errors(FETCH, error)
+    with pytest.raises(
+        BrokerError, match=r"^t 0 at offset 0 on broker 1 \(127.0.0.1:\d+\): Fetch: "
+    ) as caught:
+        values(fetcher_of(written.bootstrap_servers, pool))
+    assert caught.value.code == error
+
+
+def test_a_leader_that_moves_in_the_middle_is_followed(written: MockCluster, pool: Pool) -> None:
+    columns = fetcher_of(written.bootstrap_servers, pool).columns()
+    found: list[bytes] = []
+    for number, each in enumerate(columns):
+        assert each.values is not None
+        found += each.values.to_pylist()
+        if number % 50 == 0:
+            written.set_leader("t", 0, 1 + number % 3)
+    assert found == VALUES
+
+
+def test_a_leader_that_dies_in_the_middle_is_replaced(written: MockCluster, pool: Pool) -> None:
+    columns = fetcher_of(written.bootstrap_servers, pool).columns()
+    first = next(columns)
+    assert first.values is not None
+    written.set_broker_down(1)
+    written.set_leader("t", 0, 3)
+    found = first.values.to_pylist()
+    for each in columns:
+        assert each.values is not None
+        found += each.values.to_pylist()
+    assert found == VALUES
+
+
+def test_more_failures_than_retries_are_borne_with_patience(written: MockCluster, pool: Pool) -> None:
+    written.push_request_errors(FETCH, *[DISCONNECT, 6] * 5)
+    options = replace(SMALL, retry_timeout_s=20.0)
+    assert values(fetcher_of(written.bootstrap_servers, pool, options=options)) == VALUES
+    written.push_request_errors(FETCH, *[DISCONNECT, 6] * 5)
+    with pytest.raises(KafkaWireError, match=r"^gave up after 4 attempts"):
+        values(fetcher_of(written.bootstrap_servers, pool))
+
+
+def test_a_cluster_that_is_gone_ends_the_read(written: MockCluster, pool: Pool) -> None:
+    columns = fetcher_of(written.bootstrap_servers, pool).columns()
+    next(columns)
+    written.set_broker_down(-1)
+    with pytest.raises(
+        KafkaWireError, match=r"^gave up after .* t 0 at offset \d+: gave up after 4 attempts "
+    ):
+        list(columns)
+
+
+@pytest.mark.slow
+def test_a_slow_answer_is_waited_for_and_a_slower_one_ends_the_read(written: MockCluster, pool: Pool) -> None:
+    written.set_broker_rtt(1, 100)
+    net = net_modern(timeout_s=0.5, retries=1, backoff_s=0.001)
+    assert values(fetcher_of(written.bootstrap_servers, pool, stop=10, net=net)) == VALUES[:10]
+    columns = fetcher_of(written.bootstrap_servers, pool, net=net).columns()
+    next(columns)
+    written.set_broker_rtt(1, 30_000)
+    with pytest.raises(RequestTimedOut, match=r"no answer within 0.5 s \(requestTimeout\)"):
+        list(columns)

@@ -26,6 +26,7 @@ from spark_kafkawire.records.message_set.encoding import encode
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support.codecs import of_magic
 from tests.support.settings import net_07, net_modern
+from tests.support.short_and_long import one_of
 
 RUNS: Final = 150
 PARTITION: Final = TopicPartition("t", 0)
@@ -259,7 +260,7 @@ def read(log: RandomLog, chance: random.Random, net: NetOptions, isolation_level
     assert {row for row in expected if row[0] >= log.earliest} <= set(found)
 
 
-@pytest.mark.parametrize("part", range(4))
+@one_of(4)
 def test_windows_of_random_brokers_become_the_rows_of_their_partitions(part: int) -> None:
     for seed in range(part, 4 * RUNS, 4):
         chance = random.Random(f"windows {seed}")
@@ -267,8 +268,9 @@ def test_windows_of_random_brokers_become_the_rows_of_their_partitions(part: int
 
 
 @pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
+@pytest.mark.slow
 def test_batches_of_random_brokers_become_the_rows_of_their_partitions(isolation_level: int) -> None:
-    for seed in range(2 * RUNS):
+    for seed in range(RUNS):
         chance = random.Random(f"batches {seed}")
         log = BatchLog(chance, isolation_level == READ_COMMITTED)
         read(log, chance, net_modern(5.0, retries=1000, backoff_s=1e-9), isolation_level)

@@ -1,22 +1,24 @@
-"""One range read from a broker over real sockets: whole, in pieces, and through every fault."""
+"""Ranges read from a broker over real sockets: whole, in packs, damaged, and through every fault."""
 
 from __future__ import annotations
 
 import logging
 import shutil
-import socket
-import threading
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark_kafkawire.broker import Fault, FaultKind
 from spark_kafkawire.clients.reading.fetcher import Fetcher
+from spark_kafkawire.clients.reading.pack import Pack
 from spark_kafkawire.clients.reading.task import FetchTask
+from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import (
     BrokerError,
-    ConnectFailed,
     ConnectionLost,
     CorruptDataError,
     DataLossError,
@@ -27,11 +29,13 @@ from spark_kafkawire.errors import (
     RequestTimedOut,
 )
 from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
+from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.options import FetchOptions
+from spark_kafkawire.options import BadRecords, Discovery, FetchOptions
+from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
+from spark_kafkawire.records.message_set.encoding import encode
 from tests.support.fetching_07 import NET, fetcher_of, produce, serving, task
-from tests.support.golden import CORPUS
-from tests.support.settings import net_07
+from tests.support.settings import net_07, settings_07
 
 NO_RETRY = net_07(5.0, retries=0)
 IMPATIENT = net_07(0.3, retries=1, backoff_s=0.001)
@@ -63,8 +67,9 @@ def values(fetcher: Fetcher) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("fetch_bytes", [100, 131, 4096, 29_000, 1 << 20])
-@pytest.mark.parametrize("in_flight", [1, 4])
+@pytest.mark.parametrize(
+    ("fetch_bytes", "in_flight"), [(131, 4), (500, 1), (4096, 4), (29_000, 1), (1 << 20, 1)]
+)
 def test_a_partition_of_many_segments_comes_whole_and_no_byte_comes_twice(
     log_dir: Path, fetch_bytes: int, in_flight: int
 ) -> None:
@@ -122,7 +127,8 @@ def test_a_read_ends_where_it_was_planned_while_producers_go_on(log_dir: Path) -
         for columns in fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET).columns():
             assert columns.values is not None
             found += columns.values.to_pylist()
-            produce(broker, b"later")
+            if len(found) < 200:
+                produce(broker, b"later")
         assert found == VALUES
 
 
@@ -152,9 +158,10 @@ def test_a_small_compressed_message_may_not_become_more_than_the_limit(tmp_path:
             values(fetcher_of(task(broker, end), options, NET))
 
 
+@pytest.mark.parametrize(
+    ("nth", "size"), [(1, 0), (1, 3), (2, 4), (7, 5), (1, 6), (2, 7), (1, 4000), (7, 4000)]
+)
 @pytest.mark.parametrize("kind", [FaultKind.DROP, FaultKind.CUT])
-@pytest.mark.parametrize("nth", [1, 2, 7])
-@pytest.mark.parametrize("size", [0, 3, 4, 5, 6, 7, 4000])
 def test_a_lost_connection_is_replaced_and_nothing_comes_twice(
     log_dir: Path, kind: FaultKind, nth: int, size: int
 ) -> None:
@@ -202,22 +209,14 @@ def test_a_peer_that_speaks_http_is_named_as_such(log_dir: Path) -> None:
         values(fetcher_of(task(broker, 1000), SMALL, NET))
 
 
-def test_a_broker_that_is_not_there_is_an_error_that_names_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    with pytest.raises(
-        ConnectFailed, match=rf"t 0-0 at offset 0: broker 0 \(127.0.0.1:{port}\): cannot connect: .*refused"
-    ):
-        values(fetcher_of(task(Broker(0, "127.0.0.1", port), 1000), SMALL, NET))
-
-
 @pytest.mark.parametrize("byte", [20, 100, 3000])
 def test_a_flipped_bit_is_found(log_dir: Path, byte: int) -> None:
     with (
         serving(log_dir, Fault("FETCH", 1, FaultKind.FLIP, byte)) as broker,
-        pytest.raises(CorruptDataError, match=r"t 0-0 on broker 0 \(127.0.0.1:\d+\): "),
+        pytest.raises(CorruptDataError, match=r"t 0-0 on broker 0 \(127.0.0.1:\d+\): ") as caught,
     ):
         values(fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET))
+    assert "000000" not in str(caught.value), "a payload"
 
 
 @pytest.mark.parametrize("start", [1, 5, 64, ENTRY_SIZE - 1, ENTRY_SIZE * 700 + 9])
@@ -292,26 +291,219 @@ def test_a_partition_that_the_broker_has_not_is_its_error(log_dir: Path) -> None
         values(fetcher_of(FetchTask(OffsetRange(missing, 0, 100), Leader(broker)), SMALL, NET))
 
 
-def test_a_reader_that_stops_early_leaves_no_connection(log_dir: Path) -> None:
+GROWING_COUNT = 300
+GROWING = [b"%06d" % number * (1 + number % 40) for number in range(GROWING_COUNT)]
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[int]]]:
+    """Logs of each codec: a folder of a broker, and the offset of each message set: one message, or a
+    compressed one of three."""
+    found = {}
+    for codec in ("none", "gzip", "snappy"):
+        folder, offsets = tmp_path_factory.mktemp(codec), [0]
+        with serving(folder) as broker:
+            for start in range(0, GROWING_COUNT, 3):
+                values = GROWING[start : start + 3]
+                if codec == "none":
+                    end = produce(broker, *values)
+                    offsets += [end - len(values[2]) - len(values[1]) - 20, end - len(values[2]) - 10, end]
+                else:
+                    offsets.append(produce(broker, *values, compression=codec))
+        found[codec] = folder, offsets
+    return found
+
+
+def damage(log_dir: Path, *places: int) -> None:
+    [segment] = log_dir.rglob("*.kafka")
+    data = bytearray(segment.read_bytes())
+    for place in places:
+        data[place] ^= 1
+    segment.write_bytes(data)
+
+
+def rows(log_dir: Path, stop: int, bad_records: BadRecords, fetch_bytes: int, **options: Any) -> list[Any]:
     with serving(log_dir) as broker:
-        columns = fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET).columns()
-        next(columns)
-        columns.close()  # type: ignore[attr-defined]  # it is a generator
-        assert not [thread for thread in threading.enumerate() if "fetch" in thread.name.lower()]
+        fetcher = fetcher_of(
+            task(broker, stop, **options), FetchOptions(fetch_bytes, 3, bad_records=bad_records), NET
+        )
+        found: list[Any] = []
+        for columns in fetcher.columns():
+            assert columns.values is not None
+            assert columns.next_offset is not None
+            values = columns.values.to_pylist()
+            if columns.corrupt is not None:
+                [corrupt] = columns.corrupt.to_pylist()
+                values = [(corrupt["startOffset"], corrupt["endOffset"])]
+                assert columns.next_offset.tolist() == [corrupt["endOffset"]]
+            found += zip(columns.offset.tolist(), values, strict=True)
+        return found
 
 
-def test_a_real_brokers_log_is_read_over_the_wire(tmp_path: Path) -> None:
-    shutil.copytree(CORPUS / "broker0", tmp_path / "logs")
-    partition = TopicPartition("debian-gzip", 0, 0)
-    with serving(tmp_path / "logs") as broker:
-        fetcher = fetcher_of(FetchTask(OffsetRange(partition, 0, 176_749), Leader(broker)), SMALL, NET)
-        assert len(values(fetcher)) == 2626
+#: The place of a flipped bit in its message.
+PARTS = {"content": 12, "checksum": 7, "length": 3, "large length": 1, "huge length": 0, "magic": 4}
 
 
-def test_errors_name_no_payload(log_dir: Path) -> None:
+@pytest.mark.parametrize(
+    ("codec", "fetch_bytes", "part"),
+    [
+        *(("none", size, part) for size in (1024, 1 << 20) for part in PARTS),
+        *((codec, 4096, part) for codec in ("gzip", "snappy") for part in ("content", "length")),
+    ],
+)
+def test_damage_becomes_one_row_or_none_and_all_other_messages_come(
+    logs: dict[str, tuple[Path, list[int]]], tmp_path: Path, codec: str, fetch_bytes: int, part: str
+) -> None:
+    source, offsets = logs[codec]
+    log_dir, pos = Path(shutil.copytree(source, tmp_path / "logs")), PARTS[part]
+    lost = (0, 40, 41, len(offsets) - 2)
+    whole = rows(log_dir, offsets[-1], BadRecords.FAIL, fetch_bytes)
+    damage(log_dir, *(offsets[index] + pos for index in lost))
+    found = rows(log_dir, offsets[-1], BadRecords.NULL, fetch_bytes)
+    places = [(0, offsets[1]), (offsets[40], offsets[42]), (offsets[-2], offsets[-1])]
+    kept = [row for row in whole if row[0] not in {offsets[index] for index in lost}]
+    assert found == sorted([*kept, *((place[0], place) for place in places)], key=lambda row: row[0])
+    assert rows(log_dir, offsets[-1], BadRecords.DROP, fetch_bytes) == kept
+    with pytest.raises(CorruptDataError, match=r"(message at|begins at) offset 0"):
+        rows(log_dir, offsets[-1], BadRecords.FAIL, fetch_bytes)
+
+
+def test_an_offset_of_an_option_that_is_no_boundary_is_no_damage(
+    logs: dict[str, tuple[Path, list[int]]],
+) -> None:
+    log_dir, offsets = logs["gzip"]
+    with pytest.raises(OptionError, match=r"option startingOffsets: \d+ is not a message boundary"):
+        rows(
+            log_dir, offsets[-1], BadRecords.NULL, 4096, start=offsets[3] + 1, start_option="startingOffsets"
+        )
+    with pytest.raises(OptionError, match=r"option endingOffsets: \d+ is not a message boundary"):
+        rows(log_dir, offsets[9] - 1, BadRecords.DROP, 4096, stop_option="endingOffsets")
+
+
+PACK_COUNT = 5
+OPTIONS = FetchOptions()
+PACKED = {
+    partition: [b"%d %03d" % (partition, number) * 20 for number in range(40 * (1 + partition))]
+    for partition in range(PACK_COUNT)
+}
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five partitions of several segments, one of them compressed."""
+    folder = tmp_path_factory.mktemp("written")
+    properties = {"log_file_size": "3000", "num_partitions": str(PACK_COUNT)}
+    with serving(folder, **properties) as broker, Client.connect(broker, settings_07(5.0)) as client:
+        for partition, values in PACKED.items():
+            for pos in range(0, len(values), 10):
+                compression = "gzip" if partition == 3 else "none"
+                message_set = encode(pa.array(values[pos : pos + 10], pa.binary()), compression)
+                client.send(ProduceRequest("t", partition, bytes(message_set)))
+        for partition in range(PACK_COUNT):
+            client.request(OffsetsRequest("t", partition, -1, 1))
+    return folder
+
+
+@pytest.fixture
+def packed_dir(packed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(packed, tmp_path / "logs"))
+
+
+def tasks_of(broker: Broker) -> list[FetchTask]:
+    with Client.connect(broker, settings_07(5.0)) as client:
+        ends = [client.request(OffsetsRequest("t", each, -1, 1)).offsets[0] for each in range(PACK_COUNT)]
+    return [
+        FetchTask(OffsetRange(TopicPartition("t", partition, 0), 0, end), Leader(broker))
+        for partition, end in enumerate(ends)
+    ]
+
+
+def read(tasks: Sequence[FetchTask], pool: Pool, options: FetchOptions = OPTIONS) -> dict[int, list[bytes]]:
+    cluster = V07Cluster(Discovery(), NET, (tasks[0].leader.broker,))
+    found: dict[int, list[bytes]] = defaultdict(list)
+    for part, columns in Pack(tasks, cluster, options, NET, connections=pool).columns():
+        assert columns.values is not None
+        found[part.range.topic_partition.partition] += columns.values.to_pylist()
+    return dict(found)
+
+
+@pytest.mark.parametrize("fetch_bytes", [1024, 4 << 20])
+@pytest.mark.parametrize("in_flight", [1, 4])
+def test_all_partitions_of_a_broker_come_in_their_own_order(
+    packed_dir: Path, pool: Pool, fetch_bytes: int, in_flight: int
+) -> None:
+    with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
+        options = FetchOptions(fetch_bytes=fetch_bytes, fetches_in_flight=in_flight)
+        assert read(tasks_of(broker), pool, options) == PACKED
+        assert pool.kept_count == 1
+
+
+def test_a_partition_that_is_gone_is_a_data_loss_and_its_neighbours_are_read(
+    packed_dir: Path, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
+        tasks = tasks_of(broker)
+    shutil.rmtree(packed_dir / "t-2")
+    with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
+        moved = [FetchTask(each.range, Leader(broker)) for each in tasks]
+        with pytest.raises(DataLossError, match=r"^t 0-2 at offset 0"):
+            read(moved, pool)
+        found = read(moved, pool, FetchOptions(fail_on_data_loss=False))
+    assert found == {partition: values for partition, values in PACKED.items() if partition != 2}
+    assert "t 0-2 at offset 0" in caplog.text
+
+
+def test_a_damaged_partition_is_named(packed_dir: Path, pool: Pool) -> None:
+    file = min((packed_dir / "t-1").iterdir())
+    data = bytearray(file.read_bytes())
+    data[30] ^= 1
+    file.write_bytes(data)
     with (
-        serving(log_dir, Fault("FETCH", 1, FaultKind.FLIP, 100)) as broker,
-        pytest.raises(KafkaWireError) as caught,
+        serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker,
+        pytest.raises(CorruptDataError, match=r"^t 0-1 on broker 0"),
     ):
-        values(fetcher_of(task(broker, 1000), SMALL, NET))
-    assert "000000" not in str(caught.value)
+        read(tasks_of(broker), pool)
+
+
+def test_an_offset_of_an_option_inside_a_message_is_an_error_of_the_option(
+    packed_dir: Path, pool: Pool
+) -> None:
+    with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
+        tasks = tasks_of(broker)
+        whole = tasks[1].range
+        inside = OffsetRange(whole.topic_partition, 7, whole.stop_offset)
+        tasks[1] = FetchTask(inside, tasks[1].leader, start_option="startingOffsets")
+        with pytest.raises(
+            OptionError, match=r"^option startingOffsets: 7 is not a message boundary of t 0-1"
+        ):
+            read(tasks, pool)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("MULTIFETCH", 1, FaultKind.DROP),
+        Fault("MULTIFETCH", 1, FaultKind.CUT, 5000),
+        Fault("MULTIFETCH", 2, FaultKind.CUT, 40),
+    ],
+)
+def test_a_connection_that_ends_is_replaced_for_the_whole_multifetch(
+    packed_dir: Path, pool: Pool, fault: Fault
+) -> None:
+    with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
+        ranges = [each.range for each in tasks_of(broker)]
+    with serving(packed_dir, fault, num_partitions=str(PACK_COUNT)) as broker:
+        tasks = [FetchTask(each, Leader(broker)) for each in ranges]
+        assert read(tasks, pool, FetchOptions(fetch_bytes=8192)) == PACKED
+
+
+def test_a_response_with_too_few_parts_is_an_error(packed_dir: Path, pool: Pool) -> None:
+    with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
+        ranges = [each.range for each in tasks_of(broker)]
+    fault = Fault("MULTIFETCH", 1, FaultKind.SHORT, 10)
+    message = r"^t 0-0 .* and 4 other ranges: broker 0 .* does not fit in a frame"
+    with (
+        serving(packed_dir, fault, num_partitions=str(PACK_COUNT)) as broker,
+        pytest.raises(ProtocolError, match=message),
+    ):
+        read([FetchTask(each, Leader(broker)) for each in ranges], pool)

@@ -19,13 +19,11 @@ from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import (
-    BrokerError,
     ConnectionLost,
     CorruptDataError,
     DataLossError,
     OptionError,
     ProtocolError,
-    RequestTimedOut,
 )
 from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition, WireFormat
 from spark_kafkawire.net.client import Client
@@ -39,7 +37,6 @@ from tests.support.log_server import HOST, read_frame
 from tests.support.settings import net_07
 
 NET: Final = net_07(5.0, retries=3, backoff_s=0.001)
-IMPATIENT: Final = net_07(0.3, retries=1, backoff_s=0.001)
 POLLING: Final = FetchOptions(wire_format=WireFormat.PROPOSAL)
 PARTITION: Final = TopicPartition("t", 0, 0)
 VALUES: Final = [b"%06d" % number * 20 for number in range(1000)]
@@ -131,8 +128,7 @@ def test_a_message_larger_than_an_answer_is_assembled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"),
-    [(FaultKind.DROP, 0), (FaultKind.CUT, 3), (FaultKind.CUT, 20), (FaultKind.CUT, 10_000)],
+    ("kind", "size"), [(FaultKind.DROP, 0), (FaultKind.CUT, 3), (FaultKind.CUT, 20), (FaultKind.CUT, 10_000)]
 )
 @pytest.mark.parametrize("nth", [1, FIRST, FIRST + 1, FIRST + 3])
 def test_a_lost_connection_is_replaced_and_nothing_comes_twice(
@@ -140,27 +136,6 @@ def test_a_lost_connection_is_replaced_and_nothing_comes_twice(
 ) -> None:
     with serving(tmp_path, Fault("Fetch", nth, kind, size)) as server:
         assert values(fetcher_of(server)) == VALUES
-
-
-def test_retries_end_with_an_error_that_says_what_was_tried(tmp_path: Path) -> None:
-    faults = [Fault("Fetch", nth, FaultKind.CUT, 20) for nth in range(2, 40, 2)]
-    with (
-        serving(tmp_path, *faults) as server,
-        pytest.raises(
-            ConnectionLost, match=r"gave up after 4 attempts .*t 0-0 at offset 0.*127.0.0.1.*Fetch"
-        ),
-    ):
-        values(fetcher_of(server))
-
-
-@pytest.mark.parametrize("nth", [1, FIRST])
-def test_a_broker_that_goes_silent_is_an_error_after_the_deadline(tmp_path: Path, nth: int) -> None:
-    faults = [Fault("Fetch", each, FaultKind.STALL, 9) for each in range(nth, 40, nth)]
-    with (
-        serving(tmp_path, *faults) as server,
-        pytest.raises(RequestTimedOut, match=r"no answer within 0.3 s \(requestTimeout\)"),
-    ):
-        values(fetcher_of(server, net=IMPATIENT))
 
 
 def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
@@ -171,11 +146,6 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
             pytest.raises(error, match=r"broker 0 \(127.0.0.1:\d+\)"),
         ):
             values(fetcher_of(server))
-
-
-def test_an_offset_inside_of_a_message_is_told_as_such(tmp_path: Path) -> None:
-    with serving(tmp_path) as server, pytest.raises(OptionError, match="startingOffsets: 5 is not a message"):
-        values(fetcher_of(server, start=5))
 
 
 def test_bytes_that_retention_took_are_a_data_loss_or_a_warning(
@@ -197,14 +167,6 @@ def test_bytes_that_retention_took_are_a_data_loss_or_a_warning(
             found = values(fetcher_of(server, start=ENTRY_SIZE, options=lenient))
     assert found == VALUES[earliest // ENTRY_SIZE :]
     assert f"bytes up to {earliest} are gone" in caplog.text
-
-
-def test_a_partition_that_the_broker_has_not_is_its_error(tmp_path: Path) -> None:
-    with (
-        serving(tmp_path) as server,
-        pytest.raises(BrokerError, match=r"t 0-77 at offset 0 on broker 0.*\(error 3 WRONG_PARTITION\)"),
-    ):
-        values(fetcher_of(server, 100, partition=TopicPartition("t", 77, 0)))
 
 
 def test_a_broker_of_07_alone_is_told_in_one_line_at_once(tmp_path: Path) -> None:

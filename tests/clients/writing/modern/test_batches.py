@@ -1,13 +1,16 @@
-"""The state of a partition in a task while batches of it are in flight."""
+"""Batches in flight: the state of their partition, recovery of those that failed, queues by leader."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
+from spark_kafkawire.clients.writing.modern.batch_failures import BatchFailure, Verdict
 from spark_kafkawire.clients.writing.modern.batches import (
     NO_PRODUCER,
     SEQUENCE_MAX,
@@ -16,10 +19,15 @@ from spark_kafkawire.clients.writing.modern.batches import (
     ProducerBatch,
     ProducerId,
 )
+from spark_kafkawire.clients.writing.modern.leader_queues import LeaderQueues
 from spark_kafkawire.clients.writing.modern.producer import taken
-from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
+from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.records.rows import Records
+from tests.support.cases import for_each
 from tests.support.producing import records
 
 ENCODER: Final = BatchEncoder(2, "none", None, 1 << 20)
@@ -119,3 +127,202 @@ def test_rows_are_taken_from_as_many_parts_as_hold_them() -> None:
     found = [[part.values.to_pylist() for part in taken(parts, count)] for count in (1, 3, 0, 2)]
     assert found == [[[b"0"]], [[b"1"], [b"2"], [b"3"]], [], [[b"4", b"5"]]]
     assert not parts
+
+
+RETRIED = (
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+)
+FATAL = (
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.PRODUCER_FENCED,
+)
+
+
+def verdict(
+    error: KafkaWireError | int,
+    of: ProducerBatch | None = None,
+    *,
+    is_first: bool = True,
+    may_reset_producer: bool = True,
+) -> Verdict:
+    if isinstance(error, int):
+        error = broker_error(error, "Produce to t 0")
+    return BatchFailure(of or batch(), error).verdict(
+        is_first=is_first, may_reset_producer=may_reset_producer
+    )
+
+
+@for_each("code", RETRIED)
+def test_what_may_pass_is_sent_again(code: int) -> None:
+    assert verdict(code) is Verdict.RETRY
+
+
+@for_each("code", FATAL)
+def test_what_will_not_pass_is_given_up(code: int) -> None:
+    assert verdict(code) is Verdict.FAIL
+
+
+def test_a_lost_connection_is_tried_again_and_a_broken_protocol_is_not() -> None:
+    assert verdict(ConnectionLost("gone")) is Verdict.RETRY
+    assert verdict(ProtocolError("nonsense")) is Verdict.FAIL
+
+
+def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record() -> None:
+    code = ErrorCode.MESSAGE_TOO_LARGE
+    assert verdict(code) is Verdict.SPLIT
+    assert verdict(code, batch(1)) is Verdict.FAIL
+    # Where the whole is there after all, its halves are out of order and not appended.
+    assert verdict(code, batch(maybe_persisted=True)) is Verdict.SPLIT
+
+
+def test_a_gap_in_the_sequences_is_for_the_sake_of_an_earlier_batch_or_a_loss() -> None:
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert verdict(code, is_first=False) is Verdict.RETRY
+    assert verdict(code) is Verdict.FAIL
+
+
+def test_the_first_part_of_a_batch_that_may_be_there_is_out_of_order_where_it_is() -> None:
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    sent = dataclasses.replace(batch(8, maybe_persisted=True), producer=ProducerId(7, 0), base_sequence=40)
+    first, second = sent.halves()
+    assert verdict(code, first) is Verdict.WHOLE
+    assert verdict(code, first.halves()[0]) is Verdict.WHOLE
+    assert first.halves()[0].whole is sent
+    # What comes behind a part that was appended is missed for another reason.
+    assert verdict(code, second) is Verdict.FAIL
+    assert verdict(code, first, is_first=False) is Verdict.RETRY
+    assert verdict(code, batch(8).halves()[0]) is Verdict.FAIL
+
+
+def test_a_forgotten_producer_begins_anew_where_nothing_is_in_doubt() -> None:
+    code = ErrorCode.UNKNOWN_PRODUCER_ID
+    assert verdict(code) is Verdict.RESET_PRODUCER
+    assert verdict(code, is_first=False) is Verdict.RETRY
+    assert verdict(code, batch(maybe_persisted=True)) is Verdict.FAIL
+    # An identity that no broker has taken yet cannot have been forgotten.
+    assert verdict(code, may_reset_producer=False) is Verdict.FAIL
+
+
+def test_no_repr_shows_a_payload() -> None:
+    own = records([b"s3cret"])
+    (encoded,) = ENCODER.encode([own], 1 << 20)
+    holder = ProducerBatch(TopicPartition("t", 0), [own], ENCODER, encoded, 0, Deadline.after(60))
+    for value in (own, Rows(own, "t", keys=own.values), holder, BatchFailure(holder, ConnectionLost("gone"))):
+        assert "s3cret" not in repr(value)
+        assert own.values.to_pylist()[0].hex() not in repr(value).lower()
+
+
+A: Final = Broker(0, "a", 1)
+B: Final = Broker(1, "b", 1)
+NOTHING: Final[Any] = None
+
+
+def queued(partition: int, index: int) -> ProducerBatch:
+    return ProducerBatch(TopicPartition("t", partition), [], NOTHING, NOTHING, index, NOTHING)
+
+
+class Leaders:
+    """Known leaders of partitions, and the number of partitions that were looked up."""
+
+    def __init__(self, **known: Broker) -> None:
+        self.known = {int(name[1:]): broker for name, broker in known.items()}
+        self.count = 0
+
+    def of(self, partitions: Sequence[TopicPartition]) -> list[Broker | None]:
+        self.count += len(partitions)
+        return [self.known.get(tp.partition) for tp in partitions]
+
+
+def taken_of(queues: LeaderQueues, most: int = 1000) -> tuple[Broker | None, list[int]]:
+    """Leader and indexes of the next request, with up to so many batches."""
+    indexes: list[int] = []
+
+    def take(each: ProducerBatch) -> bool:
+        if len(indexes) == most:
+            return False
+        indexes.append(each.index)
+        return True
+
+    leader, head = queues.next()
+    queues.take(take)
+    assert indexes[0] == head.index
+    return leader, indexes
+
+
+def test_leaders_take_turns_and_batches_keep_their_order() -> None:
+    queues = LeaderQueues(Leaders(p0=A, p1=B, p2=A).of)
+    queues.put([queued(0, 0), queued(1, 1), queued(2, 2), queued(0, 3), queued(1, 4)])
+    assert [taken_of(queues, 2) for _ in range(3)] == [(A, [0, 2]), (B, [1, 4]), (A, [3])]
+    assert not queues
+
+
+def test_batches_of_an_unknown_leader_stay_before_later_ones_of_their_partition() -> None:
+    leaders = Leaders(p1=B)
+    queues = LeaderQueues(leaders.of)
+    queues.put([queued(0, 0), queued(1, 1)])
+    leader, head = queues.next()
+    assert (leader, head.index) == (None, 0)
+    leaders.known[0] = A
+    queues.put([queued(0, 2)])
+    assert sorted([taken_of(queues), taken_of(queues)], key=str) == [(A, [0, 2]), (B, [1])]
+
+
+def test_a_leader_that_moves_takes_all_batches_of_its_partition_along_in_order() -> None:
+    leaders = Leaders(p0=A)
+    queues = LeaderQueues(leaders.of)
+    queues.put([queued(0, 0), queued(0, 1)])
+    assert taken_of(queues, 1) == (A, [0])
+    leaders.known[0] = B
+    queues.put([queued(0, 2)])
+    queues.regroup()
+    assert taken_of(queues) == (B, [1, 2])
+
+
+def test_all_batches_come_back_in_order_with_parts_of_one_batch() -> None:
+    queues = LeaderQueues(Leaders(p0=A, p1=B).of)
+    first, second = queued(0, 1), queued(0, 1)
+    queues.put([queued(1, 0), first, second, queued(1, 2)])
+    queues.next()
+    queues.put([queued(0, 3)])
+    found = queues.take_all()
+    assert [each.index for each in found] == [0, 1, 1, 2, 3]
+    assert found[1] is first
+    assert found[2] is second
+    assert not queues
+
+
+def test_the_cost_of_a_request_does_not_grow_with_other_leaders() -> None:
+    brokers = [Broker(number, "h", number) for number in range(500)]
+    leaders = Leaders(**{f"p{number}": broker for number, broker in enumerate(brokers)})
+    queues = LeaderQueues(leaders.of)
+    queues.put(queued(number % 500, number) for number in range(2000))
+    offered = 0
+
+    def take(_: ProducerBatch) -> bool:
+        nonlocal offered
+        offered += 1
+        return True
+
+    while queues:
+        queues.next()
+        queues.take(take)
+    assert offered == leaders.count == 2000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -16,28 +17,51 @@ from spark_kafkawire.clients.writing.modern.transactional.driver import (
     WriteSummary,
 )
 from spark_kafkawire.clients.writing.modern.transactional.requests import (
+    AwaitCompletion,
     CommitOffset,
     EndTransaction,
     FetchOffsets,
     InitProducerId,
+    IsOngoing,
     Refused,
+    TransactionOutcome,
+    TransactionRequests,
     outcome_of,
 )
-from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
+from spark_kafkawire.clients.writing.modern.transactional.task import (
+    TaskStep,
+    TaskTransaction,
+    TransactionAge,
+)
 from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     BatchId,
     CommittedBatch,
     Decision,
     OffsetAndMetadata,
+    decision_groups,
+    driver_id,
+    encode_metadata,
+    may_be_group_of_write,
     part_count,
+    task_group,
+    write_of_group,
 )
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.topic import Topic
 from spark_kafkawire.cluster.modern.transactions import Transaction
-from spark_kafkawire.errors import OptionError
+from spark_kafkawire.errors import DeliveryError, OptionError
+from spark_kafkawire.jobs.migration.notes import Note, partition_transactional_id
+from spark_kafkawire.jobs.migration.routes import Route
+from spark_kafkawire.jobs.migration.state import Mark
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.modern.list_transactions import COMPLETE_COMMIT, ONGOING
+from tests.clients.writing.modern import transaction_model as model
+from tests.clients.writing.modern.transaction_model import PREFIX, Brokers, Fault, World, explore
 from tests.support.cases import for_each
-
-from . import transaction_model as model
-from .transaction_model import PREFIX, Brokers, Fault, World, explore
+from tests.support.mock_cluster import DISCONNECT, MockCluster
+from tests.support.noida import NoidaBroker
 
 #: A batch that is run until it is there, and one that is given up where it fails, for another one; a stream
 #: goes on with the other one when the first is there.
@@ -55,36 +79,46 @@ def world(version: int, batches: tuple[str, ...], is_stream: bool, **happens: An
     return World(Brokers(version), batches, is_stream, DriverTransaction.begin(PREFIX), **happens)
 
 
-@for_each("is_stream", [False, True], ids=["batch", "stream"])
-@for_each("batches", [RUN_AGAIN, GIVEN_UP], ids=["run again", "given up"])
-@for_each("version", [1, 2])
-@for_each(
-    "happens",
-    [{"crashes": 1}, {"twins": 1}, {"timeouts": 1}],
-    ids=["a crash", "a second attempt", "a timeout"],
-)
+#: Batches, whether they are those of a stream, and the rows that its tasks lack: ids that come again in a
+#: stream, and tasks without rows, change nothing.
+KINDS: Final = {
+    "a batch is run again": (RUN_AGAIN, False, ()),
+    "a batch is given up": (GIVEN_UP, False, ()),
+    "a batch of a stream is run again": (RUN_AGAIN, True, ()),
+    "a stream": (GIVEN_UP, True, ()),
+    **{f"a stream, {name}": (THREE, True, rows) for name, rows in EMPTY.items()},
+}
+
+
+def marks_of(kind: str, event: str) -> list[pytest.MarkDecorator]:
+    """Worlds with a timeout are few; most are of crashes, of which there are some for each commit."""
+    if event == "timeouts":
+        return []
+    return [pytest.mark.nightly if event == "crashes" and "again" not in kind else pytest.mark.slow]
+
+
+CASES: Final = [
+    pytest.param(kind, version, event, marks=marks_of(kind, event))
+    for kind in KINDS
+    for version in (1, 2)
+    for event in ("crashes", "twins", "timeouts")
+]
+
+
+@pytest.mark.parametrize(("kind", "version", "event"), CASES)
 def test_whatever_happens_in_whichever_order_all_rows_are_there_once_or_none(
-    version: int, batches: tuple[str, ...], is_stream: bool, happens: dict[str, int]
+    kind: str, version: int, event: str
 ) -> None:
+    batches, is_stream, empty = KINDS[kind]
     # So many, or the model does not go far.
-    assert explore(world(version, batches, is_stream, **happens)) > 300
+    worlds_min = 1000 if empty else 300
+    assert explore(world(version, batches, is_stream, empty=frozenset(empty), **{event: 1})) > worlds_min
 
 
-@for_each("empty", EMPTY.values(), ids=EMPTY)
-@for_each("version", [1, 2])
-@for_each("happens", [{"crashes": 1}, {"twins": 1}, {"timeouts": 1}])
-def test_ids_that_come_again_in_a_stream_and_tasks_without_rows_change_nothing(
-    version: int, empty: tuple[tuple[str, int], ...], happens: dict[str, int]
-) -> None:
-    assert explore(world(version, THREE, True, empty=frozenset(empty), **happens)) > 1000
-
-
-@pytest.mark.parametrize("batches", [RUN_AGAIN, GIVEN_UP], ids=["run again", "given up"])
-def test_a_decision_of_several_parts_is_one(
-    monkeypatch: pytest.MonkeyPatch, batches: tuple[str, ...]
-) -> None:
+@pytest.mark.slow
+def test_a_decision_of_several_parts_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_state, "OPEN_COUNT_MAX", 1)
-    assert explore(world(1, batches, False, crashes=1)) > 300
+    assert explore(world(1, RUN_AGAIN, False, crashes=1)) > 300
 
 
 def transactions(count: int) -> tuple[Transaction, ...]:
@@ -428,3 +462,259 @@ def explore_all(happens: dict[str, int]) -> None:
     for is_stream in (False, True):
         for batches in (RUN_AGAIN, GIVEN_UP):
             explore(world(1, batches, is_stream, **happens))
+
+
+#: Enough for several connections to each coordinator.
+COUNT = 40
+END_TXN, FIND_COORDINATOR = 26, 10
+
+
+def requests_to(bootstrap_servers: str) -> TransactionRequests:
+    options = WriteOptions.parse({"kafka.bootstrap.servers": bootstrap_servers})
+    return TransactionRequests(
+        Metadata(options.discovery.bootstrap_servers, options.net), options.net, 60_000
+    )
+
+
+def begun(requests: TransactionRequests, topic: str) -> list[Transaction]:
+    """Transactions that are open."""
+    found = [requests.transactions.begin(f"{topic}-{number}", 60_000) for number in range(COUNT)]
+    for each in found:
+        requests.transactions.add_partitions(each, [TopicPartition(topic, 0)])
+    return found
+
+
+def states(requests: TransactionRequests, transactions: list[Transaction]) -> set[str]:
+    found = requests.transactions.described([each.id for each in transactions])
+    return {each.transaction_state for each in found.values()}
+
+
+def test_of_many_ends_one_that_is_refused_is_refused_alone(noida: NoidaBroker) -> None:
+    requests, topic = requests_to(noida.bootstrap_servers), noida.create_topic()
+    open_ = begun(requests, topic)
+    fenced, others = open_[7], [*open_[:7], *open_[8:]]
+    again = requests.transactions.begin(fenced.id, 60_000)
+    requests.transactions.add_partitions(again, [TopicPartition(topic, 0)])
+    answers = requests.send_all([EndTransaction(each, committed=True) for each in open_])
+    refused = answers.pop(7)
+    assert isinstance(refused, Refused)
+    assert (refused.outcome, f"EndTxn of '{fenced.id}'" in refused.message) == (
+        TransactionOutcome.FENCED,
+        True,
+    )
+    assert answers == others
+    assert requests.send_all([AwaitCompletion(each) for each in others]) == [None] * (COUNT - 1)
+    assert states(requests, others) == {COMPLETE_COMMIT}
+    assert states(requests, [again]) == {ONGOING}
+    assert requests.send(EndTransaction(again, committed=False)) == again
+
+
+def test_all_topics_are_requested_only_for_a_group_without_offsets(
+    noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows name their topics, so that the first offset of the group may be pending in any of them."""
+    requests, topic = requests_to(noida.bootstrap_servers), noida.create_topic()
+    asked, topics = list[Metadata](), Metadata.topics
+
+    def counted(metadata: Metadata) -> tuple[Topic, ...]:
+        asked.append(metadata)
+        return topics(metadata)
+
+    monkeypatch.setattr(Metadata, "topics", counted)
+    assert requests.send(FetchOffsets(topic, is_stable=True)) == ()
+    assert len(asked) == 1
+    transaction, record = requests.transactions.begin(topic, 60_000), OffsetAndMetadata(7, "text", topic)
+    assert requests.send(CommitOffset(transaction, topic, (record,))) is None
+    requests.transactions.end(transaction, committed=True)
+    assert requests.send(FetchOffsets(topic, is_stable=True)) == (record,)
+    assert requests.send(FetchOffsets(f"{topic}-other")) == ()
+    assert len(asked) == 1
+
+
+def test_many_are_told_which_of_them_are_open(noida: NoidaBroker) -> None:
+    requests, topic = requests_to(noida.bootstrap_servers), noida.create_topic()
+    open_ = begun(requests, topic)
+    for each in open_[::2]:
+        requests.transactions.end(each, committed=False)
+    again = requests.transactions.begin(open_[1].id, 60_000)  # by another attempt, of the same producer
+    requests.transactions.add_partitions(again, [TopicPartition(topic, 0)])
+    assert again.producer_id == open_[1].producer_id
+    are_open = [False, False] + [False, True] * (COUNT // 2 - 1)
+    assert requests.send_all([IsOngoing(each) for each in open_]) == are_open
+    assert [requests.send(IsOngoing(each)) for each in (open_[1], again)] == [False, True]
+    requests.send_all([EndTransaction(each, committed=False) for each in [again, *open_[3::2]]])
+
+
+def test_one_is_complete_whose_producer_has_completed_another_one_since(noida: NoidaBroker) -> None:
+    requests, topic = requests_to(noida.bootstrap_servers), noida.create_topic()
+    open_ = begun(requests, topic)
+    requests.send_all([EndTransaction(each, committed=True) for each in open_])
+    again = requests.transactions.begin(open_[0].id, 60_000)
+    requests.transactions.add_partitions(again, [TopicPartition(topic, 0)])
+    for request in (EndTransaction(again, committed=True), AwaitCompletion(again)):
+        requests.send(request)
+    assert states(requests, [again]) == {COMPLETE_COMMIT}
+    assert requests.send_all([AwaitCompletion(each) for each in open_]) == [None] * COUNT
+
+
+def test_one_that_was_aborted_is_not_taken_for_complete(noida: NoidaBroker) -> None:
+    requests, topic = requests_to(noida.bootstrap_servers), noida.create_topic()
+    open_ = begun(requests, topic)
+    requests.send_all([EndTransaction(each, committed=True) for each in open_[1:]])
+    again = requests.transactions.begin(open_[0].id, 60_000)
+    first, *others = requests.send_all([AwaitCompletion(each) for each in open_])
+    assert isinstance(first, Refused)
+    assert first.outcome is TransactionOutcome.FENCED
+    assert others == [None] * (COUNT - 1)
+    assert again.epoch == open_[0].epoch + 1
+
+
+def test_many_ends_come_through_where_coordinators_move_and_hang_up(mock_cluster: MockCluster) -> None:
+    """They tell of one coordinator at a time, and not which transactions are open."""
+    mock_cluster.create_topic("t")
+    requests = requests_to(mock_cluster.bootstrap_servers)
+    open_ = begun(requests, "t")
+    mock_cluster.push_request_errors(FIND_COORDINATOR, 0, 0, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    mock_cluster.push_request_errors(
+        END_TXN,
+        0,
+        ErrorCode.NOT_COORDINATOR,
+        DISCONNECT,
+        0,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        DISCONNECT,
+    )
+    fresh = requests_to(mock_cluster.bootstrap_servers)
+    assert fresh.send_all([IsOngoing(each) for each in open_]) == [None] * COUNT
+    assert fresh.send_all([EndTransaction(each, committed=True) for each in open_]) == open_
+    assert fresh.send_all([AwaitCompletion(each) for each in open_]) == [None] * COUNT
+
+
+class Clock:
+    """Stands in for both clocks of a machine."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1e9
+        patch.setattr(time, "monotonic", lambda: self.now_s)
+        patch.setattr(time, "time", lambda: self.now_s)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def reported(age: TransactionAge, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Warnings that are logged now."""
+    caplog.clear()
+    age.warn()
+    return [message.split(" of kafka", 1)[0] for message in caplog.messages]
+
+
+def test_a_task_tells_each_part_of_its_time_once(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    age = TransactionAge(100_000, clock.now_s)
+    expected = {49: [], 50: ["50 %"], 60: [], 90: ["90 %"], 99: []}
+    began_s = clock.now_s
+    for after_s, lines in expected.items():
+        clock.now_s = began_s + after_s
+        assert reported(age, caplog) == lines, after_s
+    late = TransactionAge(100_000)
+    clock.now_s += 95
+    assert reported(late, caplog) == ["90 %"]
+
+
+def test_a_late_task_tells_how_old_the_write_is(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    age = TransactionAge(100_000, clock.now_s - 45)
+    assert reported(age, caplog) == []
+    clock.now_s += 6
+    assert reported(age, caplog) == ["the driver began this write 51.0 s ago, more than 50 %"]
+    clock.now_s += 40
+    assert reported(age, caplog) == ["the driver began this write 91.0 s ago, more than 90 %"]
+    clock.now_s += 5
+    assert reported(age, caplog) == ["50 %"]
+
+
+def test_clocks_that_differ_make_no_write_younger_than_its_task(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    age = TransactionAge(100_000, clock.now_s + 1000)
+    clock.now_s += 51
+    assert reported(age, caplog) == ["50 %"]
+
+
+def test_what_no_timeout_ends_tells_nothing(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    age = TransactionAge(None, clock.now_s - 1e6)
+    assert reported(age, caplog) == []
+    with pytest.raises(DeliveryError, match=r"^over$"), age.explain():
+        raise DeliveryError("over")
+
+
+def test_an_error_after_the_time_is_over_says_so(clock: Clock) -> None:
+    age = TransactionAge(2_000)
+    with pytest.raises(DeliveryError, match=r"^early$"), age.explain():
+        raise DeliveryError("early")
+    clock.now_s += 3
+    said = r"^late; the task has had its transaction for 3\.0 s, and .*=2000 lets brokers abort it"
+    with pytest.raises(DeliveryError, match=said), age.explain():
+        raise DeliveryError("late")
+
+
+#: With dashes and numbers, as names of others end.
+NAME: Final = "orders-7-driver"
+OPEN: Final = tuple(Transaction(f"{NAME}-{number}-7.0.1", 7, 0, 2) for number in range(100))
+DECISION: Final = Decision(3, BatchId("b"), 100, 100, OPEN, ("t",), 1, OPEN[0].id).records(NAME)
+TOPICS: Final = (("events-eu", "1"), ("events-us", "2"))
+[BATCH, BATCH_OF_OTHER_TOPIC] = CommittedBatch(
+    BatchId("q", 4, is_stream=True), 2, 10, 1 << 63, 1, TOPICS
+).records()
+ROUTE: Final = Route(TopicPartition("events-eu", 1, 0), TopicPartition("events-eu", 5))
+NOTE: Final = Note(ROUTE, Mark(100, 7, 3)).record()
+#: What Java's and Python's consumers leave beside an offset.
+OF_CONSUMER: Final = OffsetAndMetadata(5, "")
+
+
+def test_every_group_of_a_write_is_known_with_its_name() -> None:
+    for group, record in zip(decision_groups(driver_id(NAME), len(DECISION)), DECISION, strict=True):
+        assert write_of_group(group, [record]) == NAME
+    assert write_of_group(task_group(NAME, 12), [BATCH]) == NAME
+    # Beside logs of two topics.
+    assert write_of_group(task_group(NAME, 12), [BATCH, BATCH_OF_OTHER_TOPIC]) == NAME
+    assert write_of_group(partition_transactional_id(NAME, ROUTE), [NOTE]) == NAME
+
+
+@for_each("group", [driver_id(NAME), task_group(NAME, 12), partition_transactional_id(NAME, ROUTE)])
+@for_each(
+    "records",
+    [
+        [],
+        [OF_CONSUMER],
+        [BATCH, OF_CONSUMER],
+        [DECISION[0], OF_CONSUMER],
+        [NOTE, OF_CONSUMER],
+        [BATCH, DECISION[0], NOTE],
+        [OffsetAndMetadata(1, "{}")],
+        [OffsetAndMetadata(1, '{"kafkawire":2}')],
+        [OffsetAndMetadata(1, encode_metadata(batch="b"))],
+        [OffsetAndMetadata(1, "[" * 5000)],
+    ],
+    ids=lambda records: "+".join(record.metadata[:24] for record in records),
+)
+def test_a_group_of_a_like_name_is_a_consumers_unless_all_that_it_holds_is_a_write_s(
+    group: str, records: list[OffsetAndMetadata]
+) -> None:
+    assert may_be_group_of_write(group)
+    assert write_of_group(group, records) is None
+
+
+@pytest.mark.parametrize(
+    "group", ["orders", "orders-", "orders-x", "-driver", "7", "driver", "orders-drivers"]
+)
+def test_a_record_of_a_write_makes_no_group_of_another_name_a_write_s(group: str) -> None:
+    assert not may_be_group_of_write(group)
+    assert write_of_group(group, [BATCH]) is None
+    assert write_of_group(group, [DECISION[0]]) is None
+
+
+def test_a_note_of_another_partition_is_no_proof() -> None:
+    other = Route(ROUTE.source, TopicPartition("events-eu", 6))
+    assert write_of_group(partition_transactional_id(NAME, other), [NOTE]) is None

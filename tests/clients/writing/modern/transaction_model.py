@@ -492,13 +492,7 @@ class World:
 
 
 def _machine(
-    run: str,
-    task: int,
-    number: int,
-    batch: BatchId,
-    driver: Transaction,
-    may_be_committed: bool,
-    serial: int,
+    run: str, task: int, number: int, batch: BatchId, driver: Transaction, may_be_committed: bool, serial: int
 ) -> TaskTransaction:
     names = attempt_id(PREFIX, task, f"{run}.{number}"), task_group(PREFIX, task)
     return TaskTransaction(*names, batch, driver, may_be_committed, serial=serial)

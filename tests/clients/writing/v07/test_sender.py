@@ -1,11 +1,13 @@
-"""Sending over real sockets to the embedded broker, and to brokers that misbehave."""
+"""Sending over real sockets to the embedded broker: in 0.7, and acknowledged as in the proposal."""
 
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ import pytest
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster, Fault, FaultKind
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.clients.writing.v07.sender import V07Sender
-from spark_kafkawire.errors import ConnectFailed, DeliveryError, RowError
-from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError, RowError
+from spark_kafkawire.model import Broker, TopicPartition, WireFormat
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol import proposal
 from spark_kafkawire.protocol.v07 import MultiProduceRequest, OffsetsRequest, ProduceRequest
 from spark_kafkawire.records.rows import Records
 from tests.support import replay
@@ -26,6 +30,7 @@ from tests.support.writing import binary, broker_of, stored, write_options
 Serve = Callable[..., AbstractContextManager[BrokerServer]]
 PARTITION = TopicPartition("t", 0, 0)
 VALUES = [b"value %d" % number for number in range(500)]
+BOTH = frozenset((WireFormat.V07, WireFormat.PROPOSAL))
 
 
 @pytest.fixture
@@ -35,7 +40,7 @@ def serve(tmp_path: Path) -> Serve:
     @contextmanager
     def start(*faults: Fault, **config: Any) -> Iterator[BrokerServer]:
         broker_id = config.pop("broker_id", 0)
-        settings = {"num_partitions": 3, "log_flush_interval": 1, **config}
+        settings = {"num_partitions": 3, "log_flush_interval": 1, "wire_formats": BOTH, **config}
         full = BrokerConfig(broker_id=broker_id, port=0, log_dir=tmp_path / f"logs-{broker_id}", **settings)
         with BrokerServer(full, faults=faults) as server:
             yield server
@@ -69,11 +74,30 @@ def write(
         return sender.finish()
 
 
-@pytest.mark.parametrize("acks", ["0", "1", "verify"])
+def options_of(*servers: BrokerServer, **raw: object) -> WriteOptions:
+    return replace(
+        write_options(*servers, **{"requestTimeout": "60s", **raw}), wire_format=WireFormat.PROPOSAL
+    )
+
+
+def write_acknowledged(
+    server: BrokerServer, values: list[bytes], partition: TopicPartition = PARTITION, **raw: object
+) -> tuple[PartitionReceipt, ...]:
+    with V07Sender([broker_of(server)], options_of(server, **raw)) as sender:
+        sender.add(partition, Records(binary(values)))
+        return sender.finish()
+
+
+@pytest.mark.parametrize(
+    ("writing", "acks"),
+    [(write, "0"), (write, "1"), (write, "verify"), (write_acknowledged, "0"), (write_acknowledged, "1")],
+)
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy"])
-def test_values_are_stored_in_order(serve: Serve, acks: str, compression: str) -> None:
+def test_values_are_stored_in_order(
+    serve: Serve, writing: Callable[..., Any], acks: str, compression: str
+) -> None:
     with serve() as server:
-        (receipt,) = write(server, VALUES, acks=acks, compression=compression, batchBytes=2000)
+        (receipt,) = writing(server, VALUES, acks=acks, compression=compression, batchBytes=2000)
         poll(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size, "all is stored")
         assert stored(server.port, "t", 0) == VALUES
     assert (receipt.topic_partition, receipt.message_count) == (PARTITION, len(VALUES))
@@ -197,6 +221,7 @@ def test_messages_of_a_request_after_which_the_broker_closed_may_be_there(serve:
         assert stored(server.port, "t", 0) == [b"there"]
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_killed_in_the_middle_is_a_delivery_error() -> None:
     with EmbeddedCluster(brokers=1, partitions=2, zookeeper=False) as cluster:
         (killed,) = cluster.brokers
@@ -329,24 +354,6 @@ def test_a_broker_that_is_not_there_is_an_error_after_the_retries() -> None:
             sender.finish()
 
 
-def test_a_connection_is_tried_again_and_nothing_is_sent_twice(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect = Client.connect
-    failures = [ConnectFailed("cannot connect: not yet"), ConnectFailed("cannot connect: not yet")]
-
-    def connect_late(*args: Any) -> Client:
-        if failures:
-            raise failures.pop()
-        return connect(*args)
-
-    with serve() as server:
-        monkeypatch.setattr(Client, "connect", connect_late)
-        write(server, [b"once"], retries=2)
-        monkeypatch.undo()
-        assert stored(server.port, "t", 0) == [b"once"]
-
-
 def test_what_cannot_be_encoded_is_refused_before_anything_of_its_flush_is_sent(serve: Serve) -> None:
     with serve() as server:
         with V07Sender([broker_of(server)], write_options(server, max__message__size=10)) as sender:
@@ -355,3 +362,133 @@ def test_what_cannot_be_encoded_is_refused_before_anything_of_its_flush_is_sent(
             with pytest.raises(RowError):
                 sender.finish()
         assert (stored(server.port, "t", 0), stored(server.port, "t", 1)) == ([], [])
+
+
+def test_a_receipt_holds_the_exact_span_whatever_others_write(serve: Serve) -> None:
+    # Nothing of it is flushed but what is acknowledged.
+    with serve(log_flush_interval=1000) as server:
+        replay.produce(server.port, ("t", 0), bytes.fromhex("0000000b01009271ee576669727374"))
+        (first,) = write_acknowledged(server, [b"12345"])
+        (second,) = write_acknowledged(server, [b"12345", b"x"], batchBytes=1)
+        (unproven,) = write_acknowledged(server, [b"12345"], acks=0)
+    spans = [(each.start_offset, each.stop_offset) for each in (first, second, unproven)]
+    assert spans == [(15, 30), (30, 56), (None, None)]
+
+
+def test_one_request_and_nothing_else_writes_to_a_thousand_partitions(serve: Serve, sent: list[Any]) -> None:
+    partitions = [TopicPartition("t", partition, 0) for partition in range(1000)]
+    with serve(num_partitions=1000) as server:
+        with V07Sender([broker_of(server)], options_of(server)) as sender:
+            for tp in partitions:
+                sender.add(tp, Records(binary([b"%d" % tp.partition])))
+            receipts = sender.finish()
+        assert [stored(server.port, "t", partition) for partition in (0, 7, 999)] == [
+            [b"0"],
+            [b"7"],
+            [b"999"],
+        ]
+    [request] = sent
+    assert isinstance(request, proposal.ProduceRequest)
+    assert [topic.topic for topic in request.data] == ["t"]
+    assert [receipt.topic_partition for receipt in receipts] == partitions
+
+
+def test_sets_of_several_topics_are_told_apart_in_the_response(serve: Serve) -> None:
+    with serve() as server:
+        with V07Sender([broker_of(server)], options_of(server)) as sender:
+            for topic, partition, value in (
+                ("b", 1, b"1"),
+                ("a", 0, b"22"),
+                ("b", 0, b"333"),
+                ("b", 1, b"4444"),
+            ):
+                sender.add(TopicPartition(topic, partition, 0), Records(binary([value])))
+            receipts = {
+                receipt.topic_partition.topic + receipt.topic_partition.name: receipt
+                for receipt in sender.finish()
+            }
+        assert stored(server.port, "b", 1) == [b"1", b"4444"]
+    spans = {name: (each.start_offset, each.stop_offset) for name, each in receipts.items()}
+    assert spans == {"b0-1": (0, 25), "a0-0": (0, 12), "b0-0": (0, 13)}
+
+
+def test_few_requests_wait_for_responses_at_the_same_time(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[int] = []
+    send = Client.send
+
+    def note(client: Client, request: object) -> None:
+        send(client, request)
+        waiting.append(client.in_flight)
+
+    monkeypatch.setattr(Client, "send", note)
+    with serve() as server:
+        write_acknowledged(server, VALUES, batchBytes=200)
+    assert len(waiting) > 20
+    assert max(waiting) == 4
+
+
+def test_a_broker_that_drops_in_silence_in_07_is_an_error_that_says_so(serve: Serve) -> None:
+    values = [b"small", b"x" * 2000, b"last"]
+    with serve(max_message_size=1000) as server:
+        with pytest.raises(DeliveryError) as raised:
+            write_acknowledged(server, values, batchBytes=30)
+        poll(lambda: stored(server.port, "t", 0) == [b"small", b"last"], "the others are stored")
+    assert re.fullmatch(
+        r"t 0-0 on broker 0 \(127\.0\.0\.1:\d+\): a message is larger than the broker's max\.message\.size "
+        r"\(error 10 MESSAGE_TOO_LARGE\); set the option max\.message\.size to the brokers' value, or "
+        r"raise that setting of the brokers; refused: 1 message\(s\) "
+        r"that this task sent there; not proven: 1 message\(s\) that "
+        r"this task sent there \(to t 0-0\), each may be in its partition or missing, and is not sent again",
+        str(raised.value),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nth", [1, 3])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        (FaultKind.DROP, 0),
+        (FaultKind.CUT, 9),
+        (FaultKind.STALL, 0),
+        (FaultKind.GARBAGE, 0),
+        (FaultKind.SHORT, 12),
+    ],
+)
+def test_a_response_that_does_not_come_proves_nothing_and_nothing_is_sent_again(
+    serve: Serve, kind: FaultKind, size: int, nth: int
+) -> None:
+    timeout = "500ms" if kind is FaultKind.STALL else "60s"
+    with serve(Fault("Produce", nth, kind, size)) as server:
+        with pytest.raises(DeliveryError) as raised:
+            write_acknowledged(server, VALUES, batchBytes=2000, requestTimeout=timeout)
+        kept = stored(server.port, "t", 0)
+        # What was acknowledged before is not said to be in doubt.
+        [doubtful] = re.findall(r"not proven: (\d+) message\(s\)", str(raised.value))
+        assert int(doubtful) > 0
+        assert len(set(kept)) == len(kept)
+        if nth == 3:
+            assert int(doubtful) < len(VALUES) - 100
+    assert str(raised.value).startswith("broker 0 (127.0.0.1:")
+    assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize("byte", [4, 9, 13, 15, 17, 25])
+def test_a_flipped_bit_of_a_response_is_seen_or_changes_an_offset_alone(serve: Serve, byte: int) -> None:
+    """Correlation id, version, count of errors, an error, count of offsets, the last byte of an offset."""
+    with serve(Fault("Produce", 1, FaultKind.FLIP, byte)) as server:
+        if byte == 25:
+            (receipt,) = write_acknowledged(server, [b"a"])
+            assert (receipt.start_offset, receipt.stop_offset) == (1, 12)
+        else:
+            with pytest.raises(DeliveryError):
+                write_acknowledged(server, [b"a"])
+
+
+def test_a_broker_of_07_alone_gets_nothing_and_is_told_at_once(serve: Serve) -> None:
+    with serve(wire_formats=frozenset((WireFormat.V07,))) as server:
+        with pytest.raises(OptionError, match=r"the broker supports Kafka 0\.7 and closes"):
+            write_acknowledged(server, VALUES, retries=1000, brokerDownTimeout="1h")
+        assert replay.end_offset(server.port, ("t", 0)) == 0

@@ -1,24 +1,30 @@
-"""Partitions that a topic of 0.7 offers to a write."""
+"""Partitions that a topic of 0.7 offers to a write, and rows that are refused before anything is sent."""
 
 from __future__ import annotations
 
 import logging
 import pickle
+import random
 import socket
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer
+from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.clients.writing.v07.record_checks import check_rows
 from spark_kafkawire.clients.writing.v07.write_partitions import V07WritePartitions
-from spark_kafkawire.errors import DiscoveryError
+from spark_kafkawire.errors import DiscoveryError, RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
-from spark_kafkawire.options import Discovery
+from spark_kafkawire.options import Discovery, WriteOptions
+from spark_kafkawire.records.message_set.encoding import encode_sets
+from spark_kafkawire.records.rows import Records
 from tests.support.cases import for_each
 from tests.support.golden import Exchange, exchanges
 from tests.support.settings import net_07
-from tests.support.writing import broker_of, write_options
+from tests.support.writing import binary, broker_of, write_options
 
 ZOOKEEPER = Discovery(zookeeper_connect="localhost")
 NET = net_07(5.0, 1, 0.001)
@@ -61,15 +67,6 @@ def brokers(*ids: int) -> tuple[Broker, ...]:
     return tuple(Broker(number, "localhost", 1) for number in ids)
 
 
-def test_choices_are_sorted_by_broker_and_then_partition() -> None:
-    partitions = tuple(
-        sorted(TopicPartition("t", partition, broker) for broker in (1, 0) for partition in (0, 10, 2))
-    )
-    targets = V07WritePartitions(ClusterView(brokers(0, 1), partitions), ZOOKEEPER, NET)
-    assert [tp.name for tp in targets.selectable("t")] == ["0-0", "0-2", "0-10", "1-0", "1-2", "1-10"]
-    assert targets.addressable("t") == targets.selectable("t")
-
-
 def test_logs_of_dead_brokers_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     partitions = tuple(TopicPartition("t", 0, broker) for broker in (0, 1, 2))
     targets = V07WritePartitions(ClusterView(brokers(1), partitions), ZOOKEEPER, NET)
@@ -83,12 +80,6 @@ def test_a_topic_whose_brokers_are_all_dead_is_not_taken_for_an_unregistered_one
     targets = V07WritePartitions(ClusterView(brokers(1), (TopicPartition("t", 0, 0),)), ZOOKEEPER, NET)
     with pytest.raises(DiscoveryError, match=r"^topic 't': none of its brokers \(0\) is alive; start one$"):
         targets.selectable("t")
-
-
-def test_an_unregistered_topic_is_partition_0_of_every_live_broker() -> None:
-    targets = V07WritePartitions(ClusterView(brokers(3, 5), ()), ZOOKEEPER, NET)
-    assert [tp.name for tp in targets.selectable("new")] == ["3-0", "5-0"]
-    assert targets.of_topic("new").selectable("new") == targets.selectable("new")
 
 
 def test_rows_may_name_all_partitions_that_a_broker_has_for_an_unregistered_topic(tmp_path: Path) -> None:
@@ -142,3 +133,62 @@ def test_the_zookeeper_credential_does_not_travel(monkeypatch: pytest.MonkeyPatc
     targets = discovered(discovery)
     assert b"s3cret" not in pickle.dumps(targets)
     assert targets.discovery.zookeeper_connect == "localhost"
+
+
+def check(values: pa.Array, topic: str | pa.Array, options: WriteOptions) -> None:
+    check_rows(Rows(Records(values), topic), options)
+
+
+def options(**raw: object) -> WriteOptions:
+    return write_options(broker__list="0:localhost:1", **raw)
+
+
+def test_a_null_value_names_its_row() -> None:
+    with pytest.raises(RowError, match=r"^row 2: value is null; "):
+        check(binary([b"", b"a", None, None]), "t", options())
+
+
+def test_a_null_topic_names_its_row() -> None:
+    with pytest.raises(RowError, match=r"^row 1: topic is null; fill it, or set the option topic$"):
+        check(binary([b"a", b"b"]), pa.array(["t", None]), options())
+
+
+def test_a_value_of_exactly_the_limit_passes() -> None:
+    check(binary([b"x" * 1000]), "t", options(max__message__size=1000))
+
+
+def test_an_oversize_value_names_its_row_and_both_sizes() -> None:
+    with pytest.raises(RowError, match=r"^row 1: its value of 1001 bytes .* max\.message\.size=1000,"):
+        check(binary([b"", b"x" * 1001]), "t", options(max__message__size=1000))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy"])
+def test_a_value_above_the_limit_passes_where_it_compresses_below_it(compression: str) -> None:
+    check(binary([b"x" * 100_000]), "t", options(max__message__size=10_000, compression=compression))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy"])
+def test_a_value_that_compression_makes_larger_than_the_limit_is_refused(compression: str) -> None:
+    noise = random.Random(7).randbytes(10_000)
+    with pytest.raises(RowError, match=rf"^row 1: its value of 10000 bytes is, also as {compression},"):
+        check(binary([b"", noise]), "t", options(max__message__size=10_000, compression=compression))
+
+
+@for_each("compression", ["gzip", "snappy"])
+@for_each("size", [16, 100, 9_000, 120_000])
+def test_a_value_that_passes_can_be_encoded_below_the_limit(compression: str, size: int) -> None:
+    values = binary([random.Random(size).randbytes(size)])
+    for limit in range(size, size * 6 // 5 + 120, max(1, size // 50)):
+        chosen = options(max__message__size=limit, compression=compression)
+        sets = encode_sets(values, compression=compression, set_bytes_max=1 << 20, message_size_max=limit)
+        try:
+            check(values, "t", chosen)
+        except RowError:
+            with pytest.raises(RowError):
+                list(sets)
+        else:
+            assert sum(each.count for each in sets) == 1
+
+
+def test_an_empty_batch_passes() -> None:
+    check(binary([]), pa.array([], pa.string()), options())

@@ -1,4 +1,4 @@
-"""Tokens that a driver gets from a broker that it has logged in to."""
+"""Requests of a cluster: topics, configurations, ACLs, delegation tokens."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pytest
+from confluent_kafka.admin import AclOperation as TheirOperation  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from spark_kafkawire.cluster.modern import delegation_tokens
+from spark_kafkawire.cluster.modern.acls import (
+    AclOperation,
+    may_do_to_cluster,
+    may_do_to_group,
+    may_do_to_topic,
+)
+from spark_kafkawire.cluster.modern.create_topics import create_topics
 from spark_kafkawire.cluster.modern.delegation_tokens import (
     USED_BY_STREAMS,
     expire_tokens,
@@ -18,18 +27,167 @@ from spark_kafkawire.cluster.modern.delegation_tokens import (
     login_of_tasks,
     net_of_tasks,
 )
-from spark_kafkawire.errors import AuthenticationError, BrokerError, KafkaWireError
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.topic_configs import cleanup_policy
+from spark_kafkawire.errors import AuthenticationError, BrokerError, KafkaWireError, UnsupportedVersionError
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.logins.delegation_token import DelegationToken
 from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
-from spark_kafkawire.options import NetOptions
+from spark_kafkawire.options import NetOptions, ReadOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import delegation_tokens as messages
+from spark_kafkawire.protocol.modern import describe_configs, describe_groups, metadata
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.net.login_broker import LOGINS, SECRET, USER, login_broker
 from tests.net.modern_peers import METADATA_RESPONSE, Asked
 from tests.net.peers import Peer
-from tests.support.settings import net_modern
+from tests.support import librdkafka
+from tests.support.foreign import Record
+from tests.support.log_broker import OFFERED
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
+from tests.support.noida import NoidaBroker
+from tests.support.settings import net_modern, servers
+
+NET = net_modern(timeout_s=5.0, backoff_s=0.001)
+
+
+def metadata_of(noida: NoidaBroker) -> Metadata:
+    return Metadata(servers(noida.bootstrap_servers), NET)
+
+
+def test_topics_are_created_with_their_partitions(noida: NoidaBroker) -> None:
+    create_topics(metadata_of(noida), {"made-1": 1, "made-3": 3}, NET)
+    for topic, count in (("made-1", 1), ("made-3", 3)):
+        partitions = metadata_of(noida).partitions_of(topic)
+        assert partitions == tuple(TopicPartition(topic, partition) for partition in range(count))
+    librdkafka.produce(noida.bootstrap_servers, "made-3", [Record(b"v", partition=2)])
+    assert librdkafka.offsets(noida.bootstrap_servers, "made-3", 2) == (0, 1)
+
+
+def test_created_topics_are_known_to_who_created_them(noida: NoidaBroker) -> None:
+    metadata = metadata_of(noida)
+    create_topics(metadata, {"made-and-known": 1}, NET)
+    assert metadata.known_leaders([TopicPartition("made-and-known", 0)])
+
+
+def test_a_topic_that_is_there_is_left_alone(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=2)
+    create_topics(metadata_of(noida), {topic: 5, "made-beside": 1}, NET)
+    metadata = metadata_of(noida)
+    assert [len(metadata.partitions_of(name)) for name in (topic, "made-beside")] == [2, 1]
+
+
+def test_a_refusal_names_the_topic_and_the_controller(noida: NoidaBroker) -> None:
+    with pytest.raises(BrokerError) as caught:
+        create_topics(metadata_of(noida), {"no good": 1}, NET)
+    assert caught.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert "CreateTopics of 'no good' on broker " in str(caught.value)
+
+
+def test_nothing_to_create_asks_nobody() -> None:
+    create_topics(Metadata((), NET), {}, NET)
+
+
+def test_resources_have_the_numbers_of_kafka() -> None:
+    """Apache Kafka's ConfigResource.java."""
+    assert (describe_configs.TOPIC_RESOURCE, describe_configs.BROKER_RESOURCE) == (2, 4)
+    assert (ResourceType.TOPIC.value, ResourceType.BROKER.value) == (2, 4)
+
+
+def policy(bootstrap_servers: str, topic: str = "t") -> frozenset[str]:
+    return cleanup_policy(Metadata(servers(bootstrap_servers), NET), topic)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"delete"}),
+        ({"cleanup.policy": "compact"}, {"compact"}),
+        ({"cleanup.policy": "compact,delete"}, {"compact", "delete"}),
+    ],
+)
+def test_a_topics_cleanup_policy_is_what_is_in_force(
+    noida: NoidaBroker, given: dict[str, str], expected: set[str]
+) -> None:
+    assert policy(noida.bootstrap_servers, noida.create_topic(config=given)) == expected
+
+
+def test_a_topic_that_is_not_there_has_no_policy(noida: NoidaBroker) -> None:
+    with pytest.raises(BrokerError, match=r"^DescribeConfigs of topic 'never-made': the broker has no such"):
+        policy(noida.bootstrap_servers, "never-made")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_tells_the_policy(version: int) -> None:
+    offered = {**OFFERED, modern.DESCRIBE_CONFIGS.key: VersionRange(version, version)}
+    with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
+        server.broker.configs["t"] = {"cleanup.policy": " compact , delete"}
+        assert policy(server.bootstrap_servers) == {"compact", "delete"}
+
+
+def test_brokers_before_it_are_told_as_such() -> None:
+    offered = {key: versions for key, versions in OFFERED.items() if key != modern.DESCRIBE_CONFIGS.key}
+    with (
+        LogServer({"t": [MemoryLog()]}, offered=offered) as server,
+        pytest.raises(UnsupportedVersionError, match=r"^DescribeConfigs of topic 't': brokers before"),
+    ):
+        policy(server.bootstrap_servers)
+
+
+#: Apache Kafka's AclOperation.java.
+NUMBERS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8}
+
+
+def test_operations_have_the_numbers_of_kafka() -> None:
+    assert {each.name: each.value for each in AclOperation} == NUMBERS
+    assert {name: TheirOperation[name].value for name in NUMBERS} == NUMBERS
+
+
+@pytest.mark.parametrize("operation", AclOperation)
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_an_operation_is_the_bit_of_its_number(operation: AclOperation, is_allowed: bool) -> None:
+    bit = 1 << NUMBERS[operation.name]
+    bits = bit if is_allowed else 0x7FFFFFFF ^ bit
+
+    def described(request: describe_groups.DescribeGroupsRequest) -> describe_groups.DescribeGroupsResponse:
+        group = describe_groups.DescribedGroup(
+            error_code=0,
+            group_id=request.groups[0],
+            group_state="Empty",
+            protocol_type="",
+            protocol_data="",
+            members=(),
+            authorized_operations=bits,
+        )
+        return describe_groups.DescribeGroupsResponse(groups=(group,))
+
+    with LogServer({"t": [MemoryLog()]}) as server:
+        honest = server.broker
+
+        def reported(request: metadata.MetadataRequest) -> metadata.MetadataResponse:
+            node = metadata.MetadataBroker(node_id=0, host="127.0.0.1", port=server.port)
+            topics = tuple(
+                metadata.MetadataTopic(
+                    error_code=0, name=each.name, partitions=(), topic_authorized_operations=bits
+                )
+                for each in request.topics or ()
+            )
+            return metadata.MetadataResponse(
+                brokers=(node,), topics=topics, cluster_authorized_operations=bits
+            )
+
+        honest.answer_with(metadata.MetadataRequest, reported)
+        honest.answer_with(describe_groups.DescribeGroupsRequest, described)
+        options = ReadOptions.parse({"kafka.bootstrap.servers": server.bootstrap_servers, "subscribe": "t"})
+        asked = Metadata(options.discovery.bootstrap_servers, options.net)
+        assert may_do_to_cluster(asked, operation) is is_allowed
+        assert may_do_to_topic(asked, "t", operation) is is_allowed
+        assert may_do_to_group(asked, "g", operation, options.net) is is_allowed
+
 
 #: When the broker began, by its own clock, and what it gives tokens, ms.
 BEGAN_MS: Final = 1_750_000_000_000

@@ -1,0 +1,327 @@
+"""Checksums and hashes of many values at once, compiled and interpreted: CRC-32, content, murmur2."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from importlib.metadata import version
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafkawire.records import checksum_kernels, compiler, content, log_kernels
+from spark_kafkawire.records.arrays import byte_array
+from spark_kafkawire.records.checksum import (
+    crc32,
+    crc32_each,
+    crc32c_address,
+    first_mismatch,
+    library_address,
+    slice_tables,
+)
+from spark_kafkawire.records.log_index import index_batches
+from spark_kafkawire.records.murmur2 import murmur2, positive_hashes
+from spark_kafkawire.records.rows import Column
+from tests.records.batches import batch, record
+from tests.support.cases import for_each
+from tests.support.kernels import interpreted_kernels
+
+
+def claimed(values: list[bytes]) -> npt.NDArray[np.uint32]:
+    return np.array([zlib.crc32(value) for value in values], np.uint32)
+
+
+def mismatch(values: list[bytes], crcs: npt.NDArray[np.uint32]) -> int | None:
+    ends = np.cumsum([0, *map(len, values)])
+    return first_mismatch(byte_array(b"".join(values)), ends[:-1].copy(), np.diff(ends), crcs)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_crc32_is_that_of_zlib() -> None:
+    assert crc32(b"123456789") == 0xCBF43926
+
+
+@pytest.mark.usefixtures("kernels")
+def test_right_checksums_have_no_mismatch() -> None:
+    chance = random.Random(1)
+    values = [chance.randbytes(chance.randrange(300)) for _ in range(500)]
+    for each in (values, [], [b"", b""]):
+        assert mismatch(each, claimed(each)) is None
+
+
+@pytest.mark.usefixtures("kernels")
+def test_the_first_of_the_wrong_checksums_is_named() -> None:
+    chance = random.Random(2)
+    values = [chance.randbytes(chance.randrange(300)) for _ in range(200)]
+    for _ in range(300):
+        crcs = claimed(values)
+        wrong = sorted(chance.sample(range(len(values)), chance.randrange(1, 6)))
+        for row in wrong:
+            crcs[row] ^= 1 << chance.randrange(32)
+        assert mismatch(values, crcs) == wrong[0]
+
+
+@pytest.mark.usefixtures("kernels")
+def test_swapped_checksums_are_seen() -> None:
+    values = [b"one", b"two", b"three"]
+    assert mismatch(values, claimed(values)[[1, 0, 2]]) == 0
+
+
+@pytest.mark.usefixtures("kernels")
+def test_wrong_checksums_whose_errors_cancel_out_are_seen() -> None:
+    """One CRC-32 over both values is right: the same bit is wrong twice, and the second one is empty."""
+    for values in ([b"P", b""], [b"", b"", b"end"], [b"long " * 200, b"", b"long " * 200]):
+        crcs = claimed(values)
+        crcs[:2] ^= 1 << 9
+        assert mismatch(values, crcs) == 0
+
+
+@pytest.mark.usefixtures("kernels")
+def test_errors_that_cancel_out_over_a_value_are_seen() -> None:
+    """The CRC-32 is linear: an error of the first one and its shift by the second value's size."""
+    values = [b"one", bytes(5), b"three"]
+    whole = zlib.crc32(b"".join(values))
+    for bit in range(32):
+        crcs = claimed(values)
+        crcs[0] ^= 1 << bit
+        # What a flipped bit of the state becomes when five zero bytes follow.
+        crcs[1] ^= shifted(1 << bit, 5)
+        assert joined(values, crcs) == whole
+        assert mismatch(values, crcs) == 0
+
+
+def shifted(crc: int, size: int) -> int:
+    """The CRC-32 register after so many zero bytes."""
+    for _ in range(8 * size):
+        crc = crc >> 1 ^ (0xEDB88320 if crc & 1 else 0)
+    return crc
+
+
+def joined(values: list[bytes], crcs: npt.NDArray[np.uint32]) -> int:
+    """The CRC-32 that all values in a row have if each has its one."""
+    whole = 0
+    for value, crc in zip(values, crcs.tolist(), strict=True):
+        whole = shifted(whole, len(value)) ^ crc
+    return whole
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("size", [10, 2000])
+def test_each_value_gets_its_checksum_whatever_its_size(size: int) -> None:
+    values = [random.Random(i).randbytes(size) for i in range(20)]
+    offsets = np.arange(0, 20 * size + 1, size)
+    # Values need not begin at the start of their buffer, nor end at its end.
+    crcs = crc32_each(byte_array(b"##" + b"".join(values) + b"##"), offsets + 2)
+    assert crcs.tolist() == [zlib.crc32(value) for value in values]
+
+
+SIZES = [0, 1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 100, 255, 256, 257, 1000, 5000]
+
+
+def random_values(seed: int) -> list[bytes]:
+    chance = random.Random(seed)
+    return [chance.randbytes(size) for size in chance.sample(SIZES, len(SIZES))]
+
+
+@pytest.mark.usefixtures("compiled")
+def test_the_library_s_crc_is_called_where_it_can_be() -> None:
+    assert library_address()
+    assert crc32c_address()
+
+
+@pytest.mark.usefixtures("compiled")
+@for_each("library", [library_address(), 0], ids=["library", "tables"])
+@for_each("values", [[], [b""], *map(random_values, range(5))])
+def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes], library: int) -> None:
+    buf, offsets = byte_array(b"".join(values)), np.cumsum([0, *map(len, values)])
+    expected = np.array([zlib.crc32(value) for value in values], np.uint32)
+    each: tuple[Any, ...] = (checksum_kernels.crc_each, checksum_kernels.crc_each.interpreted)
+    for run in each:
+        crcs = np.zeros(len(values), np.uint32)
+        run(buf, offsets, slice_tables(), library, crcs)
+        assert crcs.tolist() == expected.tolist()
+    for check in (checksum_kernels.check_each, checksum_kernels.check_each.interpreted):
+        arguments = offsets[:-1].copy(), np.diff(offsets)
+        assert check(buf, *arguments, expected, slice_tables(), library) == -1
+        for row in range(len(values)):
+            wrong = expected.copy()
+            wrong[row:] ^= 1 << row
+            assert check(buf, *arguments, wrong, slice_tables(), library) == row
+
+
+@pytest.mark.usefixtures("compiled")
+@for_each("seed", range(5))
+def test_the_first_batch_with_a_wrong_crc_is_found(seed: int) -> None:
+    batches = [batch([record(0, value)], offset) for offset, value in enumerate(random_values(seed))]
+    chance, index = random.Random(seed), index_batches(b"".join(batches))
+    rows = np.array(chance.sample(range(len(batches)), len(batches) // 2))
+    for wrong in ((), range(len(batches)), chance.sample(range(len(batches)), 3)):
+        data = index.buf.copy()
+        for row in wrong:
+            data[chance.randrange(21, len(batches[row])) + index.table[row, log_kernels.POS]] ^= 1
+        expected = next((place for place, row in enumerate(rows.tolist()) if row in wrong), -1)
+        for run in (log_kernels.first_wrong_crc, log_kernels.first_wrong_crc.interpreted):
+            assert run(data, index.table, rows, crc32c_address()) == expected
+
+
+#: Rows of topic, key and value.
+Row = tuple[bytes, bytes | None, bytes | None]
+ROWS: Final[list[Row]] = [
+    (b"t", b"k%d" % (number % 7) if number % 3 else None, b"v" * (number % 40) + b"%d" % number or None)
+    for number in range(100)
+] + [(b"t", None, None), (b"t", b"", None), (b"t", None, b""), (b"t", b"", b"")]
+
+
+def sum_of(rows: list[Row], partitions: list[int] | None = None) -> int:
+    columns = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*rows, strict=True)]
+    given = None if partitions is None else np.array(partitions, np.int64)
+    return content.content_sum(columns[0], columns[1:], len(rows), given)
+
+
+def without_the_library(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(content, "_library", lambda: 0)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_the_library_s_crc_64_is_called_where_it_can_be() -> None:
+    major, minor = map(int, version("isal").split(".")[:2])
+    # Wheels of isal 1.7 and 1.8 have ISA-L without CRC-64.
+    assert bool(content._library()) == ((major, minor) >= (1, 9))
+
+
+@pytest.mark.usefixtures("compiled")
+@for_each("order", range(5))
+def test_the_sum_is_the_same_in_any_order_and_in_every_way_to_compute_it(order: int) -> None:
+    rows = random.Random(order).sample(ROWS, len(ROWS))
+    expected = sum_of(ROWS)
+    assert 0 <= expected < 1 << 64
+    assert sum_of(rows) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        without_the_library(patch)
+        assert sum_of(rows) == expected
+        with interpreted_kernels():
+            assert sum_of(rows) == expected
+    with interpreted_kernels():
+        assert sum_of(rows) == expected
+
+
+@pytest.mark.usefixtures("compiled")
+def test_the_sum_of_parts_is_that_of_all_rows() -> None:
+    assert (sum_of(ROWS[:30]) + sum_of(ROWS[30:])) % (1 << 64) == sum_of(ROWS)
+
+
+A: Final = (b"t", b"k1", b"12345678")
+B: Final = (b"t", b"k2", b"87654321")
+
+
+@pytest.mark.usefixtures("compiled")
+@for_each(
+    "other",
+    [
+        [A],
+        [A, B, B],
+        [A, A],
+        [(b"t", b"k2", A[2]), (b"t", b"k1", B[2])],
+        [(b"u", *A[1:]), B],
+        [(b"t", b"12345678", b"k1"), B],
+        [(b"t", b"k112345678", None), B],
+        [(b"t", None, b"k112345678"), B],
+        [(b"t", b"k11", b"2345678"), B],
+        [(b"t", b"k1", b"12345679"), B],
+        [(b"t", b"k1", b"12345679"), (b"t", b"k2", b"87654320")],
+        [(b"t", b"", b"12345678"), B],
+        [(b"t", None, b"12345678"), B],
+        [(b"tk", b"1", b"12345678"), B],
+    ],
+)
+def test_other_rows_have_another_sum(other: list[Row]) -> None:
+    assert sum_of(other) != sum_of([A, B])
+
+
+@pytest.mark.usefixtures("compiled")
+def test_one_topic_may_be_that_of_all_rows() -> None:
+    [topics, *columns] = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*ROWS, strict=True)]
+    one = Column.of(pa.array([b"t"], pa.binary()), "c")
+    assert content.content_sum(one, columns, len(ROWS)) == content.content_sum(topics, columns, len(ROWS))
+
+
+@pytest.mark.usefixtures("compiled")
+def test_partitions_that_rows_name_count() -> None:
+    sums = {sum_of([A, B], partitions) for partitions in ([0, 0], [0, 1], [1, 0], [1, 1], [2, 0])}
+    assert len(sums) == 5
+    assert sum_of([A, B], [0, 0]) == sum_of([A, B])
+
+
+# Source: org.apache.kafka.common.utils.UtilsTest.testMurmur2.
+JAVA_HASHES = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+# Made with the Java client for 1,000 partitions; kafka-python's test_murmur2_java_compatibility.
+JAVA_PARTITIONS = {b"": 681, b"a": 524, b"ab": 434, b"abc": 107, b"123456789": 566, b"\x00 ": 742}
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def _kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "interpreted":
+        monkeypatch.setattr(murmur2, "compiled", murmur2.interpreted)
+    else:
+        assert compiler.load()
+        assert murmur2.compile()
+
+
+def binary(keys: list[bytes]) -> pa.Array:
+    return pa.array(keys, pa.binary())
+
+
+@pytest.mark.usefixtures("_kernel")
+def test_hashes_are_those_of_the_java_client() -> None:
+    hashes = positive_hashes(binary(list(JAVA_HASHES)))
+    assert hashes.tolist() == [java & 0x7FFFFFFF for java in JAVA_HASHES.values()]
+
+
+@pytest.mark.usefixtures("_kernel")
+def test_partitions_are_those_of_the_java_client() -> None:
+    hashes = positive_hashes(binary(list(JAVA_PARTITIONS)))
+    assert (hashes % 1000).tolist() == list(JAVA_PARTITIONS.values())
+
+
+@pytest.mark.usefixtures("_kernel")
+def test_a_slice_of_a_column_hashes_as_its_keys_do() -> None:
+    keys = binary([b"before", b"foobar", b"21", b"after"])
+    assert positive_hashes(keys.slice(1, 2)).tolist() == positive_hashes(binary([b"foobar", b"21"])).tolist()
+
+
+def test_no_keys_and_empty_keys_are_hashed() -> None:
+    assert positive_hashes(binary([])).tolist() == []
+    assert len(set(positive_hashes(binary([b"", b""])).tolist())) == 1
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_compiled_and_interpreted_agree(keys: list[bytes]) -> None:
+    assert compiler.load()
+    compiled = positive_hashes(binary(keys)).tolist()
+    assert compiled == [_plain(key) & 0x7FFFFFFF for key in keys]
+
+
+def _plain(key: bytes) -> int:
+    """The algorithm once more, written for one key."""
+    factor, mask = 0x5BD1E995, 0xFFFFFFFF
+    mixed = 0x9747B28C ^ len(key)
+    whole = len(key) & ~3
+    for pos in range(0, whole, 4):
+        word = int.from_bytes(key[pos : pos + 4], "little") * factor & mask
+        mixed = (mixed * factor & mask) ^ ((word ^ word >> 24) * factor & mask)
+    if tail := key[whole:]:
+        mixed = (mixed ^ int.from_bytes(tail, "little")) * factor & mask
+    mixed = (mixed ^ mixed >> 13) * factor & mask
+    return mixed ^ mixed >> 15

@@ -18,7 +18,7 @@ from tests.support.noida import NoidaBroker
 
 from .arguments import RunHere, command
 from .drivers import Drivers, driving
-from .small_disk import SmallDisk
+from .disks import SmallDisk
 from .submitting import make_zip
 from .work import JOBS, Ingesting, Migrating, Publishing, Work
 

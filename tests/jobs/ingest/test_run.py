@@ -26,6 +26,7 @@ from spark_kafkawire.options import Discovery
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.support import librdkafka, replay
 from tests.support.foreign import Record
+from tests.support.log_folders import KILLED, KILLED_END, START_OFFSET
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import net_07
@@ -431,3 +432,13 @@ def test_a_topic_of_a_pattern_that_was_deleted_is_told_once(
     )
     assert Ingest(spark, IngestOptions(connection, output, selection), QUIET).run()["data_loss"] == []
     assert values_of(spark, output) == [0, 0, 1, 1, 2, 2, 3, 4]
+
+
+def test_a_directory_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
+    output = OutputOptions(path=f"{tmp_path}/out")
+    options = IngestOptions({"path": str(KILLED)}, output, {"subscribe": "events"})
+    # Two offsets are those of markers.
+    count = KILLED_END - START_OFFSET - 2
+    assert Ingest(spark, options, QUIET).run()["messages"] == count
+    assert Ingest(spark, options, QUIET).run()["messages"] == 0
+    assert spark.read.parquet(output.path).count() == count

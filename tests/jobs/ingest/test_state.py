@@ -26,7 +26,7 @@ from tests.support.noida import NoidaBroker
 
 from ..damage import assert_damage_is_noticed
 from .ingesting import Crash, crash, options_of
-from .local_ingest import LocalIngest, LocalOutput
+from .ingesting import LocalIngest, LocalOutput
 
 PARTITION: Final = TopicPartition("t", 0)
 FILES: Final = LocalFiles()

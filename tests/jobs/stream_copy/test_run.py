@@ -30,7 +30,7 @@ from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 from ..arguments import RunHere
 from ..halfway import Halfway
-from ..small_disk import SmallDisk
+from ..disks import SmallDisk
 from ..submitting import ROOT, environment, submit_command
 
 COUNT_07 = sum(count for count, _ in recorded())

@@ -1,14 +1,15 @@
-"""Pipes, sockets, devices and folders in the place of a file of a job: one line at once, and no wait."""
+"""Files that jobs remember things in: damaged, special, sealed; none is ever taken for another one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.jobs.checkpoints.files import CheckpointFiles
 from spark_kafkawire.jobs.ingest.state import IngestState
 from spark_kafkawire.jobs.migration.state import State, StateDirectory, load_state
@@ -16,8 +17,71 @@ from spark_kafkawire.jobs.publish.state import Publication, PublishState
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.jobs.state.milestones import Milestone, reach
+from spark_kafkawire.jobs.state.sealed import BrokenSeal, seal, unseal
 from spark_kafkawire.jobs.state.sole_run import sole_run
 from tests.support.special_files import KINDS, special_file
+
+
+_BITS: Final = tuple(1 << bit for bit in range(8))
+
+
+def damaged(data: bytes, *, all_bits: bool = False) -> Iterator[bytes]:
+    """The data cut at each place, and with a bit of each byte changed: each of them, or each in turn."""
+    # The last byte ends the line, which says nothing.
+    for size in range(len(data) - 1):
+        yield data[:size]
+    for place in range(len(data)):
+        for bit in _BITS if all_bits else (_BITS[place % 8],):
+            yield data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :]
+
+
+def assert_damage_is_noticed(file: Path, read: Callable[[], object]) -> None:
+    """Damage a file: ``read`` raises an error that names it, in one line, or gives what it gave before."""
+    wanted, data = read(), file.read_bytes()
+    said: list[str] = []
+    count = 0
+    for each in damaged(data):
+        file.write_bytes(each)
+        count += 1
+        try:
+            assert read() == wanted
+        except KafkaWireError as error:
+            said.append(str(error))
+    file.write_bytes(data)
+    assert_noticed(said, count)
+    assert all(str(file) in line and line.isprintable() for line in said)
+
+
+def assert_noticed(said: Sequence[str], count: int) -> None:
+    """Assert that almost all damage is reported: only changes of blanks or of a letter's escape are none."""
+    assert len(said) > 0.95 * count
+
+
+KIND: Final = "ingest 2"
+CONTENT: Final[dict[str, Any]] = {
+    "batch": 7,
+    "positions": {"größe": {"0-1": 123}},
+    "schema": None,
+    "gone": [],
+}
+
+
+def test_what_was_sealed_is_read_back() -> None:
+    found = unseal(seal(KIND, CONTENT), KIND)
+    assert {key: found[key] for key in CONTENT} == CONTENT
+
+
+def test_a_text_that_was_cut_or_in_which_a_bit_has_changed_is_never_another_one() -> None:
+    wanted = unseal(seal(KIND, CONTENT), KIND)
+    said = []
+    texts = [*damaged(seal(KIND, CONTENT).encode(), all_bits=True)]
+    for each in texts:
+        try:
+            assert unseal(each.decode("utf-8", "surrogateescape"), KIND) == wanted
+        except BrokenSeal as error:
+            said.append(str(error))
+    assert_noticed(said, len(texts))
+
 
 FILES: Final = LocalFiles()
 

@@ -9,52 +9,96 @@ from typing import Any, Final
 
 import pytest
 
+from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.jobs.checkpoints.files import CheckpointFiles
+from spark_kafkawire.jobs.ingest.plan import next_plan
 from spark_kafkawire.jobs.ingest.state import IngestState
-from spark_kafkawire.jobs.migration.state import State, StateDirectory, load_state
-from spark_kafkawire.jobs.publish.state import Publication, PublishState
+from spark_kafkawire.jobs.migration.state import Mark, PartitionProgress, State, StateDirectory, load_state
+from spark_kafkawire.jobs.publish.state import Publication, PublishState, TopicRows
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.jobs.state.milestones import Milestone, reach
 from spark_kafkawire.jobs.state.sealed import BrokenSeal, seal, unseal
 from spark_kafkawire.jobs.state.sole_run import sole_run
+from spark_kafkawire.model import OffsetRange, TopicPartition
 from tests.support.special_files import KINDS, special_file
 
+FILES: Final = LocalFiles()
+PARTITION: Final = TopicPartition("t", 0)
 
-_BITS: Final = tuple(1 << bit for bit in range(8))
 
-
-def damaged(data: bytes, *, all_bits: bool = False) -> Iterator[bytes]:
-    """The data cut at each place, and with a bit of each byte changed: each of them, or each in turn."""
+def damaged(data: bytes, step: int, bits: Sequence[int] = ()) -> Iterator[bytes]:
+    """The data cut at places, and with bits of bytes changed: these, or each in turn."""
     # The last byte ends the line, which says nothing.
-    for size in range(len(data) - 1):
+    for size in range(0, len(data) - 1, step):
         yield data[:size]
-    for place in range(len(data)):
-        for bit in _BITS if all_bits else (_BITS[place % 8],):
-            yield data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :]
-
-
-def assert_damage_is_noticed(file: Path, read: Callable[[], object]) -> None:
-    """Damage a file: ``read`` raises an error that names it, in one line, or gives what it gave before."""
-    wanted, data = read(), file.read_bytes()
-    said: list[str] = []
-    count = 0
-    for each in damaged(data):
-        file.write_bytes(each)
-        count += 1
-        try:
-            assert read() == wanted
-        except KafkaWireError as error:
-            said.append(str(error))
-    file.write_bytes(data)
-    assert_noticed(said, count)
-    assert all(str(file) in line and line.isprintable() for line in said)
+    for place in range(0, len(data), step):
+        for bit in bits or (place // step % 8,):
+            yield data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
 
 
 def assert_noticed(said: Sequence[str], count: int) -> None:
     """Assert that almost all damage is reported: only changes of blanks or of a letter's escape are none."""
     assert len(said) > 0.95 * count
+
+
+def ingested(folder: str) -> Callable[[], object]:
+    state, plan = IngestState(FILES, folder), None
+    for start in (0, 10, 20):
+        plan = next_plan(plan, [OffsetRange(PARTITION, start, start + 10)], {PARTITION: start}, None)
+        state.record(plan)
+        state.finish(plan)
+    return state.newest
+
+
+def published(folder: str) -> Callable[[], object]:
+    publication = Publication("k", {"t": TopicRows(1000, "12")})
+
+    def use() -> object:
+        state = PublishState(FILES, folder)
+        state.begin(publication)
+        return state, state.starts()
+
+    state, _ = use()
+    for number in range(2):
+        state.begin_run({PARTITION: 7 + number})
+    return lambda: use()[1]
+
+
+def migrated(folder: str) -> Callable[[], object]:
+    marks = Mark(900, 17, 12), Mark(0, 5)
+    progress = PartitionProgress(PARTITION, TopicPartition("new", 5), "5f1c", ProducerId(4001, 3), *marks)
+    with StateDirectory(Path(folder)) as directory:
+        directory.save(State(source_headers=True, partitions={PARTITION: progress}))
+    return lambda: load_state(Path(folder))
+
+
+@pytest.mark.parametrize(
+    ("remember", "count"),
+    [(ingested, 3), (published, 3), (migrated, 1)],
+    ids=["ingest", "publish", "migrate"],
+)
+def test_a_file_that_was_cut_or_in_which_a_bit_has_changed_is_named(
+    remember: Callable[[str], Callable[[], object]], count: int, tmp_path: Path
+) -> None:
+    """``read`` raises an error that names it, in one line, or gives what it gave before."""
+    read = remember(str(tmp_path))
+    files = [file for file in tmp_path.glob("*.json") if not file.name.startswith("begun")]
+    assert len(files) == count
+    for file in files:
+        wanted, data = read(), file.read_bytes()
+        texts = [*damaged(data, 5)]
+        said: list[str] = []
+        for each in texts:
+            file.write_bytes(each)
+            try:
+                assert read() == wanted
+            except KafkaWireError as error:
+                said.append(str(error))
+        file.write_bytes(data)
+        assert_noticed(said, len(texts))
+        assert all(str(file) in line and line.isprintable() for line in said)
 
 
 KIND: Final = "ingest 2"
@@ -74,16 +118,13 @@ def test_what_was_sealed_is_read_back() -> None:
 def test_a_text_that_was_cut_or_in_which_a_bit_has_changed_is_never_another_one() -> None:
     wanted = unseal(seal(KIND, CONTENT), KIND)
     said = []
-    texts = [*damaged(seal(KIND, CONTENT).encode(), all_bits=True)]
+    texts = [*damaged(seal(KIND, CONTENT).encode(), 1, range(8))]
     for each in texts:
         try:
             assert unseal(each.decode("utf-8", "surrogateescape"), KIND) == wanted
         except BrokenSeal as error:
             said.append(str(error))
     assert_noticed(said, len(texts))
-
-
-FILES: Final = LocalFiles()
 
 
 def lock(folder: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -19,7 +20,6 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-
 QUIET: Final = Progress(None)
 
 
@@ -33,6 +33,12 @@ def values_of(spark: SparkSession, output: OutputOptions) -> list[int]:
     """The numbers in the output, sorted; doubled ones twice."""
     rows = spark.read.parquet(output.path).selectExpr("get_json_object(CAST(value AS STRING), '$.n') AS n")
     return sorted(int(row.n) for row in rows.collect())
+
+
+def offsets_of(output: OutputOptions) -> list[int]:
+    """The offsets that runs without Spark have written, of all partitions, sorted; doubled ones twice."""
+    files = Path(output.path).glob("batch=*/part-0")
+    return sorted(int(line) for file in files for line in file.read_text().split())
 
 
 def options_of(broker: NoidaBroker, topic: str, output: OutputOptions, **options: Any) -> IngestOptions:

@@ -23,8 +23,6 @@ from spark_kafkawire.jobs.state.sole_run import sole_run
 from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.options import ReadOptions, WriteOptions
 
-from ..damage import assert_damage_is_noticed
-
 PARTITION: Final = TopicPartition("t", 0)
 OLD_LOG: Final = TopicPartition("t", 1, 0)
 TARGET: Final = "kafka.bootstrap.servers=k:9092"
@@ -122,18 +120,6 @@ def ended(folder: str, runs: int = 2) -> PublishState:
     for number in range(runs):
         state.begin_run({PARTITION: 7 + number})
     return state
-
-
-@pytest.mark.parametrize("name", ["publication.json", "run-0.json", "run-1.json"])
-def test_a_file_that_was_cut_or_in_which_a_bit_has_changed_is_named(folder: str, name: str) -> None:
-    ended(folder)
-
-    def read() -> object:
-        state = PublishState(LocalFiles(), folder)
-        every_use(state)
-        return state.starts()
-
-    assert_damage_is_noticed(Path(folder) / name, read)
 
 
 @pytest.mark.parametrize("name", ["publication.json", "run-0.json", "run-1.json"])

@@ -29,8 +29,8 @@ from tests.support.spark_streams import STARTS_MAX, TOO_BUSY, WAIT_MAX_S, starte
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 from ..arguments import RunHere
-from ..halfway import Halfway
 from ..disks import SmallDisk
+from ..halfway import Halfway
 from ..submitting import ROOT, environment, submit_command
 
 COUNT_07 = sum(count for count, _ in recorded())

@@ -114,9 +114,9 @@ def test_one_and_many_are_told_apart() -> None:
     assert listed_some([1, 2, 3, 4], 3) == "1, 2, 3 and 1 more"
     assert listed_some({"b": 0}, 3, quoted) == "'b'"
     assert listed_some([], 3) == ""
-    vanished = tuple((TopicPartition("t", number), 5) for number in range(1_000_000))
+    vanished = tuple((TopicPartition("t", number), 5) for number in range(1000))
     assert str(Losses(vanished=vanished[:1])).startswith("t 0 at offset 5 no longer exists: a topic")
-    assert "t 2 at offset 5 and 999997 more partitions no longer exist" in str(Losses(vanished=vanished))
+    assert "t 2 at offset 5 and 997 more partitions no longer exist" in str(Losses(vanished=vanished))
     shorter = tuple((TopicPartition("t", number), 9, 5) for number in range(5))
     assert "the end of t 2 was changed from 9 to 5; 2 more partitions: a topic" in str(
         Losses(shorter=shorter)

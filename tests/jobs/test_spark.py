@@ -26,7 +26,7 @@ from spark_kafkawire.jobs.spark.tasks import run_tasks
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.progress import showing_progress
 
-from .submitting import ROOT, environment, make_zip, submit, submit_command, submit_words
+from .submitting import ROOT, environment, make_zip, submit_command, submit_words
 
 JOB = """
 import sys, spark_kafkawire
@@ -44,7 +44,8 @@ def job(arguments, progress):
 parser = JobParser("count", None)
 add_connection(parser)
 add_reporting(parser)
-sys.exit(run_job(parser, job))
+wrong = run_job(parser, job, ["--option", "broker.list=0:127.0.0.1:9", "--quiet"])
+sys.exit(10 * wrong + run_job(parser, job))
 """
 
 
@@ -59,33 +60,25 @@ def script(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_job_reads_with_only_the_zip_shipped(
+def test_a_job_reads_with_only_the_zip_shipped_and_an_error_is_one_line(
     package: Path, script: Path, corpus: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    options = tmp_path / "options"
+    """On the stderr that spark-submit has."""
+    options, log = tmp_path / "options", tmp_path / "log"
     options.write_text(f"zookeeper.connect {corpus.zookeeper_connect}\nsubscribe debian-gzip\n")
-    done = submit(package, tmp_path, script, "--options-file", str(options), "--json")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    log.write_text("what was there before\n")
+    command = submit_command(package, script, "--options-file", str(options), "--json")
+    with log.open("a") as stderr:
+        ended = subprocess.run(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=stderr)
+    first, *others = log.read_text().splitlines()
+    assert (ended.returncode, first) == (10 * ExitCode.USAGE, "what was there before"), others
+    assert [line for line in others if line.startswith("count: ") and not line.endswith(" ...")] == [
+        "count: set exactly one of the options subscribe, subscribePattern and assign: none is set"
+    ]
+    summary = json.loads(ended.stdout)
     assert summary["messages"] == 15917
     assert "spark_kafkawire.zip" in summary["package"]
     assert summary["idle"] == 0, "Spark ends a process without work after a minute, with a traceback"
-
-
-def test_an_error_is_one_line_on_the_stderr_that_spark_submit_has(
-    package: Path, script: Path, tmp_path: Path
-) -> None:
-    command = submit_command(package, script, "--option", "broker.list=0:127.0.0.1:9", "--quiet")
-    log = tmp_path / "log"
-    log.write_text("what was there before\n")
-    with log.open("a") as stderr:
-        ended = subprocess.run(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=stderr)
-    assert (ended.returncode, ended.stdout) == (2, b""), log.read_text()
-    first, *others = log.read_text().splitlines()
-    assert first == "what was there before"
-    assert [line for line in others if line.startswith("count: ")] == [
-        "count: set exactly one of the options subscribe, subscribePattern and assign: none is set"
-    ]
 
 
 KILLED = """
@@ -105,7 +98,7 @@ sys.exit(run_job(parser, job))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_jvm_that_was_killed_is_told_in_one_line_with_what_to_do(tmp_path: Path) -> None:
     variables = {**environment(tmp_path), "PYTHONPATH": str(ROOT), "PYSPARK_SUBMIT_ARGS": SUBMIT_ARGS}
     done = subprocess.run(
@@ -228,8 +221,9 @@ from spark_kafkawire.source.datasource import KafkaWireDataSource
 from tests.support.local_spark import plain_spark
 from tests.support.polling import poll
 
-spark = plain_spark("ended", {{}})
-{work}
+spark = plain_spark("ended", {})
+run_tasks(spark, lambda task: task, [1, 2])
+spark.dataSource.register(KafkaWireDataSource)
 context = spark.sparkContext
 jvm, new_array = context._jvm, context._gateway.new_array
 processes = jvm.java.lang.ProcessHandle.current().descendants().toArray()
@@ -244,16 +238,13 @@ for factory in jvm.scala.jdk.javaapi.CollectionConverters.asJava(factories).valu
     [close] = [each for each in methods if each.getName().endswith("cleanupIdleWorkers")]
     close.setAccessible(True)
     close.invoke(factory, new_array(jvm.java.lang.Object, 0))
-poll(lambda: not any(Path(f"/proc/{{pid}}").exists() for pid in workers), "the processes to end")
+poll(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the processes to end")
 spark.stop()
 """
 
 
-@pytest.mark.parametrize(
-    "work", ["run_tasks(spark, lambda task: task, [1, 2])", "spark.dataSource.register(KafkaWireDataSource)"]
-)
-def test_processes_that_spark_ends_for_lack_of_work_print_nothing(work: str) -> None:
-    program = IDLE.format(work=work)
-    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+def test_processes_that_spark_ends_for_lack_of_work_print_nothing() -> None:
+    """Those of tasks, and those that look for data sources."""
+    ended = subprocess.run([sys.executable, "-c", IDLE], cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support.golden import MANIFEST, values_sha256
 from tests.support.noida import NoidaBroker
-from tests.support.short_and_long import short_and_long
 
 from .arguments import RunHere
 from .submitting import ROOT, submit
@@ -25,27 +24,21 @@ from .submitting import ROOT, submit
 TOPICS: Final = ("debian-plain", "debian-gzip")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
-@short_and_long("is_submitted", short=False, long=True)
 def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_broker(
-    is_submitted: bool,
     spark: SparkSession,
     corpus: EmbeddedCluster,
     package: Path,
     tmp_path: Path,
     run_here: RunHere,
 ) -> None:
-    """At length, the first two jobs as users run them: through spark-submit, with only the zip shipped."""
-    old_files = "old" if is_submitted else str(tmp_path / "old")
+    """The first two jobs as users run them: through spark-submit, with only the zip shipped."""
     new_files = str(tmp_path / "new")
 
-    def run(job: str, *arguments: str, is_submitted: bool = is_submitted) -> None:
-        if is_submitted:
-            done = submit(package, tmp_path, ROOT / "jobs" / f"{job}.py", *arguments, "--quiet")
-            assert done.returncode == 0, done.stderr
-        else:
-            code, _, err = run_here(job, *arguments, "--quiet")
-            assert (code, err) == (0, "")
+    def run(job: str, *arguments: str) -> None:
+        done = submit(package, tmp_path, ROOT / "jobs" / f"{job}.py", *arguments, "--quiet")
+        assert done.returncode == 0, done.stderr
 
     with NoidaBroker() as noida:
         for topic in TOPICS:
@@ -55,10 +48,11 @@ def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_b
         # A partition's place among the six of its topic becomes its partition's number.
         place = ("--partition-by", "place=broker * 3 + partition")
         topics = [f"--topic={topic}" for topic in TOPICS]
-        run("ingest", old, *topics, "--output", old_files, *place)
+        run("ingest", old, *topics, "--output", "old", *place)
         columns = ("--topic-column", "topic", "--partition-column", "place", "--value-column", "value")
-        run("publish", modern, "--input", old_files, *columns)
-        run("ingest", modern, *topics, "--output", new_files, is_submitted=False)
+        run("publish", modern, "--input", "old", *columns)
+        code, _, err = run_here("ingest", modern, *topics, "--output", new_files, "--quiet")
+        assert (code, err) == (0, "")
 
     partitions: dict[tuple[str, int], list[bytes]] = {}
     rows = spark.read.parquet(new_files).orderBy("topic", "partition", "offset")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,10 +29,9 @@ from tests.support.golden import read_json
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.settings import settings_07
-from tests.support.short_and_long import short_and_long
 
 from ..forking import starting_runs
-from ..submitting import ROOT, submit
+from ..submitting import ROOT
 from .offsets_run import run_offsets
 
 SCRIPT = ROOT / "jobs" / "offsets.py"
@@ -129,11 +130,12 @@ def test_a_group_of_the_jvm_is_reported_with_its_lag(cluster: EmbeddedCluster) -
 
 
 @pytest.mark.usefixtures("zookeeper")
-def test_the_zip_is_all_that_spark_submit_needs(
-    cluster: EmbeddedCluster, package: Path, tmp_path: Path
-) -> None:
+def test_the_zip_is_all_that_the_job_needs(cluster: EmbeddedCluster, package: Path, tmp_path: Path) -> None:
     page = tmp_path / "offsets.html"
-    done = submit(package, tmp_path, SCRIPT, *at(cluster), "--group", "lab-group", "--html", str(page))
+    # -S: no .pth file leads to this checkout.
+    variables = {**os.environ, "PYTHONPATH": f"{package}:{sysconfig.get_path('purelib')}"}
+    command = [sys.executable, "-S", str(SCRIPT), *at(cluster), "--group", "lab-group", "--html", str(page)]
+    done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["cc-topic", "1-2", "0", "74", "74", "1", "54", "20"] in lines
@@ -218,9 +220,9 @@ def test_no_group_of_a_file_is_touched_while_one_has_members(
 
 
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
-@short_and_long("kills_of_each", short=2, long=10)
+@pytest.mark.nightly
 def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
-    kills_of_each: int, cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
+    cluster: EmbeddedCluster, zookeeper: KazooClient, tmp_path: Path
 ) -> None:
     expected = {f"/consumers/g{n % 7}/offsets/t{n % 50}/0-{n}": f"{1000 + n}" for n in range(100)}
     given, copy = tmp_path / "given", tmp_path / "copy"
@@ -248,7 +250,7 @@ def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
     with starting_runs(["tests.jobs.offsets.offsets_run"], tmp_path) as runs:
         whole_s = run_whole("--dry-run", "--import", str(given))
         kills = 0
-        while kills < kills_of_each:
+        while kills < 10:
             kills += run_for(draw.uniform(0, 1.5 * whole_s), "--import", str(given))
             assert found().items() <= expected.items()
         run_whole("--import", str(given))
@@ -256,7 +258,7 @@ def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
 
         whole_s = run_whole("--export", str(copy), *groups)
         kills = 0
-        while kills < kills_of_each:
+        while kills < 10:
             copy.unlink(missing_ok=True)
             kills += run_for(draw.uniform(0, 1.1 * whole_s), "--export", str(copy), *groups)
             assert not copy.exists() or sorted(copy.read_text().splitlines()) == sorted(
@@ -449,7 +451,7 @@ def test_a_cluster_that_is_not_there_is_a_failure(run: Run) -> None:
     assert "zookeeper.connect: 127.0.0.1:9" in err
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("form", [pytest.param((), marks=pytest.mark.nightly), ("--json",)])
 def test_a_reader_that_has_seen_enough_ends_the_job_in_silence(
     form: tuple[str, ...], cluster: EmbeddedCluster
 ) -> None:

@@ -181,7 +181,7 @@ def test_07_is_copied_to_modern_kafka_and_back(
 
 
 @READ_LIMITS
-@pytest.mark.parametrize("who", ["the job", "its JVM"])
+@pytest.mark.parametrize("who", ["the job", pytest.param("its JVM", marks=pytest.mark.nightly)])
 def test_a_signal_ends_it_after_the_running_batch(
     who: str, copying: Copying, noida: NoidaBroker, spark: SparkSession
 ) -> None:
@@ -269,7 +269,9 @@ def test_what_ends_the_query_is_one_line(copying: Copying, noida: NoidaBroker) -
 
 
 @STREAM_SINKS
-@pytest.mark.parametrize("is_there", [False, True], ids=["a new one", "an older one"])
+@pytest.mark.parametrize(
+    "is_there", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["a new one", "an older one"]
+)
 def test_a_read_only_checkpoint_is_named_with_what_to_do(
     is_there: bool, run_here: RunHere, noida: NoidaBroker, disk: SmallDisk
 ) -> None:

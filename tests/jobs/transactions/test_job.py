@@ -96,7 +96,7 @@ def test_a_finish_waits_until_nothing_is_ending(
         return found[-1]
 
     monkeypatch.setattr(TransactionsSurvey, "of", ends_late)
-    options = ("--transactional-id", topic, "--finish", "--force", "--option=requestTimeout=2000")
+    options = ("--transactional-id", topic, "--finish", "--force", "--option=requestTimeout=500")
     exit_code, _, err = job.run(*options)
     assert exit_code == code
     if code:

@@ -24,7 +24,6 @@ from spark_kafkawire.jobs.publish.run import Published, ResumablePublish, publis
 from spark_kafkawire.jobs.publish.state import PublishState
 from spark_kafkawire.jobs.publish.write import write_once
 from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.jobs.state.sealed import StateError
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
 from spark_kafkawire.source.writer import KafkaWireBatchWriter
 from tests.support import librdkafka
@@ -86,48 +85,39 @@ def writing_only(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_that_was_cut_off_is_finished_by_the_next_and_then_nothing_is_written(
     spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = noida.create_topic(partitions=2)
-    # Before the publication, and of another producer: not what it has written.
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"value 1", key=b"1")])
-    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
-    writing_only("CAST(key AS int) % 3 > 0", monkeypatch)
-    with pytest.raises(Broken):
-        run(rows_of(spark), options, tmp_path)
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"foreign")])
-
-    second = run(rows_of(spark), options, tmp_path)
-    written = sum(each.message_count for each in second.written)
-    assert (written + (second.found_count or 0), second.doubled_count) == (COUNT, 0)
-    assert 0 < written < COUNT
-    others = Counter({(b"1", b"value 1"): 1, (None, b"foreign"): 1})
-    assert found(noida, topic) == expected() + others
-
-    assert run(rows_of(spark), options, tmp_path) == Published((), COUNT, 0, was_done=True)
-    assert found(noida, topic) == expected() + others
-    with pytest.raises(OptionError, match=r"was begun with 300 rows for topic .* now there are 200 rows"):
-        run(rows_of(spark, 200), options, tmp_path)
-
-
-def test_rows_that_name_their_topics_are_found_in_them_again(
-    spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """Rows name their topics, and are found in them again."""
     topics = [noida.create_topic(partitions=2) for _ in range(2)]
     choice = f"IF(CAST(key AS int) % 2 = 0, '{topics[0]}', '{topics[1]}')"
     rows = rows_of(spark).selectExpr("*", f"{choice} AS topic")
+    # Before the publication, and of another producer: not what it has written.
+    librdkafka.produce(noida.bootstrap_servers, topics[1], [Record(b"value 1", key=b"1")])
     options = {"kafka.bootstrap.servers": noida.bootstrap_servers}
     writing_only("CAST(key AS int) % 3 > 0", monkeypatch)
     with pytest.raises(Broken):
         run(rows, options, tmp_path)
-    run(rows, options, tmp_path)
-    for remainder, topic in enumerate(topics):
-        own = {key: count for key, count in expected().items() if int(key[0]) % 2 == remainder}
-        assert found(noida, topic) == own
-    with pytest.raises(RowError, match=r"^argument --topic-column: 300 row\(s\) name no topic; fill it$"):
-        run(rows_of(spark).selectExpr("*", "CAST(NULL AS string) AS topic"), options, tmp_path / "null")
-    with pytest.raises(
-        RowError, match=r"^argument --topic-column: topic 'a b': the brokers refuse characters"
+    librdkafka.produce(noida.bootstrap_servers, topics[1], [Record(b"foreign")])
+
+    second = run(rows, options, tmp_path)
+    written = sum(each.message_count for each in second.written)
+    assert (written + (second.found_count or 0), second.doubled_count) == (COUNT, 0)
+    assert 0 < written < COUNT
+    others = Counter({(b"1", b"value 1"): 1, (None, b"foreign"): 1})
+
+    def assert_all_there() -> None:
+        for remainder, topic in enumerate(topics):
+            own = Counter({key: count for key, count in expected().items() if int(key[0]) % 2 == remainder})
+            assert found(noida, topic) == (own + others if remainder else own)
+
+    assert_all_there()
+
+    assert run(rows, options, tmp_path) == Published((), COUNT, 0, was_done=True)
+    assert_all_there()
+    for wrong, said in (
+        ("CAST(NULL AS string)", r"300 row\(s\) name no topic; fill it$"),
+        ("'a b'", "topic 'a b': the brokers refuse characters"),
     ):
-        run(rows_of(spark).selectExpr("*", "'a b' AS topic"), options, tmp_path / "name")
+        with pytest.raises(RowError, match=f"^argument --topic-column: {said}"):
+            run(rows_of(spark).selectExpr("*", f"{wrong} AS topic"), options, tmp_path / "wrong")
 
 
 def test_rows_of_tasks_that_spark_ran_again_are_written_in_the_next_round(
@@ -138,13 +128,13 @@ def test_rows_of_tasks_that_spark_ran_again_are_written_in_the_next_round(
 
     def lose_some(rows: DataFrame, writer: KafkaWireBatchWriter) -> Any:
         rounds.append(1)
-        return write_once(rows.where("CAST(key AS int) < 50") if len(rounds) < 3 else rows, writer)
+        return write_once(rows.where("CAST(key AS int) < 50") if len(rounds) < 2 else rows, writer)
 
     monkeypatch.setattr(publish_job, "write_once", lose_some)
     options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
     done = run(rows_of(spark), options, tmp_path)
     assert sum(each.message_count for each in done.written) == COUNT
-    assert len(rounds) == 3
+    assert len(rounds) == 2
     assert found(noida, topic) == expected()
 
 
@@ -319,37 +309,16 @@ def test_a_second_run_with_a_state_writes_nothing(
     assert counts(publishing(plain_rows(spark), state=str(tmp_path / "s"))) == (ONCE_COUNT, 0)
     assert counts(publishing(plain_rows(spark), state=str(tmp_path / "s"))) == (0, ONCE_COUNT)
     assert seen() == VALUES
-    # Another directory is another publication.
-    assert counts(publishing(plain_rows(spark), state=str(tmp_path / "other"))) == (ONCE_COUNT, 0)
-    assert len(seen()) == 2 * ONCE_COUNT
-
-
-@pytest.mark.parametrize("name", ["publication.json", "done.json"])
-def test_a_state_whose_record_is_gone_writes_nothing(
-    spark: SparkSession,
-    publishing: Callable[..., Published],
-    seen: Callable[[], list[bytes]],
-    tmp_path: Path,
-    name: str,
-) -> None:
-    publishing(plain_rows(spark), state=str(tmp_path / "s"))
-    gone = ["done.json"] if name == "done.json" else ["publication.json", "done.json"]
-    for each in gone:
-        (tmp_path / "s" / each).unlink()
-    with pytest.raises(StateError, match=rf"/{name} is missing, and the folder records that it existed; put"):
-        publishing(plain_rows(spark), state=str(tmp_path / "s"))
-    assert seen() == VALUES
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "after_it", "there"),
     [
-        (PublishState, "begin", True, 0),
-        (ExactlyOnceWriter, "commit", False, 0),
-        (ExactlyOnceWriter, "commit", True, ONCE_COUNT),
-        (PublishState, "finish", False, ONCE_COUNT),
+        pytest.param(PublishState, "begin", True, 0, id="begun", marks=pytest.mark.nightly),
+        pytest.param(ExactlyOnceWriter, "commit", False, 0, id="written"),
+        pytest.param(ExactlyOnceWriter, "commit", True, ONCE_COUNT, id="committed"),
+        pytest.param(PublishState, "finish", False, ONCE_COUNT, id="not noted", marks=pytest.mark.nightly),
     ],
-    ids=["begun", "written", "committed", "not noted"],
 )
 def test_a_run_that_was_cut_off_is_finished_by_the_next(
     spark: SparkSession,
@@ -391,11 +360,11 @@ def test_a_given_name_is_refused_for_another_topic_and_for_other_rows(
         numbers = spark.range(start, start + 50, 1, 1).selectExpr("concat('value ', id) AS v")
         numbers.write.parquet(str(tmp_path / name))
     ended = []
-    for name, to in (("a", topic), ("a", other), ("b", topic), ("a", topic)):
+    for name, to in (("a", topic), ("a", other), ("b", topic)):
         given = f"--option kafka.bootstrap.servers={noida.bootstrap_servers} --input {tmp_path / name}"
         given += f" --topic {to} --value-column v --exactly-once --transactional-id nightly-{topic}"
         ended.append(run_here("publish", *given.split(), "--quiet"))
-    assert [code == 0 for code, _, _ in ended] == [True, False, False, True]
+    assert [code == 0 for code, _, _ in ended] == [True, False, False]
     assert f"to topic '{topic}', and not to topic '{other}', for which there are rows now" in ended[1][2]
     assert "with as many rows and bytes, but another content" in ended[2][2]
     assert committed(noida.bootstrap_servers, topic, 2) == [b"value %d" % each for each in range(100, 150)]
@@ -412,29 +381,3 @@ def test_a_run_whose_task_fails_leaves_nothing(
     assert seen() == []
     assert counts(publishing(rows, transactional_id=topic)) == (ONCE_COUNT, 0)
     assert seen() == VALUES
-
-
-@pytest.mark.parametrize(
-    ("first", "then", "said"),
-    [
-        (
-            {"exactly_once": False},
-            {},
-            "was begun without --exactly-once, not with --exactly-once; continue that way",
-        ),
-        ({}, {"exactly_once": False}, "was begun with --exactly-once, not without --exactly-once"),
-        ({}, {"transactional_id": "a"}, "with --exactly-once, not with --transactional-id 'a'"),
-    ],
-)
-def test_a_directory_goes_on_as_it_was_begun(
-    spark: SparkSession,
-    publishing: Callable[..., Published],
-    tmp_path: Path,
-    first: dict[str, Any],
-    then: dict[str, Any],
-    said: str,
-) -> None:
-    publishing(plain_rows(spark), state=str(tmp_path / "s"), **first)
-    with pytest.raises(OptionError) as error:
-        publishing(plain_rows(spark), state=str(tmp_path / "s"), **then)
-    assert said in str(error.value)

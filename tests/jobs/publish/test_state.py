@@ -87,6 +87,10 @@ def test_a_publication_is_done_once(state: PublishState) -> None:
             Publication(TARGET, {**PUBLICATION.topics, "w": TopicRows(2, "1")}),
             "was begun with no rows for topic 'w', now there are 2 rows: ",
         ),
+        (
+            replace(PUBLICATION, transactional_id=""),
+            "was begun without --exactly-once, not with --exactly-once; continue that way",
+        ),
     ],
 )
 def test_another_publication_is_refused(
@@ -96,6 +100,13 @@ def test_another_publication_is_refused(
     with pytest.raises(OptionError) as refused:
         state.begin(other)
     assert str(refused.value).startswith(f"argument --state: {folder} {said}")
+
+
+def test_a_directory_goes_on_with_the_transactions_that_it_was_begun_with(state: PublishState) -> None:
+    state.begin(replace(PUBLICATION, transactional_id=""))
+    for given, said in ((None, "without --exactly-once"), ("a", "with --transactional-id 'a'")):
+        with pytest.raises(OptionError, match=f"was begun with --exactly-once, not {said}; continue"):
+            state.begin(replace(PUBLICATION, transactional_id=given))
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": "spark-kafkawire publish 1"}', '{"format": 2}', "[]"])

@@ -11,7 +11,7 @@ import pytest
 from spark_kafkawire.jobs.shell.command_line import run_job
 from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 
-from ..arguments import command, complaint
+from ..arguments import command
 
 SCRIPT: Final = command("checkpoints")
 THEIRS: Final = '{"t":{"0":5,"1":12}}'
@@ -338,34 +338,6 @@ def test_what_cannot_be_placed_is_refused_and_nothing_is_written(
     assert "no partition '7' of t; nothing was written" in refused('{"t":{"7":1}}')
     checkpoint.batch(1, json.dumps({"t": {"0": 9, "1": 12}}), done=False)
     assert "batch 1 is not done and will run again" in refused('{"t":{"0":1}}')
-
-
-@pytest.mark.parametrize(
-    ("argv", "line"),
-    [
-        (["hdfs://host/checkpoint"], "argument CHECKPOINT: 'hdfs://host/checkpoint' is not on this machine"),
-        (
-            ["s3a://bucket/checkpoint"],
-            "argument CHECKPOINT: 's3a://bucket/checkpoint' is not on this machine",
-        ),
-        (["file://elsewhere/checkpoint"], "'file://elsewhere/checkpoint' is not on this machine"),
-        (["checkpoint", "--write"], "argument --write needs --to or --place"),
-        (
-            ["checkpoint", "--to", "kafka", "--place", '{"t":{}}'],
-            "arguments --place and --to cannot be combined: run the command once with each",
-        ),
-        (["checkpoint", "--place", "{}"], "argument --place: '{}' is not JSON of the form"),
-        (["checkpoint", "--place", '{"t":5}'], "argument --place: '{\"t\":5}' is not JSON of the form"),
-        (["checkpoint", "--place", '{"t":{"0":-1}}'], "is not JSON of the form"),
-        (["checkpoint", "--place", "11"], "is not JSON of the form"),
-        (["checkpoint", "--to", "noida"], "argument --to: invalid choice"),
-        ([], "the following arguments are required: CHECKPOINT"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_one_line(
-    argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert line in complaint(SCRIPT, argv, capsys)
 
 
 @pytest.mark.parametrize("prefix", ["file://", "file:", ""])

@@ -19,7 +19,7 @@ from tests.support.noida import NoidaBroker
 
 from ..arguments import RunHere
 from .dying import VALUES, pieces_to_copy
-from .migrating import change_state, copied, read
+from .migrating import change_state, read
 
 
 @pytest.fixture
@@ -32,41 +32,30 @@ def both(corpus: EmbeddedCluster, noida: NoidaBroker) -> list[str]:
 
 
 def test_topics_are_planned_copied_and_verified(
-    run_here: RunHere, both: list[str], noida: NoidaBroker, tmp_path: Path
+    run_here: RunHere, both: list[str], corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
 ) -> None:
-    arguments = [
-        *both,
-        "--topic",
-        GZIP_TOPIC,
-        "--map",
-        f"{GZIP_TOPIC}=copied",
-        "--state",
-        f"{tmp_path}/state",
-    ]
+    topic = pieces_to_copy(corpus)
+    target, size = f"copied-{topic}", sum(len(value) + 10 for value in VALUES)
+    arguments = [*both, "--topic", topic, "--map", f"{topic}={target}", "--state", f"{tmp_path}/state"]
     code, out, _ = run_here("migrate", *arguments, "--create-topics", "--dry-run", "--json")
     reported = json.loads(out)
-    assert (code, reported["logs"], reported["topics_to_create"]) == (0, 6, {"copied": 6})
+    assert (code, reported["bytes"], reported["topics_to_create"]) == (0, size, {target: 3})
 
     code, out, _ = run_here("migrate", *arguments, "--create-topics", "--json")
     summary = json.loads(out)
-    assert (code, summary["messages"], summary["bytes"], summary["failed"]) == (
-        0,
-        15917,
-        reported["bytes"],
-        [],
-    )
-    assert copied(noida, "copied") == recorded()
+    assert (code, summary["messages"], summary["bytes"], summary["failed"]) == (0, len(VALUES), size, [])
+    assert read(noida, target) == VALUES
 
     def forget_one(logs: list[dict[str, object]]) -> None:
-        logs[2].update(open=True, verified=[0, 1, 0])
+        logs[0].update(open=True, verified=[0, 1, 0])
 
     change_state(tmp_path / "state", forget_one)
     code, out, err = run_here("migrate", *arguments, "--quiet")
     assert code == 1
     [line] = out.splitlines()[:1]
-    assert line.startswith(f"{GZIP_TOPIC} 0-2  ->  copied 2")
+    assert line.startswith(f"{topic} 0-0  ->  {target} 0")
     assert "NOT EQUAL" in line
-    assert f"migrate: verification failed for 1 of 1 partitions: {GZIP_TOPIC} 0-2 has" in err
+    assert f"migrate: verification failed for 1 of 1 partitions: {topic} 0-0 has" in err
 
 
 def test_pieces_are_copied_in_transactions_that_the_user_names(

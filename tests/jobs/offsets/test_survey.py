@@ -82,16 +82,10 @@ def test_offsets_for_other_topics_are_strays_only_where_all_topics_are_told(noid
     assert chosen.group_offsets() == (first_offset,)
 
 
-@pytest.fixture(scope="module")
-def zookeeper() -> Iterator[str]:
-    with ZooKeeperServer() as server:
-        yield server.connect
-
-
 @pytest.fixture
-def tree(zookeeper: str, request: pytest.FixtureRequest) -> Iterator[TreeWriter]:
+def tree(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterator[TreeWriter]:
     """A tree of the test's own."""
-    with TreeWriter(zookeeper, f"/{request.node.name}") as writer:
+    with TreeWriter(zookeeper.connect, f"/{request.node.name}") as writer:
         yield writer
 
 

@@ -12,7 +12,6 @@ from spark_kafkawire.protocol import modern
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.interrupted import (
     REQUESTS_MAX,
-    SCRIPT,
     VALUES,
     OfAnyBroker,
     TransactionsJob,
@@ -23,10 +22,6 @@ from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
-
-from ..arguments import complaint
-
-CONNECTION = "--option=kafka.bootstrap.servers=127.0.0.1:1"
 
 
 @pytest.fixture
@@ -122,26 +117,3 @@ def test_brokers_that_list_no_transactions_are_told_of(capsys: pytest.CaptureFix
         "transactions: Kafka lists open transactions from 3.0 on; with earlier versions each "
     )
     assert len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("argv", "said"),
-    [
-        ([CONNECTION, "--force"], "argument --force: needs --finish"),
-        ([CONNECTION, "--dry-run"], "argument --dry-run: needs --finish"),
-        ([CONNECTION, "--finish"], "argument --finish: needs --transactional-id, the name of the write"),
-        (
-            [CONNECTION, "--option=delivery=x"],
-            "argument --option: delivery is set by --transactional-id; leave it out",
-        ),
-        ([CONNECTION, "--transactional-id", " "], "option kafka.transactional.id: '' is not a name"),
-        (["--option=broker.list=0:h:1"], "option delivery does not apply to Kafka 0.7"),
-        (["--options-file", "not-there"], "argument --options-file: not-there: No such file"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_one_line(
-    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = complaint(SCRIPT, argv, capsys)
-    assert line.startswith("transactions: ")
-    assert said in line

@@ -46,20 +46,6 @@ def test_a_group_that_somebody_else_moved_doubles_and_loses_nothing(
     assert librdkafka.committed_offset(noida.bootstrap_servers, group, topic) == 10
 
 
-def test_another_checkpoint_neither_passes_messages_over_nor_reads_them_again(
-    noida: NoidaBroker, topic: str, output: OutputOptions, tmp_path: Path
-) -> None:
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(5), partitions=1)
-    LocalIngest(options_of(noida, topic, output)).run()
-    produce(noida.bootstrap_servers, topic, range(5, 10), partitions=1)
-    other = options_of(noida, topic, output, checkpoint=str(tmp_path / "other"))
-    with pytest.raises(FileError, match=r"out/batch=0 is of a run that is not recorded, or of one with ano"):
-        LocalIngest(other).run()
-    LocalIngest(options_of(noida, topic, output)).run()
-    assert offsets_of(output) == [*range(10)]
-
-
 def test_a_batch_of_another_run_is_not_taken_for_the_planned_one(
     noida: NoidaBroker,
     topic: str,

@@ -371,23 +371,6 @@ def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
         assert corpus_zookeeper.get(node)[0] == str(offset_range["stop"]).encode()
 
 
-def test_two_runs_at_once_are_told_and_not_mixed(
-    noida: NoidaBroker, topic: str, output: OutputOptions
-) -> None:
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
-    options = options_of(noida, topic, output)
-    first = LocalIngest(options)
-    second = LocalIngest(options)
-    plan = second._next(None)
-    first.run()
-    assert plan is not None
-    second._state.record(plan)
-    with pytest.raises(FileError, match=r"batch=0 is another run's, or of one with another --checkpoint"):
-        second._finish(plan)
-    assert offsets_of(output) == [*range(10)]
-
-
 #: Bytes of a message of 0.7, which runs without Spark count.
 SIZE: Final = len(b'{"n": 1}') + 10
 

@@ -175,7 +175,7 @@ def run_lacking(path: str, commands: Sequence[Sequence[str]]) -> list[tuple[int,
     done = run(sys.executable, "-S", "-c", ALL_IN_ONE, json.dumps(commands), PYTHONPATH=path)
     ended = [tuple(json.loads(line)) for line in done.stdout.splitlines()]
     assert len(ended) == len(commands), done.stderr
-    return ended  # type: ignore[return-value]
+    return ended
 
 
 def test_a_command_that_needs_spark_says_so_in_one_line(lacking: str, tmp_path: Path) -> None:

@@ -53,17 +53,14 @@ def ingested(folder: str) -> Callable[[], object]:
 
 
 def published(folder: str) -> Callable[[], object]:
-    publication = Publication("k", {"t": TopicRows(1000, "12")})
-
-    def use() -> object:
+    def begun() -> PublishState:
         state = PublishState(FILES, folder)
-        state.begin(publication)
-        return state, state.starts()
+        state.begin(Publication("k", {"t": TopicRows(1000, "12")}))
+        return state
 
-    state, _ = use()
     for number in range(2):
-        state.begin_run({PARTITION: 7 + number})
-    return lambda: use()[1]
+        begun().begin_run({PARTITION: 7 + number})
+    return lambda: begun().starts()
 
 
 def migrated(folder: str) -> Callable[[], object]:

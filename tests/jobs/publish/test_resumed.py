@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -265,25 +264,26 @@ def plain_rows(spark: SparkSession, count: int = ONCE_COUNT) -> DataFrame:
     return messages(numbers.selectExpr("concat('value ', id) AS v"), MessageColumns(value="v"))
 
 
-@pytest.fixture
-def topic(noida: NoidaBroker) -> str:
-    return noida.create_topic(partitions=2)
+class Once:
+    """Publications of rows to a topic in transactions."""
+
+    def __init__(self, spark: SparkSession, noida: NoidaBroker) -> None:
+        self.spark = spark
+        self.servers = noida.bootstrap_servers
+        self.topic = noida.create_topic(partitions=2)
+
+    def run(self, rows: DataFrame | None = None, **more: Any) -> Published:
+        given = {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
+        options = PublishOptions.parse(given, exactly_once=True, **more)
+        return publish(plain_rows(self.spark) if rows is None else rows, options, Progress(None))
+
+    def seen(self) -> list[bytes]:
+        return committed(self.servers, self.topic, 2)
 
 
 @pytest.fixture
-def publishing(noida: NoidaBroker, topic: str) -> Callable[..., Published]:
-    """Publish rows to the topic."""
-
-    def publishing(rows: DataFrame, **more: Any) -> Published:
-        given = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
-        return publish(rows, PublishOptions.parse(given, **{"exactly_once": True, **more}), Progress(None))
-
-    return publishing
-
-
-@pytest.fixture
-def seen(noida: NoidaBroker, topic: str) -> Callable[[], list[bytes]]:
-    return lambda: committed(noida.bootstrap_servers, topic, 2)
+def once(spark: SparkSession, noida: NoidaBroker) -> Once:
+    return Once(spark, noida)
 
 
 def counts(published: Published) -> tuple[int, int | None]:
@@ -291,7 +291,7 @@ def counts(published: Published) -> tuple[int, int | None]:
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, after_it: bool) -> None:
-    """Let the next call of a method end the publishing as a kill does, before or after it."""
+    """Let the next call of a method end the run as a kill does, before or after it."""
     method = getattr(owner, name)
 
     def breaks(*args: Any) -> None:
@@ -303,12 +303,10 @@ def breaking(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, after_i
     monkeypatch.setattr(owner, name, breaks)
 
 
-def test_a_second_run_with_a_state_writes_nothing(
-    spark: SparkSession, publishing: Callable[..., Published], seen: Callable[[], list[bytes]], tmp_path: Path
-) -> None:
-    assert counts(publishing(plain_rows(spark), state=str(tmp_path / "s"))) == (ONCE_COUNT, 0)
-    assert counts(publishing(plain_rows(spark), state=str(tmp_path / "s"))) == (0, ONCE_COUNT)
-    assert seen() == VALUES
+def test_a_second_run_with_a_state_writes_nothing(once: Once, tmp_path: Path) -> None:
+    assert counts(once.run(state=str(tmp_path / "s"))) == (ONCE_COUNT, 0)
+    assert counts(once.run(state=str(tmp_path / "s"))) == (0, ONCE_COUNT)
+    assert once.seen() == VALUES
 
 
 @pytest.mark.parametrize(
@@ -321,9 +319,7 @@ def test_a_second_run_with_a_state_writes_nothing(
     ],
 )
 def test_a_run_that_was_cut_off_is_finished_by_the_next(
-    spark: SparkSession,
-    publishing: Callable[..., Published],
-    seen: Callable[[], list[bytes]],
+    once: Once,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     owner: type,
@@ -334,50 +330,46 @@ def test_a_run_that_was_cut_off_is_finished_by_the_next(
     monkeypatch.setattr(ExactlyOnceWriter, "abort", lambda *_: None)  # a kill aborts nothing
     breaking(monkeypatch, owner, name, after_it=after_it)
     with pytest.raises(Broken):
-        publishing(plain_rows(spark), state=str(tmp_path / "s"))
-    assert len(seen()) == there
-    assert counts(publishing(plain_rows(spark), state=str(tmp_path / "s"))) == (ONCE_COUNT - there, there)
-    assert seen() == VALUES
-    assert publishing(plain_rows(spark), state=str(tmp_path / "s")).was_done
+        once.run(state=str(tmp_path / "s"))
+    assert len(once.seen()) == there
+    assert counts(once.run(state=str(tmp_path / "s"))) == (ONCE_COUNT - there, there)
+    assert once.seen() == VALUES
+    assert once.run(state=str(tmp_path / "s")).was_done
 
 
-def test_a_given_name_needs_no_state(
-    spark: SparkSession, publishing: Callable[..., Published], seen: Callable[[], list[bytes]], topic: str
-) -> None:
-    assert counts(publishing(plain_rows(spark), transactional_id=topic)) == (ONCE_COUNT, 0)
-    assert counts(publishing(plain_rows(spark), transactional_id=topic)) == (0, ONCE_COUNT)
+def test_a_given_name_needs_no_state(once: Once) -> None:
+    assert counts(once.run(transactional_id=once.topic)) == (ONCE_COUNT, 0)
+    assert counts(once.run(transactional_id=once.topic)) == (0, ONCE_COUNT)
     with pytest.raises(Exception, match="these are other rows, or partitioned otherwise"):
-        publishing(plain_rows(spark, ONCE_COUNT + 10), transactional_id=topic)
-    assert seen() == VALUES
+        once.run(plain_rows(once.spark, ONCE_COUNT + 10), transactional_id=once.topic)
+    assert once.seen() == VALUES
 
 
 def test_a_given_name_is_refused_for_another_topic_and_for_other_rows(
-    run_here: RunHere, noida: NoidaBroker, spark: SparkSession, topic: str, tmp_path: Path
+    run_here: RunHere, noida: NoidaBroker, once: Once, tmp_path: Path
 ) -> None:
     """By its command line; the other rows have the same sizes."""
-    other = noida.create_topic(partitions=2)
+    topic, other = once.topic, noida.create_topic(partitions=2)
     for name, start in (("a", 100), ("b", 200)):
-        numbers = spark.range(start, start + 50, 1, 1).selectExpr("concat('value ', id) AS v")
+        numbers = once.spark.range(start, start + 50, 1, 1).selectExpr("concat('value ', id) AS v")
         numbers.write.parquet(str(tmp_path / name))
     ended = []
     for name, to in (("a", topic), ("a", other), ("b", topic)):
-        given = f"--option kafka.bootstrap.servers={noida.bootstrap_servers} --input {tmp_path / name}"
+        given = f"--option kafka.bootstrap.servers={once.servers} --input {tmp_path / name}"
         given += f" --topic {to} --value-column v --exactly-once --transactional-id nightly-{topic}"
         ended.append(run_here("publish", *given.split(), "--quiet"))
     assert [code == 0 for code, _, _ in ended] == [True, False, False]
     assert f"to topic '{topic}', and not to topic '{other}', for which there are rows now" in ended[1][2]
     assert "with as many rows and bytes, but another content" in ended[2][2]
-    assert committed(noida.bootstrap_servers, topic, 2) == [b"value %d" % each for each in range(100, 150)]
-    assert committed(noida.bootstrap_servers, other, 2) == []
+    assert once.seen() == [b"value %d" % each for each in range(100, 150)]
+    assert committed(once.servers, other, 2) == []
 
 
-def test_a_run_whose_task_fails_leaves_nothing(
-    spark: SparkSession, publishing: Callable[..., Published], seen: Callable[[], list[bytes]], topic: str
-) -> None:
-    rows = plain_rows(spark)
+def test_a_run_whose_task_fails_leaves_nothing(once: Once) -> None:
+    rows = plain_rows(once.spark)
     failing = rows.selectExpr(f"if(value = 'value {ONCE_COUNT - 1}', raise_error('broken row'), value) value")
     with pytest.raises(Exception, match="broken row"):
-        publishing(failing, transactional_id=topic)
-    assert seen() == []
-    assert counts(publishing(rows, transactional_id=topic)) == (ONCE_COUNT, 0)
-    assert seen() == VALUES
+        once.run(failing, transactional_id=once.topic)
+    assert once.seen() == []
+    assert counts(once.run(rows, transactional_id=once.topic)) == (ONCE_COUNT, 0)
+    assert once.seen() == VALUES

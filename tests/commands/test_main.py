@@ -142,7 +142,11 @@ def test_other_shells_are_given_each_command_with_its_line(
         assert reported.count(f"{command.name}{separator}{command.summary}'\n") == 1
 
 
-@pytest.fixture(scope="module", params=[("pyspark", "py4j"), ("py4j",)], ids=lambda lacking: lacking[0])
+@pytest.fixture(
+    scope="module",
+    params=[("pyspark", "py4j"), pytest.param(("py4j",), marks=pytest.mark.slow)],
+    ids=lambda lacking: lacking[0],
+)
 def lacking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The ``PYTHONPATH`` of an installation without pyspark, or as pyspark-client is without py4j alone."""
     return path_without(tmp_path_factory.mktemp("lacking"), *request.param)
@@ -201,8 +205,14 @@ def test_a_command_that_needs_spark_says_so_in_one_line(lacking: str, tmp_path: 
     ("module", "package", "commands"),
     [
         ("rich", "rich", [[name] for name in COMMANDS]),
-        ("snappy", "python-snappy", [["offsets", "--option=kafka.bootstrap.servers=127.0.0.1:1"]]),
-        ("kazoo", "kazoo", [["offsets", "--quiet", "--option=zookeeper.connect=127.0.0.1:1"]]),
+        pytest.param(
+            *("snappy", "python-snappy", [["offsets", "--option=kafka.bootstrap.servers=127.0.0.1:1"]]),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("kazoo", "kazoo", [["offsets", "--quiet", "--option=zookeeper.connect=127.0.0.1:1"]]),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_command_that_lacks_a_package_names_it_in_one_line(

@@ -38,6 +38,16 @@ WORDS: Final = MappingProxyType(
 #: Arguments of each job, and what its line says: from its beginning, or anywhere after three dots.
 CASES: Final = {
     "ingest": (
+        ("T OUT CON --option subscribe=t", "option subscribe is set by the job itself; use --topic"),
+        (
+            "T OUT CON --option STARTINGOFFSETS=earliest",
+            "option STARTINGOFFSETS is set by the job itself; use --starting",
+        ),
+        ("T OUT CON --option endingOffsets=latest", "…a run ends where the partitions do"),
+        ("T OUT CON --option kafka.group.id=g", "…use --group"),
+        ("T OUT CON --option fetchBtyes=1", "…unknown option fetchBtyes"),
+        ("T OUT CON --option fetchBtyes=1", "…did you mean fetchBytes"),
+        ("T OUT CON --gone-broker 1", "argument --gone-broker: only partitions of 0.7 are of one broker"),
         ("--output o", "one of the arguments --topic --topic-pattern is required; see --help"),
         ("T", "the following arguments are required: --output; see --help"),
         ("T OUT CON --topic-pattern t", "argument --topic-pattern: not allowed with argument --topic"),
@@ -120,6 +130,52 @@ CASES: Final = {
         ),
     ),
     "migrate": (
+        (
+            "SRC07 SAME STATE T --source-option subscribe=t",
+            "argument --source-option: subscribe is not for a migration",
+        ),
+        (
+            "SRC07 SAME STATE T --source-option startingOffsets=earliest",
+            "argument --source-option: startingOffsets is not for a migration",
+        ),
+        (
+            "SRC07 SAME STATE T --source-option endingTimestamp=1",
+            "argument --source-option: endingTimestamp is not for a migration",
+        ),
+        (
+            "SRC07 SAME STATE T --source-option minPartitions=3",
+            "argument --source-option: minPartitions is not for a migration",
+        ),
+        (
+            "SRC07 SAME STATE T --target-option acks=1",
+            "argument --target-option: acks is not for a migration",
+        ),
+        (
+            "SRC07 SAME STATE T --target-option kafka.acks=1",
+            "argument --target-option: kafka.acks is not for a migration",
+        ),
+        (
+            "SRC07 SAME STATE T --target-option kafka.enable.idempotence=1",
+            "argument --target-option: kafka.enable.idempotence is not for a migration",
+        ),
+        (
+            "SRC07 SAME STATE T --target-option partitioner=1",
+            "argument --target-option: partitioner is not for a migration",
+        ),
+        (
+            "SRC07 SAME STATE T --target-option kafka.partitioner.ignore.keys=1",
+            "argument --target-option: kafka.partitioner.ignore.keys is not for a migration",
+        ),
+        ("SRC SAME STATE T", "…the source is a cluster of Kafka 0.7"),
+        ("SRC07 --target-option zookeeper.connect=z:1 STATE T", "…the target is a cluster of Kafka 0.8"),
+        (
+            "SRC07 SAME STATE T --target-option kafka.transactional.id=a",
+            "…kafka.transactional.id is set by --exactly-once and --tr",
+        ),
+        (
+            "SRC07 SAME STATE T --exactly-once --target-option twoPhaseCommit=true",
+            "…twoPhaseCommit is not for a migration",
+        ),
         ("SRC07 SAME STATE", "one of the arguments --topic --topic-pattern is required"),
         ("SRC07 SAME STATE --topic ,", "option subscribe: ',' is not a topic"),
         ("SRC07 SAME STATE --topic-pattern '('", "option subscribePattern: '(' is not a supported"),
@@ -325,10 +381,7 @@ def is_said(start: str, said: str, line: str) -> bool:
 
 @pytest.mark.parametrize("job", CASES)
 def test_a_wrong_argument_is_refused_in_one_line_before_spark_starts(
-    job: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command(job), "job_session", None, raising=False)
@@ -352,10 +405,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_publish_refuses_what_spark_refuses_in_one_line(
-    spark: SparkSession,
-    rows: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    spark: SparkSession, rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish = command("publish")
     monkeypatch.setattr(publish, "job_session", lambda _: contextlib.nullcontext(spark))

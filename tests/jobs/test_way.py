@@ -27,11 +27,7 @@ TOPICS: Final = ("debian-plain", "debian-gzip")
 @pytest.mark.nightly
 @pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
 def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_broker(
-    spark: SparkSession,
-    corpus: EmbeddedCluster,
-    package: Path,
-    tmp_path: Path,
-    run_here: RunHere,
+    spark: SparkSession, corpus: EmbeddedCluster, package: Path, tmp_path: Path, run_here: RunHere
 ) -> None:
     """The first two jobs as users run them: through spark-submit, with only the zip shipped."""
     new_files = str(tmp_path / "new")

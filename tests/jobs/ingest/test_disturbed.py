@@ -47,11 +47,7 @@ def test_a_group_that_somebody_else_moved_doubles_and_loses_nothing(
 
 
 def test_a_batch_of_another_run_is_not_taken_for_the_planned_one(
-    noida: NoidaBroker,
-    topic: str,
-    output: OutputOptions,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    noida: NoidaBroker, topic: str, output: OutputOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noida.create_topic(1, topic)
     produce(noida.bootstrap_servers, topic, range(5), partitions=1)
@@ -65,11 +61,7 @@ def test_a_batch_of_another_run_is_not_taken_for_the_planned_one(
 
 
 def test_a_second_run_is_refused_while_the_first_one_works(
-    noida: NoidaBroker,
-    topic: str,
-    output: OutputOptions,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    noida: NoidaBroker, topic: str, output: OutputOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noida.create_topic(1, topic)
     produce(noida.bootstrap_servers, topic, range(5), partitions=1)

@@ -207,10 +207,7 @@ def test_a_partition_that_lost_all_is_told_of_once(
 
 
 def test_a_loss_is_told_by_the_run_that_finishes_the_batch(
-    noida: NoidaBroker,
-    topic: str,
-    output: OutputOptions,
-    monkeypatch: pytest.MonkeyPatch,
+    noida: NoidaBroker, topic: str, output: OutputOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noida.create_topic(1, topic)
     produce(noida.bootstrap_servers, topic, range(10), partitions=1)
@@ -306,32 +303,6 @@ def test_a_checkpoint_that_is_no_folder_or_holds_something_else_is_told(
         with pytest.raises((FileError, StateError), match=f"^{re.escape(said)}"):
             LocalIngest(options_of(noida, topic, output, checkpoint=str(folder))).run()
     assert not list(Path(output.path).glob("batch=*"))
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"connection": {"subscribe": "t"}}, r"option subscribe is set by the job itself; use --topic"),
-        (
-            {"connection": {"STARTINGOFFSETS": "earliest"}},
-            r"STARTINGOFFSETS is set by the job itself; use --starting",
-        ),
-        ({"connection": {"endingOffsets": "latest"}}, r"a run ends where the partitions do"),
-        ({"connection": {"kafka.group.id": "g"}}, r"use --group"),
-        ({"connection": {"fetchBtyes": "1"}}, r"unknown option fetchBtyes .* did you mean fetchBytes"),
-        (
-            {"gone_brokers": frozenset((1,))},
-            r"argument --gone-broker: only partitions of 0\.7 are of one broker",
-        ),
-        ({"bytes_max": 1}, r"argument --max-bytes: these brokers count records; use --max-records"),
-    ],
-)
-def test_wrong_options_are_told_before_spark_is_asked(
-    changed: dict[str, Any], message: str, output: OutputOptions
-) -> None:
-    connection = {"kafka.bootstrap.servers": "127.0.0.1:1", **changed.pop("connection", {})}
-    with pytest.raises(OptionError, match=message):
-        IngestOptions(connection, output, {"subscribe": "t"}, **changed)
 
 
 # A run that also finishes an earlier one has more steps than any that is tried here.
@@ -437,10 +408,7 @@ def test_logs_that_earlier_runs_read_are_not_passed_over_in_silence(
 
 
 def test_logs_that_the_group_has_read_are_not_passed_over_in_silence(
-    corpus: EmbeddedCluster,
-    corpus_zookeeper: KazooClient,
-    old_topic: str,
-    output: OutputOptions,
+    corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, old_topic: str, output: OutputOptions
 ) -> None:
     corpus_zookeeper.create(f"/consumers/{old_topic}/offsets/{old_topic}/1-0", b"0", makepath=True)
     options = old_options(corpus, output, selection={"subscribe": old_topic}, group=old_topic)

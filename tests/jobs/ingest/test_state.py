@@ -160,10 +160,7 @@ def test_an_older_copy_of_the_state_is_noticed(runs: Runs, tmp_path: Path) -> No
     [
         ("1.done.json", "/batch=1 is of a run that is not recorded"),
         ("*", "/batch=1 is of a run that is not recorded"),
-        (
-            "*.json",
-            r"/0\.done\.json or a later one is missing, and the folder records that it existed; if",
-        ),
+        ("*.json", r"/0\.done\.json or a later one is missing, and the folder records that it existed; if"),
     ],
 )
 def test_a_state_of_which_the_newest_file_or_all_are_gone_is_noticed(

@@ -442,38 +442,6 @@ def test_all_topics_that_a_pattern_finds_are_copied(corpus: EmbeddedCluster, noi
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("subscribe", "t"), ("startingOffsets", "earliest"), ("endingTimestamp", "1"), ("minPartitions", "3")],
-)
-def test_options_that_a_migration_sets_itself_are_refused_for_the_source(name: str, value: str) -> None:
-    with pytest.raises(OptionError, match=f"argument --source-option: {name} is not for a migration"):
-        source_options({"zookeeper.connect": "z:1", name: value}, {"subscribe": "t"})
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "topic",
-        "acks",
-        "kafka.acks",
-        "kafka.enable.idempotence",
-        "partitioner",
-        "kafka.partitioner.ignore.keys",
-    ],
-)
-def test_options_that_a_migration_sets_itself_are_refused_for_the_target(name: str) -> None:
-    with pytest.raises(OptionError, match=f"argument --target-option: {name} is not for a migration"):
-        target_options({"kafka.bootstrap.servers": "k:1", name: "1"})
-
-
-def test_the_source_is_old_and_the_target_is_not() -> None:
-    with pytest.raises(OptionError, match=r"the source is a cluster of Kafka 0\.7"):
-        source_options({"kafka.bootstrap.servers": "k:1"}, {"subscribe": "t"})
-    with pytest.raises(OptionError, match=r"the target is a cluster of Kafka 0\.8"):
-        target_options({"zookeeper.connect": "z:1"})
-
-
 def test_a_damaged_state_stops_a_run_before_anything_is_done(copying: Copying) -> None:
     (copying.state / "migration-1.json").write_text("{")
     with pytest.raises(KafkaWireError, match="is not the state of a migration"):

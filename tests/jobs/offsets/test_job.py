@@ -184,10 +184,7 @@ def test_an_import_changes_the_nodes_of_its_lines_only(
     assert planned["dry_run"] is True
     assert [
         (change["group"], change["from"], change["to"], change["note"]) for change in planned["changes"]
-    ] == [
-        ("lab-group", COMMITTED, 0, None),
-        ("new", None, 99, "beyond the log's end"),
-    ]
+    ] == [("lab-group", COMMITTED, 0, None), ("new", None, 99, "beyond the log's end")]
     assert offsets_in(zookeeper, "lab-group") == before
     assert zookeeper.exists("/consumers/new") is None
 

@@ -144,8 +144,7 @@ def test_sizes_read_as_people_say_them(size: int | None, generation: Generation,
 
 
 @pytest.mark.parametrize(
-    ("ms", "text"),
-    [(0, "1970-01-01 00:00:00Z"), (-2, "-2 ms"), (1 << 62, f"{1 << 62} ms"), (None, "-")],
+    ("ms", "text"), [(0, "1970-01-01 00:00:00Z"), (-2, "-2 ms"), (1 << 62, f"{1 << 62} ms"), (None, "-")]
 )
 def test_any_time_that_a_record_may_hold_is_shown(ms: int | None, text: str) -> None:
     assert time_text(ms) == text

@@ -98,10 +98,7 @@ def test_a_partition_of_a_dead_broker_is_told(tree: TreeWriter) -> None:
     assert [
         (partition.topic_partition.name, partition.bounds, partition.committed)
         for partition in report.partitions
-    ] == [
-        ("7-0", None, (None,)),
-        ("7-1", None, (5,)),
-    ]
+    ] == [("7-0", None, (None,)), ("7-1", None, (5,))]
     assert report.unknown == (GroupOffset("g", TopicPartition("gone", 0, 0), 6),)
     assert (report.group(0).lag, report.group(0).partition_count) == (None, 1)
 

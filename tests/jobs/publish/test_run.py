@@ -16,7 +16,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.publish.difference import Comparison, Difference, survey
-from spark_kafkawire.jobs.publish.options import PublishOptions, with_topic
+from spark_kafkawire.jobs.publish.options import PublishOptions
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import publish
 from spark_kafkawire.jobs.publish.written import Written, summary_of, table_of, total
@@ -199,11 +199,6 @@ def test_what_was_written_is_told_by_log() -> None:
     assert modern["partitions"] == [
         {"topic": "t", "partition": 1, "messages": 2, "bytes": 90, "start_offset": 7, "stop_offset": 9}
     ]
-
-
-def test_the_topic_is_an_argument_and_no_option() -> None:
-    with pytest.raises(OptionError, match="--option: set the topic with --topic or"):
-        with_topic({"Topic": "t", "kafka.bootstrap.servers": "k:1"}, "t")
 
 
 class Writing(Halfway):

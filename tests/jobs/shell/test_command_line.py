@@ -76,8 +76,7 @@ def test_topics_are_named_one_by_one_or_as_a_list_or_found(
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
-    [(None, "No such file or directory"), (b"a=\xff", "is not a text in UTF-8")],
+    ("content", "problem"), [(None, "No such file or directory"), (b"a=\xff", "is not a text in UTF-8")]
 )
 def test_an_unreadable_options_file_is_named(content: bytes | None, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "options"
@@ -198,16 +197,8 @@ JVM: Final = (
         (AnalysisException(FROM_SPARK.format("NoSuchError: ours?")), "ours?", ExitCode.FAILED),
         (AnalysisException("[PATH_NOT_FOUND] no path\nJVM stacktrace"), "[PATH_NOT_FOUND] no path", 2),
         (PySparkRuntimeError("[OTHER] why\nJVM stacktrace"), "[OTHER] why", 1),
-        (
-            ConnectionRefusedError(111, "Connection refused"),
-            f"{JVM} ([Errno 111] Connection refused)",
-            1,
-        ),
-        (
-            Py4JNetworkError("Answer from Java side is empty"),
-            f"{JVM} (Answer from Java side is empty)",
-            1,
-        ),
+        (ConnectionRefusedError(111, "Connection refused"), f"{JVM} ([Errno 111] Connection refused)", 1),
+        (Py4JNetworkError("Answer from Java side is empty"), f"{JVM} (Answer from Java side is empty)", 1),
         (
             Py4JError("An error occurred while calling o7.x"),
             f"{JVM} (An error occurred while calling o7.x)",
@@ -315,10 +306,7 @@ READABLE = "org.apache.spark.SparkException: [FAILED_READ_FILE] Encountered an e
             f"{SPACE}",
         ),
         (Raised("java.lang.IllegalStateException"), "IllegalStateException"),
-        (
-            Raised(ABORTED, FULL),
-            f"IOException: No space left on device; {SPACE}",
-        ),
+        (Raised(ABORTED, FULL), f"IOException: No space left on device; {SPACE}"),
         (Raised(ABORTED, Raised("java.io.IOException: Broken pipe")), f"IOException: Broken pipe; {ENDED}"),
         (
             Raised(ABORTED, Raised("java.net.SocketException: Connection reset")),

@@ -10,14 +10,7 @@ from spark_kafkawire.jobs.transactions.survey import TransactionsSurvey
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from tests.support.exactly_once import OnceWrite, committed, dying
-from tests.support.interrupted import (
-    REQUESTS_MAX,
-    VALUES,
-    OfAnyBroker,
-    TransactionsJob,
-    new_topic,
-    once,
-)
+from tests.support.interrupted import REQUESTS_MAX, VALUES, OfAnyBroker, TransactionsJob, new_topic, once
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
@@ -37,10 +30,7 @@ def test_the_table_names_transactions_those_who_wait_and_the_decision(job: Trans
     topic = new_topic(job.bootstrap_servers)
     once(job.bootstrap_servers, topic, topic).run()
     other = OnceWrite(
-        job.bootstrap_servers,
-        topic,
-        [[(b"x", 1)], []],
-        {"kafka.transactional.id": topic, "batch": "2"},
+        job.bootstrap_servers, topic, [[(b"x", 1)], []], {"kafka.transactional.id": topic, "batch": "2"}
     )
     made = other.writer()
     left = other.message(made, 0).transaction

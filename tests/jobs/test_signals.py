@@ -163,8 +163,8 @@ def test_each_command_ends_in_one_line_when_it_has_just_begun(
 ) -> None:
     argv = argv_of(command, tmp_path, f"127.0.0.1:{closed_port()}", rows)
     with running(tmp_path / "job", *argv) as job:
-        while not job.has_handlers:
-            assert not job.has_ended, job.errors.read_text()
+        poll(lambda: job.has_handlers or job.has_ended, "handlers of signals", STARTS_WITHIN_S)
+        assert not job.has_ended, job.errors.read_text()
         [line] = job.ended_by(number)
         assert re.match(rf"{command.replace('-', '[-_]')}: interrupted; ", line)
         assert job.output.read_text() == ""

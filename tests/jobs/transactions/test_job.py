@@ -23,7 +23,9 @@ def job(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> TransactionsJ
 
 
 class TestOnNoida(OfAnyBroker):
-    """Interrupted and running writes on noida-db."""
+    """Interrupted and running writes on noida-db. ``make interop`` has them die at each request."""
+
+    step = 3
 
 
 def test_the_table_names_transactions_those_who_wait_and_the_decision(job: TransactionsJob) -> None:

@@ -244,7 +244,7 @@ spark.stop()
 
 
 def test_processes_that_spark_ends_for_lack_of_work_print_nothing() -> None:
-    """Those of tasks, and those that look for data sources."""
+    """Processes of tasks, and processes that look for data sources."""
     ended = subprocess.run([sys.executable, "-c", IDLE], cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -31,7 +31,6 @@ from tests.support.installing import run
 from tests.support.log_folders import KILLED
 from tests.support.noida import NoidaBroker
 from tests.support.pages import DOCS, ROOT, Block, blocks, table_after, text_of
-from tests.support.short_and_long import short_and_long
 
 #: The ZooKeeper, the broker, the schema registry and the folder of the pages, and the modern topic that they
 #: read.
@@ -102,9 +101,8 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
             assert block.output is None or block.output.strip() == printed.strip(), block
 
 
-@pytest.mark.jvm
-@short_and_long("runs", short=1, long=2)
-def test_the_pipeline_of_the_recipes_runs_and_goes_on(runs: int, tmp_path: Path) -> None:
+@pytest.mark.nightly
+def test_the_pipeline_of_the_recipes_runs_and_goes_on(tmp_path: Path) -> None:
     """A second run adds what has come since."""
     [spec] = blocks("yaml")
     [definitions] = [block for block in PYTHON_BLOCKS if block.needs == "pipeline"]
@@ -124,7 +122,7 @@ def test_the_pipeline_of_the_recipes_runs_and_goes_on(runs: int, tmp_path: Path)
         (tmp_path / "spark-pipeline.yml").write_text(moved(spec.text, places), "utf-8")
         (tmp_path / "transformations" / "orders.py").write_text(moved(definitions.text, places), "utf-8")
         broker.create_topic(partitions=2, name="orders")
-        for number in range(1, runs + 1):
+        for number in (1, 2):
             orders = [
                 Record(b'{"customer": "%c", "amount": 1.5}' % name, partition=name % 2) for name in b"aab"
             ]

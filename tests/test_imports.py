@@ -208,6 +208,7 @@ def test_an_import_on_windows_says_what_to_use_instead() -> None:
     assert ran.stderr.splitlines()[-1] == "ImportError: Windows is not supported: use WSL or Spark Connect"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_imports_only_what_it_needs(imported: dict[str, frozenset[str]], name: str) -> None:
     spared = (*NOWHERE, *STEPS[name].without)
@@ -253,6 +254,7 @@ except ImportError as error:
     )
 
 
+@pytest.mark.slow
 def test_what_is_spared_is_there_to_be_imported() -> None:
     """A name that was moved would be spared for ever."""
     spared = {name for step in STEPS.values() for name in (*NOWHERE, *step.without)}

@@ -95,11 +95,7 @@ def test_a_foreign_text_with_a_short_secret_is_withheld_completely(
     assert show("you sent hunter").strip("'") == "you sent hunter"
 
 
-@given(
-    st.text(min_size=1, max_size=7),
-    st.text(max_size=20),
-    st.text(max_size=300),
-)
+@given(st.text(min_size=1, max_size=7), st.text(max_size=20), st.text(max_size=300))
 def test_no_shown_text_contains_a_short_secret_as_it_is_or_escaped(
     secret: str, before: str, after: str
 ) -> None:

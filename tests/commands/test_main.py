@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import runpy
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -84,14 +87,19 @@ def test_a_wrong_name_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("name", WITHOUT_SPARK)
-def test_help_of_a_command_shows_how_it_was_called(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_a_command_shows_how_it_was_called(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for argv in ([name, "--help"], ["help", name]):
         with pytest.raises(SystemExit) as ended:
             kafkawire.main(argv)
         assert ended.value.code == ExitCode.DONE
         assert capsys.readouterr().out.startswith(f"usage: kafkawire {name} [-h]")
-    script = run(sys.executable, str(ROOT / "jobs" / f"{name}.py"), "--help")
-    assert script.stdout.startswith(f"usage: {name}.py [-h]"), script.stderr
+    script = str(ROOT / "jobs" / f"{name}.py")
+    monkeypatch.setattr("sys.argv", [script, "--help"])
+    with pytest.raises(SystemExit):
+        runpy.run_path(script, run_name="__main__")
+    assert capsys.readouterr().out.startswith(f"usage: {name}.py [-h]")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +142,11 @@ def test_other_shells_are_given_each_command_with_its_line(
         assert reported.count(f"{command.name}{separator}{command.summary}'\n") == 1
 
 
-@pytest.fixture(scope="module", params=[("pyspark", "py4j"), ("py4j",)], ids=lambda lacking: lacking[0])
+@pytest.fixture(
+    scope="module",
+    params=[("pyspark", "py4j"), pytest.param(("py4j",), marks=pytest.mark.slow)],
+    ids=lambda lacking: lacking[0],
+)
 def lacking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The ``PYTHONPATH`` of an installation without pyspark, or as pyspark-client is without py4j alone."""
     return path_without(tmp_path_factory.mktemp("lacking"), *request.param)
@@ -148,91 +160,113 @@ def path_without(folder: Path, *modules: str) -> str:
     return f"{ROOT}:{folder}"
 
 
-def run_lacking(path: str, *words: str) -> subprocess.CompletedProcess[str]:
+#: Runs command lines one after the other: exit code, stdout and stderr of each.
+ALL_IN_ONE: Final = """
+import contextlib, io, json, sys
+from spark_kafkawire.__main__ import main
+for argv in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            code = main(argv)
+        except SystemExit as ended:
+            code = ended.code
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+
+
+def run_lacking(path: str, commands: Sequence[Sequence[str]]) -> list[tuple[int, str, str]]:
     # -S: no .pth file leads to what is lacking.
-    return run(sys.executable, "-S", "-m", "spark_kafkawire", *words, PYTHONPATH=path)
+    done = run(sys.executable, "-S", "-c", ALL_IN_ONE, json.dumps(commands), PYTHONPATH=path)
+    ended = [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+    assert len(ended) == len(commands), done.stderr
+    return ended
 
 
-@pytest.mark.parametrize("name", WITH_SPARK)
-def test_a_command_that_needs_spark_says_so_in_one_line(lacking: str, name: str, tmp_path: Path) -> None:
-    argv = {
-        "migrate": [
-            *("--source-option=broker.list=0:127.0.0.1:1", "--topic=t", f"--state={tmp_path}"),
-            "--target-option=kafka.bootstrap.servers=127.0.0.1:1",
-        ]
-    }
-    done = run_lacking(lacking, name, "--quiet", *argv.get(name, []))
-    assert (done.returncode, done.stdout) == (ExitCode.FAILED, "")
-    [line] = done.stderr.splitlines()
-    assert line.startswith(f"{name}: this command runs Spark, which {sys.executable} does not have (")
-    assert "No module named 'py" in line
-    assert line.endswith(f'spark-submit "$(kafkawire path {name})"')
-    assert "pip install 'spark-kafkawire[spark]'" in line
+def test_a_command_that_needs_spark_says_so_in_one_line(lacking: str, tmp_path: Path) -> None:
+    migrate = [
+        *("--source-option=broker.list=0:127.0.0.1:1", "--topic=t", f"--state={tmp_path}"),
+        "--target-option=kafka.bootstrap.servers=127.0.0.1:1",
+    ]
+    commands = [[name, "--quiet", *(migrate if name == "migrate" else ())] for name in WITH_SPARK]
     # What pip would install over a pyspark of another package breaks that package.
     is_there = (Path(lacking.rpartition(":")[2]) / "pyspark").exists()
-    assert (f"it has pyspark {version('pyspark')}, which pip install" in line) is is_there
-    assert ("run that in an environment of its own" in line) is is_there
+    for name, (code, out, err) in zip(WITH_SPARK, run_lacking(lacking, commands), strict=True):
+        assert (code, out) == (ExitCode.FAILED, "")
+        [line] = err.splitlines()
+        assert line.startswith(f"{name}: this command runs Spark, which {sys.executable} does not have (")
+        assert "No module named 'py" in line
+        assert line.endswith(f'spark-submit "$(kafkawire path {name})"')
+        assert "pip install 'spark-kafkawire[spark]'" in line
+        assert (f"it has pyspark {version('pyspark')}, which pip install" in line) is is_there
+        assert ("run that in an environment of its own" in line) is is_there
 
 
 @pytest.mark.parametrize(
-    ("module", "package", "words"),
+    ("module", "package", "commands"),
     [
-        *(("rich", "rich", [name]) for name in COMMANDS),
-        ("snappy", "python-snappy", ["offsets", "--option=kafka.bootstrap.servers=127.0.0.1:1"]),
-        ("kazoo", "kazoo", ["offsets", "--quiet", "--option=zookeeper.connect=127.0.0.1:1"]),
+        ("rich", "rich", [[name] for name in COMMANDS]),
+        pytest.param(
+            *("snappy", "python-snappy", [["offsets", "--option=kafka.bootstrap.servers=127.0.0.1:1"]]),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("kazoo", "kazoo", [["offsets", "--quiet", "--option=zookeeper.connect=127.0.0.1:1"]]),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_command_that_lacks_a_package_names_it_in_one_line(
-    module: str, package: str, words: list[str], tmp_path: Path
+    module: str, package: str, commands: list[list[str]], tmp_path: Path
 ) -> None:
-    done = run_lacking(path_without(tmp_path, module), *words)
-    assert (done.returncode, done.stdout) == (ExitCode.FAILED, "")
-    line = f"{words[0]}: No module named '{module}': run {sys.executable} -m pip install {package}\n"
-    assert done.stderr == line
+    ended = run_lacking(path_without(tmp_path, module), commands)
+    said = f"No module named '{module}': run {sys.executable} -m pip install {package}\n"
+    assert ended == [(ExitCode.FAILED, "", f"{words[0]}: {said}") for words in commands]
 
 
-def test_offsets_are_shown_and_a_migration_is_planned_without_spark(
-    lacking: str, noida: NoidaBroker, tmp_path: Path
-) -> None:
+def test_what_needs_no_spark_runs_without_it(lacking: str, noida: NoidaBroker, tmp_path: Path) -> None:
+    """Offsets are shown, a migration is planned, and the others fail by what they are given."""
     topic = noida.create_topic(partitions=2)
     modern = f"kafka.bootstrap.servers={noida.bootstrap_servers}"
-    shown = run_lacking(lacking, "offsets", "--option", modern, "--topic", topic, "--json", "--quiet")
-    assert shown.returncode == ExitCode.DONE, shown.stderr
-    assert topic in shown.stdout
     log = tmp_path / "logs" / "old-0" / f"{0:020}.kafka"
     log.parent.mkdir(parents=True)
     log.write_bytes(encode_message_set([b"value"]))
     with EmbeddedCluster(brokers=1, zookeeper=False, log_dirs=[log.parents[1]]) as cluster:
         argv = ["--source-option", f"broker.list={cluster.broker_list}", "--topic", "old"]
         argv += ["--target-option", modern, "--state", f"{tmp_path}/state", "--create-topics"]
-        planned = run_lacking(lacking, "migrate", *argv, "--dry-run")
-    assert planned.returncode == ExitCode.DONE, planned.stderr
-    assert "old 0-0" in planned.stdout
+        shown, planned, checkpoints, transactions = run_lacking(
+            lacking,
+            [
+                ["offsets", "--option", modern, "--topic", topic, "--json", "--quiet"],
+                ["migrate", *argv, "--dry-run"],
+                ["checkpoints", "not-there", "--quiet"],
+                ["transactions", "--option", "broker.list=0:127.0.0.1:1"],
+            ],
+        )
+    assert shown[0] == planned[0] == ExitCode.DONE, (shown, planned)
+    assert topic in shown[1]
+    assert "old 0-0" in planned[1]
+    assert (checkpoints[0], transactions[0]) == (ExitCode.FAILED, ExitCode.USAGE)
+    assert checkpoints[2].startswith("checkpoints: not-there")
+    assert "transactions: " in transactions[2]
+    assert "Traceback" not in checkpoints[2] + transactions[2]
 
 
-def test_checkpoints_and_transactions_without_spark_fail_by_what_they_are_given(lacking: str) -> None:
-    checkpoints = run_lacking(lacking, "checkpoints", "not-there", "--quiet")
-    assert checkpoints.returncode == ExitCode.FAILED
-    assert checkpoints.stderr.startswith("checkpoints: not-there")
-    transactions = run_lacking(lacking, "transactions", "--option", "broker.list=0:127.0.0.1:1")
-    assert transactions.returncode == ExitCode.USAGE
-    assert "transactions: " in transactions.stderr
-    for done in (checkpoints, transactions):
-        assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("name", ["help", "version", "path", *WITHOUT_SPARK])
-def test_what_needs_no_spark_imports_none_where_there_is_one(name: str) -> None:
-    words = {"help": [], "version": [], "path": ["ingest"]}.get(name, ["--help"])
-    code = (
-        "import sys\nfrom spark_kafkawire.__main__ import main\n"
-        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
-        "print([name for name in ('pyspark', 'py4j', 'pandas') if name in sys.modules], file=sys.stderr)"
-    )
-    assert run(sys.executable, "-W", "error", "-c", code, name, *words).stderr == "[]\n"
-    if name not in WITHOUT_SPARK:
-        code = code.replace("'pandas'", "'numpy', 'pyarrow', 'rich', 'argparse'")
-        assert run(sys.executable, "-W", "error", "-c", code, name, *words).stderr == "[]\n"
+@pytest.mark.parametrize(
+    ("commands", "spared"),
+    [
+        (
+            [["help"], ["version"], ["path", "ingest"]],
+            ["pyspark", "pandas", "numpy", "pyarrow", "rich", "argparse"],
+        ),
+        ([[name, "--help"] for name in WITHOUT_SPARK], ["pyspark", "py4j", "pandas"]),
+    ],
+)
+def test_what_needs_no_spark_imports_none_where_there_is_one(
+    commands: list[list[str]], spared: list[str]
+) -> None:
+    code = f"{ALL_IN_ONE}\nprint([name for name in {spared} if name in sys.modules], file=sys.stderr)"
+    done = run(sys.executable, "-W", "error", "-c", code, json.dumps(commands))
+    assert (done.stdout.count("\n"), done.stderr) == (len(commands), "[]\n")
 
 
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -17,10 +17,10 @@ from spark_kafkawire.jobs.spark import session
 from tests.support.noida import NoidaBroker
 
 from .arguments import RunHere, command
+from .disks import SmallDisk
 from .drivers import Drivers, driving
-from .small_disk import SmallDisk
 from .submitting import make_zip
-from .work import JOBS, Ingesting, Migrating, Publishing, Work
+from .work import NewWork, Work, new_work_of
 
 _NUMBERS: Final = itertools.count()
 
@@ -93,21 +93,13 @@ def drivers(all_drivers: Drivers) -> Iterator[Drivers]:
     all_drivers.end_jobs()
 
 
-@pytest.fixture(params=JOBS)
-def work(
-    request: pytest.FixtureRequest,
-    spark: SparkSession,
-    corpus: EmbeddedCluster,
-    noida: NoidaBroker,
-    tmp_path: Path,
-) -> Work:
-    """Work for each job."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    match request.param:
-        case "ingest":
-            return Ingesting(spark, noida, folder)
-        case "publish":
-            return Publishing(spark, noida, folder)
-        case _:
-            return Migrating(corpus, noida, folder)
+@pytest.fixture
+def new_work(spark: SparkSession, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path) -> NewWork:
+    """Maker of work by its name, each in a folder of its own."""
+
+    def new(name: str) -> Work:
+        folder = tmp_path / f"work-{next(_NUMBERS)}"
+        folder.mkdir()
+        return new_work_of(name, spark, corpus, noida, folder)
+
+    return new

@@ -1,7 +1,7 @@
 """Work for runs of each job that are killed, stopped, doubled or misled: in the end each row is there once.
 
-for work in WORKS: ingest, publish, migrate
-    work = Ingesting(…)
+for name in JOBS:
+    work = new_work(name)
     work.add()
     drivers.summary(drivers.start(work.job, work.arguments))
     work.check()
@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
@@ -31,12 +30,6 @@ from .migration.migrating import copied, driver_arguments
 _PARTITIONS: Final = 2
 JOBS: Final = ("ingest", "publish", "migrate")
 _NAMES: Final = itertools.count()
-
-
-def at_length_but(short: str) -> pytest.MarkDecorator:
-    """The work of each job in ``make nightly``, and in ``make test`` that of one."""
-    jobs = [pytest.param(job, marks=() if job == short else pytest.mark.nightly) for job in JOBS]
-    return pytest.mark.parametrize("work", jobs, indirect=True)
 
 
 class Work(Protocol):
@@ -96,39 +89,79 @@ class Publishing:
     """Rows, some of them equal, of which a run sends some hundred batches."""
 
     job = "publish"
-    _COUNT: Final = 2000
+    _COUNT: Final = 1000
+    _TIME_MS: Final = 1_700_000_000_000
 
-    def __init__(self, spark: SparkSession, noida: NoidaBroker, folder: Path) -> None:
-        self._servers = noida.bootstrap_servers
-        self.topic = noida.create_topic(_PARTITIONS)
+    def __init__(
+        self, spark: SparkSession, connection: Mapping[str, str], topic: str, folder: Path, **given: Any
+    ) -> None:
+        self._spark, self._connection, self._topic = spark, connection, topic
         self.folder = folder
-        rows = spark.range(0, self._COUNT, 1, 4).selectExpr("concat('value ', id - id % 5 % 2) AS body")
-        self._wanted = Counter(f"value {number - number % 5 % 2}".encode() for number in range(self._COUNT))
-        rows.write.parquet(f"{folder}-input")
-        options = {"batchBytes": "256", "kafka.max.in.flight.requests.per.connection": "1"}
+        self._ids = [number - (number % 5 == 0) for number in range(self._COUNT)]
+        columns = ("CAST(id AS string) AS id", "concat('value ', id) AS body", "map('n', id) AS tags")
+        rows = spark.range(0, self._COUNT, 1, 4).selectExpr("id - CAST(id % 5 = 0 AS int) AS id")
+        rows.selectExpr(*columns, f"{self._TIME_MS} + id AS at").write.parquet(f"{folder}-input")
+        options = {"batchBytes": "256", "retryBackoff": "5ms"}
         self.arguments: Mapping[str, Any] = {
             "input": f"{folder}-input",
-            "columns": {"value": "body"},
-            "options": {**options, "kafka.bootstrap.servers": self._servers, "topic": self.topic},
+            "columns": {"value": "body", "key": "id"},
+            "options": {**options, **connection, "topic": topic},
             "state": str(folder / "state"),
             # What a killed run had under way has ended when the next one begins.
             "settle_s": 0.2,
+            **given,
         }
 
     def add(self) -> None:
         """All there is belongs to one publication."""
 
     def progress(self) -> int:
-        """Count of messages."""
-        return sum(librdkafka.offsets(self._servers, self.topic, number)[1] for number in range(_PARTITIONS))
+        """Count of runs that are about to write."""
+        return len([*self.folder.glob("state/run-*.json")])
+
+    def check(self) -> None:
+        reader = self._spark.read.format("kafkawire").schema("value binary")
+        rows = reader.options(**self._connection, subscribe=self._topic).load().collect()
+        assert Counter(bytes(row.value) for row in rows) == Counter(b"value %d" % id for id in self._ids)
+
+
+class PublishingModern(Publishing):
+    """The same with all that a record has, read by librdkafka; ``once`` in transactions, else compared."""
+
+    def __init__(
+        self, spark: SparkSession, noida: NoidaBroker, folder: Path, *, once: bool = False, timed: bool = True
+    ) -> None:
+        # Retention goes by the records' own time, and these are old.
+        topic = noida.create_topic(_PARTITIONS, config={"retention.ms": "-1"})
+        columns = {"value": "body", "key": "id", "headers": "tags", **({"timestamp": "at"} if timed else {})}
+        given: dict[str, Any] = {"settle_s": None, "exactly_once": True} if once else {}
+        connection = {"kafka.bootstrap.servers": noida.bootstrap_servers}
+        super().__init__(spark, connection, topic, folder, columns=columns, **given)
+        self._servers, self._level, self._timed = noida.bootstrap_servers, "read_uncommitted", timed
+        if once:
+            self._level = "read_committed"
+        else:
+            self.arguments["options"]["kafka.max.in.flight.requests.per.connection"] = "1"
+
+    def progress(self) -> int:
+        """Count of messages, also of open transactions."""
+        return sum(librdkafka.offsets(self._servers, self._topic, number)[1] for number in range(_PARTITIONS))
 
     def records(self) -> list[Record]:
         """All messages."""
-        numbers = range(_PARTITIONS)
-        return [each for number in numbers for each in librdkafka.consume(self._servers, self.topic, number)]
+        return [
+            each
+            for number in range(_PARTITIONS)
+            for each in librdkafka.consume(self._servers, self._topic, number, isolation_level=self._level)
+        ]
 
     def check(self) -> None:
-        assert Counter(record.value for record in self.records()) == self._wanted
+        wanted = (
+            (b"%d" % id, b"value %d" % id, (("n", b"%d" % id),), self._TIME_MS + id) for id in self._ids
+        )
+        found = ((each.key, each.value, each.headers, each.timestamp_ms) for each in self.records())
+        size = 4 if self._timed else 3
+        assert Counter(each[:size] for each in found) == Counter(each[:size] for each in wanted)
 
 
 class Migrating:
@@ -154,3 +187,26 @@ class Migrating:
 
     def check(self) -> None:
         assert copied(self._noida, self._target) == recorded()
+
+
+NewWork = Callable[[str], Work]
+
+
+def new_work_of(
+    name: str, spark: SparkSession, corpus: EmbeddedCluster, noida: NoidaBroker, folder: Path
+) -> Work:
+    """Work of a kind, in an empty folder."""
+    match name:
+        case "ingest":
+            return Ingesting(spark, noida, folder)
+        case "publish":
+            return PublishingModern(spark, noida, folder)
+        case "publish at the time of the clock":
+            return PublishingModern(spark, noida, folder, timed=False)
+        case "publish exactly once":
+            return PublishingModern(spark, noida, folder, once=True)
+        case "publish to 0.7":
+            topic = f"published-{next(_NAMES)}"
+            return Publishing(spark, {"zookeeper.connect": corpus.zookeeper_connect}, topic, folder)
+        case _:
+            return Migrating(corpus, noida, folder)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 
@@ -65,12 +65,14 @@ def new_topic(servers: str) -> str:
 
 
 class OfAnyBroker:
-    """Tests that hold for each broker."""
+    """Tests that hold for each broker. A write dies at each of its requests, or at every ``step``-th."""
+
+    step: ClassVar = 1
 
     def test_a_write_that_died_anywhere_is_finished_by_its_decision(self, job: TransactionsJob) -> None:
         """It is there wholly after the job where it was decided, else not at all."""
         was_decided, kinds = False, set()
-        for at in range(REQUESTS_MAX):
+        for at in range(0, REQUESTS_MAX, self.step):
             topic = new_topic(job.bootstrap_servers)
             with dying(at, after_it=True) as died:
                 once(job.bootstrap_servers, topic, topic).run()

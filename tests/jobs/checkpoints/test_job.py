@@ -11,7 +11,7 @@ import pytest
 from spark_kafkawire.jobs.shell.command_line import run_job
 from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 
-from ..arguments import command, complaint
+from ..arguments import command
 
 SCRIPT: Final = command("checkpoints")
 THEIRS: Final = '{"t":{"0":5,"1":12}}'
@@ -24,8 +24,9 @@ START: Final = '{"t":{"0":3,"1":4}}'
 class Checkpoint:
     """A checkpoint, written as Spark writes one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
+        self._capsys = capsys
         self.write("metadata", '{"id":"9725618b"}')
 
     def write(self, name: str, text: str) -> None:
@@ -45,30 +46,27 @@ class Checkpoint:
         paths = (path for path in self.folder.rglob("*") if path.is_file())
         return {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
 
+    def run(self, *argv: str) -> tuple[int, str, str]:
+        """Run the job on it: exit code, stdout, stderr."""
+        code = run_job(SCRIPT.make_parser(), SCRIPT.run, [str(self.folder), "--quiet", *argv])
+        return code, *self._capsys.readouterr()
+
+    def reported(self, *argv: str) -> Any:
+        """The summary of a run."""
+        code, out, err = self.run("--json", *argv)
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
 
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> Checkpoint:
-    return Checkpoint(tmp_path / "checkpoint")
+def checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Checkpoint:
+    return Checkpoint(tmp_path / "checkpoint", capsys)
 
 
-def run(capsys: pytest.CaptureFixture[str], checkpoint: Checkpoint, *argv: str) -> tuple[int, str, str]:
-    code = run_job(SCRIPT.make_parser(), SCRIPT.run, [str(checkpoint.folder), "--quiet", *argv])
-    reported = capsys.readouterr()
-    return code, reported.out, reported.err
-
-
-def reported(capsys: pytest.CaptureFixture[str], checkpoint: Checkpoint, *argv: str) -> Any:
-    code, out, err = run(capsys, checkpoint, "--json", *argv)
-    assert (code, err) == (0, "")
-    return json.loads(out)
-
-
-def test_it_shows_topics_partitions_offsets_and_the_last_batch(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_shows_topics_partitions_offsets_and_the_last_batch(checkpoint: Checkpoint) -> None:
     checkpoint.batch(9, THEIRS, "-", done=True)
     checkpoint.batch(10, OURS, '{"logOffset":3}', done=False)
-    code, out, err = run(capsys, checkpoint)
+    code, out, err = checkpoint.run()
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         f"{checkpoint.folder}, query 9725618b",
@@ -81,9 +79,9 @@ def test_it_shows_topics_partitions_offsets_and_the_last_batch(
     ]
 
 
-def test_the_same_as_json(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_as_json(checkpoint: Checkpoint) -> None:
     checkpoint.batch(0, THEIRS, done=True)
-    assert reported(capsys, checkpoint) == {
+    assert checkpoint.reported() == {
         "checkpoint": str(checkpoint.folder),
         "query": "9725618b",
         "last_batch": 0,
@@ -104,59 +102,57 @@ def test_the_same_as_json(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("target", ["kafka", "kafkawire"])
 @pytest.mark.parametrize("text", [THEIRS, OURS, PINNED, "{}"])
 def test_after_the_first_batch_either_connector_goes_on(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], target: str, text: str
+    checkpoint: Checkpoint, target: str, text: str
 ) -> None:
     checkpoint.batch(0, text, done=True)
     checkpoint.batch(1, text, done=False)
     before = checkpoint.files()
-    found = reported(capsys, checkpoint, "--to", target, "--write")
+    found = checkpoint.reported("--to", target, "--write")
     assert found["notes"] == [f"format({target}): source 0 continues without changes"]
     assert checkpoint.files() == before
 
 
 def test_a_first_batch_of_sparks_own_is_read_with_the_start_that_it_has_written_down(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+    checkpoint: Checkpoint,
 ) -> None:
     checkpoint.batch(0, THEIRS, done=False)
     checkpoint.start()
-    found = reported(capsys, checkpoint, "--to", "kafkawire")
+    found = checkpoint.reported("--to", "kafkawire")
     assert found["sources"][0]["start"] == json.loads(START)
     [line] = found["notes"]
     assert line.endswith(f"with these startingOffsets, until its first batch is done: {START}")
-    [line] = reported(capsys, checkpoint, "--to", "kafka")["notes"]
+    [line] = checkpoint.reported("--to", "kafka")["notes"]
     assert line.endswith("continues without changes")
 
 
 def test_a_pinned_first_batch_of_ours_gets_its_start_written_and_what_was_there_is_kept(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+    checkpoint: Checkpoint,
 ) -> None:
     checkpoint.batch(0, PINNED, done=False)
     checkpoint.start()  # of a try of Spark's own connector, at what was latest then
     before = checkpoint.files()
-    found = reported(capsys, checkpoint, "--to", "kafka")
+    found = checkpoint.reported("--to", "kafka")
     assert found["notes"] == [
         f"format(kafka): source 0 continues from these offsets once they are written: {THEIRS}"
     ]
     assert checkpoint.files() == before  # without --write
     assert (
         "written: sources/0/0; the old file is in"
-        in reported(capsys, checkpoint, "--to", "kafka", "--write")["notes"][1]
+        in checkpoint.reported("--to", "kafka", "--write")["notes"][1]
     )
     after = checkpoint.files()
     assert after.pop("kafkawire-backup/sources-0-0.0") == before["sources/0/0"]
     # Hadoop would compare the new text with the old checksum.
     assert before.pop("sources/0/.0.crc")
     assert after == {**before, "sources/0/0": b"\0v1\n" + THEIRS.encode()}
-    assert reported(capsys, checkpoint, "--to", "kafka", "--write")["notes"] == [
+    assert checkpoint.reported("--to", "kafka", "--write")["notes"] == [
         "format(kafka): source 0 continues without changes"
     ]
 
 
-def test_a_start_is_written_where_none_was(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_start_is_written_where_none_was(checkpoint: Checkpoint) -> None:
     checkpoint.batch(0, PINNED, PINNED, done=False)
-    reported(capsys, checkpoint, "--to", "kafka", "--write")
+    checkpoint.reported("--to", "kafka", "--write")
     assert [checkpoint.files()[f"sources/{source}/0"] for source in range(2)] == [
         b"\0v1\n" + THEIRS.encode()
     ] * 2
@@ -169,31 +165,25 @@ def test_a_start_is_written_where_none_was(
         ('{"t": {"0-1": 5}}', "source 0 is Kafka 0.7, which only format(kafkawire) reads"),
     ],
 )
-def test_what_cannot_be_right_is_not_written(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], text: str, reason: str
-) -> None:
+def test_what_cannot_be_right_is_not_written(checkpoint: Checkpoint, text: str, reason: str) -> None:
     checkpoint.batch(0, PINNED, text, done=False)
     before = checkpoint.files()
-    code, _, err = run(capsys, checkpoint, "--to", "kafka", "--write")
+    code, _, err = checkpoint.run("--to", "kafka", "--write")
     assert code == 1
     assert err.startswith(f"checkpoints: {reason.replace('source 0', 'source 1')}")
     assert err.endswith("nothing was written\n")
     assert checkpoint.files() == before
 
 
-def test_who_began_at_earliest_begins_there_again(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_began_at_earliest_begins_there_again(checkpoint: Checkpoint) -> None:
     checkpoint.batch(0, OURS, done=False)
     for target in ("kafka", "kafkawire"):
-        [line] = reported(capsys, checkpoint, "--to", target)["notes"]
+        [line] = checkpoint.reported("--to", target)["notes"]
         assert line.endswith("begins its first batch at startingOffsets: give the same options as before")
 
 
-def test_a_checkpoint_before_its_first_batch(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run(capsys, checkpoint, "--to", "kafka", "--write")
+def test_a_checkpoint_before_its_first_batch(checkpoint: Checkpoint) -> None:
+    code, out, _ = checkpoint.run("--to", "kafka", "--write")
     assert code == 0
     assert out.splitlines()[1] == "no batch was planned: both connectors treat it as a new query"
 
@@ -201,18 +191,16 @@ def test_a_checkpoint_before_its_first_batch(
 LEFT: Final = ".0.3e9f8344-394e-42ba-abb0-57e0a68cbaf5.tmp"
 
 
-def test_what_a_killed_driver_left_of_its_first_batch_is_set_aside(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_killed_driver_left_of_its_first_batch_is_set_aside(checkpoint: Checkpoint) -> None:
     checkpoint.write(f"offsets/{LEFT}", "v1")
     checkpoint.write("offsets/.what.tmp", "is not Spark's")
     before = checkpoint.files()
-    found = reported(capsys, checkpoint)["notes"]
+    found = checkpoint.reported()["notes"]
     assert [line.split()[0] for line in found] == [f"offsets/.{LEFT}.crc", f"offsets/{LEFT}"]
     assert all("killed before it recorded its first batch" in line for line in found)
-    reported(capsys, checkpoint, "--to", "kafkawire")
+    checkpoint.reported("--to", "kafkawire")
     assert checkpoint.files() == before  # without --write
-    found = reported(capsys, checkpoint, "--to", "kafkawire", "--write")["notes"]
+    found = checkpoint.reported("--to", "kafkawire", "--write")["notes"]
     assert [line for line in found if line.startswith("set aside: ")] == [
         f"set aside: {name} is {checkpoint.folder}/kafkawire-backup/offsets-0-unfinished.{number}"
         for number, name in enumerate((f"offsets/.{LEFT}.crc", f"offsets/{LEFT}"))
@@ -221,26 +209,24 @@ def test_what_a_killed_driver_left_of_its_first_batch_is_set_aside(
     assert after.pop("kafkawire-backup/offsets-0-unfinished.0") == before.pop(f"offsets/.{LEFT}.crc")
     assert after.pop("kafkawire-backup/offsets-0-unfinished.1") == before.pop(f"offsets/{LEFT}")
     assert after == before
-    assert reported(capsys, checkpoint, "--to", "kafkawire", "--write")["notes"] == []
+    assert checkpoint.reported("--to", "kafkawire", "--write")["notes"] == []
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_what_a_killed_driver_left_beside_a_batch_stays(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], done: bool
-) -> None:
+def test_what_a_killed_driver_left_beside_a_batch_stays(checkpoint: Checkpoint, done: bool) -> None:
     checkpoint.batch(0, OURS, done=done)
     checkpoint.write(f"offsets/{LEFT}", "v1")
     before = checkpoint.files()
-    for line in reported(capsys, checkpoint, "--to", "kafkawire", "--write")["notes"]:
+    for line in checkpoint.reported("--to", "kafkawire", "--write")["notes"]:
         assert line.startswith("format(kafkawire): source 0")
     assert checkpoint.files() == before
 
 
-def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint) -> None:
     def complaint_after(name: str, text: str) -> str:
         before = checkpoint.files().get(name, b"").decode()
         checkpoint.write(name, text)
-        code, out, err = run(capsys, checkpoint)
+        code, out, err = checkpoint.run()
         checkpoint.write(name, before)
         assert (code, out) == (1, "")
         assert err.count("\n") == 1
@@ -255,7 +241,7 @@ def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint, capsys: pytest.Ca
     assert "sources/0/0: 'v1\\n{}' is not the beginning" in complaint_after("sources/0/0", "v1\n{}")
     (checkpoint.folder / "sources/0/0").unlink()
     checkpoint.batch(2, OURS, done=False)
-    code, _, err = run(capsys, checkpoint)
+    code, _, err = checkpoint.run()
     assert code == 1
     assert "batches 1 and 2 are not done, or their commits are missing" in err
 
@@ -287,29 +273,27 @@ def offsets_of(checkpoint: Checkpoint, number: int) -> list[str]:
     ],
 )
 def test_a_query_is_placed_where_its_last_batch_is_done(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], before: str, place: str, after: str
+    checkpoint: Checkpoint, before: str, place: str, after: str
 ) -> None:
     checkpoint.batch(2, before, "-", done=True)
     checkpoint.batch(3, before, "-", done=True)
     untouched = checkpoint.files()
     shown = f"source 0: batch 3 ends at {after}"
-    assert reported(capsys, checkpoint, "--place", place)["notes"] == [f"{shown}, with --write"]
+    assert checkpoint.reported("--place", place)["notes"] == [f"{shown}, with --write"]
     assert checkpoint.files() == untouched
     kept = f"{checkpoint.folder}/kafkawire-backup/offsets-3.0"
-    found = reported(capsys, checkpoint, "--place", place, "--write")
+    found = checkpoint.reported("--place", place, "--write")
     assert found["notes"] == [shown, f"written: offsets/3; the old file is in {kept}"]
     assert offsets_of(checkpoint, 3) == ["v1", '{"batchWatermarkMs":0}', after, "-"]
     assert Path(kept).read_text().split("\n")[2] == before
     assert not (checkpoint.folder / "offsets/.3.crc").exists()
 
 
-def test_a_batch_with_a_loss_is_set_aside_where_a_query_is_placed(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_batch_with_a_loss_is_set_aside_where_a_query_is_placed(checkpoint: Checkpoint) -> None:
     for number in (5, 6):
         checkpoint.batch(number, OURS, done=True)
     checkpoint.batch(7, json.dumps({"t": {"0": 5, "1": 4}}), done=False)
-    found = reported(capsys, checkpoint, "--place", '{"t":{"1":4}}', "--write")["notes"]
+    found = checkpoint.reported("--place", '{"t":{"1":4}}', "--write")["notes"]
     backup = f"{checkpoint.folder}/kafkawire-backup"
     assert found[1:] == [
         f"set aside: batch 7, which is not done, is {backup}/offsets-7.0",
@@ -317,15 +301,13 @@ def test_a_batch_with_a_loss_is_set_aside_where_a_query_is_placed(
     ]
     assert offsets_of(checkpoint, 6)[2] == json.dumps({"t": {"0": 5, "1": 4}})
     assert sorted(path.name for path in (checkpoint.folder / "offsets").iterdir()) == [".5.crc", "5", "6"]
-    assert reported(capsys, checkpoint)["last_batch"] == 6
+    assert checkpoint.reported()["last_batch"] == 6
 
 
-def test_what_cannot_be_placed_is_refused_and_nothing_is_written(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_placed_is_refused_and_nothing_is_written(checkpoint: Checkpoint) -> None:
     def refused(place: str) -> str:
         before = checkpoint.files()
-        code, _, err = run(capsys, checkpoint, "--place", place, "--write")
+        code, _, err = checkpoint.run("--place", place, "--write")
         assert code == 1
         assert checkpoint.files() == before
         return err
@@ -340,40 +322,12 @@ def test_what_cannot_be_placed_is_refused_and_nothing_is_written(
     assert "batch 1 is not done and will run again" in refused('{"t":{"0":1}}')
 
 
-@pytest.mark.parametrize(
-    ("argv", "line"),
-    [
-        (["hdfs://host/checkpoint"], "argument CHECKPOINT: 'hdfs://host/checkpoint' is not on this machine"),
-        (
-            ["s3a://bucket/checkpoint"],
-            "argument CHECKPOINT: 's3a://bucket/checkpoint' is not on this machine",
-        ),
-        (["file://elsewhere/checkpoint"], "'file://elsewhere/checkpoint' is not on this machine"),
-        (["checkpoint", "--write"], "argument --write needs --to or --place"),
-        (
-            ["checkpoint", "--to", "kafka", "--place", '{"t":{}}'],
-            "arguments --place and --to cannot be combined: run the command once with each",
-        ),
-        (["checkpoint", "--place", "{}"], "argument --place: '{}' is not JSON of the form"),
-        (["checkpoint", "--place", '{"t":5}'], "argument --place: '{\"t\":5}' is not JSON of the form"),
-        (["checkpoint", "--place", '{"t":{"0":-1}}'], "is not JSON of the form"),
-        (["checkpoint", "--place", "11"], "is not JSON of the form"),
-        (["checkpoint", "--to", "noida"], "argument --to: invalid choice"),
-        ([], "the following arguments are required: CHECKPOINT"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_one_line(
-    argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert line in complaint(SCRIPT, argv, capsys)
-
-
 @pytest.mark.parametrize("prefix", ["file://", "file:", ""])
 def test_paths_and_uris_of_this_machine_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], prefix: str
 ) -> None:
     folder = tmp_path / "a b"
-    Checkpoint(folder).batch(0, OURS, done=True)
+    Checkpoint(folder, capsys).batch(0, OURS, done=True)
     path = str(folder).replace(" ", "%20") if prefix else str(folder)
     code = run_job(SCRIPT.make_parser(), SCRIPT.run, [f"{prefix}{path}/", "--json", "--quiet"])
     assert (code, json.loads(capsys.readouterr().out)["checkpoint"]) == (0, str(folder))

@@ -1,17 +1,21 @@
-"""Messages, options and checks that the tests of ingest share."""
+"""Messages, options, checks, and runs without Spark that the tests of ingest share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.jobs.ingest.options import IngestOptions
-from spark_kafkawire.jobs.ingest.output import OutputOptions
+from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
+from spark_kafkawire.jobs.ingest.plan import Plan
+from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.spark.hadoop_files import Files
+from spark_kafkawire.jobs.state.local_files import LocalFiles
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -29,6 +33,12 @@ def values_of(spark: SparkSession, output: OutputOptions) -> list[int]:
     """The numbers in the output, sorted; doubled ones twice."""
     rows = spark.read.parquet(output.path).selectExpr("get_json_object(CAST(value AS STRING), '$.n') AS n")
     return sorted(int(row.n) for row in rows.collect())
+
+
+def offsets_of(output: OutputOptions) -> list[int]:
+    """The offsets that runs without Spark have written, of all partitions, sorted; doubled ones twice."""
+    files = Path(output.path).glob("batch=*/part-0")
+    return sorted(int(line) for file in files for line in file.read_text().split())
 
 
 def options_of(broker: NoidaBroker, topic: str, output: OutputOptions, **options: Any) -> IngestOptions:
@@ -83,3 +93,25 @@ class Crashing:
         if crashes:
             raise Crash
         return result
+
+
+class LocalOutput(Output):
+    """Writes the offsets of a batch into a file, as Spark would write its messages."""
+
+    def write(self, plan: Plan, messages: Any, _: str | None) -> int:
+        attempt = self._begun(plan)
+        offsets = "".join(f"{at}\n" for each in messages for at in range(each.start_offset, each.stop_offset))
+        self._files.create(f"{attempt}/part-0", offsets)
+        self._show(plan, attempt)
+        return offsets.count("\n")
+
+
+class LocalIngest(Ingest):
+    """A run without Spark."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(None, options, QUIET, LocalFiles())  # type: ignore[arg-type]
+        self._output = LocalOutput(self._files, options.output)
+
+    def _write(self, plan: Plan, ranges: Any) -> int:
+        return self._output.write(plan, ranges, None) if ranges else super()._write(plan, ranges)

@@ -24,9 +24,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-from ..damage import assert_damage_is_noticed
-from .ingesting import Crash, crash, options_of
-from .local_ingest import LocalIngest, LocalOutput
+from .ingesting import Crash, LocalIngest, LocalOutput, crash, options_of
 
 PARTITION: Final = TopicPartition("t", 0)
 FILES: Final = LocalFiles()
@@ -54,24 +52,6 @@ def record(state: IngestState, plan: Plan, *, done: bool = True) -> None:
     state.record(plan)
     if done:
         state.finish(plan)
-
-
-def test_a_plan_that_was_cut_or_in_which_a_bit_has_changed_is_named(
-    state: IngestState, tmp_path: Path
-) -> None:
-    first, second = plans(2)
-    record(state, first)
-    record(state, second)
-    assert state.newest() == Remembered(second, True)
-    assert_damage_is_noticed(tmp_path / "1.done.json", state.newest)
-
-
-def test_damage_of_an_older_record_is_named(state: IngestState, tmp_path: Path) -> None:
-    first, second, third = plans(3)
-    for plan in (first, second, third):
-        record(state, plan)
-    for batch in (0, 1):
-        assert_damage_is_noticed(tmp_path / f"{batch}.done.json", state.newest)
 
 
 def test_an_older_record_that_is_gone_is_named_unless_all_before_it_are(
@@ -180,10 +160,7 @@ def test_an_older_copy_of_the_state_is_noticed(runs: Runs, tmp_path: Path) -> No
     [
         ("1.done.json", "/batch=1 is of a run that is not recorded"),
         ("*", "/batch=1 is of a run that is not recorded"),
-        (
-            "*.json",
-            r"/0\.done\.json or a later one is missing, and the folder records that it existed; if",
-        ),
+        ("*.json", r"/0\.done\.json or a later one is missing, and the folder records that it existed; if"),
     ],
 )
 def test_a_state_of_which_the_newest_file_or_all_are_gone_is_noticed(

@@ -13,7 +13,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import DeliveryError, OptionError
-from spark_kafkawire.jobs.migration.clusters import Clusters, target_options
+from spark_kafkawire.jobs.migration.clusters import Clusters
 from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.jobs.migration.run import Settings, describe
 from spark_kafkawire.jobs.migration.state import load_state
@@ -247,19 +247,3 @@ def test_a_directory_goes_on_as_it_was_begun(
         run(clusters_of(*both, **{"exactly_once": True, **then}), tmp_path, {topic: topic})
     with pytest.raises(OptionError, match=said):
         describe(clusters_of(*both, **{"exactly_once": True, **then}), Settings(tmp_path, {topic: topic}))
-
-
-@pytest.mark.parametrize(
-    ("options", "more", "said"),
-    [
-        ({}, {"transactional_id": "a"}, "--transactional-id needs --exactly-once"),
-        ({"kafka.transactional.id": "a"}, {}, "kafka.transactional.id is set by --exactly-once and --tr"),
-        ({"twoPhaseCommit": "true"}, {"exactly_once": True}, "twoPhaseCommit is not for a migration"),
-        ({"Kafka.Isolation.Level": "read_committed"}, {"exactly_once": True}, "reads what is committed"),
-    ],
-)
-def test_options_that_do_not_go_with_transactions_are_refused(
-    options: dict[str, str], more: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(OptionError, match=said):
-        target_options({"kafka.bootstrap.servers": "k:9092", **options}, **more)

@@ -1,22 +1,139 @@
-"""The content of a target before a migration copies."""
+"""A migration before and after it copies: routes, notes of brokers, the target's content, the summary."""
 
 from __future__ import annotations
 
+import io
+import json
+import re
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
-from spark_kafkawire.errors import OptionError
+from spark_kafkawire.clients.writing.modern.transactional.write_state import OffsetAndMetadata, write_of_id
+from spark_kafkawire.errors import DeliveryError, OptionError
+from spark_kafkawire.jobs.migration.notes import Note, partition_transactional_id
 from spark_kafkawire.jobs.migration.planning import PartitionCopy, prepare_topics
-from spark_kafkawire.jobs.migration.routes import Route
+from spark_kafkawire.jobs.migration.report import report
+from spark_kafkawire.jobs.migration.routes import Route, parse_names, partition_counts, routes_of
 from spark_kafkawire.jobs.migration.state import Mark, PartitionProgress
 from spark_kafkawire.model import Broker, Leader, TopicPartition
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 
 from .migrating import clusters_of
+
+
+def partitions(topic: str, *names: str) -> list[TopicPartition]:
+    """``0-1`` is partition 1 on broker 0."""
+    pairs = [name.split("-") for name in names]
+    return [TopicPartition(topic, int(partition), int(broker)) for broker, partition in pairs]
+
+
+def shown(routes: object) -> list[str]:
+    return [f"{route.source} -> {route.target}" for route in routes]  # type: ignore[attr-defined]
+
+
+def test_logs_become_partitions_in_the_order_of_brokers() -> None:
+    routes = routes_of(partitions("t", "10-0", "2-1", "2-0"), {}, {})
+    assert shown(routes) == ["t 2-0 -> t 0", "t 2-1 -> t 1", "t 10-0 -> t 2"]
+    assert partition_counts(routes) == {"t": 3}
+
+
+def test_topics_that_go_to_one_topic_share_no_partition() -> None:
+    routes = routes_of([*partitions("b", "0-0"), *partitions("a", "0-0", "0-1")], {"a": "x", "b": "x"}, {})
+    assert shown(routes) == ["a 0-0 -> x 0", "a 0-1 -> x 1", "b 0-0 -> x 2"]
+
+
+def test_a_partition_that_a_later_run_finds_gets_the_next_number() -> None:
+    first = routes_of(partitions("t", "1-0", "1-1"), {}, {})
+    known = {route.source: route.target for route in first}
+    second = routes_of(partitions("t", "0-0", "1-0", "1-1"), {}, known)
+    assert shown(second) == ["t 0-0 -> t 2", "t 1-0 -> t 0", "t 1-1 -> t 1"]
+
+
+def test_a_partition_cannot_change_its_target() -> None:
+    [partition] = partitions("t", "0-0")
+    with pytest.raises(OptionError, match="t 0-0 is copied to t 0 already"):
+        routes_of([partition], {"t": "new"}, {partition: TopicPartition("t", 0)})
+
+
+def test_names_of_other_topics_are_refused() -> None:
+    with pytest.raises(OptionError, match="'other' is not among the topics"):
+        routes_of(partitions("t", "0-0"), {"other": "x"}, {})
+
+
+def test_names_are_pairs() -> None:
+    assert parse_names(["a=b", " c = d "]) == {"a": "b", "c": "d"}
+
+
+@pytest.mark.parametrize("pairs", [["a"], ["=b"], ["a="], ["a=b", "a=c"]])
+def test_wrong_names_are_refused_in_one_line(pairs: list[str]) -> None:
+    with pytest.raises(OptionError, match=r"^argument --map: 'a?=?b?' (is not OLD=NEW|appears twice)$"):
+        parse_names(pairs)
+
+
+ROUTE = Route(TopicPartition("old\n\N{SNOWMAN}", 2, 1), TopicPartition("new", 5))
+NOTE = Note(ROUTE, Mark(9 << 40, 17, 12))
+
+
+def test_a_note_is_read_back_as_it_was_written() -> None:
+    assert Note.of(NOTE.record(), ROUTE, "g") == NOTE
+    # Brokers take 4096 bytes, and no topic of 0.7 has a longer name than a folder.
+    route = Route(TopicPartition("\N{SNOWMAN}" * 255, 2, 1), TopicPartition("n" * 249, 5))
+    assert len(Note(route, Mark(1 << 62, 1 << 62, 1 << 62)).record().metadata) < 4096
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        replace(ROUTE, source=TopicPartition("old", 2, 1)),
+        replace(ROUTE, source=ROUTE.source._replace(broker=2)),
+        replace(ROUTE, target=TopicPartition("new", 6)),
+    ],
+)
+def test_the_note_of_another_partition_is_refused(route: Route) -> None:
+    said = (
+        r"^argument --transactional-id: group 'g' holds the note of another copy than that of "
+        rf"{route.source} to"
+    )
+    with pytest.raises(OptionError, match=said.replace("\\", "\\\\")):
+        Note.of(NOTE.record(), route, "g")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"kafkawire":1}', '{"kafkawire":1,"end":"17"}', "[" * 999])
+def test_what_another_program_keeps_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="an offset that another program committed"):
+        Note.of(OffsetAndMetadata(1, text), ROUTE, "g")
+
+
+@pytest.mark.parametrize(
+    ("mark", "after"),
+    [
+        (Mark(100, 10, 10), Mark(200, 20, 20)),
+        (Mark(100, 10, 20), Mark(200, 20, 20)),  # a piece without messages
+        (Mark(200, 20, 20), None),
+        (Mark(200, 25, 20), None),  # others wrote between two runs
+        (Mark(250, 20, 20), None),  # the source lost bytes
+        (Mark(250, 10, 10), Mark(250, 20, 20)),  # the same, by an older copy of the state
+        (Mark(300, 30, 30), None),
+    ],
+)
+def test_a_partition_goes_on_behind_its_note_where_the_state_knows_less(
+    mark: Mark, after: Mark | None
+) -> None:
+    assert Note(ROUTE, Mark(200, 20, 20)).mark_after(mark) == after
+
+
+@pytest.mark.parametrize("topic", ["t", "driver", "3-12.0.5", "a-0", "a-driver"])
+def test_no_write_of_a_name_has_the_ids_of_partitions(topic: str) -> None:
+    name = partition_transactional_id("orders", Route(ROUTE.source, TopicPartition(topic, 5)))
+    assert write_of_id(name) is None
+    assert not re.search("-(driver|[0-9]+)$", name)
+
 
 SOURCE, TARGET = TopicPartition("old", 0, 0), TopicPartition("t", 0)
 
@@ -28,8 +145,8 @@ def server() -> Iterator[LogServer]:
         yield server
 
 
-def copy(topic_id: str | None) -> PartitionCopy:
-    """A copy that an earlier run has begun."""
+def begun_copy(topic_id: str | None) -> PartitionCopy:
+    """A begun_copy that an earlier run has begun."""
     none = Mark(0, 0)
     progress = PartitionProgress(SOURCE, TARGET, topic_id, ProducerId(1, 0), copied=none, verified=none)
     return PartitionCopy(Route(SOURCE, TARGET), Leader(Broker(0, "localhost", 1)), 0, 0, progress)
@@ -39,6 +156,70 @@ def test_a_target_that_was_made_anew_since_the_last_run_is_refused(server: LogSe
     clusters = clusters_of("localhost:1", server.bootstrap_servers, ["old"])
     found = str(server.broker.topic_id("t"))
     for known in (found, None):  # an earlier run's brokers may have had no ids
-        assert prepare_topics(clusters, [copy(known)], create=False) == {TARGET: found}
+        assert prepare_topics(clusters, [begun_copy(known)], create=False) == {TARGET: found}
     with pytest.raises(OptionError, match=r"^topic 't' of the target was deleted and created again since"):
-        prepare_topics(clusters, [copy(str(uuid.uuid4()))], create=False)
+        prepare_topics(clusters, [begun_copy(str(uuid.uuid4()))], create=False)
+
+
+FINE = {
+    "source": "t 0-0",
+    "target": "new 0",
+    "messages": 1200,
+    "sha256": "ab" * 32,
+    "target_messages": 1200,
+    "target_sha256": "ab" * 32,
+    "equal": True,
+}
+WRONG = {
+    **FINE,
+    "source": "t 0-1",
+    "target": "new 1",
+    "target_messages": 7,
+    "target_sha256": "cd" * 32,
+    "equal": False,
+}
+PLANNED = {"source": "t 0-0", "target": "new 0", "start_offset": 5, "stop_offset": 90, "bytes": 85}
+
+
+def summary(*partitions: dict[str, Any]) -> dict[str, Any]:
+    failed = [each["source"] for each in partitions if each.get("equal") is False]
+    return {"logs": len(partitions), "partitions": list(partitions), "failed": failed, "data_loss": []}
+
+
+def test_a_table_tells_of_each_partition_and_the_summary_of_all() -> None:
+    out = io.StringIO()
+    assert report(summary(FINE), out, as_json=False) == {"logs": 1}
+    assert out.getvalue() == "t 0-0  ->  new 0  1,200 messages  sha256 abababababab  equal\n"
+
+
+def test_a_table_tells_what_could_only_be_counted() -> None:
+    out = io.StringIO()
+    report(summary({**FINE, "deleted_since": 1000}), out, as_json=False)
+    assert out.getvalue().endswith("  equal except for 1,000 that the source has deleted since\n")
+
+
+def test_a_plan_tells_offsets_and_bytes() -> None:
+    out = io.StringIO()
+    report(summary(PLANNED), out, as_json=False)
+    assert out.getvalue() == "t 0-0  ->  new 0  5 to 90  85 bytes\n"
+
+
+def test_as_json_all_is_left_to_the_summary() -> None:
+    out = io.StringIO()
+    assert report(summary(FINE), out, as_json=True) == summary(FINE)
+    assert out.getvalue() == ""
+
+
+def test_what_is_not_equal_is_told_before_the_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DeliveryError) as caught:
+        report(summary(FINE, WRONG), io.StringIO(), as_json=True)
+    assert str(caught.value) == (
+        "verification failed for 1 of 2 partitions: t 0-1 has 1,200 messages (sha256 abababababab), new 1 "
+        "has 7 messages (sha256 cdcdcdcdcdcd); copy to a new topic with an empty state directory"
+    )
+    assert json.loads(capsys.readouterr().out) == summary(FINE, WRONG)
+
+
+def test_a_data_loss_stays_in_the_summary() -> None:
+    lossy = {**summary(FINE), "data_loss": ["t 0-0: 50 bytes"]}
+    assert report(lossy, io.StringIO(), as_json=False)["data_loss"] == ["t 0-0: 50 bytes"]

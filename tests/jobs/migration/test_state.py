@@ -14,8 +14,6 @@ from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.jobs.state.sealed import StateError, seal, unseal
 from spark_kafkawire.model import TopicPartition
 
-from ..damage import assert_damage_is_noticed
-
 PARTITION = PartitionProgress(
     source=TopicPartition("t", 2, 1),
     target=TopicPartition("new", 5),
@@ -72,12 +70,6 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str, why
     (tmp_path / "migration-1.json").write_text(text)
     with pytest.raises(StateError, match=rf"/migration-1\.json is not the state of a migration, .*: {why}"):
         load_state(tmp_path)
-
-
-def test_a_state_that_was_cut_or_in_which_a_bit_has_changed_is_never_another_one(tmp_path: Path) -> None:
-    with StateDirectory(tmp_path) as directory:
-        directory.save(STATE)
-    assert_damage_is_noticed(state_file(tmp_path), lambda: load_state(tmp_path))
 
 
 def test_a_state_that_is_gone_is_not_taken_for_none(tmp_path: Path) -> None:

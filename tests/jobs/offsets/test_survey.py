@@ -82,16 +82,10 @@ def test_offsets_for_other_topics_are_strays_only_where_all_topics_are_told(noid
     assert chosen.group_offsets() == (first_offset,)
 
 
-@pytest.fixture(scope="module")
-def zookeeper() -> Iterator[str]:
-    with ZooKeeperServer() as server:
-        yield server.connect
-
-
 @pytest.fixture
-def tree(zookeeper: str, request: pytest.FixtureRequest) -> Iterator[TreeWriter]:
+def tree(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterator[TreeWriter]:
     """A tree of the test's own."""
-    with TreeWriter(zookeeper, f"/{request.node.name}") as writer:
+    with TreeWriter(zookeeper.connect, f"/{request.node.name}") as writer:
         yield writer
 
 
@@ -104,10 +98,7 @@ def test_a_partition_of_a_dead_broker_is_told(tree: TreeWriter) -> None:
     assert [
         (partition.topic_partition.name, partition.bounds, partition.committed)
         for partition in report.partitions
-    ] == [
-        ("7-0", None, (None,)),
-        ("7-1", None, (5,)),
-    ]
+    ] == [("7-0", None, (None,)), ("7-1", None, (5,))]
     assert report.unknown == (GroupOffset("g", TopicPartition("gone", 0, 0), 6),)
     assert (report.group(0).lag, report.group(0).partition_count) == (None, 1)
 

@@ -1,23 +1,28 @@
-"""`jobs/publish.py`: rows of files become messages, and the summary counts them by partition."""
+"""`jobs/publish.py`: rows of files become messages, which are counted, and compared with what is there."""
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.publish.options import PublishOptions, with_topic
+from spark_kafkawire.jobs.publish.difference import Comparison, Difference, survey
+from spark_kafkawire.jobs.publish.options import PublishOptions
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import publish
 from spark_kafkawire.jobs.publish.written import Written, summary_of, table_of, total
 from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.model import Generation, TopicPartition
+from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -196,11 +201,6 @@ def test_what_was_written_is_told_by_log() -> None:
     ]
 
 
-def test_the_topic_is_an_argument_and_no_option() -> None:
-    with pytest.raises(OptionError, match="--option: set the topic with --topic or"):
-        with_topic({"Topic": "t", "kafka.bootstrap.servers": "k:1"}, "t")
-
-
 class Writing(Halfway):
     """Halfway through the writing, for which tasks wait."""
 
@@ -215,7 +215,7 @@ class Writing(Halfway):
             self._goes_on.unlink()
 
 
-@pytest.mark.parametrize("has_state", [False, True])
+@pytest.mark.parametrize("has_state", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_rows_are_counted_while_a_task_writes_them(
     has_state: bool, spark: SparkSession, noida: NoidaBroker, tmp_path: Path
 ) -> None:
@@ -233,3 +233,163 @@ def test_rows_are_counted_while_a_task_writes_them(
     messages_shown, fraction = halfway.shown[0]
     # Only a run with a state has counted the rows before.
     assert fraction == (messages_shown / count if has_state else None)
+
+
+MODERN: Final = WRITE_SCHEMAS[Generation.MODERN]
+OLD: Final = WRITE_SCHEMAS[Generation.V07]
+RECORD: Final = (
+    "topic string, partition int, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>, timestamp timestamp, timestampType int"
+)
+NOON: Final = dt.datetime(2026, 1, 31, 12)
+
+
+def record(value: bytes | None, key: bytes | None = None, partition: int = 0, **more: Any) -> tuple[Any, ...]:
+    """A record of topic t as a read has it."""
+    kind, time = more.get("kind", 0), more.get("time", NOON)
+    return "t", partition, key, value, more.get("headers"), time, kind
+
+
+class Case:
+    """Rows against records."""
+
+    def __init__(self, spark: SparkSession, rows: DataFrame, records: Sequence[tuple[Any, ...]]) -> None:
+        found = survey(rows)
+        self.difference = Difference(rows, found.columns_with_nulls, MODERN)
+        self.records = spark.createDataFrame(records, RECORD)
+
+    def missing(self) -> list[Any]:
+        """The values of what is missing, as they would be written."""
+        return [row.value for row in self.difference.missing(self.records).collect()]
+
+    def compared(self) -> tuple[int, int]:
+        """Counts of missing and of doubled rows."""
+        found = self.difference.compare(self.records)
+        return found.missing_count, found.doubled_count
+
+
+def rows_of(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
+    """Rows of one input partition."""
+    return spark.createDataFrame(rows, f"topic string, {schema}").coalesce(1)
+
+
+#: Values of rows by topic, those of its records, and which are missing.
+VALUES: Final = {
+    "equal": ("abaca", [b"a", b"a", b"foreign", b"foreign"], "bca"),
+    "too often": ("ab", [b"a", b"a", b"a"], "b"),
+    "empty": ("0123456789", [], "0123456789"),
+    "all there": ("aab", [b"a", b"b", b"a"], ""),
+}
+
+
+def test_equal_rows_count_and_the_first_ones_are_there(spark: SparkSession) -> None:
+    given = [(topic, value) for topic, (values, _, _) in VALUES.items() for value in values]
+    there = [(topic, *record(value)[1:]) for topic, (_, values, _) in VALUES.items() for value in values]
+    case = Case(spark, rows_of(spark, given, "value string"), there)
+    found = case.difference.missing(case.records).collect()
+    for topic, (_, _, missing) in VALUES.items():
+        assert "".join(row.value for row in found if row.topic == topic) == missing
+    # What is there too often is counted and not written.
+    assert case.compared() == (len(found), 2)
+
+
+def test_missing_rows_come_in_the_order_of_their_input_partition(spark: SparkSession) -> None:
+    rows = spark.range(0, 400, 1, 4).selectExpr("'t' AS topic", "CAST(id AS string) AS value")
+    case = Case(spark, rows, [record(b"%d" % number) for number in range(0, 400, 3)])
+    parts = case.difference.missing(case.records).rdd.glom().collect()
+    found = [[int(row.value) for row in part] for part in parts]
+    for part in found:
+        # Input partitions may share a task, one after the other.
+        assert part == sorted(part)
+    assert sorted(itertools.chain(*found)) == [number for number in range(400) if number % 3]
+
+
+def test_keys_headers_and_nulls_tell_rows_apart(spark: SparkSession) -> None:
+    pair = [("h", b"\xff\x00")]
+    given = [
+        ("t", None, "v", None),
+        ("t", "", "v", None),
+        ("t", "k", None, None),
+        ("t", "k", "", None),
+        ("t", "k", "v", pair),
+        ("t", "k", "v", pair * 2),
+        ("t", "k", "v", []),
+    ]
+    schema = "key string, value string, headers array<struct<key:string,value:binary>>"
+    records = [
+        record(b"v"),
+        record(b"v", b""),
+        record(None, b"k"),
+        record(b"", b"k"),
+        record(b"v", b"k", headers=pair),
+        record(b"v", b"k", headers=pair * 2),
+        # No headers are null where they are read.
+        record(b"v", b"k"),
+    ]
+    # Topic n has another record in the place of record n, which does not stand for it.
+    numbers = range(len(given))
+    rows = rows_of(spark, [(f"{number}", *row[1:]) for number in numbers for row in given], schema)
+    there = [
+        (f"{number}", *records[place if place != number else number - 1][1:])
+        for number in numbers
+        for place in numbers
+    ]
+    case = Case(spark, rows, there)
+    assert case.compared() == (len(given), len(given))
+    missing = case.difference.missing(case.records).orderBy("topic").collect()
+    assert [(row.topic, row.key, row.value, row.headers or None) for row in missing] == [
+        (f"{number}", given[number][1], given[number][2], given[number][3] or None) for number in numbers
+    ]
+
+
+def test_a_partition_that_rows_name_tells_them_apart(spark: SparkSession) -> None:
+    rows = rows_of(spark, [("t", "v", 0), ("t", "v", 1)], "value string, partition int")
+    case = Case(spark, rows, [record(b"v", partition=1), record(b"v", partition=1)])
+    [missing] = case.difference.missing(case.records).collect()
+    assert (missing.value, missing.partition) == ("v", 0)
+    assert case.compared() == (1, 1)
+
+
+def test_a_partition_that_some_rows_leave_open_tells_none_apart(spark: SparkSession) -> None:
+    rows = rows_of(spark, [("t", "v", None), ("t", "w", 1)], "value string, partition int")
+    assert survey(rows).columns_with_nulls == {"partition"}
+    assert Case(spark, rows, [record(b"v", partition=2), record(b"w", partition=1)]).compared() == (0, 0)
+
+
+def test_a_time_that_rows_name_tells_them_apart_to_the_millisecond(spark: SparkSession) -> None:
+    later = NOON + dt.timedelta(microseconds=1999)
+    rows = rows_of(spark, [("t", "v", NOON), ("t", "v", later)], "value string, timestamp timestamp")
+    case = Case(spark, rows, [record(b"v", time=NOON + dt.timedelta(milliseconds=1))])
+    [missing] = case.difference.missing(case.records).collect()
+    assert missing.timestamp == NOON
+
+
+def test_a_time_that_brokers_do_not_keep_tells_none_apart(spark: SparkSession) -> None:
+    later = NOON + dt.timedelta(hours=1)
+    given = [(topic, value, NOON) for topic in "tu" for value in "vw"]
+    rows = rows_of(spark, given, "value string, timestamp timestamp")
+    there = [(topic, *record(b"v", time=later, kind=kind)[1:]) for topic, kind in (("t", 1), ("u", -1))]
+    case = Case(spark, rows, there)
+    assert case.missing() == ["w", "w"]
+    assert case.compared() == (2, 0)
+
+
+def test_in_kafka_0_7_value_and_place_are_all_that_is_kept(spark: SparkSession) -> None:
+    schema = "key string, value string, broker int, partition int"
+    rows = rows_of(spark, [("t", "k", "v", 1, 0), ("t", "k", "v", 0, 1)], schema)
+    difference = Difference(rows, survey(rows).columns_with_nulls, OLD)
+    assert difference.record_columns == {"topic", "value", "broker", "partition"}
+    records = spark.createDataFrame(
+        [(b"v", "t", 1, 0)], "value binary, topic string, partition int, broker int"
+    )
+    [missing] = difference.missing(records).collect()
+    assert (missing.broker, missing.partition) == (1, 0)
+    assert difference.compare(records) == Comparison(1, 0)
+
+
+def test_the_checksum_of_a_survey_knows_rows_and_not_their_order(spark: SparkSession) -> None:
+    def topics(*values: str) -> object:
+        return survey(rows_of(spark, [("t", value) for value in values], "value string")).topics
+
+    assert topics("a", "b", "b") == topics("b", "a", "b")
+    assert topics("a", "b", "b") != topics("b", "a", "a")

@@ -1,8 +1,9 @@
-"""The state directory of `publish`: what is published, where its runs began, and whether it is done."""
+"""The state directory of `publish`, and the options of a publication."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.errors import (
-    DataLossError,
-    DiscoveryError,
-    OptionError,
-)
+from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
 from spark_kafkawire.jobs.publish import state as state_module
+from spark_kafkawire.jobs.publish.options import SETTLE_S, PublishOptions
 from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
 from spark_kafkawire.jobs.publish.target_partitions import bounds_of, range_since, settled
 from spark_kafkawire.jobs.state.file_system import FileError
@@ -23,8 +21,7 @@ from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.jobs.state.sealed import StateError
 from spark_kafkawire.jobs.state.sole_run import sole_run
 from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
-
-from ..damage import assert_damage_is_noticed
+from spark_kafkawire.options import ReadOptions, WriteOptions
 
 PARTITION: Final = TopicPartition("t", 0)
 OLD_LOG: Final = TopicPartition("t", 1, 0)
@@ -90,6 +87,10 @@ def test_a_publication_is_done_once(state: PublishState) -> None:
             Publication(TARGET, {**PUBLICATION.topics, "w": TopicRows(2, "1")}),
             "was begun with no rows for topic 'w', now there are 2 rows: ",
         ),
+        (
+            replace(PUBLICATION, transactional_id=""),
+            "was begun without --exactly-once, not with --exactly-once; continue that way",
+        ),
     ],
 )
 def test_another_publication_is_refused(
@@ -99,6 +100,13 @@ def test_another_publication_is_refused(
     with pytest.raises(OptionError) as refused:
         state.begin(other)
     assert str(refused.value).startswith(f"argument --state: {folder} {said}")
+
+
+def test_a_directory_goes_on_with_the_transactions_that_it_was_begun_with(state: PublishState) -> None:
+    state.begin(replace(PUBLICATION, transactional_id=""))
+    for given, said in ((None, "without --exactly-once"), ("a", "with --transactional-id 'a'")):
+        with pytest.raises(OptionError, match=f"was begun with --exactly-once, not {said}; continue"):
+            state.begin(replace(PUBLICATION, transactional_id=given))
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": "spark-kafkawire publish 1"}', '{"format": 2}', "[]"])
@@ -123,18 +131,6 @@ def ended(folder: str, runs: int = 2) -> PublishState:
     for number in range(runs):
         state.begin_run({PARTITION: 7 + number})
     return state
-
-
-@pytest.mark.parametrize("name", ["publication.json", "run-0.json", "run-1.json"])
-def test_a_file_that_was_cut_or_in_which_a_bit_has_changed_is_named(folder: str, name: str) -> None:
-    ended(folder)
-
-    def read() -> object:
-        state = PublishState(LocalFiles(), folder)
-        every_use(state)
-        return state.starts()
-
-    assert_damage_is_noticed(Path(folder) / name, read)
 
 
 @pytest.mark.parametrize("name", ["publication.json", "run-0.json", "run-1.json"])
@@ -271,3 +267,78 @@ def test_logs_are_still_when_they_have_not_grown_for_a_while(grows_for_s: float,
 
     settled(ends, 10.0, clock, clock.sleep)
     assert clock.now_s - 100 == pytest.approx(waited_s, abs=1.01)
+
+
+GIVEN_07 = {"zookeeper.connect": "z:2181"}
+GIVEN = {"kafka.bootstrap.servers": "k:9092"}
+
+
+@pytest.mark.parametrize(
+    ("given", "acks"),
+    [
+        (GIVEN_07, "verify"),
+        ({**GIVEN_07, "Acks": "verify"}, "verify"),
+        (GIVEN, "all"),
+        ({**GIVEN, "kafka.acks": "-1"}, "all"),
+    ],
+)
+def test_with_a_state_rows_are_acknowledged_so_that_they_are_found(given: dict[str, str], acks: str) -> None:
+    assert PublishOptions.parse(given, state="/s").write.acks == acks
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        ({**GIVEN_07, "acks": "1"}, "verify"),
+        ({**GIVEN_07, "ACKS": "0"}, "verify"),
+        ({**GIVEN, "kafka.acks": "1"}, "all"),
+    ],
+)
+def test_other_acks_are_refused_with_a_state_alone(given: dict[str, str], needed: str) -> None:
+    with pytest.raises(OptionError, match=rf"^option acks: with --state it is {needed}, by which rows are"):
+        PublishOptions.parse(given, state="/s")
+    assert PublishOptions.parse(given).state is None
+
+
+def test_a_time_to_settle_goes_with_a_state() -> None:
+    with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state$"):
+        PublishOptions.parse(GIVEN, settle_s=3)
+    for given_s, settle_s in ((None, SETTLE_S), (3, 3)):
+        state = PublishOptions.parse(GIVEN, state="/s", settle_s=given_s).state
+        assert state is not None
+        assert state.settle_s == settle_s
+
+
+def test_the_partitions_are_read_back_with_what_the_write_connects_by() -> None:
+    given = {**GIVEN, "compression": "gzip", "kafka.security.protocol": "SSL"}
+    state = PublishOptions.parse({**given, "topic": "t"}, state="/s").state
+    assert state is not None
+    assert state.reading == {**GIVEN, "kafka.security.protocol": "SSL", "includeHeaders": "true"}
+    assert state.read.include_headers
+    old = PublishOptions.parse({**GIVEN_07, "topic": "t"}, state="/s").state
+    assert old is not None
+    assert old.reading == GIVEN_07
+
+
+def test_the_options_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[type] = []
+
+    def counting(kind: type[ReadOptions] | type[WriteOptions]) -> None:
+        parse = kind.parse
+
+        def counted(raw: Mapping[str, str]) -> ReadOptions | WriteOptions:
+            parsed.append(kind)
+            return parse(raw)
+
+        monkeypatch.setattr(kind, "parse", counted)
+
+    counting(ReadOptions)
+    counting(WriteOptions)
+    options = PublishOptions.parse({**GIVEN_07, "topic": "t"}, state="/s")
+    assert options.schema.stored == {"value"}
+    assert parsed == [WriteOptions, ReadOptions]
+
+
+def test_no_secret_is_shown() -> None:
+    given = {**GIVEN_07, "zookeeper.auth": "digest:etl:hunter2"}
+    assert "hunter2" not in repr(PublishOptions.parse(given, state="/s"))

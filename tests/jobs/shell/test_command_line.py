@@ -1,4 +1,4 @@
-"""Command lines of all jobs: options, one line for an error, exit codes, and no secrets."""
+"""Command lines of all jobs: options, logins, one line for an error, exit codes, and no secrets."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 
+from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
 from spark_kafkawire.jobs.shell.arguments import (
     add_connection,
@@ -23,8 +24,13 @@ from spark_kafkawire.jobs.shell.arguments import (
 )
 from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
 from spark_kafkawire.jobs.shell.failures import ExitCode, explained
+from spark_kafkawire.jobs.shell.java_errors import reason_of
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.shell.summary import print_summary
+from tests.net.login_broker import KEY_ID, USER, login_broker
+from tests.net.peers import Peer
+
+from ..arguments import arguments_of, command, complaint
 
 SECRET = "hunter2"
 
@@ -70,8 +76,7 @@ def test_topics_are_named_one_by_one_or_as_a_list_or_found(
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
-    [(None, "No such file or directory"), (b"a=\xff", "is not a text in UTF-8")],
+    ("content", "problem"), [(None, "No such file or directory"), (b"a=\xff", "is not a text in UTF-8")]
 )
 def test_an_unreadable_options_file_is_named(content: bytes | None, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "options"
@@ -251,3 +256,156 @@ def test_what_stands_in_lines_of_a_summary_and_of_errors_is_printable(
 def test_a_count_is_ascii_digits(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         positive(text)
+
+
+class Raised:
+    """An exception of the JVM, as py4j hands it over."""
+
+    def __init__(self, text: str, cause: Raised | None = None) -> None:
+        self._text = text
+        self._cause = cause
+
+    def toString(self) -> str:
+        return self._text
+
+    def getCause(self) -> Raised | None:
+        return self._cause
+
+    @property
+    def java_exception(self) -> Raised:
+        return self
+
+
+HOST = Raised("java.net.UnknownHostException: nosuch")
+ABORTED = "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0"
+WRITING = "org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed writing to file:/a."
+FULL = Raised("java.io.IOException: No space left on device")
+SPACE = (
+    "free some space where the job writes, or in spark.local.dir of the driver and the executors, and run "
+    "again"
+)
+ENDED = (
+    "a Python worker or a JVM of Spark has ended in the middle of a task: it crashed, or was killed, for "
+    "example for lack of memory; see the logs of executors and of the system (dmesg), raise "
+    "spark.executor.memoryOverhead or spark.driver.memory, and run again"
+)
+READABLE = "org.apache.spark.SparkException: [FAILED_READ_FILE] Encountered an error: a.csv\nIf not, ..."
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (HOST, "UnknownHostException: nosuch"),
+        (Raised(ABORTED, HOST), "UnknownHostException: nosuch"),
+        (Raised(ABORTED, Raised(READABLE, HOST)), "[FAILED_READ_FILE] Encountered an error: a.csv"),
+        (
+            Raised(
+                ABORTED, Raised(WRITING, Raised("org.apache.hadoop.fs.FSError: java.io.IOException", FULL))
+            ),
+            "[TASK_WRITE_FAILED] Task failed writing to file:/a.: IOException: No space left on device; "
+            f"{SPACE}",
+        ),
+        (Raised("java.lang.IllegalStateException"), "IllegalStateException"),
+        (Raised(ABORTED, FULL), f"IOException: No space left on device; {SPACE}"),
+        (Raised(ABORTED, Raised("java.io.IOException: Broken pipe")), f"IOException: Broken pipe; {ENDED}"),
+        (
+            Raised(ABORTED, Raised("java.net.SocketException: Connection reset")),
+            f"SocketException: Connection reset; {ENDED}",
+        ),
+        (Raised(ABORTED, Raised("java.io.EOFException")), f"EOFException; {ENDED}"),
+    ],
+)
+def test_the_innermost_cause_speaks_unless_spark_has_words_for_people(error: Any, reason: str) -> None:
+    assert reason_of(error) == reason
+
+
+def test_causes_that_name_each_other_end() -> None:
+    error = Raised("a.B: one")
+    error._cause = Raised("a.C: two", error)
+    assert reason_of(error) in ("B: one", "C: two")
+
+
+#: The argument of each job that has a login, and all that the job needs besides.
+JOBS: Final[dict[str, tuple[str, list[str]]]] = {
+    "ingest": ("--options-file", ["--topic=t", "--output=out", "--checkpoint=state"]),
+    "migrate": (
+        "--target-options-file",
+        ["--source-option=broker.list=0:127.0.0.1:1", "--topic=t", "--state=state"],
+    ),
+    "offsets": ("--options-file", ["--topic=t"]),
+    "publish": ("--options-file", ["--topic=t", "--input=rows"]),
+    "stream_copy": ("--source-options-file", ["--topic=t", "--output=out", "--checkpoint=state"]),
+    "transactions": ("--options-file", []),
+}
+#: Jobs that ask brokers without Spark.
+WITHOUT_SPARK: Final = ("offsets", "transactions")
+CONNECTING: Final = ("--options-file", "--source-options-file", "--target-options-file")
+WRONG: Final = "wr0ng-one"
+#: Logins as people write them in a file of properties; the secret is in the environment or in another file.
+LOGINS: Final[dict[str, str]] = {
+    "PLAIN": 'PlainLoginModule required \\\n  username="{user}" password="${{env:KAFKA_SECRET}}";',
+    "SCRAM-SHA-256": 'ScramLoginModule required username="{user}" password="${{file:{file}:secret}}";',
+    "SCRAM-SHA-512": 'ScramLoginModule required username="{user}" password="${{directory:{folder}:secret}}";',
+    "OAUTHBEARER": 'OAuthBearerLoginModule required token="${{env:KAFKA_SECRET}}";',
+    "AWS_MSK_IAM": "IAMLoginModule required awsRoleArn='arn:aws:iam::1:role/r' awsRoleAccessKeyId=\"{key}\" "
+    'awsRoleSecretAccessKey="${{env:KAFKA_SECRET}}";',
+}
+
+
+def options_file(folder: Path, servers: str, mechanism: str) -> Path:
+    """A file of options with a login, and what it refers to."""
+    secrets = folder / "secrets.properties"
+    secrets.write_text(f"secret={WRONG}\n")
+    (folder / "secret").write_text(f"{WRONG}\n")
+    login = LOGINS[mechanism].format(user=USER, key=KEY_ID, file=secrets, folder=folder)
+    path = folder / "cluster.properties"
+    path.write_text(
+        f"# the cluster\nkafka.bootstrap.servers={servers}\nkafka.security.protocol: SASL_PLAINTEXT\n"
+        f"kafka.sasl.mechanism {mechanism}\nkafka.sasl.jaas.config={login}\n"
+    )
+    return path
+
+
+def test_all_jobs_with_a_connection_are_here() -> None:
+    modules = {each.module for each in COMMANDS.values()}
+    connecting = {
+        name for name in modules if not arguments_of(command(name).make_parser()).isdisjoint(CONNECTING)
+    }
+    assert connecting == set(JOBS)
+
+
+@pytest.mark.parametrize("mechanism", [name for name, text in LOGINS.items() if "env:" in text])
+@pytest.mark.parametrize("job", JOBS)
+def test_a_secret_that_is_not_there_is_named_before_anything_begins(
+    job: str,
+    mechanism: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("KAFKA_SECRET", raising=False)
+    argument, others = JOBS[job]
+    path = options_file(tmp_path, "127.0.0.1:1", mechanism)
+    line = complaint(command(job), [*others, f"{argument}={path}"], capsys)
+    assert "option kafka.sasl.jaas.config: ${env:KAFKA_SECRET}: the variable is not set" in line
+
+
+@pytest.mark.parametrize("mechanism", [name for name in LOGINS if name != "AWS_MSK_IAM"])
+@pytest.mark.parametrize("job", WITHOUT_SPARK)
+def test_a_wrong_secret_is_refused_in_one_line_without_it(
+    job: str,
+    mechanism: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KAFKA_SECRET", WRONG)
+    module, (argument, others) = command(job), JOBS[job]
+    with Peer(login_broker()) as peer:
+        path = options_file(tmp_path, f"127.0.0.1:{peer.broker.port}", mechanism)
+        code = run_job(module.make_parser(), module.run, [*others, f"{argument}={path}"])
+    reported = capsys.readouterr()
+    [line] = [line for line in reported.err.splitlines() if not line.endswith(" ...")]
+    assert code
+    assert f"SASL {mechanism}: the broker refuses the credentials (error 58" in line
+    assert WRONG not in reported.out + reported.err

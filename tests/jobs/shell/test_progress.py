@@ -1,4 +1,4 @@
-"""Progress of a job: a bar on a terminal, lines elsewhere, and nothing with ``--quiet``."""
+"""Progress of a job: a bar on a terminal, lines elsewhere, nothing with ``--quiet``; and aligned lines."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from spark_kafkawire.jobs.shell.aligned import aligned
 from spark_kafkawire.jobs.shell.progress import Bar, Lines, Progress, Work, progress_on, repeating
 from spark_kafkawire.jobs.shell.progress import format_duration as time_text
 from spark_kafkawire.jobs.shell.progress import format_size as size_text
@@ -199,3 +200,14 @@ def test_names_in_progress_are_printable() -> None:
         "ingest: group g\\x1b[31m\\r\\n ...",
         "ingest: reading t\\x00\\u202e ...",
     ]
+
+
+def test_words_stand_to_the_left_and_numbers_to_the_right() -> None:
+    assert aligned([["a", "1,000 messages", ""], ["longer", "5 messages", "equal"]]) == [
+        "a       1,000 messages",
+        "longer      5 messages  equal",
+    ]
+
+
+def test_nothing_is_no_line() -> None:
+    assert aligned([]) == []

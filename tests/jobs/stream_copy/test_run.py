@@ -1,4 +1,4 @@
-"""``jobs/stream_copy.py`` from and to brokers: its copies, its restarts, and its end."""
+"""``jobs/stream_copy.py`` from and to brokers: its options, its copies, its restarts, and its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from kazoo.client import KazooClient
@@ -28,10 +28,63 @@ from tests.support.polling import INTERVAL_S
 from tests.support.spark_streams import STARTS_MAX, TOO_BUSY, WAIT_MAX_S, started
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
-from ..arguments import RunHere
+from ..arguments import RunHere, command
+from ..disks import SmallDisk
 from ..halfway import Halfway
-from ..small_disk import SmallDisk
 from ..submitting import ROOT, environment, submit_command
+
+SCRIPT: Final = command("stream_copy")
+SOURCE: Final = "--source-option=kafka.bootstrap.servers=127.0.0.1:1"
+SOURCE_07: Final = "--source-option=zookeeper.connect=127.0.0.1:1"
+TARGET_07: Final = "--target-option=zookeeper.connect=127.0.0.1:2"
+TARGET: Final = "--target-option=kafka.bootstrap.servers=127.0.0.1:2"
+GOOD: Final = (SOURCE, TARGET, "--topic", "t", "--checkpoint", "c")
+GOOD_07: Final = (SOURCE_07, TARGET, "--topic", "t", "--checkpoint", "c")
+
+
+def options_of(*argv: str) -> StreamCopyOptions:
+    options: StreamCopyOptions = SCRIPT.parse_arguments(SCRIPT.make_parser().parse_args(argv))
+    return options
+
+
+@pytest.mark.parametrize(
+    ("argv", "columns", "left_out"),
+    [
+        (GOOD, ["headers", "key", "timestamp", "topic", "value"], ()),
+        ((*GOOD, "--target-topic", "x"), ["headers", "key", "timestamp", "value"], ()),
+        ((*GOOD, "--keep-partitions"), ["headers", "key", "partition", "timestamp", "topic", "value"], ()),
+        (GOOD_07, ["topic", "value"], ()),
+        ((SOURCE, TARGET_07, *GOOD[2:]), ["key", "topic", "value"], ("headers", "key", "timestamp")),
+        (
+            (SOURCE_07, TARGET_07, *GOOD[2:], "--keep-partitions"),
+            ["broker", "partition", "topic", "value"],
+            (),
+        ),
+    ],
+)
+def test_what_both_kinds_of_kafka_have_is_copied(
+    argv: tuple[str, ...], columns: list[str], left_out: tuple[str, ...]
+) -> None:
+    options = options_of(*argv)
+    assert sorted(options.columns) == columns
+    assert options.left_out == left_out
+
+
+def test_what_a_stream_is_given_follows_from_the_arguments() -> None:
+    assert options_of(*GOOD).reading == {
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+        "subscribe": "t",
+        "startingOffsets": "earliest",
+        "startingOffsetsByTimestampStrategy": "latest",
+        "includeHeaders": "true",
+    }
+    limited = options_of(*GOOD, "--max-offsets", "9", "--starting", "latest", "--group", "g").reading
+    assert (limited["maxOffsetsPerTrigger"], limited["startingOffsets"]) == ("9", "latest")
+    assert limited["kafka.group.id"] == "g"
+    of_07 = options_of(*GOOD_07, "--max-bytes", "9", "--starting", "5").reading
+    assert (of_07["maxBytesPerTrigger"], of_07["startingTimestamp"]) == ("9", "5")
+    assert "includeHeaders" not in of_07
+
 
 COUNT_07 = sum(count for count, _ in recorded())
 BATCH = 100
@@ -181,7 +234,7 @@ def test_07_is_copied_to_modern_kafka_and_back(
 
 
 @READ_LIMITS
-@pytest.mark.parametrize("who", ["the job", "its JVM"])
+@pytest.mark.parametrize("who", ["the job", pytest.param("its JVM", marks=pytest.mark.nightly)])
 def test_a_signal_ends_it_after_the_running_batch(
     who: str, copying: Copying, noida: NoidaBroker, spark: SparkSession
 ) -> None:
@@ -269,7 +322,9 @@ def test_what_ends_the_query_is_one_line(copying: Copying, noida: NoidaBroker) -
 
 
 @STREAM_SINKS
-@pytest.mark.parametrize("is_there", [False, True], ids=["a new one", "an older one"])
+@pytest.mark.parametrize(
+    "is_there", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["a new one", "an older one"]
+)
 def test_a_read_only_checkpoint_is_named_with_what_to_do(
     is_there: bool, run_here: RunHere, noida: NoidaBroker, disk: SmallDisk
 ) -> None:

@@ -10,23 +10,11 @@ from spark_kafkawire.jobs.transactions.survey import TransactionsSurvey
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from tests.support.exactly_once import OnceWrite, committed, dying
-from tests.support.interrupted import (
-    REQUESTS_MAX,
-    SCRIPT,
-    VALUES,
-    OfAnyBroker,
-    TransactionsJob,
-    new_topic,
-    once,
-)
+from tests.support.interrupted import REQUESTS_MAX, VALUES, OfAnyBroker, TransactionsJob, new_topic, once
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
-
-from ..arguments import complaint
-
-CONNECTION = "--option=kafka.bootstrap.servers=127.0.0.1:1"
 
 
 @pytest.fixture
@@ -35,17 +23,16 @@ def job(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> TransactionsJ
 
 
 class TestOnNoida(OfAnyBroker):
-    """Interrupted and running writes on noida-db."""
+    """Interrupted and running writes on noida-db. ``make interop`` has them die at each request."""
+
+    step = 3
 
 
 def test_the_table_names_transactions_those_who_wait_and_the_decision(job: TransactionsJob) -> None:
     topic = new_topic(job.bootstrap_servers)
     once(job.bootstrap_servers, topic, topic).run()
     other = OnceWrite(
-        job.bootstrap_servers,
-        topic,
-        [[(b"x", 1)], []],
-        {"kafka.transactional.id": topic, "batch": "2"},
+        job.bootstrap_servers, topic, [[(b"x", 1)], []], {"kafka.transactional.id": topic, "batch": "2"}
     )
     made = other.writer()
     left = other.message(made, 0).transaction
@@ -96,7 +83,7 @@ def test_a_finish_waits_until_nothing_is_ending(
         return found[-1]
 
     monkeypatch.setattr(TransactionsSurvey, "of", ends_late)
-    options = ("--transactional-id", topic, "--finish", "--force", "--option=requestTimeout=2000")
+    options = ("--transactional-id", topic, "--finish", "--force", "--option=requestTimeout=500")
     exit_code, _, err = job.run(*options)
     assert exit_code == code
     if code:
@@ -122,26 +109,3 @@ def test_brokers_that_list_no_transactions_are_told_of(capsys: pytest.CaptureFix
         "transactions: Kafka lists open transactions from 3.0 on; with earlier versions each "
     )
     assert len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("argv", "said"),
-    [
-        ([CONNECTION, "--force"], "argument --force: needs --finish"),
-        ([CONNECTION, "--dry-run"], "argument --dry-run: needs --finish"),
-        ([CONNECTION, "--finish"], "argument --finish: needs --transactional-id, the name of the write"),
-        (
-            [CONNECTION, "--option=delivery=x"],
-            "argument --option: delivery is set by --transactional-id; leave it out",
-        ),
-        ([CONNECTION, "--transactional-id", " "], "option kafka.transactional.id: '' is not a name"),
-        (["--option=broker.list=0:h:1"], "option delivery does not apply to Kafka 0.7"),
-        (["--options-file", "not-there"], "argument --options-file: not-there: No such file"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_one_line(
-    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = complaint(SCRIPT, argv, capsys)
-    assert line.startswith("transactions: ")
-    assert said in line

@@ -1,24 +1,32 @@
-"""A job's session: the source is there with only the zip shipped, and Spark's progress is the job's."""
+"""A job's session and its tasks: the source comes with the zip, progress is shown, errors are one line."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.errors import DeliveryError
+from spark_kafkawire.jobs.shell.failures import ExitCode, explained
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.spark.stages import watching
+from spark_kafkawire.jobs.spark.tasks import run_tasks
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.progress import showing_progress
 
-from ..submitting import ROOT, environment, make_zip, submit, submit_command, submit_words
+from .submitting import ROOT, environment, make_zip, submit_command, submit_words
 
 JOB = """
 import sys, spark_kafkawire
@@ -36,7 +44,8 @@ def job(arguments, progress):
 parser = JobParser("count", None)
 add_connection(parser)
 add_reporting(parser)
-sys.exit(run_job(parser, job))
+wrong = run_job(parser, job, ["--option", "broker.list=0:127.0.0.1:9", "--quiet"])
+sys.exit(10 * wrong + run_job(parser, job))
 """
 
 
@@ -51,33 +60,25 @@ def script(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_job_reads_with_only_the_zip_shipped(
+def test_a_job_reads_with_only_the_zip_shipped_and_an_error_is_one_line(
     package: Path, script: Path, corpus: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    options = tmp_path / "options"
+    """On the stderr that spark-submit has."""
+    options, log = tmp_path / "options", tmp_path / "log"
     options.write_text(f"zookeeper.connect {corpus.zookeeper_connect}\nsubscribe debian-gzip\n")
-    done = submit(package, tmp_path, script, "--options-file", str(options), "--json")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    log.write_text("what was there before\n")
+    command = submit_command(package, script, "--options-file", str(options), "--json")
+    with log.open("a") as stderr:
+        ended = subprocess.run(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=stderr)
+    first, *others = log.read_text().splitlines()
+    assert (ended.returncode, first) == (10 * ExitCode.USAGE, "what was there before"), others
+    assert [line for line in others if line.startswith("count: ") and not line.endswith(" ...")] == [
+        "count: set exactly one of the options subscribe, subscribePattern and assign: none is set"
+    ]
+    summary = json.loads(ended.stdout)
     assert summary["messages"] == 15917
     assert "spark_kafkawire.zip" in summary["package"]
     assert summary["idle"] == 0, "Spark ends a process without work after a minute, with a traceback"
-
-
-def test_an_error_is_one_line_on_the_stderr_that_spark_submit_has(
-    package: Path, script: Path, tmp_path: Path
-) -> None:
-    command = submit_command(package, script, "--option", "broker.list=0:127.0.0.1:9", "--quiet")
-    log = tmp_path / "log"
-    log.write_text("what was there before\n")
-    with log.open("a") as stderr:
-        ended = subprocess.run(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=stderr)
-    assert (ended.returncode, ended.stdout) == (2, b""), log.read_text()
-    first, *others = log.read_text().splitlines()
-    assert first == "what was there before"
-    assert [line for line in others if line.startswith("count: ")] == [
-        "count: set exactly one of the options subscribe, subscribePattern and assign: none is set"
-    ]
 
 
 KILLED = """
@@ -97,7 +98,7 @@ sys.exit(run_job(parser, job))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_jvm_that_was_killed_is_told_in_one_line_with_what_to_do(tmp_path: Path) -> None:
     variables = {**environment(tmp_path), "PYTHONPATH": str(ROOT), "PYSPARK_SUBMIT_ARGS": SUBMIT_ARGS}
     done = subprocess.run(
@@ -176,3 +177,74 @@ def test_what_fails_in_the_block_is_raised_and_not_said_to_be_done(spark: SparkS
     with pytest.raises(ZeroDivisionError), showing_progress(spark, "dividing", stream):
         1 / 0  # noqa: B018
     assert stream.getvalue() == "kafkawire: dividing ...\n"
+
+
+def test_results_come_in_the_order_of_the_tasks(spark: SparkSession) -> None:
+    tasks = [TopicPartition("t", number) for number in range(5)]
+    assert run_tasks(spark, lambda tp: (tp.partition * 10, tp), tasks) == [
+        (number * 10, tp) for number, tp in enumerate(tasks)
+    ]
+
+
+def test_no_tasks_are_no_job(spark: SparkSession) -> None:
+    assert run_tasks(spark, print, []) == []
+
+
+def test_an_error_of_a_task_is_told_in_one_line(spark: SparkSession) -> None:
+    def fail(_: int) -> None:
+        raise DeliveryError("t 0: not there")
+
+    with pytest.raises(PySparkException) as caught:
+        run_tasks(spark, fail, [1])
+    assert explained(caught.value) == ("t 0: not there", ExitCode.FAILED)
+
+
+def test_a_python_worker_that_was_killed_is_told_in_one_line_with_what_to_do(spark: SparkSession) -> None:
+    def killed(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+        run_tasks(spark, killed, [1])
+    line, code = explained(caught.value)
+    assert code == ExitCode.FAILED
+    assert "a Python worker or a JVM of Spark has ended in the middle of a task: it crashed, or was" in line
+    assert line.endswith(", and run again")
+    assert line.isprintable()
+
+
+#: Has Spark close the sockets of its Python processes that wait for work, as it does after a minute. Private
+#: to Spark: the factories of the processes, and the function that they call then.
+IDLE = """
+from pathlib import Path
+from spark_kafkawire.jobs.spark.tasks import run_tasks
+from spark_kafkawire.source.datasource import KafkaWireDataSource
+from tests.support.local_spark import plain_spark
+from tests.support.polling import poll
+
+spark = plain_spark("ended", {})
+run_tasks(spark, lambda task: task, [1, 2])
+spark.dataSource.register(KafkaWireDataSource)
+context = spark.sparkContext
+jvm, new_array = context._jvm, context._gateway.new_array
+processes = jvm.java.lang.ProcessHandle.current().descendants().toArray()
+commands = [(each.pid(), each.parent().get().info().commandLine().orElse("")) for each in processes]
+workers = [pid for pid, command_of_parent in commands if "daemon" in command_of_parent]
+assert workers
+field = jvm.java.lang.Class.forName("org.apache.spark.SparkEnv").getDeclaredField("pythonWorkers")
+field.setAccessible(True)
+factories = field.get(context._jsc.sc().env())
+for factory in jvm.scala.jdk.javaapi.CollectionConverters.asJava(factories).values():
+    methods = factory.getClass().getDeclaredMethods()
+    [close] = [each for each in methods if each.getName().endswith("cleanupIdleWorkers")]
+    close.setAccessible(True)
+    close.invoke(factory, new_array(jvm.java.lang.Object, 0))
+poll(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the processes to end")
+spark.stop()
+"""
+
+
+def test_processes_that_spark_ends_for_lack_of_work_print_nothing() -> None:
+    """Processes of tasks, and processes that look for data sources."""
+    ended = subprocess.run([sys.executable, "-c", IDLE], cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,11 +1,4 @@
-"""A disk on which the n-th call fails, or in the n-th call of which the process is killed.
-
-disk = FailingDisk(monkeypatch)
-for fault in FAULTS:
-    for number in itertools.count(1):
-        with disk.failing(fault, number): ...
-        if not disk.has_failed: break
-"""
+"""Disks that fail, are full, or are read-only: the n-th call of a process, and a small file system."""
 
 from __future__ import annotations
 
@@ -13,7 +6,9 @@ import contextlib
 import errno
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -112,3 +107,23 @@ def _done(name: str, call: Callable[..., Any], arguments: Any, options: Any) -> 
         os.close(result)
     elif name == "read":
         result.close()
+
+
+class SmallDisk:
+    """A file system in memory, of a size that may change."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def mount(self) -> bool:
+        """Mount it. Returns False if this user may not."""
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=4k", "kafkawire", self.folder], capture_output=True
+        )
+        return done.returncode == 0
+
+    def remount(self, options: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{options}", self.folder], check=True)
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", "--lazy", self.folder], check=True)

@@ -1,13 +1,20 @@
-"""Submitted jobs of which every process is killed at once, or all but workers that go on later, unheard."""
+"""Runs of jobs that are killed, stopped, doubled or misled: in the end each row is there once."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import random
+import re
+import shutil
+import signal
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import psutil
@@ -17,18 +24,156 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
+from tests.support.freezing import freeze
 from tests.support.golden import values_sha256
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 
 from .arguments import RunHere
-from .drivers import DEADLINE_S
-from .migration.migrating import copied
+from .drivers import DEADLINE_S, Drivers
+from .migration.migrating import copied, driver_arguments
 from .submitting import ROOT, environment, submit, submit_command
+from .work import JOBS, NewWork, PublishingModern
 
 COUNT: Final = 2000
+REFUSED: Final = re.compile(r"[^\n]*: another run is active here[^\n]*")
+#: Kills of each kind of work at random moments.
+KILLS: Final = MappingProxyType(
+    {"ingest": 12, "publish": 6, "publish exactly once": 6, "publish to 0.7": 6, "migrate": 20}
+)
+_DAY_S: Final = 24 * 3600
+_YEAR_S: Final = 365 * _DAY_S
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1100)]
+pytestmark = pytest.mark.timeout(1100)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_run_has_its_folders_to_itself_until_it_is_killed_and_the_next_one_goes_on(
+    name: str, new_work: NewWork, drivers: Drivers
+) -> None:
+    """One kill when nothing is done, and one in the middle of the work."""
+    work = new_work(name)
+    work.add()
+    first = drivers.start(work.job, work.arguments, stops=True)
+    drivers.await_stop(first)
+    assert REFUSED.fullmatch(drivers.complaint(drivers.start(work.job, work.arguments)))
+    assert drivers.kill(first) < 0
+    before = work.progress()
+    second = drivers.start(work.job, work.arguments)
+    drivers.await_progress(work, before, second)
+    drivers.kill(second)
+    drivers.end_jobs()
+    drivers.summary(drivers.start(work.job, work.arguments))
+    work.check()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", KILLS)
+def test_kills_at_random_moments_lose_and_double_nothing(
+    name: str, new_work: NewWork, drivers: Drivers
+) -> None:
+    """Every other run is killed when it has begun to change something."""
+    draw = random.Random(name)
+    count = kills = kills_in_the_middle = 0
+    whole_run_s = 0.0
+    while kills < KILLS[name]:
+        work, count, code = new_work(name), count + 1, -signal.SIGKILL
+        while code != 0:
+            work.add()
+            before, began_s = work.progress(), time.monotonic()
+            child = drivers.start(work.job, work.arguments)
+            # The first two are not killed: the second one tells how long the moments are.
+            if count > 2 and kills < KILLS[name]:
+                if kills % 2:
+                    drivers.await_progress(work, before, child)
+                time.sleep(draw.uniform(0, whole_run_s / (1 + kills % 2)))
+                child.signal(signal.SIGKILL)
+            code = drivers.ended(child)
+            assert code in (0, -signal.SIGKILL), child.output.read_text()
+            # The executors of a driver that was killed end when they notice that it is gone.
+            drivers.end_jobs()
+            kills += code != 0
+            kills_in_the_middle += code != 0 and work.progress() > before
+            if count <= 2:
+                whole_run_s = time.monotonic() - began_s
+        assert not drivers.summary(child).get("data_loss")
+        work.check()
+    assert kills_in_the_middle > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["ingest", "publish at the time of the clock", "migrate"])
+def test_a_clock_that_is_set_back_loses_and_doubles_nothing(
+    name: str, new_work: NewWork, drivers: Drivers
+) -> None:
+    """A year, and then a day, each time while a run is killed; Spark's own JVM has the right clock."""
+    work = new_work(name)
+    for clock_s in (_YEAR_S, 0):
+        work.add()
+        before = work.progress()
+        child = drivers.start(work.job, work.arguments, clock_s=clock_s)
+        drivers.await_progress(work, before, child)
+        drivers.kill(child)
+        drivers.end_jobs()
+        # All files are as new as they were by a wrong clock.
+        modified_s = time.time() + clock_s
+        for path in [work.folder, *work.folder.rglob("*")]:
+            os.utime(path, (modified_s, modified_s))
+    work.add()
+    for _ in range(2):
+        began_s = time.monotonic()
+        summary = drivers.summary(drivers.start(work.job, work.arguments, clock_s=-_DAY_S))
+        # A summary's seconds are rounded to tenths.
+        assert 0 <= summary.get("seconds", 0.0) <= time.monotonic() - began_s + 0.1
+        assert not summary.get("data_loss")
+    work.check()
+    if isinstance(work, PublishingModern):
+        # Spark's tasks had the clock of their driver: what a message was sent at is theirs.
+        sent_ms = [record.timestamp_ms or 0 for record in work.records()]
+        assert max(sent_ms) > (time.time() + _YEAR_S - _DAY_S) * 1000
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", JOBS)
+def test_of_runs_that_begin_in_the_same_moment_one_works(
+    name: str, new_work: NewWork, drivers: Drivers
+) -> None:
+    work, complaints = new_work(name), []
+    for is_killed in (True, True, False):
+        work.add()
+        before = work.progress()
+        pair = drivers.start_at_once(work.job, work.arguments, work.arguments)
+        poll(lambda pair=pair: any(child.has_ended for child in pair), "one to end", DEADLINE_S)  # type: ignore[misc]
+        [other, *_] = sorted(pair, key=lambda child: child.has_ended)
+        if is_killed:
+            drivers.await_progress(work, before, other)
+            drivers.kill(other)
+            drivers.end_jobs()
+        complaints += [child.output.read_text() for child in pair if drivers.ended(child) == 1]
+    assert complaints
+    assert [line for line in complaints if not REFUSED.fullmatch(line)] == []
+    drivers.summary(drivers.start(work.job, work.arguments))
+    work.check()
+
+
+@pytest.mark.nightly
+def test_a_migration_that_wakes_up_after_another_took_its_place_adds_nothing(
+    drivers: Drivers, corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    """As a driver or a task may that its machine had stopped: the lock of the directory is not seen there."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    names = {GZIP_TOPIC: "woken"}
+    frozen = drivers.start("migrate", driver_arguments(corpus, noida, here, names))
+    poll(lambda: any(here.glob("migration-*.json")), "the first run to begin")
+    time.sleep(0.1)
+    freeze(frozen.pid)
+    shutil.copytree(here, there)
+
+    drivers.summary(drivers.start("migrate", driver_arguments(corpus, noida, there, names)))
+    assert copied(noida, "woken") == recorded()
+    frozen.signal(signal.SIGCONT)
+    assert drivers.ended(frozen) in (0, 1)
+    assert copied(noida, "woken") == recorded()
 
 
 class Running:
@@ -67,7 +212,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(package: Path, folder: Path, job: str, arguments: Sequence[str]) -> Iterator[Running]:
+def submitted(package: Path, folder: Path, job: str, arguments: Sequence[str]) -> Iterator[Running]:
     """Begin a run; all of it has ended when the block has."""
     with psutil.Popen(
         submit_command(package, ROOT / "jobs" / f"{job}.py", *arguments),
@@ -92,6 +237,7 @@ def options(**given: str) -> list[str]:
     ]
 
 
+@pytest.mark.nightly
 def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
     spark: SparkSession, corpus: EmbeddedCluster, package: Path, tmp_path: Path, run_here: RunHere
 ) -> None:
@@ -99,7 +245,7 @@ def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
     # So small pieces that a worker is not done before it is stopped.
     arguments = options(zookeeper_connect=corpus.zookeeper_connect, fetchBytes="4KiB", fetchesInFlight="1")
     arguments += ["--topic", GZIP_TOPIC, "--output", str(output), "--group", "unheard"]
-    with running(package, tmp_path, "ingest", arguments) as job:
+    with submitted(package, tmp_path, "ingest", arguments) as job:
         job.await_(lambda: any(output.glob("_kafkawire/unfinished/*/_temporary")), "the batch to be written")
         job.await_(lambda: len(job.workers()) > 1, "workers")
         frozen = job.workers()
@@ -131,6 +277,7 @@ def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
     assert [(len(values), values_sha256(values)) for values in found] == recorded()
 
 
+@pytest.mark.nightly
 def test_publish_of_which_all_is_killed_at_once_sends_each_row_once(
     noida: NoidaBroker, package: Path, tmp_path: Path, run_here: RunHere
 ) -> None:
@@ -147,7 +294,7 @@ def test_publish_of_which_all_is_killed_at_once_sends_each_row_once(
     def sent() -> int:
         return sum(librdkafka.offsets(noida.bootstrap_servers, topic, number)[1] for number in (0, 1))
 
-    with running(package, tmp_path, "publish", arguments) as job:
+    with submitted(package, tmp_path, "publish", arguments) as job:
         job.await_(lambda: sent() > COUNT // 10, "rows to be sent")
         job.kill()
     assert not (state / "done.json").exists()
@@ -164,6 +311,7 @@ def test_publish_of_which_all_is_killed_at_once_sends_each_row_once(
     assert Counter(found) == Counter(b'{"id":%d}' % number for number in range(COUNT))
 
 
+@pytest.mark.nightly
 def test_migrate_of_which_all_is_killed_at_once_copies_each_message_once(
     corpus: EmbeddedCluster, noida: NoidaBroker, package: Path, tmp_path: Path
 ) -> None:
@@ -176,7 +324,7 @@ def test_migrate_of_which_all_is_killed_at_once_copies_each_message_once(
         # Several pieces of each partition, each of several batches.
         *("--piece-bytes", "60000", "--target-option", "batchBytes=8KiB"),
     ]
-    with running(package, tmp_path, "migrate", arguments) as job:
+    with submitted(package, tmp_path, "migrate", arguments) as job:
         job.await_(lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1], "messages to be copied")
         job.kill()
     done = submit(package, tmp_path, ROOT / "jobs" / "migrate.py", *arguments)

@@ -1,0 +1,184 @@
+"""Files that jobs remember things in: damaged, special, sealed; none is ever taken for another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.clients.writing.modern.batches import ProducerId
+from spark_kafkawire.errors import KafkaWireError
+from spark_kafkawire.jobs.checkpoints.files import CheckpointFiles
+from spark_kafkawire.jobs.ingest.plan import next_plan
+from spark_kafkawire.jobs.ingest.state import IngestState
+from spark_kafkawire.jobs.migration.state import Mark, PartitionProgress, State, StateDirectory, load_state
+from spark_kafkawire.jobs.publish.state import Publication, PublishState, TopicRows
+from spark_kafkawire.jobs.state.file_system import FileError
+from spark_kafkawire.jobs.state.local_files import LocalFiles
+from spark_kafkawire.jobs.state.milestones import Milestone, reach
+from spark_kafkawire.jobs.state.sealed import BrokenSeal, seal, unseal
+from spark_kafkawire.jobs.state.sole_run import sole_run
+from spark_kafkawire.model import OffsetRange, TopicPartition
+from tests.support.special_files import KINDS, special_file
+
+FILES: Final = LocalFiles()
+PARTITION: Final = TopicPartition("t", 0)
+
+
+def damaged(data: bytes, step: int, bits: Sequence[int] = ()) -> Iterator[bytes]:
+    """The data cut at places, and with bits of bytes changed: these, or each in turn."""
+    # The last byte ends the line, which says nothing.
+    for size in range(0, len(data) - 1, step):
+        yield data[:size]
+    for place in range(0, len(data), step):
+        for bit in bits or (place // step % 8,):
+            yield data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+
+
+def assert_noticed(said: Sequence[str], count: int) -> None:
+    """Assert that almost all damage is reported: only changes of blanks or of a letter's escape are none."""
+    assert len(said) > 0.95 * count
+
+
+def ingested(folder: str) -> Callable[[], object]:
+    state, plan = IngestState(FILES, folder), None
+    for start in (0, 10, 20):
+        plan = next_plan(plan, [OffsetRange(PARTITION, start, start + 10)], {PARTITION: start}, None)
+        state.record(plan)
+        state.finish(plan)
+    return state.newest
+
+
+def published(folder: str) -> Callable[[], object]:
+    def begun() -> PublishState:
+        state = PublishState(FILES, folder)
+        state.begin(Publication("k", {"t": TopicRows(1000, "12")}))
+        return state
+
+    for number in range(2):
+        begun().begin_run({PARTITION: 7 + number})
+    return lambda: begun().starts()
+
+
+def migrated(folder: str) -> Callable[[], object]:
+    marks = Mark(900, 17, 12), Mark(0, 5)
+    progress = PartitionProgress(PARTITION, TopicPartition("new", 5), "5f1c", ProducerId(4001, 3), *marks)
+    with StateDirectory(Path(folder)) as directory:
+        directory.save(State(source_headers=True, partitions={PARTITION: progress}))
+    return lambda: load_state(Path(folder))
+
+
+@pytest.mark.parametrize(
+    ("remember", "count"),
+    [(ingested, 3), (published, 3), (migrated, 1)],
+    ids=["ingest", "publish", "migrate"],
+)
+def test_a_file_that_was_cut_or_in_which_a_bit_has_changed_is_named(
+    remember: Callable[[str], Callable[[], object]], count: int, tmp_path: Path
+) -> None:
+    """``read`` raises an error that names it, in one line, or gives what it gave before."""
+    read = remember(str(tmp_path))
+    files = [file for file in tmp_path.glob("*.json") if not file.name.startswith("begun")]
+    assert len(files) == count
+    for file in files:
+        wanted, data = read(), file.read_bytes()
+        texts = [*damaged(data, 5)]
+        said: list[str] = []
+        for each in texts:
+            file.write_bytes(each)
+            try:
+                assert read() == wanted
+            except KafkaWireError as error:
+                said.append(str(error))
+        file.write_bytes(data)
+        assert_noticed(said, len(texts))
+        assert all(str(file) in line and line.isprintable() for line in said)
+
+
+KIND: Final = "ingest 2"
+CONTENT: Final[dict[str, Any]] = {
+    "batch": 7,
+    "positions": {"größe": {"0-1": 123}},
+    "schema": None,
+    "gone": [],
+}
+
+
+def test_what_was_sealed_is_read_back() -> None:
+    found = unseal(seal(KIND, CONTENT), KIND)
+    assert {key: found[key] for key in CONTENT} == CONTENT
+
+
+def test_a_text_that_was_cut_or_in_which_a_bit_has_changed_is_never_another_one() -> None:
+    wanted = unseal(seal(KIND, CONTENT), KIND)
+    said = []
+    texts = [*damaged(seal(KIND, CONTENT).encode(), 1, range(8))]
+    for each in texts:
+        try:
+            assert unseal(each.decode("utf-8", "surrogateescape"), KIND) == wanted
+        except BrokenSeal as error:
+            said.append(str(error))
+    assert_noticed(said, len(texts))
+
+
+def lock(folder: str) -> None:
+    with sole_run(FILES, [folder]):
+        pass
+
+
+def save_migration(folder: str) -> None:
+    with StateDirectory(Path(folder)) as directory:
+        directory.save(State(source_headers=False))
+
+
+#: A file in a folder, and who opens it.
+USES: Final = MappingProxyType[str, tuple[str, Callable[[str], object]]](
+    {
+        "the lock of a run": ("lock", lock),
+        "the lock of a migration": ("lock", save_migration),
+        "a milestone": ("lock", lambda folder: reach(FILES, folder, Milestone.BEGUN)),
+        "a batch of ingest": ("0.done.json", lambda folder: IngestState(FILES, folder).newest()),
+        "a plan of ingest": ("0.planned.json", lambda folder: IngestState(FILES, folder).newest()),
+        "a publication": (
+            "publication.json",
+            lambda folder: PublishState(FILES, folder).begin(Publication("k", {})),
+        ),
+        "the end of a publication": ("done.json", lambda folder: PublishState(FILES, folder).done()),
+        "a migration": ("migration-1.json", lambda folder: load_state(Path(folder))),
+        "the id of a query": ("metadata", lambda folder: CheckpointFiles(folder).query_id()),
+        "what an attempt has written": ("part-0", FILES.sync),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("use", "kind"),
+    # Tasks write folders, too.
+    [
+        (use, kind)
+        for use in USES
+        for kind in KINDS
+        if (use, kind) != ("what an attempt has written", "folder")
+    ],
+)
+def test_a_file_of_a_state_is_a_regular_file(tmp_path: Path, use: str, kind: str) -> None:
+    name, open_it = USES[use]
+    path = special_file(tmp_path / name, kind)
+    with pytest.raises(FileError) as refused:
+        open_it(str(tmp_path))
+    line = str(refused.value)
+    assert line.startswith(f"{path}: cannot ")
+    assert line.endswith(KINDS[kind])
+    assert line.isprintable()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_of_a_query_is_a_regular_file(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "offsets").mkdir()
+    path = special_file(tmp_path / "offsets" / "0", kind)
+    with pytest.raises(FileError) as refused:
+        CheckpointFiles(str(tmp_path)).last_batch()
+    assert str(refused.value) == f"{path}: cannot read: {KINDS[kind]}"

@@ -37,8 +37,7 @@ from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from spark_kafkawire.source.exactly_once import TransactionMessage
 from tests.net.login_broker import SECRET, USER, login_broker
 from tests.net.modern_peers import broker
-from tests.net.peers import Peer
-from tests.net.tls_peers import server_of, serving
+from tests.net.peers import Peer, server_of, serving
 from tests.support.certificates import SERVER_NAME, make
 from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from tests.support.fake_coordinators import PRODUCER_EPOCH, PRODUCER_ID

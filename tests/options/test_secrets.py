@@ -151,7 +151,7 @@ def test_a_reference_is_shown_and_its_value_is_not(monkeypatch: pytest.MonkeyPat
     assert quoted("${env:KAFKA_PASSWORD}") == "'${env:KAFKA_PASSWORD}'"
 
 
-# --- References to secrets in option values: resolved where options are read, shown in place of the value ---
+# --- References to secrets in option values ---
 
 SECRET: Final = 'correct horse "battery" staple'
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -26,10 +25,10 @@ from spark_kafkawire.protocol.modern import (
     list_offsets,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.primitives import INT16, AnyType, Array, Bool, Buffer, Bytes, Int, String, Uuid
-from spark_kafkawire.protocol.schema import REQUIRED, Struct
+from spark_kafkawire.protocol.primitives import INT16, Buffer
 from tests.support.log_broker import OFFERED, PRODUCER_ID, LogBroker
 from tests.support.log_server import HOST, LogServer, Sent, read_frame, tell
+from tests.support.made_messages import Content, made
 from tests.support.memory_log import MemoryLog, split
 from tests.support.message_sets import gzipped, message
 from tests.support.streams_groups import streams_group
@@ -63,39 +62,6 @@ _ALWAYS: Final[Mapping[Api, Mapping[str, Any]]] = {
     modern.RENEW_DELEGATION_TOKEN: {"expiry_timestamp_ms": 2 * _EXPIRES_MS - _ISSUED_MS},
     modern.EXPIRE_DELEGATION_TOKEN: {"expiry_timestamp_ms": _ISSUED_MS},
 }
-_EMPTY: Final[Mapping[type[Any], Any]] = {
-    Array: (),
-    Bool: False,
-    Bytes: b"",
-    Int: 0,
-    String: "",
-    Uuid: uuid.UUID(int=0),
-}
-#: What a message holds, by the names of its fields; messages in it are given in the same way.
-Content = Mapping[str, Any]
-
-
-def made(message: type[Any], content: Content) -> Any:
-    """The message with that content; other fields that have no default hold 0, nothing or what is empty."""
-    found = {}
-    for field in fields(message):
-        if field.name in content:
-            found[field.name] = _given(field.metadata["wire"].type, content[field.name])
-        elif field.default is REQUIRED:
-            found[field.name] = _nothing(field.metadata["wire"].type)
-    return message(**found)
-
-
-def _given(wire_type: AnyType, value: Any) -> Any:
-    if isinstance(wire_type, Array) and value is not None:
-        return tuple(_given(wire_type.element, each) for each in value)
-    if isinstance(wire_type, Struct) and isinstance(value, dict):
-        return made(wire_type.message, value)
-    return value
-
-
-def _nothing(wire_type: AnyType) -> Any:
-    return made(wire_type.message, {}) if isinstance(wire_type, Struct) else _EMPTY[type(wire_type)]
 
 
 class SequencedLog(MemoryLog):

@@ -33,10 +33,10 @@ from spark_kafkawire.records.message_set.encoding import encode, encode_sets
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from spark_kafkawire.records.rows import Records
 
+from .ceilings import VALUE_SIZES, values
 from .logs import BATCH_BYTES_MAX, SET_BYTES_MAX, write_log
 from .measure import Figure, Run, interleaved, say, throughput
 from .session import PREFIX, Bench
-from .sources import VALUE_SIZES, values
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
 MODERN_COMPRESSIONS: Final = ("none", "lz4", "zstd", "snappy", "gzip")

@@ -18,7 +18,7 @@ from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 from tests.support.memory_log import offset_count, split
 
-from .sources import values
+from .ceilings import values
 
 #: Bytes from which on a segment is closed, as a broker does by default.
 SEGMENT_SIZE_MAX: Final = 1 << 30

@@ -22,12 +22,13 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.broker.log_directory import CLEAN_SHUTDOWN_FILE
 
 from . import logs
+from .ceilings import VALUE_SIZES
 from .log_server import SINK, log_server
 from .logs import LogData
 from .measure import Figure, Kind, Run, say, side_by_side
 from .processes import forget_peaks, peaks_mib
 from .session import PREFIX, Bench
-from .sources import PARTITIONS, VALUE_SIZES, Side, read_into_nothing, ready_made, rows_to_write
+from .sources import PARTITIONS, Side, read_into_nothing, ready_made, rows_to_write
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
 MODERN_VALUE_SIZES: Final = (100, 1024)

@@ -20,7 +20,8 @@ from tests.support import certificates
 from tests.support.local_spark import home_with_byte_code, plain_spark
 from tests.support.spark_cluster import SparkCluster
 
-from .sources import CountingDataSource, PrebuiltDataSource, Side, read_into_nothing
+from .ceilings import CountingDataSource, PrebuiltDataSource
+from .sources import Side, read_into_nothing
 
 KAFKA: Final = "4.1.1"
 #: What all folders of benchmarks are called.

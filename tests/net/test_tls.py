@@ -253,7 +253,20 @@ def test_plain_text_to_a_tls_port_says_so(certificates: Certificates) -> None:
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("script", [stalling(), lambda connection: connection.sendall(b"\x16\x03\x03")])
+def dripping(connection: socket.socket) -> None:
+    """The head of a record, and its bytes one by one."""
+    connection.recv(1 << 16)
+    connection.sendall(b"\x16\x03\x03\x40\x00")
+    connection.settimeout(0.02)
+    while True:
+        try:
+            if not connection.recv(1 << 16):
+                return
+        except TimeoutError:
+            connection.sendall(b"\0")
+
+
+@pytest.mark.parametrize("script", [stalling(), lambda each: each.sendall(b"\x16\x03\x03"), dripping])
 def test_a_handshake_that_does_not_end_fails_at_the_deadline(
     script: Script, certificates: Certificates
 ) -> None:

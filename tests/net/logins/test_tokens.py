@@ -55,7 +55,7 @@ from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.net.login_broker import TOKEN, asked_for, granted, http_answer, login_broker, saying
 from tests.net.modern_peers import METADATA_RESPONSE, mutated
-from tests.net.peers import Peer, Script, closed_port, server_of, serving, stalling
+from tests.net.peers import Peer, closed_port, server_of, serving, stalling
 from tests.support.cases import for_each
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S
@@ -744,97 +744,3 @@ def test_no_redirect_is_followed(
         assert other.connection_count == 0
     assert f"HTTP status {status}" in message
     assert AuthenticationError.__name__ in message
-
-
-def dripping(data: bytes, rest: bytes) -> Script:
-    """Answer a request with the data, and then with the rest again and again, until the client closes."""
-
-    def script(connection: socket.socket) -> None:
-        asked_for(data)(connection)
-        connection.settimeout(0.02)
-        while True:
-            try:
-                if not connection.recv(1 << 16):
-                    return
-            except TimeoutError:
-                connection.sendall(rest)
-
-    return script
-
-
-def pouring(data: bytes, rest: bytes) -> Script:
-    """Answer a request with the data, and then with the rest as fast as the client takes it."""
-
-    def script(connection: socket.socket) -> None:
-        asked_for(data)(connection)
-        while True:
-            connection.sendall(rest)
-
-    return script
-
-
-SLOW: Final[dict[str, Script]] = {
-    "never answers": stalling(),
-    "drips a status": dripping(b"", b"H"),
-    "drips a head": dripping(OK, b"X"),
-    "drips lines of a head": dripping(OK, b"X: y\r\n"),
-    "drips a body": dripping(OK + b"Content-Length: 10000000000\r\n\r\n{", b" "),
-    "drips a body without a length": dripping(OK + b"\r\n{", b" "),
-    "drips chunks": dripping(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
-    "goes on": dripping(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-}
-ENDLESS: Final[dict[str, Script]] = {
-    "10 GB": pouring(OK + b"Content-Length: 10000000000\r\n\r\n", bytes(1 << 16)),
-    "no length": pouring(OK + b"\r\n", b" " * (1 << 16)),
-    "chunks": pouring(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"10000\r\n" + b" " * (1 << 16) + b"\r\n"),
-    "head": pouring(OK, b"X: y\r\n" * 1000),
-    "line": pouring(OK, b"X" * (1 << 16)),
-    "chunk": pouring(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"F" * (1 << 16)),
-    "goes on": pouring(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
-}
-
-
-@pytest.mark.parametrize("how", SLOW)
-def test_a_slow_endpoint_ends_within_the_request_timeout(
-    grant: dict[str, str], certificates: Certificates, how: str
-) -> None:
-    with Peer(serving(server_of(certificates.server), SLOW[how])) as endpoint:
-        began_s = time.monotonic()
-        message = hostile_refused(
-            f"https://{SERVER_NAME}:{endpoint.broker.port}/", grant, certificates, "300ms"
-        )
-        assert time.monotonic() - began_s < GRACE_S
-    assert "token endpoint localhost: no answer within 0.3 s (requestTimeout)" in message
-
-
-def test_a_handshake_of_tls_that_drips_ends_within_the_request_timeout(
-    grant: dict[str, str], certificates: Certificates
-) -> None:
-    def hello(connection: socket.socket) -> None:
-        connection.recv(1 << 16)
-        connection.sendall(b"\x16\x03\x03\x40\x00")
-        connection.settimeout(0.02)
-        while True:
-            try:
-                if not connection.recv(1 << 16):
-                    return
-            except TimeoutError:
-                connection.sendall(b"\0")
-
-    with Peer(hello) as endpoint:
-        began_s = time.monotonic()
-        message = hostile_refused(
-            f"https://{SERVER_NAME}:{endpoint.broker.port}/", grant, certificates, "400ms"
-        )
-        assert time.monotonic() - began_s < GRACE_S
-    assert "token endpoint localhost: " in message
-
-
-@pytest.mark.parametrize("how", ENDLESS)
-def test_an_endless_answer_is_bounded(grant: dict[str, str], certificates: Certificates, how: str) -> None:
-    with Peer(serving(server_of(certificates.server), ENDLESS[how])) as endpoint:
-        message = hostile_refused(
-            f"https://{SERVER_NAME}:{endpoint.broker.port}/", grant, certificates, "20s"
-        )
-    assert "token endpoint localhost: the answer is " in message
-    assert "no answer within" not in message

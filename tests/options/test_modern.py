@@ -42,6 +42,7 @@ from spark_kafkawire.protocol.modern.limits import (
 )
 from spark_kafkawire.records.compression.codec import Format
 from spark_kafkawire.records.compression.table import codec_named
+from tests.options.values import attribute
 from tests.support.cases import for_each
 
 MODERN: Final = {"kafka.bootstrap.servers": "a:9092"}
@@ -128,10 +129,7 @@ MODERN_VALUES: Final[list[tuple[str, str, str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "value", "path", "expected"), MODERN_VALUES)
 def test_a_property_of_kafkas_clients_is_parsed(name: str, value: str, path: str, expected: object) -> None:
-    found: Any = read(**{name: value})
-    for attribute in path.split("."):
-        found = getattr(found, attribute)
-    assert found == expected
+    assert attribute(read(**{name: value}), path) == expected
 
 
 @pytest.mark.parametrize(
@@ -334,13 +332,6 @@ def test_defaults_are_those_of_sparks_connector_and_kafkas_consumer() -> None:
     assert options.net.retry == RetryPolicy(3, 0.1, 60.0, Bootstrap("kafka.bootstrap.servers=h:9092", 20.0))
 
 
-def field_of(options: ReadOptions, name: str) -> Any:
-    value: Any = options
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value
-
-
 @for_each(
     ("given", "name", "expected"),
     [
@@ -374,7 +365,7 @@ def field_of(options: ReadOptions, name: str) -> Any:
     ],
 )
 def test_each_option_becomes_its_value(given: dict[str, str], name: str, expected: Any) -> None:
-    assert field_of(parse(**given), name) == expected
+    assert attribute(parse(**given), name) == expected
 
 
 @for_each(
@@ -698,10 +689,7 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
 @for_each(("name", "value", "path", "expected"), VALUES)
 def test_a_value_is_parsed(name: str, value: str, path: str, expected: object) -> None:
     options = write(**{name: value})
-    found: Any = options
-    for attribute in path.split("."):
-        found = getattr(found, attribute)
-    assert found == expected
+    assert attribute(options, path) == expected
     assert pickle.loads(pickle.dumps(options)) == options
 
 

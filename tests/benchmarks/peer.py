@@ -1,8 +1,7 @@
-"""The table of the kinds of ``--only peer``, and how each compares with another one. Pure."""
+"""Reads and writes of the same rows by ceilings, other clients, Spark's own connector and kafkawire."""
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -20,9 +19,26 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support import librdkafka
 
+from .bars import (
+    CONFLUENT,
+    COUNTED,
+    OUR_VALUES,
+    OUR_WRITE,
+    OURS,
+    READY,
+    READY_VALUES,
+    ROWS_ALONE,
+    THEIR_VALUES,
+    THEIR_WRITE,
+    THEIRS,
+    VALUE_SIZES,
+    bars,
+    table,
+    with_differences,
+)
 from .log_server import log_server
 from .logs import write_modern_log
-from .measure import Figure, Kind, Took, interleaved, print_table, print_took, say, side_by_side, throughput
+from .measure import Figure, Kind, interleaved, print_table, print_took, say, side_by_side, throughput
 from .processes import confined
 from .session import PREFIX, Bench, Spark, standalone
 from .sources import (
@@ -37,72 +53,6 @@ from .sources import (
     rows_to_write,
     write_topic,
 )
-
-VALUE_SIZES: Final = (100, 1024)
-READY, READY_VALUES = "read: ready-made batches", "read: ready-made batches, `value` alone"
-THEIRS, THEIR_VALUES = "read: Spark's connector", "read: Spark's connector, `value` alone"
-OURS, OUR_VALUES = "read: kafkawire", "read: kafkawire, `value` alone"
-CONFLUENT: Final = "into Arrow without Spark: confluent-kafka, one process"
-ROWS_ALONE: Final = "write: the rows alone, into nothing"
-COUNTED: Final = "write: a writer that only counts"
-THEIR_WRITE, OUR_WRITE = "write: Spark's connector", "write: kafkawire"
-LESS_ROWS: Final = ", less the rows"
-#: Which kind is compared with which other one, and how many times as fast it is to be, by size of the values.
-_COMPARED: Final[tuple[tuple[str, str, Mapping[int, float]], ...]] = (
-    (OURS, READY, {100: 0.90, 1024: 0.85}),
-    (OUR_VALUES, READY_VALUES, {}),
-    (OURS, THEIRS, {}),
-    (OUR_VALUES, THEIR_VALUES, {}),
-    (OURS, CONFLUENT, {}),
-    (OUR_WRITE + LESS_ROWS, THEIR_WRITE + LESS_ROWS, {100: 2.0, 1024: 1.5}),
-    (OUR_WRITE, THEIR_WRITE, {}),
-    (OUR_WRITE, COUNTED, {}),
-)
-
-
-def less(took: Took, other: Took) -> Took:
-    """The same rows without the seconds that the other one took for as many."""
-    return Took(took.rows, took.seconds - other.seconds * took.rows / other.rows)
-
-
-def with_differences(took: Mapping[str, Took]) -> dict[str, Took]:
-    """All kinds of one value size, and the writes once more without what it takes to make their rows."""
-    writes = {
-        kind + LESS_ROWS: less(took[kind], took[ROWS_ALONE]) for kind in (COUNTED, THEIR_WRITE, OUR_WRITE)
-    }
-    return {**took, **writes}
-
-
-def table(of_sizes: Mapping[int, Mapping[str, Took]]) -> tuple[list[str], list[list[str]]]:
-    """The header and the rows of the one table: a row for each kind, and columns for each value size."""
-    header = [""]
-    for value_size in of_sizes:
-        header += [f"{value_size} B: million rows/s", "s", "CPU ns/row: JVM + Python + broker"]
-    kinds = next(iter(of_sizes.values()))
-    return header, [[kind, *_cells([took[kind] for took in of_sizes.values()])] for kind in kinds]
-
-
-def _cells(of_sizes: list[Took]) -> Iterator[str]:
-    for took in of_sizes:
-        yield f"{took.rows_per_s / 1e6:.2f}"
-        yield f"{took.seconds:.2f}"
-        yield " + ".join(map(str, took.parts_ns.values())) if took.cpu_ns else ""
-
-
-def bars(value_size: int, took: Mapping[str, Took]) -> Iterator[Figure]:
-    """Speeds of each kind relative to the kind that it is compared with; ``took`` has the differences."""
-    for kind, other, targets in _COMPARED:
-        speed, other_speed = took[kind].rows_per_s, took[other].rows_per_s
-        # Nothing can be said of two that take no time.
-        times = speed / other_speed if math.isfinite(speed) else math.nan
-        yield Figure(
-            f"{value_size} B, {kind}, to {other.partition(': ')[2]}",
-            "times_as_fast",
-            times,
-            targets.get(value_size),
-            details={"rows_per_s": speed, "other_rows_per_s": other_speed},
-        )
-
 
 with warnings.catch_warnings():
     # It reads its schemas with a function that Python deprecates.

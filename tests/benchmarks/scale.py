@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import pickle
 import subprocess
 import sys
@@ -42,61 +41,9 @@ from tests.support.certificates import SERVER_NAME, make
 from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from tests.support.fake_coordinators import PRODUCER_EPOCH, PRODUCER_ID
 
+from .bars import Curve, Point
 from .measure import Figure, print_table, say
 from .session import Bench
-
-#: Largest exponent that counts as growing with the work and no faster.
-EXPONENT_MAX: Final = 1.1
-#: The fit begins at this part of the largest work: what is smaller shows fixed costs.
-_FIT_PART: Final = 0.01
-#: Shorter times are not compared, seconds: noise of the clock and of caches.
-_NOISE_S: Final = 0.002
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Processor time of some work."""
-
-    work: int
-    seconds: float
-
-    @property
-    def each_us(self) -> float:
-        """Microseconds for each piece of the work."""
-        return self.seconds / self.work * 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Points of one measure, whose work is ``unit``."""
-
-    name: str
-    unit: str
-    points: Sequence[Point]
-
-    @property
-    def exponent(self) -> float:
-        """Slope of a line through the logarithms of work and time, by least squares: 1 if the time grows with
-        the work. Without two points to compare it is 0."""
-        largest = max(point.work for point in self.points)
-        fitted = [point for point in self.points if point.work >= largest * _FIT_PART]
-        xs = [math.log(point.work) for point in fitted]
-        ys = [math.log(max(point.seconds, _NOISE_S)) for point in fitted]
-        mid_x, mid_y = sum(xs) / len(xs), sum(ys) / len(ys)
-        spread = sum((x - mid_x) ** 2 for x in xs)
-        return sum((x - mid_x) * (y - mid_y) for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
-
-    def figure(self) -> Figure:
-        """The growth."""
-        name = f"{self.name}: growth with the {self.unit}"
-        return Figure(name, "exponent", self.exponent, EXPONENT_MAX, at_most=True)
-
-    def rows(self) -> Iterator[list[str]]:
-        """Rows of the table."""
-        for point in self.points:
-            work = f"{point.work:,} {self.unit}"
-            yield [self.name, work, f"{point.seconds:.3f}", f"{point.each_us:.1f}"]
-
 
 #: Brokers of the clusters with more and more partitions, and the most partitions of those with more brokers.
 _BROKERS: Final = 10

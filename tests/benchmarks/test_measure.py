@@ -16,10 +16,10 @@ import pytest
 
 from tests.support.fake_cluster import FakeCluster
 
-from . import peer, turns
+from . import bars, turns
+from .bars import Curve, Point
 from .measure import Figure, Kind, Took, side_by_side
 from .processes import EXECUTOR, WORKER, Look, peaks
-from .scale import Curve, Point
 from .turns import Ended, Measured, Pair, pairs_of_figures, pairs_of_runs, session
 
 
@@ -66,13 +66,13 @@ def took(**changed: float) -> dict[str, Took]:
     kinds = ("READY", "READY_VALUES", "THEIRS", "THEIR_VALUES", "OURS", "OUR_VALUES", "CONFLUENT")
     writes = ("ROWS_ALONE", "COUNTED", "THEIR_WRITE", "OUR_WRITE")
     cpu_ns = {"jvm": 100, "worker": 20, "other": 3, "broker": 4, "planner": 1}
-    return peer.with_differences(
-        {getattr(peer, name): Took(ROWS, changed.get(name, 1.0), cpu_ns) for name in (*kinds, *writes)}
+    return bars.with_differences(
+        {getattr(bars, name): Took(ROWS, changed.get(name, 1.0), cpu_ns) for name in (*kinds, *writes)}
     )
 
 
 def figure(name: str, measured: Mapping[str, Took], value_size: int = 100) -> Figure:
-    [found] = [each for each in peer.bars(value_size, measured) if each.name == f"{value_size} B, {name}"]
+    [found] = [each for each in bars.bars(value_size, measured) if each.name == f"{value_size} B, {name}"]
     return found
 
 
@@ -96,14 +96,14 @@ def test_a_write_is_held_against_the_connectors_with_the_cost_of_the_rows_off() 
 
 def test_rows_that_are_fewer_are_compared_by_the_second() -> None:
     some = took()
-    some[peer.CONFLUENT] = Took(ROWS // 10, 1.0, {})
+    some[bars.CONFLUENT] = Took(ROWS // 10, 1.0, {})
     assert figure("read: kafkawire, to confluent-kafka, one process", some).value == pytest.approx(10.0)
 
 
 def test_the_cost_of_rows_is_taken_off_by_the_row() -> None:
     write, rows_alone = Took(ROWS // 2, 3.0, {}), Took(ROWS, 2.0, {})
-    assert peer.less(write, rows_alone).seconds == pytest.approx(2.0)
-    assert peer.less(write, rows_alone).rows_per_s == pytest.approx(ROWS / 4)
+    assert bars.less(write, rows_alone).seconds == pytest.approx(2.0)
+    assert bars.less(write, rows_alone).rows_per_s == pytest.approx(ROWS / 4)
 
 
 def test_a_write_that_takes_no_longer_than_its_rows_reaches_nothing() -> None:
@@ -113,7 +113,7 @@ def test_a_write_that_takes_no_longer_than_its_rows_reaches_nothing() -> None:
 
 
 def test_the_table_has_a_row_for_each_kind_and_columns_for_each_size() -> None:
-    header, rows = peer.table({100: took(OURS=0.5), 1024: took(OURS=2.0)})
+    header, rows = bars.table({100: took(OURS=0.5), 1024: took(OURS=2.0)})
     assert [cell.partition(":")[0] for cell in header] == [
         "",
         "100 B",

@@ -168,23 +168,6 @@ def http_answer(found: object, status: str = "200 OK", *headers: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-def saying(answer: bytes, seen: list[bytes] | None = None) -> Script:
-    """Read a request's head and body, and answer it."""
-
-    def script(connection: socket.socket) -> None:
-        data = b""
-        while b"\r\n\r\n" not in data or not data.endswith((b"credentials", b"kafka+all")):
-            chunk = connection.recv(1 << 16)
-            if not chunk:
-                return
-            data += chunk
-        if seen is not None:
-            seen.append(data)
-        connection.sendall(answer)
-
-    return script
-
-
 def asked_for(answer: bytes | Callable[[bytes], bytes], seen: list[bytes] | None = None) -> Script:
     """Read one request as long as its head says, and answer it: always with the same bytes, or with those
     that a function makes of the request."""

@@ -38,7 +38,7 @@ from spark_kafkawire.registry.client import Registry, forget_registries, registr
 from spark_kafkawire.registry.schemas import Reference, Schema
 from spark_kafkawire.registry.settings import BasicLogin, BearerToken, Login, RegistrySettings
 from spark_kafkawire.registry.subjects import subject_of
-from tests.net.login_broker import granted, http_answer, saying
+from tests.net.login_broker import asked_for, granted, http_answer
 from tests.net.peers import Peer, server_of, serving
 from tests.support.certificates import Certificates
 from tests.support.fake_registry import FakeRegistry, Fault, cut, raw, refusal, slow, status
@@ -454,7 +454,7 @@ def test_words_of_the_registry_hold_no_secret(fake: FakeRegistry) -> None:
 
 
 def test_tokens_of_an_authorization_server_are_asked_for_once(certificates: Certificates) -> None:
-    token_answer = saying(http_answer(granted("token-of-the-server")))
+    token_answer = asked_for(http_answer(granted("token-of-the-server")))
     with (
         Peer(serving(server_of(certificates.server), token_answer)) as endpoint,
         FakeRegistry(tokens=("token-of-the-server",)) as fake,

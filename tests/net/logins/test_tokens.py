@@ -53,7 +53,7 @@ from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
-from tests.net.login_broker import TOKEN, asked_for, granted, http_answer, login_broker, saying
+from tests.net.login_broker import TOKEN, asked_for, granted, http_answer, login_broker
 from tests.net.modern_peers import METADATA_RESPONSE, mutated
 from tests.net.peers import Peer, closed_port, server_of, serving, stalling
 from tests.support.cases import for_each
@@ -84,7 +84,7 @@ def token(peer: Peer, certificates: Certificates, timeout_s: float = 5, **change
 
 def test_a_token_is_asked_for_with_the_clients_credentials(certificates: Certificates) -> None:
     seen: list[bytes] = []
-    with Peer(serving(server_of(certificates.server), saying(http_answer(granted()), seen))) as peer:
+    with Peer(serving(server_of(certificates.server), asked_for(http_answer(granted()), seen))) as peer:
         assert token(peer, certificates, scope="kafka all") == TOKEN
     head, _, body = seen[0].decode().partition("\r\n\r\n")
     login = base64.b64encode(f"me:{SECRET}".encode()).decode()
@@ -104,7 +104,7 @@ def test_a_chunked_answer_is_read(certificates: Certificates) -> None:
     body = json.dumps(granted()).encode()
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
     answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked
-    with Peer(serving(server_of(certificates.server), saying(answer))) as peer:
+    with Peer(serving(server_of(certificates.server), asked_for(answer))) as peer:
         assert token(peer, certificates) == TOKEN
 
 
@@ -112,7 +112,7 @@ def test_a_token_is_used_for_most_of_its_life(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = [http_answer(granted(f"token-{number}", expires_in=100)) for number in (1, 2)]
-    scripts = [serving(server_of(certificates.server), saying(answer)) for answer in answers]
+    scripts = [serving(server_of(certificates.server), asked_for(answer)) for answer in answers]
     now_s = time.monotonic()
     with Peer(*scripts) as peer:
         assert token(peer, certificates) == token(peer, certificates) == "token-1"
@@ -126,14 +126,14 @@ def test_a_token_is_used_for_most_of_its_life(
 @pytest.mark.parametrize("expires_in", [None, "soon", -1, True])
 def test_a_token_of_unknown_life_is_used_once(expires_in: object, certificates: Certificates) -> None:
     answer = http_answer(granted(expires_in=expires_in))
-    with Peer(serving(server_of(certificates.server), saying(answer))) as peer:
+    with Peer(serving(server_of(certificates.server), asked_for(answer))) as peer:
         assert token(peer, certificates) == token(peer, certificates) == TOKEN
         assert peer.connection_count == 2
 
 
 def fails(answer: bytes, certificates: Certificates, kind: type[KafkaWireError] = AuthenticationError) -> str:
     with (
-        Peer(serving(server_of(certificates.server), saying(answer))) as peer,
+        Peer(serving(server_of(certificates.server), asked_for(answer))) as peer,
         pytest.raises(kind) as error,
     ):
         token(peer, certificates)
@@ -215,7 +215,7 @@ def test_mutations_of_an_answer_give_a_token_or_an_error_of_ours() -> None:
 
 def test_an_endpoint_that_is_not_trusted_gets_no_secret(certificates: Certificates) -> None:
     seen: list[bytes] = []
-    with Peer(serving(server_of(certificates.server), saying(b"", seen))) as peer:
+    with Peer(serving(server_of(certificates.server), asked_for(b"", seen))) as peer:
         for tls in (Tls(), Tls(certificates.other_authority.read_text(), checks_host_name=False)):
             with pytest.raises(AuthenticationError, match="certificate is not trusted"):
                 token(peer, certificates, tls=tls)
@@ -240,7 +240,7 @@ def test_an_endpoint_that_is_not_there_or_silent_is_told_in_time(certificates: C
 def test_a_client_logs_in_with_a_token_that_it_got(certificates: Certificates) -> None:
     answer = http_answer(granted())
     with (
-        Peer(serving(server_of(certificates.server), saying(answer))) as server,
+        Peer(serving(server_of(certificates.server), asked_for(answer))) as server,
         Peer(login_broker()) as peer,
     ):
         how = Bearer(credentials(server, certificates), (("logicalCluster", "lkc"),))
@@ -260,7 +260,7 @@ def test_the_token_endpoint_is_trusted_by_the_trust_store_with_tls_and_without(
     trust = certificates.authority
     with_tls = server_of(certificates.server)
     listener = serving(with_tls, login_broker()) if protocol == "SASL_SSL" else login_broker()
-    with Peer(serving(with_tls, saying(http_answer(granted())))) as server, Peer(listener) as peer:
+    with Peer(serving(with_tls, asked_for(http_answer(granted())))) as server, Peer(listener) as peer:
         options = {
             "subscribe": "t",
             "kafka.bootstrap.servers": f"{SERVER_NAME}:{peer.broker.port}",
@@ -289,7 +289,7 @@ def _connected(options: dict[str, str]) -> None:
 def test_a_token_that_cannot_be_got_is_an_error_of_the_connection(certificates: Certificates) -> None:
     answer = http_answer({"error": "invalid_client"}, "401 No")
     with (
-        Peer(serving(server_of(certificates.server), saying(answer))) as server,
+        Peer(serving(server_of(certificates.server), asked_for(answer))) as server,
         Peer(login_broker()) as peer,
     ):
         how = Sasl("OAUTHBEARER", Bearer(credentials(server, certificates)))

@@ -322,7 +322,7 @@ def test_compiled_and_interpreted_kernels_find_the_same(name: str) -> None:
         pytest.skip("numba is switched off")
 
     # Interpreted, kernels check each place of their arrays.
-    @settings(max_examples=12, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=30, suppress_health_check=list(HealthCheck), database=None)
     @given(st.data(), st.integers(0, 2**32))
     def they_do(data: st.DataObject, seed: int) -> None:
         subject = FORMATS[name](data, seed)

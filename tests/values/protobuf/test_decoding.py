@@ -48,7 +48,7 @@ def test_kernels_give_the_same_interpreted_and_compiled() -> None:
         with interpreted_kernels():
             if load:
                 compiler.load()
-            for seed in range(1_000, 1_003):
+            for seed in range(1_000, 1_006):
                 assert_decoded(seed)
 
 

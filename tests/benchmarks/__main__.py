@@ -23,23 +23,17 @@ from typing import Final
 
 from tests.interop.jars import avro_jars, connector_jars
 
-from . import connections, scale, turns
-from .clients import clients
-from .codec import batch_codec, codec
-from .exactly_once import tasks, throughput
+from . import scale, turns
+from .codec import batch_codec, codec, wire_formats
 from .first import first
-from .large_topic import large_topic
 from .measure import Figure, print_table, say
 from .one_tree import narrow
-from .peer import speed
-from .reading import directories, read, read_modern
-from .scaling import scaling
+from .peer import clients, scaling, speed
+from .reading import directories, read, read_modern, write, write_modern
 from .session import Bench, kafka, spark_session
-from .stream import catch_up, micro_batch
-from .tasks import large_log, packs, planning, task_cost
+from .stream import catch_up, micro_batch, tasks, throughput
+from .tasks import large_log, large_topic, packs, planning, task_cost
 from .typed import avro
-from .wire_formats import wire_formats
-from .writing import write, write_modern
 
 #: Where the lines are kept.
 FIGURES: Final = Path("build/figures.jsonl")
@@ -82,7 +76,7 @@ SUBJECTS: Final = {
         f"scale-{name}": Subject(measure, 2, 100_000, "partitions", is_default=False)
         for name, measure in scale.MEASURES.items()
     },
-    "connections": Subject(connections.connections, 1, 200, "brokers", is_default=False),
+    "connections": Subject(scale.connections, 1, 200, "brokers", is_default=False),
     "peer": _on_kafka(speed, 10_000_000, "rows of 100 B"),
     "scaling": _on_kafka(scaling, 10_000_000, "rows"),
     "large-topic": _on_kafka(large_topic, 20, "GiB"),

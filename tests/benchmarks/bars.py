@@ -1,15 +1,15 @@
-"""The table of the kinds of ``--only peer``, and how each compares with another one. Pure."""
+"""Figures from what was measured: the table of --only peer with its bars, and curves of growth. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from .measure import Figure, Took
 
 VALUE_SIZES: Final = (100, 1024)
-
 READY, READY_VALUES = "read: ready-made batches", "read: ready-made batches, `value` alone"
 THEIRS, THEIR_VALUES = "read: Spark's connector", "read: Spark's connector, `value` alone"
 OURS, OUR_VALUES = "read: kafkawire", "read: kafkawire, `value` alone"
@@ -18,7 +18,6 @@ ROWS_ALONE: Final = "write: the rows alone, into nothing"
 COUNTED: Final = "write: a writer that only counts"
 THEIR_WRITE, OUR_WRITE = "write: Spark's connector", "write: kafkawire"
 LESS_ROWS: Final = ", less the rows"
-
 #: Which kind is compared with which other one, and how many times as fast it is to be, by size of the values.
 _COMPARED: Final[tuple[tuple[str, str, Mapping[int, float]], ...]] = (
     (OURS, READY, {100: 0.90, 1024: 0.85}),
@@ -74,3 +73,56 @@ def bars(value_size: int, took: Mapping[str, Took]) -> Iterator[Figure]:
             targets.get(value_size),
             details={"rows_per_s": speed, "other_rows_per_s": other_speed},
         )
+
+
+#: Largest exponent that counts as growing with the work and no faster.
+EXPONENT_MAX: Final = 1.1
+#: The fit begins at this part of the largest work: what is smaller shows fixed costs.
+_FIT_PART: Final = 0.01
+#: Shorter times are not compared, seconds: noise of the clock and of caches.
+_NOISE_S: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Processor time of some work."""
+
+    work: int
+    seconds: float
+
+    @property
+    def each_us(self) -> float:
+        """Microseconds for each piece of the work."""
+        return self.seconds / self.work * 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points of one measure, whose work is ``unit``."""
+
+    name: str
+    unit: str
+    points: Sequence[Point]
+
+    @property
+    def exponent(self) -> float:
+        """Slope of a line through the logarithms of work and time, by least squares: 1 if the time grows with
+        the work. Without two points to compare it is 0."""
+        largest = max(point.work for point in self.points)
+        fitted = [point for point in self.points if point.work >= largest * _FIT_PART]
+        xs = [math.log(point.work) for point in fitted]
+        ys = [math.log(max(point.seconds, _NOISE_S)) for point in fitted]
+        mid_x, mid_y = sum(xs) / len(xs), sum(ys) / len(ys)
+        spread = sum((x - mid_x) ** 2 for x in xs)
+        return sum((x - mid_x) * (y - mid_y) for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
+
+    def figure(self) -> Figure:
+        """The growth."""
+        name = f"{self.name}: growth with the {self.unit}"
+        return Figure(name, "exponent", self.exponent, EXPONENT_MAX, at_most=True)
+
+    def rows(self) -> Iterator[list[str]]:
+        """Rows of the table."""
+        for point in self.points:
+            work = f"{point.work:,} {self.unit}"
+            yield [self.name, work, f"{point.seconds:.3f}", f"{point.each_us:.1f}"]

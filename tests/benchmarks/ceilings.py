@@ -1,10 +1,11 @@
-"""Spark's own ceilings: sources and sinks that do nothing but hand batches over, or count them."""
+"""Spark's own ceilings: sources and sinks that only pass batches on or count them; the values in all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from spark_kafkawire import decode_message_set
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.message_set.decoding import decode
@@ -27,8 +29,28 @@ from spark_kafkawire.records.message_set.encoding import encode_sets
 from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.spark_versions import arrow_schema
 from spark_kafkawire.source.worker import freeze_objects
+from tests.support.golden import CORPUS
 
-from .values import values
+#: Mean value sizes, bytes.
+VALUE_SIZES: Final = (10, 100, 1024)
+
+
+def values(size: int, count: int) -> pa.BinaryArray:
+    """``count`` values of ``size`` bytes in the mean; the same at every call."""
+    sizes = np.random.default_rng(size).integers(size - size // 2, size + size // 2, count, endpoint=True)
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    data = text() * -(-int(offsets[-1]) // len(text()))
+    return pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+@cache
+def text() -> bytes:
+    """5 MB of JSON, the messages of the recorded corpus: gzip makes a sixth of it, snappy a quarter."""
+    batches = [
+        decode_message_set(path.read_bytes()) for path in sorted(CORPUS.glob("*/debian-plain-*/*.kafka"))
+    ]
+    return b"\n".join(value for batch in batches for value in batch["value"].to_pylist())
 
 
 class PrebuiltDataSource(DataSource):

@@ -23,7 +23,7 @@ from spark_kafkawire.protocol.primitives import Buffer
 from tests.support.log_server import HOST, LogServer
 from tests.support.memory_log import Log
 
-from .modern_logs import FileLog, Sink
+from .logs import FileLog, Sink
 
 SINK: Final = "sink"
 #: The process is ready when Python and numpy are loaded.

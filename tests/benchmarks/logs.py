@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import mmap
+from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
 
 from spark_kafkawire.broker.log_directory import CLEAN_SHUTDOWN_FILE
+from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.message_set.encoding import encode_sets
+from spark_kafkawire.records.record_log import encode_batches
+from spark_kafkawire.records.rows import Records
+from tests.support.memory_log import offset_count, split
 
-from .values import values
+from .ceilings import values
 
 #: Bytes from which on a segment is closed, as a broker does by default.
 SEGMENT_SIZE_MAX: Final = 1 << 30
@@ -62,3 +71,107 @@ def _write_segments(folder: Path, block: bytes, count: int) -> None:
         with open(folder / f"{first * len(block):020d}.kafka", "wb") as file:
             for _ in range(min(per_segment, count - first)):
                 file.write(block)
+
+
+#: Bytes of records in a batch before compression: what librdkafka writes when it has enough.
+BATCH_BYTES_MAX: Final = 1_000_000
+#: The first record's time, ms; each record is a millisecond younger than the one before.
+_FIRST_MS: Final = 1_750_000_000_000
+#: Files of a log.
+DATA: Final = "batches"
+INDEX: Final = "index.npy"
+
+
+def write_modern_log(
+    folder: Path,
+    name: str,
+    *,
+    value_size: int,
+    rows: int,
+    compression: str = "none",
+    batch_bytes_max: int = BATCH_BYTES_MAX,
+) -> LogData:
+    """Write at least ``rows`` records to the log ``name`` (``topic-partition``)."""
+    block_rows = min(rows, _BLOCK_SIZE // value_size)
+    block_values = values(value_size, block_rows)
+    stamps = pa.array(np.arange(_FIRST_MS, _FIRST_MS + block_rows))
+    batches = encode_batches(
+        Records(block_values, timestamps_ms=stamps),
+        compression=compression,
+        batch_bytes_max=batch_bytes_max,
+        request_bytes_max=1 << 30,
+        now_ms=_FIRST_MS,
+    )
+    block = b"".join(batch.with_producer() for batch in batches)
+    count = -(-rows // block_rows)
+    (folder / name).mkdir(parents=True)
+    _write_blocks(folder / name, block, count)
+    return LogData(count * block_rows, count * len(block), count * (block_values.nbytes - 4 * block_rows - 4))
+
+
+def _write_blocks(folder: Path, block: bytes, count: int) -> None:
+    """The block ``count`` times, each batch with its own offset; and where the batches are."""
+    index: list[tuple[int, int]] = []
+    offset = pos = 0
+    with open(folder / DATA, "wb") as file:
+        for _ in range(count):
+            for batch in split(block):
+                index.append((offset, pos))
+                file.write(offset.to_bytes(8, "big"))
+                file.write(batch[8:])
+                offset += offset_count(batch)
+                pos += len(batch)
+    np.save(folder / INDEX, np.array([*index, (offset, pos)]))
+
+
+class FileLog:
+    """A log that was written here, served from the page cache."""
+
+    _by_map: ClassVar[dict[int, FileLog]] = {}
+
+    def __init__(self, folder: Path) -> None:
+        offsets, positions = np.load(folder / INDEX).T
+        self._offsets: list[int] = offsets.tolist()
+        self._positions: list[int] = positions.tolist()
+        self.stop_offset = self._offsets[-1]
+        self.file = open(folder / DATA, "rb")  # noqa: SIM115  # as long as the process serves it
+        self._map = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._by_map[id(self._map)] = self
+
+    @classmethod
+    def of(cls, part: Buffer) -> FileLog | None:
+        """The log that a part of a response is a view of."""
+        return cls._by_map.get(id(part.obj)) if isinstance(part, memoryview) else None
+
+    def position_of(self, batches: Buffer) -> int:
+        """Position in the file at which the batches begin."""
+        return self._positions[bisect_right(self._offsets, int.from_bytes(batches[:8], "big")) - 1]
+
+    def read(self, offset: int, size_max: int) -> Buffer:
+        """As brokers do: from the batch of the offset on, cut at ``size_max``, but the first batch whole."""
+        if offset >= self.stop_offset:
+            return b""
+        index = bisect_right(self._offsets, offset) - 1
+        start = self._positions[index]
+        return memoryview(self._map)[start : max(self._positions[index + 1], start + size_max)]
+
+    def append(self, _batches: Buffer, /) -> int:
+        """Nothing is written here."""
+        raise AssertionError("a benchmark's log is read only")
+
+
+class Sink:
+    """A log that takes everything and keeps nothing: a write without any writing."""
+
+    def __init__(self) -> None:
+        self.stop_offset = 0
+
+    def read(self, _offset: int, _size_max: int, /) -> Buffer:
+        """There is nothing."""
+        return b""
+
+    def append(self, batches: Buffer, /) -> int:
+        """Count the records."""
+        first = self.stop_offset
+        self.stop_offset += sum(map(offset_count, split(batches)))
+        return first

@@ -1,22 +1,50 @@
-"""Reads and writes of the same rows: by ceilings, Spark's own connector, confluent-kafka, kafkawire."""
+"""Reads and writes of the same rows by ceilings, other clients, Spark's own connector and kafkawire."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from functools import partial
-from typing import Final
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
+import pyarrow as pa
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.support import librdkafka
 
-from . import bars
-from .clients import confluent_kafka
-from .measure import Figure, Kind, print_table, say, side_by_side
-from .session import Bench
+from .bars import (
+    CONFLUENT,
+    COUNTED,
+    OUR_VALUES,
+    OUR_WRITE,
+    OURS,
+    READY,
+    READY_VALUES,
+    ROWS_ALONE,
+    THEIR_VALUES,
+    THEIR_WRITE,
+    THEIRS,
+    VALUE_SIZES,
+    bars,
+    table,
+    with_differences,
+)
+from .log_server import log_server
+from .logs import write_modern_log
+from .measure import Figure, Kind, interleaved, print_table, print_took, say, side_by_side, throughput
+from .processes import confined
+from .session import PREFIX, Bench, Spark, standalone
 from .sources import (
     PARTITIONS,
     VALUE,
+    VALUE_SIZE,
     Side,
     check,
     new_topic,
@@ -26,6 +54,125 @@ from .sources import (
     write_topic,
 )
 
+with warnings.catch_warnings():
+    # It reads its schemas with a function that Python deprecates.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka
+#: kafka-python is read with a part of the rows: it takes minutes for all.
+_ROWS: Final = {"kafkawire": 5_000_000, "confluent-kafka": 1_000_000, "kafka-python": 200_000}
+#: Rows of one Arrow batch, as the other clients' records are gathered.
+_BATCH_ROWS: Final = 50_000
+#: By default librdkafka pauses for a second whenever 100,000 records wait: 0.14, not 0.35 million rows/s.
+_LIBRDKAFKA: Final[dict[str, Any]] = {
+    "enable.auto.commit": False,
+    "fetch.message.max.bytes": 8 << 20,
+    "queued.min.messages": 1_000_000,
+    "queued.max.messages.kbytes": 1 << 20,
+    "fetch.queue.backoff.ms": 1,
+    "log_level": 0,
+}
+_NAMES: Final = ("key", "value", "offset", "timestamp")
+
+
+def clients(bench: Bench) -> Iterator[Figure]:
+    """Keys, values, offsets and timestamps of an uncompressed topic, rows per second."""
+    say(f"clients: values of {VALUE_SIZE} bytes into Arrow")
+    with TemporaryDirectory(prefix=PREFIX) as folder:
+        log = write_modern_log(Path(folder), "t-0", value_size=VALUE_SIZE, rows=max(_ROWS.values()))
+        with log_server(Path(folder)) as servers:
+            readers: dict[str, Callable[[str, int], int]] = {
+                "kafkawire": _kafkawire,
+                "confluent-kafka": confluent_kafka,
+                "kafka-python": _kafka_python,
+            }
+            runs = {name: _checked(read, servers, _ROWS[name]) for name, read in readers.items()}
+            seconds = interleaved(runs, bench.rounds)
+    ours = _ROWS["kafkawire"] / median(seconds["kafkawire"])
+    for name, rows in _ROWS.items():
+        moved = throughput(seconds[name], rows=rows, size=rows * log.value_bytes // log.rows)
+        yield Figure(
+            f"into Arrow by {name}",
+            "times_slower",
+            ours / (rows / median(seconds[name])),
+            details={"value_size": VALUE_SIZE, **moved},
+        )
+
+
+def _checked(read: Callable[[str, int], int], servers: str, rows: int) -> Callable[[], None]:
+    def run() -> None:
+        found = read(servers, rows)
+        assert found >= rows, f"{found} rows, not {rows}"
+
+    return run
+
+
+def _kafkawire(servers: str, rows: int) -> int:
+    found = 0
+    side = Side("kafkawire", {"kafka.bootstrap.servers": servers, "subscribe": "t"})
+    for batch in side.first_partition(_NAMES):
+        found += batch.num_rows
+        if found >= rows:
+            break
+    return found
+
+
+def confluent_kafka(servers: str, rows: int, topic: str = "t", partitions: int = 1) -> int:
+    """Reads at least so many rows, where there are as many, in one process; how many it found."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", **_LIBRDKAFKA})
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+        found = 0
+        while found < rows:
+            # It waits for as many as it is asked for.
+            messages = consumer.consume(min(_BATCH_ROWS, rows - found), timeout=10)
+            if not messages:
+                break
+            columns: list[list[Any]] = [
+                [message.key() for message in messages],
+                [message.value() for message in messages],
+                [message.offset() for message in messages],
+                [message.timestamp()[1] for message in messages],
+            ]
+            found += _batch(columns).num_rows
+        return found
+    finally:
+        consumer.close()
+
+
+def _kafka_python(servers: str, rows: int) -> int:
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=servers, enable_auto_commit=False, max_partition_fetch_bytes=8 << 20
+    )
+    try:
+        log = kafka.TopicPartition("t", 0)
+        consumer.assign([log])
+        consumer.seek_to_beginning(log)
+        records = _records(consumer, log)
+        found = 0
+        while found < rows and (some := list(islice(records, _BATCH_ROWS))):
+            columns = [
+                [record.key for record in some],
+                [record.value for record in some],
+                [record.offset for record in some],
+                [record.timestamp for record in some],
+            ]
+            found += _batch(columns).num_rows
+        return found
+    finally:
+        consumer.close(autocommit=False)
+
+
+def _records(consumer: Any, log: Any) -> Iterator[Any]:
+    while found := consumer.poll(timeout_ms=10_000, max_records=_BATCH_ROWS):
+        yield from found[log]
+
+
+def _batch(columns: list[list[Any]]) -> pa.RecordBatch:
+    types = (pa.binary(), pa.binary(), pa.int64(), pa.int64())
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(_NAMES))
+
+
 #: Into how many parts the asked rows are divided for a read, a write, and a read without Spark, by size of
 #: the values: so all runs take seconds.
 _DIVIDED: Final = {100: (1, 2, 10), 1024: (5, 8, 20)}
@@ -34,36 +181,36 @@ _DIVIDED: Final = {100: (1, 2, 10), 1024: (5, 8, 20)}
 def speed(bench: Bench) -> Iterator[Figure]:
     """All kinds with values of 100 B and 1 KiB."""
     spark, servers, took = bench.spark, bench.servers, {}
-    for value_size in bars.VALUE_SIZES:
+    for value_size in VALUE_SIZES:
         read, written, confluent = (bench.size // parts for parts in _DIVIDED[value_size])
         say(f"reads: {read:,} rows with values of {value_size} bytes")
         kinds = _reads(spark, servers, value_size, read)
-        kinds[bars.CONFLUENT] = _confluent(spark, servers, value_size, confluent)
+        kinds[CONFLUENT] = _confluent(spark, servers, value_size, confluent)
         found = side_by_side(kinds, bench.rounds, twice=True)
         say(f"writes: {written:,} rows with values of {value_size} bytes")
         found |= side_by_side(_writes(spark, servers, value_size, written), bench.rounds, twice=True)
-        took[value_size] = bars.with_differences(found)
-    print_table(*bars.table(took))
+        took[value_size] = with_differences(found)
+    print_table(*table(took))
     for value_size, each in took.items():
-        yield from bars.bars(value_size, each)
+        yield from bars(value_size, each)
 
 
 def _reads(spark: SparkSession, servers: str, value_size: int, rows: int) -> dict[str, Kind]:
     topic = write_topic(spark, servers, rows, value_size)
     of_partition = rows // PARTITIONS
     sides = {
-        bars.READY: ready_made(of_partition, value_size),
-        bars.READY_VALUES: ready_made(of_partition, value_size, VALUE),
-        bars.THEIRS: Side("kafka", topic),
-        bars.OURS: Side("kafkawire", topic),
-        bars.OUR_VALUES: Side("kafkawire", topic, VALUE),
+        READY: ready_made(of_partition, value_size),
+        READY_VALUES: ready_made(of_partition, value_size, VALUE),
+        THEIRS: Side("kafka", topic),
+        OURS: Side("kafkawire", topic),
+        OUR_VALUES: Side("kafkawire", topic, VALUE),
     }
     # Each read plans a frame of its own.
     frames: dict[str, Callable[[], DataFrame]] = {
         name: partial(side.batch, spark) for name, side in sides.items()
     }
     # It has no schema to choose: all columns are made, and the others dropped.
-    frames[bars.THEIR_VALUES] = lambda: sides[bars.THEIRS].batch(spark).select("value")
+    frames[THEIR_VALUES] = lambda: sides[THEIRS].batch(spark).select("value")
     for name, frame in frames.items():
         check(name, frame().count(), rows)
     return {name: Kind(_reader(frame), rows) for name, frame in frames.items()}
@@ -75,16 +222,16 @@ def _reader(frame: Callable[[], DataFrame]) -> Callable[[], None]:
 
 def _confluent(spark: SparkSession, servers: str, value_size: int, rows: int) -> Kind:
     topic = write_topic(spark, servers, rows, value_size)["subscribe"]
-    return Kind(lambda: check(bars.CONFLUENT, confluent_kafka(servers, rows, topic, PARTITIONS), rows), rows)
+    return Kind(lambda: check(CONFLUENT, confluent_kafka(servers, rows, topic, PARTITIONS), rows), rows)
 
 
 def _writes(spark: SparkSession, servers: str, value_size: int, rows: int) -> dict[str, Kind]:
     frame = rows_to_write(spark, value_size, rows)
     return {
-        bars.ROWS_ALONE: Kind(lambda: read_into_nothing(frame), rows),
-        bars.COUNTED: Kind(lambda: frame.write.format("counting").mode("append").save(), rows),
-        bars.THEIR_WRITE: _into_topics(frame, rows, servers, "kafka"),
-        bars.OUR_WRITE: _into_topics(frame, rows, servers, "kafkawire"),
+        ROWS_ALONE: Kind(lambda: read_into_nothing(frame), rows),
+        COUNTED: Kind(lambda: frame.write.format("counting").mode("append").save(), rows),
+        THEIR_WRITE: _into_topics(frame, rows, servers, "kafka"),
+        OUR_WRITE: _into_topics(frame, rows, servers, "kafkawire"),
     }
 
 
@@ -104,3 +251,48 @@ def _into_topics(frame: DataFrame, rows: int, servers: str, format: str) -> Kind
         topics.clear()
 
     return Kind(write, rows, before=lambda: topics.append(new_topic(servers)), after=delete)
+
+
+_ONE_CORE: Final = "`local[1]` and the broker on one core"
+_ONE, _TWO, _CLUSTER = "`local[1]`", "`local[2]`", "standalone, 2 workers of 1 core"
+_OURS, _READY = "kafkawire", "ready-made batches"
+#: Which Spark is compared with which other one, and how many times as fast kafkawire is to be.
+_SPARKS_COMPARED: Final = ((_TWO, _ONE_CORE, 1.8), (_TWO, _ONE, 1.8), (_CLUSTER, _TWO, 0.9))
+
+
+def scaling(bench: Bench) -> Iterator[Figure]:
+    """Reads by all of these Sparks, beside ready-made batches."""
+    say(f"scaling: {bench.size:,} rows")
+    topic = write_topic(bench.spark, bench.servers, bench.size)
+    sides = {_OURS: Side("kafkawire", topic), _READY: ready_made(bench.size // PARTITIONS)}
+    with ExitStack() as stack:
+        kinds = {
+            f"{what}, {where}": Kind(partial(read, side), bench.size)
+            for where, read in _sparks(stack).items()
+            for what, side in sides.items()
+        }
+        took = side_by_side(kinds, bench.rounds, twice=True)
+    print_took("read", took)
+    for where, other, target in _SPARKS_COMPARED:
+        for what in sides:
+            times = took[f"{what}, {other}"].seconds / took[f"{what}, {where}"].seconds
+            asked = target if what == _OURS else None
+            yield Figure(f"{what}: {where}, to {other}", "times_as_fast", times, asked)
+
+
+def _sparks(stack: ExitStack) -> Mapping[str, Callable[[Side], None]]:
+    """Read functions, by the Spark that runs them."""
+    settings = stack.enter_context(standalone(workers=2))
+    core = {min(os.sched_getaffinity(0))}
+    one_core = stack.enter_context(Spark({"spark.master": "local[1]"}, core))
+
+    def on_one_core(side: Side) -> None:
+        with confined("broker", core):
+            one_core.read(side)
+
+    return {
+        _ONE_CORE: on_one_core,
+        _ONE: stack.enter_context(Spark({"spark.master": "local[1]"})).read,
+        _TWO: stack.enter_context(Spark({"spark.master": "local[2]"})).read,
+        _CLUSTER: stack.enter_context(Spark(settings)).read,
+    }

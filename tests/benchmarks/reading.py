@@ -6,26 +6,29 @@ process of ``log_server``, which does nothing but send.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 import numpy as np
+from pyspark.sql import DataFrame
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.broker.log_directory import CLEAN_SHUTDOWN_FILE
 
-from . import logs, modern_logs
-from .log_server import log_server
+from . import logs
+from .ceilings import VALUE_SIZES
+from .log_server import SINK, log_server
 from .logs import LogData
-from .measure import Figure, Kind, say, side_by_side
+from .measure import Figure, Kind, Run, say, side_by_side
 from .processes import forget_peaks, peaks_mib
 from .session import PREFIX, Bench
-from .sources import PARTITIONS, Side, read_into_nothing, ready_made
-from .values import VALUE_SIZES
+from .sources import PARTITIONS, Side, read_into_nothing, ready_made, rows_to_write
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
 MODERN_VALUE_SIZES: Final = (100, 1024)
@@ -38,7 +41,6 @@ _SMALL_BATCH_BYTES_MAX: Final = 16 << 10
 _ROWS: Final = {10: 6_000_000, 100: 5_000_000, 1024: 1_000_000}
 _DIRECTORY_ROWS: Final = {100: 3_000_000, 1024: 600_000}
 CEILING: Final = "ceiling"
-
 #: Least speeds in parts of the ceiling, by value size and compression.
 Targets = Mapping[tuple[int, str], float]
 _TARGETS: Final[Targets] = {
@@ -160,7 +162,7 @@ def _directory(bench: Bench, generation: Generation, value_size: int, folder: Pa
             for source, options in sources.items()
         }
         columns = sides["directory none"].batch(bench.spark).schema
-        batch_rows = modern_logs.BATCH_BYTES_MAX * 8 // value_size
+        batch_rows = logs.BATCH_BYTES_MAX * 8 // value_size
         ceiling_side = ready_made(log["none"].rows, value_size, columns, batch_rows=batch_rows)
         kinds = {CEILING: _kind(bench, ceiling_side, log["none"])}
         kinds |= {name: _kind(bench, side, log[name.split()[1]]) for name, side in sides.items()}
@@ -218,8 +220,8 @@ def _link_modern(served: Path, directory: Path) -> None:
     for log in served.iterdir():
         folder = directory / log.name
         folder.mkdir()
-        (folder / f"{0:020}.log").symlink_to(log / modern_logs.DATA)
-        starts = np.load(log / modern_logs.INDEX)
+        (folder / f"{0:020}.log").symlink_to(log / logs.DATA)
+        starts = np.load(log / logs.INDEX)
         # An entry has the last offset of a batch, and its position. The first batch has none.
         entries = np.stack((starts[2:, 0] - 1, starts[1:-1, 1]), axis=1)
         (folder / f"{0:020}.index").write_bytes(entries.astype(">i4").tobytes())
@@ -240,5 +242,71 @@ def _served_modern(folder: Path) -> Iterator[Mapping[str, str]]:
 
 V07: Final = Generation("0.7", COMPRESSIONS, logs.write_log, _link_07, served_07)
 MODERN: Final = Generation(
-    "modern", DIRECTORY_COMPRESSIONS, modern_logs.write_log, _link_modern, _served_modern
+    "modern", DIRECTORY_COMPRESSIONS, logs.write_modern_log, _link_modern, _served_modern
 )
+#: Rows of a write, which takes two seconds or more.
+_WRITE_ROWS: Final = {10: 12_000_000, 100: 6_000_000, 1024: 1_500_000}
+_WRITE_TARGETS: Final[Targets] = {
+    (10, "none"): 0.5,
+    (100, "none"): 0.5,
+    (1024, "none"): 0.5,
+    (100, "snappy"): 0.4,
+}
+_MODERN_WRITE_TARGETS: Final[Targets] = {(100, "none"): 0.4}
+
+
+def write(bench: Bench) -> Iterator[Figure]:
+    """All value sizes and compressions, with ``acks=1``. Each write is to a new topic."""
+    with (
+        TemporaryDirectory(prefix=PREFIX) as folder,
+        EmbeddedCluster(brokers=1, partitions=PARTITIONS, zookeeper=False, log_dirs=[folder]) as cluster,
+    ):
+        topics = (str(number) for number in count())
+
+        def writer(frame: DataFrame, compression: str) -> Run:
+            def run() -> None:
+                topic = next(topics)
+                options = {"broker.list": cluster.broker_list, "topic": topic, "acks": "1"}
+                _save(frame, "kafkawire", {**options, "compression": compression})
+                # So that the disk does not fill.
+                for log in Path(cluster.brokers[0].log_dir).glob(f"{topic}-*"):
+                    shutil.rmtree(log)
+
+            return run
+
+        for value_size in VALUE_SIZES:
+            yield from _write(bench, "write", value_size, COMPRESSIONS, writer, _WRITE_TARGETS)
+
+
+def write_modern(bench: Bench) -> Iterator[Figure]:
+    """Writes with the defaults (``acks=all``, idempotent), to a broker that keeps nothing."""
+    with TemporaryDirectory(prefix=PREFIX) as folder, log_server(Path(folder)) as servers:
+        sink = {"kafka.bootstrap.servers": servers, "topic": SINK}
+
+        def writer(frame: DataFrame, compression: str) -> Run:
+            return lambda: _save(frame, "kafkawire", {**sink, "kafka.compression.type": compression})
+
+        for value_size in MODERN_VALUE_SIZES:
+            yield from _write(
+                bench, "write modern", value_size, MODERN_COMPRESSIONS, writer, _MODERN_WRITE_TARGETS
+            )
+
+
+def _write(
+    bench: Bench,
+    name: str,
+    value_size: int,
+    compressions: tuple[str, ...],
+    writer: Callable[[DataFrame, str], Run],
+    targets: Targets,
+) -> Iterator[Figure]:
+    say(f"{name}: values of {value_size} bytes")
+    rows = _WRITE_ROWS[value_size]
+    frame, size = rows_to_write(bench.spark, value_size, rows), rows * value_size
+    ceiling = Kind(lambda: _save(frame, "counting", {}), rows, size)
+    runs = {each: Kind(writer(frame, each), rows, size) for each in compressions}
+    yield from against_ceiling(bench, name, value_size, ceiling, runs, targets)
+
+
+def _save(frame: DataFrame, format: str, options: Mapping[str, str]) -> None:
+    frame.write.format(format).mode("append").options(**options).save()

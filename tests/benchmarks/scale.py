@@ -1,16 +1,17 @@
-"""Processor time of the client by partitions and by brokers, on a fake cluster, without Spark's JVM.
-
-Each measure gives a curve, and misses its target where the time grows faster than the work.
-"""
+"""The curve of a measure: processor time over the work, and the exponent of its growth. Pure."""
 
 from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,16 +27,21 @@ from spark_kafkawire.cluster.v07.balancing import subscription
 from spark_kafkawire.cluster.v07.member import Member
 from spark_kafkawire.cluster.v07.zookeeper import TOPICS
 from spark_kafkawire.cluster.v07.zookeeper_tree import Tree
-from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.transport import Deadline
-from spark_kafkawire.options import Discovery
+from spark_kafkawire.options import Discovery, ReadOptions
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from spark_kafkawire.source.exactly_once import TransactionMessage
+from tests.net.login_broker import SECRET, USER, login_broker
+from tests.net.modern_peers import broker
+from tests.net.peers import Peer, server_of, serving
+from tests.support.certificates import SERVER_NAME, make
 from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from tests.support.fake_coordinators import PRODUCER_EPOCH, PRODUCER_ID
 
-from .curves import Curve, Point
+from .bars import Curve, Point
 from .measure import Figure, print_table, say
 from .session import Bench
 
@@ -301,3 +307,67 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "keyed-write": Measure("keyed write", "rows", writes),
     "exactly-once": Measure("exactly once, driver", "tasks", exactly_once),
 }
+_PASSWORD: Final = SECRET.replace("\\", "\\\\")
+_LOGIN: Final = {
+    "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    "kafka.sasl.jaas.config": f'ScramLoginModule required username="{USER}" password="{_PASSWORD}";',
+}
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+def _serve(protocol: str, pem: str) -> None:
+    script = login_broker() if protocol.startswith("SASL") else broker()
+    with Peer(serving(server_of(Path(pem)), script) if protocol.endswith("SSL") else script) as peer:
+        print(peer.broker.port, flush=True)
+        sys.stdin.read()
+
+
+def _measured(protocol: str, port: int, authority: Path, count: int) -> tuple[float, float]:
+    """Milliseconds for each broker: with a new connection, and with a kept one."""
+    options = {
+        "kafka.bootstrap.servers": f"{SERVER_NAME}:{port}",
+        "subscribe": "t",
+        "kafka.security.protocol": protocol,
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(authority),
+        **(_LOGIN if protocol.startswith("SASL") else {}),
+    }
+    if not protocol.endswith("SSL"):
+        options = {name: value for name, value in options.items() if ".ssl." not in name}
+    settings = ReadOptions.parse(options).net.connection
+    pool, polls = Pool(), [CpuClock(), CpuClock()]
+    with pool.lend(Broker(-1, SERVER_NAME, port), settings) as client:
+        client.request(MetadataRequest(topics=()))
+    for poll in polls:
+        with poll.running():
+            for number in range(count):
+                with pool.lend(Broker(number, SERVER_NAME, port), settings) as client:
+                    client.request(MetadataRequest(topics=()))
+    pool.close_idle()
+    new, kept = (poll.seconds / count * 1e3 for poll in polls)
+    return new, kept
+
+
+def connections(bench: Bench) -> Iterator[Figure]:
+    """Milliseconds of a new and of a kept connection, by protocol."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        files = make(Path(folder))
+        for protocol in _PROTOCOLS:
+            command = [sys.executable, "-m", __name__, protocol, str(files.server)]
+            with subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ) as server:
+                assert server.stdin is not None
+                assert server.stdout is not None
+                port = int(server.stdout.readline())
+                new, kept = _measured(protocol, port, files.authority, bench.size)
+                server.stdin.close()
+            rows.append([protocol, f"{new:.2f}", f"{kept:.2f}"])
+            yield Figure(f"new connection, {protocol}", "ms", new)
+            yield Figure(f"kept connection, {protocol}", "ms", kept)
+    print_table(["kafka.security.protocol", "new connection, ms", "kept connection, ms"], rows)
+
+
+if __name__ == "__main__":
+    _serve(*sys.argv[1:])

@@ -15,7 +15,7 @@ from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.options import ReadOptions
 from tests.support import librdkafka
 
-from .values import text
+from .ceilings import text
 
 PARTITIONS: Final = 2
 VALUE_SIZE: Final = 100

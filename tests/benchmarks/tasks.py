@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Final
 
 from spark_kafkawire.broker import EmbeddedCluster
@@ -21,10 +24,10 @@ from tests.support.settings import net_07
 
 from .logs import LogData, write_log
 from .measure import Figure, Kind, interleaved, print_table, say, side_by_side
-from .processes import cpu_seconds, forget_peaks, held_mib, peaks_mib, spent_seconds
+from .processes import WORKER, Watch, cpu_seconds, forget_peaks, held_mib, peaks_mib, spent_seconds
 from .reading import served_07
-from .session import PREFIX, Bench
-from .sources import Side, check, read_into_nothing
+from .session import PREFIX, Bench, Spark, standalone
+from .sources import Side, check, read_into_nothing, write_topic
 
 _TASKS: Final = 200
 _MS_PER_TASK_MAX: Final = 20.0
@@ -154,3 +157,43 @@ def _spent(bench: Bench, cluster: FakeCluster, *, packed: bool) -> dict[str, flo
     check("all partitions", count, cluster.partitions * BATCH_RECORDS)
     spent = spent_seconds(before, cpu_seconds())
     return {role: seconds for role, seconds in spent.items() if role != "broker"}
+
+
+_VALUE_SIZE: Final = 1024
+#: Rows of a read that starts the executor's worker.
+_FEW: Final = 1_000
+#: The most that the second half of a read may hold, to what the first half held.
+_GROWTH_MAX: Final = 1.1
+#: What the disk has left beside the topic.
+_SPARE_BYTES: Final = 4 << 30
+
+
+def large_topic(bench: Bench) -> Iterator[Figure]:
+    """It is read once, by one executor of 1 GiB with one core.
+
+    Nothing is asked of the JVM but that it is the same process at the end: it grows to what its heap may be.
+    """
+    gib, spark, servers = bench.size, bench.spark, bench.servers
+    rows = (gib << 30) // _VALUE_SIZE
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if free < (gib << 30) + _SPARE_BYTES:
+        raise OSError(f"{gib} GiB are to be written where {free >> 30} are free: ask for fewer with --size")
+    say(f"large topic: {gib} GiB, {rows:,} rows of {_VALUE_SIZE} bytes")
+    few = Side("kafkawire", write_topic(spark, servers, _FEW))
+    large = Side("kafkawire", write_topic(spark, servers, rows, _VALUE_SIZE))
+    with standalone(1) as settings, Spark(settings) as reader:
+        check("the few rows", reader.count(few), _FEW)
+        with Watch() as watch:
+            began_s = perf_counter()
+            check("the large topic", reader.count(large), rows)
+            seconds = perf_counter() - began_s
+        held = watch.peaks()
+    halves = [
+        [name, *(f"{mib:.0f}" for mib in (each.before, each.first_half, each.second_half))]
+        for name, each in held.items()
+    ]
+    print_table(["MiB held at once", "before", "first half", "second half"], halves)
+    yield Figure(f"million rows/s of {gib} GiB by one core", "rows", rows / seconds / 1e6)
+    for name, each in held.items():
+        asked = _GROWTH_MAX if name == WORKER else None
+        yield Figure(f"{name}: most of the second half, to the first", "times", each.growth, asked, True)

@@ -24,21 +24,20 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Final
 
-from . import damage, decoders, fencing, lies, missing_files, repeats, worker
+from . import decoder_inputs, lies, operation, parts
 from .clusters import CLUSTERS, Skipped, running
-from .operation import Opened, alone, with_broker
+from .operation import Done, Opened, Work, alone, with_broker
 from .operations import on_cluster
-from .worker import Done, Work
 
 #: Parts beside the clusters.
 PARTS: Final[dict[str, Opened]] = {
-    "decoders": decoders.opened,
+    "decoders": decoder_inputs.opened,
     "lies": partial(alone, lies.lie),
     "contradictions": partial(alone, lies.contradiction),
-    "damage": partial(alone, damage.operation),
-    "fencing": partial(with_broker, fencing.operation),
-    "repeats": partial(with_broker, repeats.operation),
-    "missing-files": partial(alone, missing_files.operation),
+    "damage": partial(alone, parts.damage),
+    "fencing": partial(with_broker, parts.fencing),
+    "repeats": partial(with_broker, parts.repeats),
+    "missing-files": partial(alone, parts.missing_files),
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5
@@ -109,7 +108,7 @@ class _Run:
         for index in range(workers):
             work = Work(self._seed, index, workers, until_s, count, only)
             heard, telling = context.Pipe(duplex=False)
-            process = context.Process(target=worker.run, args=(opened, work, telling), daemon=True)
+            process = context.Process(target=operation.run, args=(opened, work, telling), daemon=True)
             process.start()
             telling.close()
             self._workers[heard], self._at[heard] = process, -1

@@ -41,11 +41,12 @@ from .lying_broker import (
     LED_GROUP,
     CompactedLog,
     Liar,
+    LyingProxy,
     LyingServer,
     SequencedLog,
     TransactedLog,
+    lying_proxy,
 )
-from .lying_v07 import LyingProxy, lying_proxy
 from .operation import SECRET
 from .reading import read
 from .truth import Row, place

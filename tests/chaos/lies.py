@@ -29,13 +29,23 @@ from spark_kafkawire.protocol.primitives import Bytes, Int
 from tests.support.log_server import Sent
 from tests.support.memory_log import split
 
-from .answers import self_contradiction
 from .exchanges import EXCHANGES, Exchange
 from .lying_broker import Honest
-from .not_known import NOT_TO_BE_KNOWN
+from .not_known import NOT_TO_BE_KNOWN, self_contradiction
 from .operation import EXACT, attempt
-from .shapes import Path, contradicted, spots, write
-from .told import FRAMES, FRAMES_AT, PAIRS, bounded, framed, kinds_of, told_of_frame
+from .shapes import (
+    FRAMES,
+    FRAMES_AT,
+    PAIRS,
+    Path,
+    bounded,
+    contradicted,
+    framed,
+    kinds_of,
+    spots,
+    told_of_frame,
+    write,
+)
 
 #: The deadline of each request while the broker lies, and while it does not.
 TIMEOUT_S: Final = 0.2

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
+from spark_kafkawire.broker.config import BrokerConfig
+from spark_kafkawire.broker.server import BrokerServer
 from spark_kafkawire.model import Broker
-from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol import modern, proposal, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern import (
     api_versions,
@@ -20,11 +25,12 @@ from spark_kafkawire.protocol.modern import (
     list_offsets,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Buffer, Bytes, Int, String, Uuid
-from spark_kafkawire.protocol.schema import REQUIRED, Struct
+from spark_kafkawire.protocol.primitives import INT16, Buffer
 from tests.support.log_broker import OFFERED, PRODUCER_ID, LogBroker
-from tests.support.log_server import LogServer, Sent, tell
+from tests.support.log_server import HOST, LogServer, Sent, read_frame, tell
+from tests.support.made_messages import Content, made
 from tests.support.memory_log import MemoryLog, split
+from tests.support.message_sets import gzipped, message
 from tests.support.streams_groups import streams_group
 
 GROUP: Final = "g"
@@ -56,41 +62,6 @@ _ALWAYS: Final[Mapping[Api, Mapping[str, Any]]] = {
     modern.RENEW_DELEGATION_TOKEN: {"expiry_timestamp_ms": 2 * _EXPIRES_MS - _ISSUED_MS},
     modern.EXPIRE_DELEGATION_TOKEN: {"expiry_timestamp_ms": _ISSUED_MS},
 }
-
-_EMPTY: Final[Mapping[type[Any], Any]] = {
-    Array: (),
-    Bool: False,
-    Bytes: b"",
-    Int: 0,
-    String: "",
-    Uuid: uuid.UUID(int=0),
-}
-
-#: What a message holds, by the names of its fields; messages in it are given in the same way.
-Content = Mapping[str, Any]
-
-
-def made(message: type[Any], content: Content) -> Any:
-    """The message with that content; other fields that have no default hold 0, nothing or what is empty."""
-    found = {}
-    for field in fields(message):
-        if field.name in content:
-            found[field.name] = _given(field.metadata["wire"].type, content[field.name])
-        elif field.default is REQUIRED:
-            found[field.name] = _nothing(field.metadata["wire"].type)
-    return message(**found)
-
-
-def _given(wire_type: AnyType, value: Any) -> Any:
-    if isinstance(wire_type, Array) and value is not None:
-        return tuple(_given(wire_type.element, each) for each in value)
-    if isinstance(wire_type, Struct) and isinstance(value, dict):
-        return made(wire_type.message, value)
-    return value
-
-
-def _nothing(wire_type: AnyType) -> Any:
-    return made(wire_type.message, {}) if isinstance(wire_type, Struct) else _EMPTY[type(wire_type)]
 
 
 class SequencedLog(MemoryLog):
@@ -410,3 +381,81 @@ class LyingServer(LogServer):
             return tell(connection, sent)
         self._send(connection, modern.DIALECT.write_response(api, *answer, header.correlation_id))
         return True
+
+
+TOPIC: Final = "t"
+PARTITION_COUNT: Final = 2
+#: The segments of each partition's log: plain messages, and compressed ones.
+_LOGS: Final = (
+    (
+        b"".join(message(b"plain %d" % number) for number in range(3)),
+        b"".join(message(b"plain %d" % number) for number in range(3, 6)) + gzipped(b"a", b"b", b"c"),
+    ),
+    (b"".join(message(b"other %d" % number) for number in range(4)),),
+)
+#: What a request is of, by its id.
+_DIALECTS: Final = {api.key: dialect for dialect in (v07.DIALECT, proposal.DIALECT) for api in dialect.apis}
+
+
+class LyingProxy(LogServer):
+    """Between a 0.7 broker, ``behind``, and its clients."""
+
+    def __init__(self, behind: BrokerServer, liar: Liar) -> None:
+        super().__init__({})
+        self._behind = behind
+        self._liar = liar
+        self._upstreams: dict[socket.socket, socket.socket] = {}
+
+    @property
+    def discovery(self) -> dict[str, str]:
+        """Options by which clients find the proxy."""
+        return {"broker.list": f"0:{HOST}:{self.port}"}
+
+    @property
+    def honest_discovery(self) -> dict[str, str]:
+        """Options by which clients find the broker itself."""
+        return {"broker.list": f"0:{HOST}:{self._behind.port}"}
+
+    def _serve(self, connection: socket.socket) -> None:
+        with socket.create_connection((HOST, self._behind.port), 60.0) as upstream:
+            self._upstreams[connection] = upstream
+            super()._serve(connection)
+
+    def _answer(self, connection: socket.socket, frame: memoryview) -> bool:
+        upstream = self._upstreams[connection]
+        dialect = _DIALECTS[INT16.read(frame, 0)[0]]
+        api, header, pos = dialect.read_request_header(frame)
+        request, _ = api.request_codec(header.api_version).read(frame, pos)
+        upstream.sendall(len(frame).to_bytes(4, "big") + frame)
+        if not api.awaits_response(request):
+            return True
+        body = read_frame(upstream)
+        if body is None:
+            return False
+        correlation_id = header.correlation_id
+        response = dialect.read_response(api, body, header.api_version, correlation_id)
+        sent = self._liar(Honest(api, header.api_version, response, correlation_id, request))
+        return tell(connection, sent or Sent(len(body).to_bytes(4, "big") + body))
+
+
+@contextmanager
+def lying_proxy(liar: Liar) -> Iterator[LyingProxy]:
+    """A broker with two logs, and the proxy before it."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkawire-lies-")))
+        for partition, segments in enumerate(_LOGS):
+            start_offset = 0
+            (folder / f"{TOPIC}-{partition}").mkdir()
+            for segment in segments:
+                (folder / f"{TOPIC}-{partition}" / f"{start_offset:020}.kafka").write_bytes(segment)
+                start_offset += len(segment)
+        properties = {
+            "brokerid": "0",
+            "port": "0",
+            "log.dir": str(folder),
+            "num.partitions": f"{PARTITION_COUNT}",
+            "log.flush.interval": "1",
+            "wire.format": "0.7,proposal",
+        }
+        broker = stack.enter_context(BrokerServer(BrokerConfig.from_properties(properties)))
+        yield stack.enter_context(LyingProxy(broker, liar))

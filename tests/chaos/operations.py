@@ -19,12 +19,10 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol.modern import DIALECT
 
 from . import reading, v07, writing
-from .faults import NO_FAULTS, Plan
 from .frames import Spoken
-from .ledger import Ledger
 from .operation import EXACT, SECRET, attempt
-from .proxy import HOST, Proxy, Upstream
-from .truth import Truth, difference
+from .proxy import HOST, NO_FAULTS, Plan, Proxy, Upstream
+from .truth import Ledger, Truth, difference
 
 T = TypeVar("T")
 #: Every so many operations one is a write.

@@ -14,7 +14,6 @@ from spark_kafkawire.protocol import modern, proposal, v07
 from spark_kafkawire.protocol.api import Api
 from tests.support.short_and_long import short_and_long
 
-from .answers import self_contradiction
 from .exchanges import EXCHANGES, Exchange
 from .lies import (
     APIS_OF_PAIRS,
@@ -34,9 +33,9 @@ from .lies import (
     parts,
     report,
 )
-from .not_known import NOT_TO_BE_KNOWN, NotKnown
+from .not_known import NOT_TO_BE_KNOWN, NotKnown, self_contradiction
 from .operation import EXACT, counted
-from .told import FRAMES
+from .shapes import FRAMES
 
 SEED: Final = 1
 _LOG: Final = "responses.0.partitions.0"
@@ -87,7 +86,13 @@ def test_what_was_believed_once_is_refused_or_asked_again(name: str) -> None:
     assert report(name) in (EXACT, REFUSED)
 
 
-@pytest.mark.parametrize("known", NOT_TO_BE_KNOWN, ids=lambda known: known.example)
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param(each, id=each.example, marks=pytest.mark.nightly if number % 6 else ())
+        for number, each in enumerate(NOT_TO_BE_KNOWN)
+    ],
+)
 def test_what_no_client_can_know_is_still_not_known(known: NotKnown) -> None:
     told = named(known.example)
     assert known.covers(told)
@@ -151,7 +156,7 @@ def test_the_judge_finds_what_answers_prove_of_themselves(
     assert bool(fault) == bool(found)
 
 
-@short_and_long("count", short=60, long=1000)
+@short_and_long("count", short=25, long=1000)
 @pytest.mark.parametrize("told", [lie, contradiction])
 def test_lies_end_in_exact_rows_or_errors_of_ours(
     told: Callable[[int, int], Counter[str]], count: int
@@ -172,7 +177,7 @@ FRAMED: Final = [
 ]
 
 
-@short_and_long("step", short=29, long=1)
+@short_and_long("step", short=97, long=1)
 @pytest.mark.parametrize(("exchange", "api"), FRAMED, ids=lambda each: each.name)
 def test_a_response_that_breaks_off_or_lies_about_its_length_is_an_error(
     exchange: Exchange, api: Api, step: int

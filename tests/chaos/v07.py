@@ -18,11 +18,10 @@ from tests.support import replay
 from tests.support.kafka_python import snappy_decode, snappy_encode
 from tests.support.message_sets import gzipped, message
 
-from .ledger import Found, Promise
 from .operation import SECRET
 from .proxy import HOST
 from .reading import QUICK, Options, persistence
-from .truth import Log, Row, Truth
+from .truth import Found, Log, Promise, Row, Truth
 from .writing import Drawn, batches_of
 
 PARTITION_COUNT: Final = 3

@@ -23,8 +23,8 @@ from tests.support import kafka_python
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS
 from tests.support.polling import poll
 
-from .ledger import Found, Promise
 from .reading import Options, persistence
+from .truth import Found, Promise
 
 PARTITION_COUNT: Final = 3
 QUICK: Final = {

@@ -7,7 +7,9 @@ import configparser
 import importlib.util
 import pkgutil
 import re
+import runpy
 import shlex
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +22,7 @@ from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import KafkaWireError, OptionError
 from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option, ReadOptions
 from spark_kafkawire.options.kafka_properties import is_kafka_property, pass_over
+from tests.support.browser import Browser, find_browser
 from tests.support.cases import for_each
 from tests.support.pages import (
     DOCS,
@@ -296,3 +299,78 @@ def test_the_table_of_errors_has_all_that_travel() -> None:
     }
     shown = [row[0] for row in table_after("docs/errors.md", "<!-- errors -->")]
     assert sorted(shown) == sorted(classes)
+
+
+# --- `.ci/diagrams.py`: each drawing of the pages comes from its text, and every text is on a page ---
+
+TEXTS: Final = sorted((DOCS / "diagrams").glob("*.txt"))
+IMAGES: Final = DOCS / "images"
+#: How far right each text of a drawing reaches beyond the smallest box around its middle, pixels.
+OVERFLOW: Final = """
+(() => {
+  const boxes = [...document.querySelectorAll("rect")].map(rect => rect.getBBox());
+  return [...document.querySelectorAll("text")].map(text => {
+    const at = text.getBBox(), x = at.x + at.width / 2, y = at.y + at.height / 2;
+    const around = boxes.filter(b => b.x <= x && x <= b.x + b.width && b.y <= y && y <= b.y + b.height);
+    const box = around.reduce((least, b) => b.width * b.height < least.width * least.height ? b : least);
+    return Math.max(box.x - at.x, at.x + at.width - box.x - box.width);
+  });
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / ".ci" / "diagrams.py"))
+
+
+@for_each("text", TEXTS, ids=lambda text: text.stem)
+def test_a_drawing_is_what_its_text_gives(text: Path, script: dict[str, Any]) -> None:
+    drawing = script["drawn"](text.read_text("utf-8"))
+    assert (IMAGES / f"{text.stem}.svg").read_text("utf-8") == drawing, "run make diagrams"
+    ElementTree.fromstring(drawing)
+
+
+def test_every_drawing_has_a_text_and_a_page() -> None:
+    drawings = {path.name for path in IMAGES.glob("*.svg")}
+    shown = {Path(link).name for page in PAGES for link in links_of(page) if link.endswith(".svg")}
+    assert drawings == shown == {f"{text.stem}.svg" for text in TEXTS}
+
+
+@for_each(
+    ("text", "error"),
+    [
+        (
+            "columns: 60\nrow: a\nbox a: incomprehensibilities",
+            r"'incomprehensibilities' takes \d+ of 42 pixels",
+        ),
+        ("columns: 300 300\nrow: a b\nbox a: A\nbox b: B", "650 pixels wide, more than 460"),
+        ("columns: 60 60\nrow: a\nbox a: A", "row 1 has 1 places, not 2"),
+        ("columns: 60\nrow: a\nbox a: A\na -> b", "there is no box 'b'"),
+        ("columns: 60\nrow: b\nbox a: A", "there is no box 'b'"),
+        ("columns: 60\ncircle a: A", "a line that is not known: 'circle a: A'"),
+        ("columns: 60\n?", r"a line that is not known: '\?'"),
+        ("actors: A, B\nA -> C: no", r"'C' is not one of \['A', 'B'\]"),
+        ("actors: A, B\nbox a: A", "a step that is not known: 'box'"),
+    ],
+)
+def test_a_text_that_cannot_be_drawn_is_refused(text: str, error: str, script: dict[str, Any]) -> None:
+    with pytest.raises(script["DiagramError"], match=error):
+        script["drawn"](text)
+
+
+def test_text_is_escaped(script: dict[str, Any]) -> None:
+    drawing = script["drawn"]("title: a < b\ncolumns: 90\nrow: a\nbox a: A & B")
+    root = ElementTree.fromstring(drawing)
+    assert re.findall(r"\S+", "".join(root.itertext()))[:3] == ["a", "<", "b"]
+    assert "A & B" in [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no browser is installed")
+def test_no_text_is_wider_than_its_box() -> None:
+    with Browser() as browser:
+        for text in TEXTS:
+            browser.open(IMAGES / f"{text.stem}.svg")
+            overflow = browser.run(OVERFLOW)
+            assert overflow, text.stem
+            assert max(overflow) <= 0, text.stem

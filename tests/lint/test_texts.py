@@ -1,21 +1,42 @@
-"""Texts of errors and of the log, as the source has them: foreign text is cut before it is in a message,
-and counts agree with their words.
-
-``KafkaWireError`` and the package's log cut a whole message at the last moment: a text that is cut before
-leaves the rest of the line readable.
-"""
+"""Texts of the sources: messages, counts and their words, plain words, and the report of long functions."""
 
 from __future__ import annotations
 
 import ast
+import gc
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.lint.sources import PACKAGE, nodes_of
 from tests.support.cases import for_each
-from tests.support.pages import ROOT
+from tests.support.pages import PAGES, ROOT
+
+#: Files of the package and of the jobs, whose texts users see.
+PACKAGE: Final = sorted(
+    path for folder in ("spark_kafkawire", "jobs") for path in (ROOT / folder).rglob("*.py")
+)
+#: All files.
+ALL: Final = [
+    ROOT / "conftest.py",
+    *PACKAGE,
+    *sorted(path for folder in ("tests", ".ci") for path in (ROOT / folder).rglob("*.py")),
+]
+
+
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """The nodes of a file's syntax tree, which all checks share."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    # They stay: to look at them again and again takes longer than the checks.
+    gc.freeze()
+    return nodes
+
+
+# --- Texts of errors and of the log, as the source has them: foreign text is cut before it is in a messag ---
 
 #: A count that a word follows which is right for more than one.
 COUNTED: Final = re.compile(
@@ -129,3 +150,85 @@ def test_the_look_into_the_source_finds_what_it_looks_for() -> None:
         "self.partition.topic",
         "path",
     ]
+
+
+# --- Plain words: the word list of CONTRIBUTING.md over pages and strings, and first words of docstrings ---
+
+#: Words that a reader stumbles on, as CONTRIBUTING.md lists them in its section on writing.
+WORDS: Final = re.compile(
+    r"\b(told|stands?|anew|somebody|nobody|is none|are none|wholly|in silence|for who|but for)\b"
+)
+#: First words of a docstring that put off its subject.
+FIRST_WORDS: Final = re.compile(r"(What|Who|Whether|How|Which|Where|All of|Those)\b")
+#: A value that stands for another one is plain enough.
+MEANT: Final = re.compile(r"\bstands? for\b")
+
+
+def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.Constant]:
+    for node in nodes:
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            for statement in node.body:
+                if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                    yield statement.value
+
+
+def _prose(page: Path) -> Iterator[tuple[int, str]]:
+    """Lines of a page with their numbers, without the table that shows the words to avoid."""
+    is_shown = False
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        is_shown = line.startswith("| not |") or (is_shown and line.startswith("|"))
+        if not is_shown:
+            yield number, line
+
+
+@for_each("page", PAGES)
+def test_pages_use_plain_words(page: str) -> None:
+    found = {number: line for number, line in _prose(ROOT / page) if WORDS.search(MEANT.sub("", line))}
+    assert found == {}
+
+
+def test_messages_use_plain_words() -> None:
+    found = []
+    for path in ALL:
+        nodes = nodes_of(path)
+        documented = set(map(id, _docstrings(nodes)))
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+                text = MEANT.sub("", node.value)
+                if " " in text and node.value != WORDS.pattern and WORDS.search(text):
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}")
+    assert found == []
+
+
+def test_docstrings_begin_with_their_subject() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value.splitlines()[0]}"
+        for path in ALL
+        for node in _docstrings(nodes_of(path))
+        if isinstance(node.value, str) and FIRST_WORDS.match(node.value.strip())
+    ]
+    assert found == []
+
+
+# --- `.ci/sizes.py`: the report of long modules and functions in `make style` ---
+
+#: Signature and docstring are no code: three lines more than the list has items.
+FUNCTION = 'async def f(\n    a,\n):\n    """Text\n\n    and more."""\n\n    x = [\n{}\n    ]\n    return x\n'
+
+
+def reported(folder: Path) -> str:
+    """Output of the script, which always exits with 0."""
+    script = ROOT / ".ci" / "sizes.py"
+    return subprocess.run(
+        [sys.executable, script, "."], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_the_report_names_what_is_above_its_limits(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("x = 1\n" * 401)
+    (tmp_path / "short.py").write_text("x = 1\n" * 400)
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "long_function.py").write_text(FUNCTION.format("\n".join(["        1,"] * 38)))
+    (inner / "short_function.py").write_text(FUNCTION.format("\n".join(["        1,"] * 37)))
+    assert reported(tmp_path) == "long: inner/long_function.py f: 41 lines\nlong: long.py: 401 lines\n"

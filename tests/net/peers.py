@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_kafkawire.model import Broker
@@ -13,12 +15,9 @@ from spark_kafkawire.protocol.v07 import LATEST_TIME, OffsetsRequest
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
 Script = Callable[[socket.socket], None]
-
 #: A script that waits for the client to act gives up after this time: the test is stuck then.
 STUCK_S: Final = 90.0
-
 #: A request, and a broker's answer to it: the log ends at 202,000.
 OFFSETS: Final = OffsetsRequest("t", 0, LATEST_TIME, 1)
 ANSWER: Final = bytes.fromhex("0000000e 0000 00000001 0000000000031510")
@@ -134,3 +133,22 @@ def closed_port() -> Broker:
     """An address that refuses connections."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return Broker(7, *listener.getsockname()[:2])
+
+
+def serving(server: ssl.SSLContext, script: Script) -> Script:
+    """The script behind TLS. Handshakes that fail are the client's to tell of."""
+
+    def secured(connection: socket.socket) -> None:
+        try:
+            with server.wrap_socket(connection, server_side=True) as wrapped:
+                script(wrapped)
+        except OSError:
+            pass
+
+    return secured
+
+
+def server_of(pem: Path) -> ssl.SSLContext:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(pem)
+    return server

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import socket
+import subprocess
+import sys
+import threading
 import time
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -15,12 +21,15 @@ from spark_kafkawire.errors import (
     ProtocolError,
     RequestTimedOut,
 )
+from spark_kafkawire.model import Broker, Generation
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
+from spark_kafkawire.net.pool import IDLE_MAX_S, IDLE_S, KEPT_COUNT_MAX, Pool
+from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.v07 import LATEST_TIME, OffsetsRequest, ProduceRequest
 from tests.support.cases import for_each
-from tests.support.polling import GRACE_S
+from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_07, settings_modern
 
 from .modern_peers import answer, api_versions, asked
@@ -199,7 +208,7 @@ def test_a_connection_that_cannot_be_made_names_the_broker() -> None:
 def test_a_slow_broker_may_tell_its_versions_however_soon_an_answer_is_wanted() -> None:
     def slow(connection: socket.socket) -> None:
         while (question := asked(connection)) is not None:
-            time.sleep(1.0)  # longer than what is left
+            time.sleep(0.2)  # longer than what is left
             answer(connection, question, api_versions())
 
     with (
@@ -207,3 +216,278 @@ def test_a_slow_broker_may_tell_its_versions_however_soon_an_answer_is_wanted() 
         Client.connect(peer.broker, settings_modern(60), within=Deadline.after(0.01)) as client,
     ):
         assert client.version_of(modern.PRODUCE) == modern.PRODUCE.versions.max
+
+
+# --- Settings travel to the executors, and equal ones share connections ---
+
+
+@pytest.mark.parametrize("generation", Generation)
+def test_settings_travel_to_executors_and_stay_equal(generation: Generation) -> None:
+    settings = ConnectionSettings(generation, 30.0, client_id="me")
+    arrived = pickle.loads(pickle.dumps(settings))
+    assert arrived == settings
+    assert hash(arrived) == hash(settings)
+    assert arrived != ConnectionSettings(generation, 30.0)
+
+
+# --- Kept connections are used again, and only while they are good ---
+
+TIMEOUT_S: Final = 60.0
+#: Nothing becomes idle within a test that does not want it.
+LONG_S: Final = 3600.0
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool(LONG_S)
+    yield pool
+    pool.close_idle()
+
+
+def take(pool: Pool, peer: Peer, timeout_s: float = TIMEOUT_S) -> Client:
+    return pool.take(peer.broker, settings_07(timeout_s))
+
+
+def test_a_connection_given_back_is_taken_again(pool: Pool) -> None:
+    with Peer(stalling(ANSWER, ANSWER)) as peer:
+        first = take(pool, peer)
+        first.request(OFFSETS)
+        pool.give_back(first)
+        second = take(pool, peer)
+        assert second is first
+        assert second.request(OFFSETS).offsets == (202_000,)
+        assert pool.kept_count == 0
+        second.close()
+        assert peer.connection_count == 1
+
+
+def test_a_connection_in_use_is_nobody_elses(pool: Pool) -> None:
+    with Peer(stalling(ANSWER)) as peer:
+        first, second = take(pool, peer), take(pool, peer)
+        assert first is not second
+        for client in (first, second):
+            client.request(OFFSETS)
+            pool.give_back(client)
+        assert pool.kept_count == 2
+
+
+def test_a_connection_is_kept_for_its_own_broker_and_deadline(pool: Pool) -> None:
+    with Peer(stalling(ANSWER)) as peer, Peer(stalling(ANSWER)) as other:
+        pool.give_back(take(pool, peer))
+        strangers = [take(pool, other), take(pool, peer, TIMEOUT_S / 2)]
+        assert pool.kept_count == 1
+        poll(lambda: peer.connection_count == 2 and other.connection_count == 1, "all have connected")
+        for client in strangers:
+            client.close()
+
+
+def test_a_connection_that_its_broker_closed_is_noticed_and_replaced(pool: Pool) -> None:
+    closing = threading.Event()
+
+    def close_when_asked(connection: socket.socket) -> None:
+        answering(ANSWER)(connection)
+        closing.wait(TIMEOUT_S)
+
+    with Peer(close_when_asked, stalling(ANSWER)) as peer:
+        first = take(pool, peer)
+        first.request(OFFSETS)
+        pool.give_back(first)
+        closing.set()
+        poll(lambda: not first.is_quiet(), "the end of the connection is here")
+        second = take(pool, peer)
+        assert second is not first
+        assert second.request(OFFSETS).offsets == (202_000,)
+        second.close()
+
+
+def test_a_connection_with_bytes_that_nobody_asked_for_is_not_used_again(pool: Pool) -> None:
+    with Peer(stalling(ANSWER + ANSWER)) as peer:
+        first = take(pool, peer)
+        first.request(OFFSETS)
+        pool.give_back(first)
+        poll(lambda: not first.is_quiet(), "the second answer is here")
+        second = take(pool, peer)
+        assert second is not first
+        second.close()
+
+
+def test_a_connection_that_awaits_a_response_or_was_closed_is_not_kept(pool: Pool) -> None:
+    with Peer(stalling()) as peer:
+        waiting = take(pool, peer)
+        waiting.send(OFFSETS)
+        pool.give_back(waiting)
+        assert pool.kept_count == 0
+        closed = take(pool, peer)
+        closed.close()
+        pool.give_back(closed)
+        again = take(pool, peer)
+        assert again is not closed
+        again.close()
+
+
+def test_a_lent_connection_is_given_back_or_closed(pool: Pool) -> None:
+    with Peer(stalling(ANSWER, ANSWER)) as peer:
+        for _ in range(2):
+            with pool.lend(peer.broker, settings_07(TIMEOUT_S)) as client:
+                client.request(OFFSETS)
+            assert pool.kept_count == 1
+        with pytest.raises(ZeroDivisionError), pool.lend(peer.broker, settings_07(TIMEOUT_S)):
+            raise ZeroDivisionError
+        assert pool.kept_count == 0
+        assert not client.is_quiet()  # it is closed
+        assert peer.connection_count == 1
+
+
+def test_a_broker_that_is_gone_is_an_error_as_without_a_pool(pool: Pool) -> None:
+    with pytest.raises(ConnectFailed):
+        pool.take(closed_port(), settings_07(TIMEOUT_S))
+
+
+def test_idle_connections_are_closed_without_anybody_asking() -> None:
+    closed = threading.Event()
+
+    def report(connection: socket.socket) -> None:
+        stalling(ANSWER)(connection)
+        closed.set()
+
+    pool = Pool(idle_s=0.05)
+    with Peer(report) as peer:
+        client = take(pool, peer)
+        client.request(OFFSETS)
+        pool.give_back(client)
+        assert closed.wait(TIMEOUT_S)
+        assert pool.kept_count == 0
+
+
+def test_only_connections_that_idle_long_enough_are_closed() -> None:
+    now_s = 100.0
+    pool = Pool(LONG_S, clock=lambda: now_s)
+    with Peer(stalling()) as peer:
+        old, young = take(pool, peer), take(pool, peer)
+        pool.give_back(old)
+        now_s = 109.0
+        pool.give_back(young)
+        now_s = 110.0
+        pool.close_idle(10.0)
+        assert pool.kept_count == 1
+        assert take(pool, peer) is young
+        young.close()
+
+
+def test_a_bounded_number_is_kept_the_youngest_ones(pool: Pool) -> None:
+    with Peer(stalling()) as peer:
+        clients = [take(pool, peer) for _ in range(KEPT_COUNT_MAX + 2)]
+        for client in clients:
+            pool.give_back(client)
+        assert pool.kept_count == KEPT_COUNT_MAX
+        assert take(pool, peer) is clients[-1]
+        clients[-1].close()
+
+
+def test_a_forked_process_does_not_use_its_parents_connections(pool: Pool) -> None:
+    with Peer(stalling(ANSWER, ANSWER)) as peer:
+        client = take(pool, peer)
+        client.request(OFFSETS)
+        pool.give_back(client)
+        child = os.fork()
+        if child == 0:
+            os._exit(pool.kept_count)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert take(pool, peer) is client
+        assert client.request(OFFSETS).offsets == (202_000,)
+        client.close()
+
+
+def test_a_connection_is_kept_for_longer_than_the_interval_of_its_uses() -> None:
+    """A stream that polls each minute connects twice, and never again."""
+    now_s = 0.0
+    pool = Pool(IDLE_S, clock=lambda: now_s)
+    with Peer(stalling()) as peer:
+        clients = []
+        for _ in range(6):
+            clients.append(take(pool, peer))
+            pool.give_back(clients[-1])
+            now_s += 60.0
+            pool._tick()
+        # The peer may not have accepted them yet, so that they are counted here.
+        assert len({id(client) for client in clients}) == 2
+        now_s += 60.0  # twice the interval
+        pool._tick()
+        assert pool.kept_count == 0
+    pool.close_idle()
+
+
+def test_a_connection_is_closed_before_its_broker_closes_it() -> None:
+    now_s = 0.0
+    pool = Pool(IDLE_S, clock=lambda: now_s)
+    with Peer(stalling()) as peer:
+        pool.give_back(take(pool, peer))
+        now_s += IDLE_MAX_S - 1.0
+        pool.give_back(take(pool, peer))
+        now_s += IDLE_MAX_S - 1.0
+        pool._tick()
+        assert pool.kept_count == 1
+        now_s += 1.0
+        pool._tick()
+        assert pool.kept_count == 0
+    pool.close_idle()
+
+
+def test_the_pool_grows_with_the_number_of_brokers(pool: Pool) -> None:
+    with Peer(stalling()) as peer:
+        brokers = [Broker(number, peer.broker.host, peer.broker.port) for number in range(40)]
+        for _ in range(2):
+            for broker in brokers:
+                pool.give_back(pool.take(broker, settings_07(TIMEOUT_S)))
+        assert pool.kept_count == 40
+        poll(lambda: peer.connection_count == 40, "each broker has one connection")
+
+
+#: A process that may open 64 files: it keeps 16 connections, and closes them when it needs their files.
+LIMITED = """
+import os, resource, sys
+from spark_kafkawire.errors import ConnectFailed
+from spark_kafkawire.model import Broker
+from spark_kafkawire.net.pool import Pool
+from tests.support.settings import settings_07
+
+host, port = sys.argv[1], int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+pool, settings = Pool(3600.0), settings_07(60.0)
+for number in range(30):
+    pool.give_back(pool.take(Broker(number, host, port), settings))
+print(pool.kept_count)
+files = []
+try:
+    while True:
+        files.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+client = pool.take(Broker(99, host, port), settings)
+print(pool.kept_count)
+while True:
+    try:
+        files.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        break
+for name in (host, "localhost"):
+    try:
+        pool.take(Broker(100, name, port), settings)
+    except ConnectFailed as error:
+        print(error)
+"""
+
+
+def test_a_process_that_may_open_few_files_keeps_few_connections_and_frees_them() -> None:
+    with Peer(stalling()) as peer:
+        address = [peer.broker.host, str(peer.broker.port)]
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITED, *address], capture_output=True, text=True, timeout=TIMEOUT_S
+        )
+    kept, left, *errors = done.stdout.splitlines()
+    assert (kept, left) == ("16", "0"), done.stderr
+    assert len(errors) == 2, done.stderr
+    for error in errors:
+        assert "this process may open 64 files: raise its limit (ulimit -n)" in error
+        assert "check that it is running" not in error
+    assert "Too many open files" in errors[0]

@@ -358,7 +358,7 @@ def test_no_broker_is_old_whose_cluster_has_told_its_versions(release: str) -> N
     with Peer(broker()) as peer, Peer(old_broker(release, seen)) as other:
         settings = in_cluster(peer, other)
         Client.connect(peer.broker, settings).close()
-        message = refused(other, replace(settings, timeout_s=1))
+        message = refused(other, replace(settings, timeout_s=0.4))
         assert "has sent its versions before, so this one is not treated as 0.8 or 0.9" in message
     assert seen == [ASKS, ASKS]
 
@@ -417,7 +417,7 @@ def test_a_task_refuses_brokers_older_than_planning_found_them(release: str) -> 
     with Peer(offering(1, 2), old_broker(release, [])) as peer:
         message = refused(peer, in_cluster(peer, minimum_versions=minimum))
         assert "older than its cluster when the query was planned: it offers Fetch 1 instead of 2" in message
-        refused(peer, in_cluster(peer, minimum_versions=minimum, timeout_s=1))
+        refused(peer, in_cluster(peer, minimum_versions=minimum, timeout_s=0.4))
         assert BROKER_VERSIONS.old_release(peer.broker) is None
 
 

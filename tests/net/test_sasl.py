@@ -72,9 +72,9 @@ from .modern_peers import METADATA_RESPONSE, OFFERED, answer, api_versions, aske
 from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
-MUTATION_COUNT: Final = 5_000
+MUTATION_COUNT: Final = 1_000
 #: Conversations with a broker of which each is damaged.
-CONVERSATION_COUNT: Final = 300
+CONVERSATION_COUNT: Final = 150
 BARE: Final = {**OFFERED, modern.SASL_HANDSHAKE.key: VersionRange(0, 0)}
 
 
@@ -274,25 +274,26 @@ def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(spelling: s
 
 
 @for_each("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
-@for_each("said", [b"", b"x", b"{}", b'{"version":1}', b"r=1,s=YQ==,i=4096", bytes(1 << 19)])
+@for_each("said", [b"", b"{}", b'{"status":"invalid_token"}', b"r=1,s=YQ==,i=4096", bytes(1 << 19)])
 @for_each("mechanism", LOGINS)
 def test_no_broker_makes_a_client_talk_without_end(
     mechanism: str, said: bytes, offered: dict[int, VersionRange]
 ) -> None:
     """A broker answers every token with the same bytes, and never comes to an end."""
-    tokens = 0
+    tokens: list[bytes] = []
 
     def login() -> Generator[bytes, bytes, None]:
-        nonlocal tokens
         token = yield b""
         while token:  # there is none after the client has closed
-            tokens += 1
+            tokens.append(token)
             token = yield said
         raise Refused
 
     with Peer(login_broker({mechanism: login}, offered)) as peer, contextlib.suppress(AuthenticationError):
         Client.connect(peer.broker, settings(mechanism)).close()
-    assert tokens <= 2
+    assert 1 <= len(tokens) <= 2
+    if mechanism not in ("PLAIN", "OAUTHBEARER"):  # whose secret is the token itself
+        assert not any(SECRET.encode() in token for token in tokens)
 
 
 FIRST: Final = "r={nonce},s={salt},i={rounds}"

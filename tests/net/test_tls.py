@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import ssl
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from ssl import TLSVersion
 from typing import Final
 
 import pytest
@@ -24,16 +28,29 @@ from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.settings import ConnectionSettings, Security
-from spark_kafkawire.net.tls import RECORD_BYTES_MAX, Tls, TlsTransport, context
+from spark_kafkawire.net.stores import Store, StoreError, identity_of, kind_of, trust_of
+from spark_kafkawire.net.tls import RECORD_BYTES_MAX, Tls, TlsLimits, TlsTransport, context
 from spark_kafkawire.net.transport import Deadline, Transport
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
+from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, SERVER_NAME, Certificates
+from tests.support.java_stores import (
+    CLIENT_STORES,
+    FOLDER,
+    NOT_ASCII,
+    SERVER,
+    STORE_PASSWORD,
+    TRUST_STORES,
+    blocks_of,
+    pem_of,
+    stored,
+)
+from tests.support.java_stores import KEY_PASSWORD as KEY_OF_STORES
 from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_modern
 
 from .modern_peers import METADATA_RESPONSE, broker
-from .peers import Peer, Script, read_frame, stalling
-from .tls_peers import server_of, serving
+from .peers import Peer, Script, read_frame, server_of, serving, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
 
@@ -236,7 +253,20 @@ def test_plain_text_to_a_tls_port_says_so(certificates: Certificates) -> None:
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("script", [stalling(), lambda connection: connection.sendall(b"\x16\x03\x03")])
+def dripping(connection: socket.socket) -> None:
+    """The head of a record, and its bytes one by one."""
+    connection.recv(1 << 16)
+    connection.sendall(b"\x16\x03\x03\x40\x00")
+    connection.settimeout(0.02)
+    while True:
+        try:
+            if not connection.recv(1 << 16):
+                return
+        except TimeoutError:
+            connection.sendall(b"\0")
+
+
+@pytest.mark.parametrize("script", [stalling(), lambda each: each.sendall(b"\x16\x03\x03"), dripping])
 def test_a_handshake_that_does_not_end_fails_at_the_deadline(
     script: Script, certificates: Certificates
 ) -> None:
@@ -366,3 +396,362 @@ def test_no_repr_shows_certificates_or_keys(certificates: Certificates) -> None:
     shown = repr(settings(known_as(certificates, certificates.client_encrypted, KEY_PASSWORD)))
     assert "BEGIN" not in shown
     assert KEY_PASSWORD not in shown
+
+
+# --- Connections to a broker with Java's stores, versions and cipher suites ---
+
+TRUST: Final = pem_of("authority.pem")
+AES_128: Final = "ECDHE-ECDSA-AES128-GCM-SHA256"
+AES_256: Final = "ECDHE-ECDSA-AES256-GCM-SHA384"
+
+
+def connect_with(peer: Peer, tls: Tls) -> Client:
+    settings = replace(settings_modern(10), security=Security(tls=tls))
+    return Client.connect(Broker(7, SERVER_NAME, peer.broker.port), settings)
+
+
+def is_served(peer: Peer, tls: Tls) -> bool:
+    with connect_with(peer, tls) as client:
+        return bool(client.request(ALL_TOPICS) == METADATA_RESPONSE)
+
+
+def refused(peer: Peer, tls: Tls) -> str:
+    with pytest.raises(AuthenticationError) as error:
+        is_served(peer, tls)
+    return str(error.value)
+
+
+@pytest.fixture
+def asking_for_stores() -> Iterator[Peer]:
+    """A broker that asks for a certificate, and knows the authority alone: the client sends those between."""
+    server = server_of(SERVER)
+    server.load_verify_locations(FOLDER / "authority.pem")
+    server.verify_mode = ssl.CERT_REQUIRED
+    with Peer(serving(server, broker())) as peer:
+        yield peer
+
+
+@pytest.mark.parametrize(("name", "key_password"), CLIENT_STORES.items())
+def test_a_client_is_let_in_with_each_key_store(
+    asking_for_stores: Peer, name: str, key_password: str | None
+) -> None:
+    identity = identity_of(Store(stored(name), STORE_PASSWORD, key_password))
+    assert is_served(asking_for_stores, Tls(trust=TRUST, identity=identity))
+
+
+@pytest.mark.parametrize("name", TRUST_STORES)
+def test_a_broker_is_trusted_by_each_trust_store(name: str) -> None:
+    with Peer(serving(server_of(SERVER), broker())) as peer:
+        assert is_served(peer, Tls(trust=trust_of(Store(stored(name), STORE_PASSWORD))))
+
+
+@pytest.mark.parametrize("kind", ["jks", "p12"])
+def test_the_chain_of_a_key_is_not_trusted(kind: str) -> None:
+    trust = trust_of(Store(stored(f"key-and-trust.{kind}"), STORE_PASSWORD))
+    with Peer(serving(server_of(SERVER), broker())) as peer:
+        assert "the broker's certificate is not trusted" in refused(peer, Tls(trust=trust))
+
+
+def noting(agreed: list[tuple[str, str]]) -> Script:
+    """A broker that notes version and suite of its connections."""
+
+    def script(connection: socket.socket) -> None:
+        assert isinstance(connection, ssl.SSLSocket)
+        cipher = connection.cipher()
+        assert cipher is not None
+        agreed.append((str(connection.version()), cipher[0]))
+        broker()(connection)
+
+    return script
+
+
+def test_the_first_suite_that_both_have_is_agreed_on() -> None:
+    agreed: list[tuple[str, str]] = []
+    server = server_of(SERVER)
+    server.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    limits = TlsLimits(highest=TLSVersion.TLSv1_2)
+    with Peer(serving(server, noting(agreed))) as peer:
+        for suites in ((AES_128,), (AES_256,), (AES_128, AES_256), (AES_256, AES_128)):
+            assert is_served(peer, Tls(trust=TRUST, limits=limits._replace(suites=suites)))
+    assert agreed == [("TLSv1.2", suite) for suite in (AES_128, AES_256, AES_128, AES_256)]
+
+
+def test_versions_are_agreed_on_within_the_limits() -> None:
+    agreed: list[tuple[str, str]] = []
+    versions = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
+    with Peer(serving(server_of(SERVER), noting(agreed))) as peer:
+        for version in versions.values():
+            assert is_served(peer, Tls(trust=TRUST, limits=TlsLimits(version, version)))
+        assert is_served(peer, Tls(trust=TRUST))
+    assert [version for version, _ in agreed] == ["TLSv1.2", "TLSv1.3", "TLSv1.3"]
+
+
+@pytest.mark.parametrize("suites", [(), (AES_128,)])
+def test_a_broker_without_the_only_version_is_told(suites: tuple[str, ...]) -> None:
+    server = server_of(SERVER)
+    server.minimum_version = TLSVersion.TLSv1_3
+    tls = Tls(trust=TRUST, limits=TlsLimits(highest=TLSVersion.TLSv1_2, suites=suites))
+    with Peer(serving(server, broker())) as peer:
+        assert refused(peer, tls).endswith(
+            "the broker does not support TLS 1.2, the only version that kafka.ssl.enabled.protocols, "
+            "kafka.ssl.protocol and kafka.ssl.cipher.suites leave; change them, or its ssl.enabled.protocols"
+        )
+
+
+def test_a_broker_without_a_suite_of_the_list_is_told() -> None:
+    server = server_of(SERVER)
+    server.maximum_version = TLSVersion.TLSv1_2
+    server.set_ciphers(AES_256)
+    tls = Tls(trust=TRUST, limits=TlsLimits(highest=TLSVersion.TLSv1_2, suites=(AES_128,)))
+    with Peer(serving(server, broker())) as peer:
+        assert "does it support a suite of kafka.ssl.cipher.suites" in refused(peer, tls)
+
+
+# --- Stores that Java made ---
+
+PASSWORD_NAME: Final = "x.keystore.password"
+KEY_PASSWORD_NAME: Final = "x.key.password"
+PASSWORDS: Final = (STORE_PASSWORD, KEY_OF_STORES, *NOT_ASCII)
+Read = Callable[[Store], str]
+
+
+def store(name: str, password: str | None = STORE_PASSWORD, key_password: str | None = None) -> Store:
+    return Store(stored(name), password, key_password, PASSWORD_NAME, KEY_PASSWORD_NAME)
+
+
+def store_fails(read: Read, given: Store) -> str:
+    with pytest.raises(StoreError) as error:
+        read(given)
+    message = str(error.value)
+    assert message.isprintable()
+    assert not any(password in message for password in (*PASSWORDS, given.password) if password)
+    return message
+
+
+def read_or_message(read: Read, given: Store) -> str:
+    try:
+        return read(given)
+    except StoreError as error:
+        return str(error)
+
+
+@for_each(("name", "key_password"), CLIENT_STORES.items())
+def test_a_key_comes_out_of_each_kind_of_store_with_its_chain(name: str, key_password: str | None) -> None:
+    assert identity_of(store(name, key_password=key_password)) == pem_of("client.pem")
+
+
+@pytest.mark.parametrize(("name", "trusted"), TRUST_STORES.items())
+def test_trusted_certificates_come_out_of_each_kind_of_store(name: str, trusted: tuple[str, ...]) -> None:
+    assert sorted(blocks_of(trust_of(store(name)))) == sorted(blocks_of(pem_of(*trusted)))
+
+
+@pytest.mark.parametrize("name", ["client.jks", "client.p12", "client-openssl.p12"])
+def test_a_key_makes_its_own_certificate_trusted_and_no_authority(name: str) -> None:
+    assert blocks_of(trust_of(store(name))) == [blocks_of(pem_of("client.pem"))[1]]
+
+
+@pytest.mark.parametrize("kind", ["jks", "p12"])
+def test_a_key_and_a_trusted_certificate_share_a_store(kind: str) -> None:
+    trusted = trust_of(store(f"key-and-trust.{kind}"))
+    client = blocks_of(pem_of("client.pem"))[1]
+    assert sorted(blocks_of(trusted)) == sorted([client, *blocks_of(pem_of("other.pem"))])
+
+
+def test_java_trusts_the_same_of_two_keys_in_jks() -> None:
+    assert len(blocks_of(trust_of(store("two-keys.jks")))) == 2
+
+
+@pytest.mark.parametrize("kind", ["jks", "p12"])
+def test_two_keys_are_refused_by_their_names(kind: str) -> None:
+    message = store_fails(identity_of, store(f"two-keys.{kind}"))
+    assert message == (
+        "it has 2 private keys ('client', 'second'), and nothing says which one to use; copy one into a "
+        "store of its own: keytool -importkeystore -srckeystore FILE -srcalias ALIAS -destkeystore NEW"
+    )
+    assert store_fails(trust_of, store("two-keys.p12")) == message
+
+
+@pytest.mark.parametrize("kind", ["PRIVATE KEY", "RSA PRIVATE KEY", "ENCRYPTED PRIVATE KEY"])
+def test_two_keys_of_pem_are_refused(kind: str) -> None:
+    one = pem_of("client.pem")
+    other = pem_of("server.pem").replace("PRIVATE KEY", kind)
+    both = Store((one + other).encode())
+    assert store_fails(identity_of, both) == (
+        "it has 2 private keys, and nothing says which one to use; leave one in it"
+    )
+    assert trust_of(both) == one + other
+
+
+def test_names_of_keys_are_not_shown_where_one_is_a_password() -> None:
+    message = store_fails(identity_of, store("two-keys.p12", password="client"))
+    assert message.startswith("it has 2 private keys, and nothing says")
+
+
+# Without encrypted certificates and a MAC nothing shows that a password is wrong.
+@for_each(
+    "name",
+    sorted(
+        {*CLIENT_STORES, *TRUST_STORES, "two-keys.jks", "empty.jks", "empty.p12"}
+        - {"trust-no-password.p12", "client-no-mac.p12"}
+    ),
+)
+def test_a_wrong_password_is_refused(name: str) -> None:
+    for password in ("wrong", "", STORE_PASSWORD + " ", STORE_PASSWORD.upper()):
+        assert store_fails(trust_of, store(name, password)).startswith(
+            f"{PASSWORD_NAME} is not its password, or the "
+        )
+
+
+@pytest.mark.slow
+def test_a_key_without_a_mac_opens_with_its_password_alone() -> None:
+    """The padding of a wrong key is right once in 256 times: that is no key yet."""
+    right = store("client-no-mac.p12")
+    for number in range(300):
+        message = store_fails(identity_of, replace(right, password=f"wrong {number}"))
+        assert message.startswith(f"{PASSWORD_NAME} is not its password")
+    assert identity_of(right) == pem_of("client.pem")
+
+
+def test_a_trust_store_without_a_password_opens_with_any() -> None:
+    for password in (None, "", "anything"):
+        assert trust_of(store("trust-no-password.p12", password)) == pem_of("authority.pem")
+
+
+@for_each("name", [*CLIENT_STORES, "trust.jks", "empty.p12"])
+def test_a_key_store_needs_its_password(name: str) -> None:
+    assert store_fails(identity_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
+
+
+def test_a_trust_store_needs_a_password_where_java_needs_it() -> None:
+    assert len(blocks_of(trust_of(store("trust.jks", None)))) == 2
+    for name in ("trust.p12", "trust-legacy.p12", "empty.p12"):
+        assert store_fails(trust_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
+
+
+def test_the_password_of_a_key_is_told_from_that_of_its_store() -> None:
+    assert store_fails(identity_of, store("client.jks")) == (
+        f"its key has another password than the store; set {KEY_PASSWORD_NAME}"
+    )
+    for name in ("client.jks", "client-same-password.jks"):
+        message = store_fails(identity_of, store(name, key_password="wrong"))
+        assert message == f"{KEY_PASSWORD_NAME} is not the password of its key"
+    assert store_fails(identity_of, store("client.p12", key_password=KEY_OF_STORES)) == (
+        f"PKCS12 has one password for the store and its key: set {KEY_PASSWORD_NAME} as {PASSWORD_NAME}, or "
+        "leave it out"
+    )
+    for name in ("client.p12", "client-same-password.jks"):
+        assert identity_of(store(name, key_password=STORE_PASSWORD)) == pem_of("client.pem")
+
+
+def test_passwords_may_have_any_character_in_jks() -> None:
+    password, key_password = NOT_ASCII
+    found = identity_of(store("not-ascii.jks", password, key_password))
+    assert len(blocks_of(found)) == 4
+    assert store_fails(identity_of, store("not-ascii.jks", password)).startswith(
+        "its key has another password"
+    )
+
+
+@pytest.mark.parametrize("kind", ["jks", "p12"])
+def test_a_store_without_what_it_is_for_is_told(kind: str) -> None:
+    assert store_fails(trust_of, store(f"empty.{kind}")).startswith("it has no certificate to trust")
+    for name in ("empty", "trust"):
+        assert (
+            store_fails(identity_of, store(f"{name}.{kind}")) == "it has no private key; is it a trust store?"
+        )
+
+
+@pytest.mark.parametrize("kind", ["JCEKS", "BCFKS"])
+@pytest.mark.parametrize("read", [trust_of, identity_of])
+def test_other_kinds_of_stores_are_refused_by_name(read: Read, kind: str) -> None:
+    message = store_fails(read, store(f"client.{kind.lower()}"))
+    assert message.startswith(
+        f"{kind} stores are not supported; convert it: keytool -importkeystore -srckeystore "
+    )
+    assert message.endswith(f"-deststoretype PKCS12 -srcstoretype {kind}")
+
+
+def test_kinds_are_known_by_what_stores_contain() -> None:
+    for name in (*CLIENT_STORES, *TRUST_STORES, "authority.pem"):
+        kind = {"jks": "JKS", "p12": "PKCS12", "pem": "PEM"}[name.rpartition(".")[2]]
+        assert kind_of(stored(name)) == kind
+        # The end of a file does not change that.
+        assert kind_of(stored(name)[:40]) == kind
+    assert kind_of(b"0 lines of a text that begins as DER\n" + stored("authority.pem")) == "PEM"
+
+
+@pytest.mark.parametrize("data", [b"", b"0", b"\xfe\xed", b"PK\3\4", bytes(100), b"\x30\x82\x01\x00\x30\x03"])
+def test_anything_else_is_told(data: bytes) -> None:
+    for read in (trust_of, identity_of):
+        assert "neither JKS nor PKCS12" in store_fails(read, Store(data, "x"))
+
+
+def test_secrets_are_in_no_repr() -> None:
+    shown = repr(store("client.jks", key_password=KEY_OF_STORES))
+    assert STORE_PASSWORD not in shown
+    assert KEY_OF_STORES not in shown
+    assert "FE" not in shown.upper()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["client.jks", "trust.jks", "client.p12", "client-legacy.p12", "client-bc.p12", "client-no-mac.p12",
+     "trust-no-password.p12", "trust.p12", "client.pem"],
+)  # fmt: skip
+def test_every_damage_is_an_error_or_harmless(name: str) -> None:
+    data, key_password = stored(name), CLIENT_STORES.get(name)
+    right = store(name, key_password=key_password)
+    draw = random.Random(name)
+    # PKCS12 is opened by work that takes time for each try; what is read before is at its beginning.
+    drawn = sorted({*range(0, 60, 3), *draw.sample(range(len(data)), 12)})
+    positions = range(len(data)) if name.endswith("jks") else drawn
+    damages = [
+        data[:pos] + bytes([data[pos] ^ 1 << draw.randrange(8)]) + data[pos + 1 :] for pos in positions
+    ]
+    damages += [data[:size] for size in range(0, len(data), 7 if name.endswith("jks") else 149)]
+    damages += [data + b"\0", data + data, data[1:]]
+    # Without a password, too: the hash of JKS is not checked then.
+    for damaged in damages:
+        for read, password in ((trust_of, None), (identity_of, STORE_PASSWORD)):
+            found = read_or_message(read, replace(right, data=damaged, password=password))
+            assert blocks_of(found) or (found.isprintable() and STORE_PASSWORD not in found)
+
+
+def test_a_store_that_takes_hours_to_open_is_refused_at_once() -> None:
+    rounds = b"\x02\x03\x00\xc8\x00"
+    data = stored("client-bc.p12")
+    assert data.count(rounds) == 2
+    more = replace(store("client-bc.p12"), data=data.replace(rounds, b"\x02\x03\x7f\xff\xff", 1))
+    for read in (trust_of, identity_of):
+        assert store_fails(read, more) == (
+            f"its encryption takes {0x7FFFFF + 51200 + 102400} rounds of hashing, more than 5000000; make it "
+            "again: keytool -importkeystore -srckeystore FILE -destkeystore NEW"
+        )
+
+
+@pytest.mark.parametrize(
+    "inside", [b"\x30\x80" * 500_000, b"\x30\x00" * 500_000, b"\x30\x84\xff\xff\xff\xff", b"\x30\x80\0\0"]
+)
+def test_nested_and_repeated_elements_are_damage(inside: bytes) -> None:
+    for read in (trust_of, identity_of):
+        message = store_fails(read, Store(b"\x30\x80\x02\x01\x03" + inside, "x"))
+        assert message.startswith("the file is damaged: its structure is not that of PKCS12")
+
+
+def test_without_its_library_pkcs12_says_what_to_install() -> None:
+    script = """
+import sys
+sys.modules["cryptography"] = None
+from spark_kafkawire.net.stores import Store, StoreError, identity_of, trust_of
+from tests.support.java_stores import STORE_PASSWORD, blocks_of, stored
+print(len(blocks_of(trust_of(Store(stored("trust.jks"), STORE_PASSWORD)))))
+try:
+    trust_of(Store(stored("trust.p12"), STORE_PASSWORD))
+except StoreError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == (
+        "2\nit is a PKCS12 store, which needs a library: pip install 'spark-kafkawire[stores]'; or convert "
+        "it: keytool -importkeystore -srckeystore FILE -destkeystore store.jks -deststoretype JKS\n"
+    ), done.stderr

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 import sysconfig
 import textwrap
 from pathlib import Path
@@ -9,20 +12,19 @@ from typing import Final
 
 import pytest
 
-from tests.support.installing import build_wheel
-from tests.support.noida import NoidaBroker
+from tests.support.installing import build_wheel, copy_package
+from tests.support.noida import NoidaBroker, free_port
+from tests.support.pages import blocks
 from tests.support.runtimes import Runtime, runtimes
 
-from .environments import DEADLINE_S, Environment, connect_server
+from .environments import DEADLINE_S, Environment, connect_server, foreign_variables, run_program
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(1200)]
-
 #: The Spark whose Python API is nearest to that of the runtimes in docs/platforms.md.
 SPARK: Final = "4.0.5"
 CLIENT: Final = "pyspark-client==4.2.0"
 #: pyspark-client asks for no upper bound, and warns of pandas 3.
 PANDAS: Final = "pandas<3"
-
 BATCH: Final = """
 import sys
 from pyspark.errors import StreamingQueryException
@@ -161,3 +163,29 @@ def test_an_import_without_pyspark_names_the_packages_that_bring_one(wheel: Path
         assert line.startswith("pyspark | No module named 'pyspark': "), line
         for way in ("spark-kafkawire[spark]", "pyspark-client", "PYSPARK_PYTHON"):
             assert way in line
+
+
+# --- docs/quickstart.md as it is written, for a user with a checkout, a Python and a Java ---
+
+PAGE = "docs/quickstart.md"
+#: The port of the broker and the folder of the checkpoint that the page names.
+PORT, FOLDER = "9092", "/data/"
+
+
+def test_the_quickstart_runs_in_an_empty_environment(tmp_path: Path) -> None:
+    install, start, jobs, stop = (block.text for block in blocks("sh") if block.page == PAGE)
+    program = "".join(block.text for block in blocks("python") if block.page == PAGE)
+    port = str(free_port())
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    copy_package(checkout)
+    (checkout / "quickstart.py").write_text(program.replace(PORT, port).replace(FOLDER, f"{tmp_path}/"))
+    started, stopped = start.replace(PORT, port), f"trap {shlex.quote(stop)} EXIT"
+    ran = jobs.replace(PORT, port).replace(FOLDER, f"{tmp_path}/")
+    script = "\n".join(("set -e", install, started, stopped, "python quickstart.py", ran))
+    # The page's python3 is the one that runs this.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    variables = foreign_variables() | {"PATH": path}
+    done = run_program("bash", "-c", script, cwd=checkout, env=variables, deadline_s=3 * DEADLINE_S)
+    assert "|partition|offset|" in done
+    assert list((tmp_path / "quickstart").rglob("*.parquet"))

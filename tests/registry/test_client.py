@@ -22,6 +22,7 @@ from spark_kafkawire.errors import (
     ConnectFailed,
     KafkaWireError,
     LimitError,
+    OptionError,
     RegistryError,
     RequestTimedOut,
     TransportError,
@@ -36,9 +37,9 @@ from spark_kafkawire.registry import client
 from spark_kafkawire.registry.client import Registry, forget_registries, registry_of
 from spark_kafkawire.registry.schemas import Reference, Schema
 from spark_kafkawire.registry.settings import BasicLogin, BearerToken, Login, RegistrySettings
-from tests.net.peers import Peer
-from tests.net.tls_peers import server_of, serving
-from tests.net.token_answers import granted, http_answer, saying
+from spark_kafkawire.registry.subjects import subject_of
+from tests.net.login_broker import asked_for, granted, http_answer
+from tests.net.peers import Peer, server_of, serving
 from tests.support.certificates import Certificates
 from tests.support.fake_registry import FakeRegistry, Fault, cut, raw, refusal, slow, status
 from tests.support.polling import GRACE_S
@@ -453,7 +454,7 @@ def test_words_of_the_registry_hold_no_secret(fake: FakeRegistry) -> None:
 
 
 def test_tokens_of_an_authorization_server_are_asked_for_once(certificates: Certificates) -> None:
-    token_answer = saying(http_answer(granted("token-of-the-server")))
+    token_answer = asked_for(http_answer(granted("token-of-the-server")))
     with (
         Peer(serving(server_of(certificates.server), token_answer)) as endpoint,
         FakeRegistry(tokens=("token-of-the-server",)) as fake,
@@ -516,3 +517,20 @@ def test_random_answers_are_schemas_or_errors_of_this_package(fake: FakeRegistry
             outcomes.add(type(error).__name__)
     assert {"schema", "ConnectFailed"} <= outcomes
     assert "UnknownSchemaError" not in outcomes
+
+
+# --- Names of subjects by each strategy ---
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [("TopicName", "t-value"), ("RecordName", "a.R"), ("TopicRecordName", "t-a.R")],
+)
+def test_a_strategy_names_the_subject(strategy: str, expected: str) -> None:
+    assert subject_of(strategy, "t", "a.R", is_key=False) == expected
+    assert subject_of("TopicName", "t", None, is_key=True) == "t-key"
+
+
+def test_a_strategy_of_records_needs_a_name() -> None:
+    with pytest.raises(OptionError, match="RecordName needs a schema that has a name; set keySubject"):
+        subject_of("RecordName", "t", None, is_key=True)

@@ -38,8 +38,8 @@ CAROL: Final = KerberosLogin("kafka", ticket_cache=os.fspath(RECORDED / "carol.c
 KEY_TAB: Final = RECORDED / "kafka.keytab"
 HOST: Final = "127.0.0.1"
 #: Logins that a leak of one context or name each would make visible, and the bytes that a process may grow.
-LOGIN_COUNT: Final = 3_000
-GROWTH_MAX: Final = 4 << 20
+LOGIN_COUNT: Final = 1_500
+GROWTH_MAX: Final = 3 << 20
 
 
 @pytest.fixture(autouse=True)

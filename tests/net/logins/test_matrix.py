@@ -6,6 +6,8 @@ ends in rows, or in one line that says what to do and shows no secret.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import socket
 import sys
@@ -17,9 +19,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from scramp import ScramException, ScramMechanism
 
 from spark_kafkawire.errors import AuthenticationError, KafkaWireError, OptionError
 from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.logins.scram import HASHES, scram
 from spark_kafkawire.net.logins.table import MECHANISMS
 from spark_kafkawire.net.logins.tokens.aws.login import forget_keys
 from spark_kafkawire.net.logins.tokens.token import forget_tokens
@@ -29,8 +33,8 @@ from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from spark_kafkawire.protocol.modern.sasl import SaslHandshakeResponse
 from tests.net.login_broker import KEY_ID, LOGINS, REGION, SECRET, TOKEN, USER, Login, Refused, login_broker
 from tests.net.modern_peers import METADATA_RESPONSE, answer, api_versions, asked
-from tests.net.peers import Peer, Script, read_frame, stalling
-from tests.net.tls_peers import server_of, serving
+from tests.net.peers import Peer, Script, read_frame, server_of, serving, stalling
+from tests.support.cases import for_each
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S
 
@@ -277,7 +281,16 @@ HOSTILE: Final[dict[str, Script]] = {
 }
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+#: All of them for one mechanism, and one for each of the others: they share the code of frames and deadlines.
+HOSTILE_DOORS: Final = [
+    (door, hostile)
+    for door in MATRIX
+    for hostile in HOSTILE
+    if door[0] == "PLAIN" or (door[1], hostile) == ("SASL_SSL", "dripping")
+]
+
+
+@pytest.mark.parametrize(("door", "hostile"), HOSTILE_DOORS, indirect=["door"], ids=str)
 def test_a_login_ends_within_the_request_timeout(door: Door, hostile: str) -> None:
     began_s = time.monotonic()
     with door.listener(handshaken(HOSTILE[hostile])) as peer:
@@ -288,26 +301,73 @@ def test_a_login_ends_within_the_request_timeout(door: Door, hostile: str) -> No
     assert "bootstrap server (localhost:" in message
 
 
-@pytest.mark.parametrize(
-    "said", [b"", b"\xff" * 100, b'{"status":"invalid_token"}', b"v=AAAA", bytes(1 << 19)]
+# --- SCRAM's messages: the RFC's example, another program as the broker, and texts as Kafka has them ---
+
+SALT: Final = b"salt of some size"
+#: SASLprep would make another text of each of these, or refuse it.
+UNUSUAL: Final = (
+    "no\N{NO-BREAK SPACE}break",
+    "\N{OHM SIGN} and \N{LATIN SMALL LIGATURE FI}",
+    "soft\N{SOFT HYPHEN}hyphen",
+    "bell\a",
+    "\N{HEBREW LETTER ALEF}1",
+    "\N{GRINNING FACE}",
 )
-def test_garbage_and_endless_rounds_get_no_more_than_the_tokens_of_a_login(door: Door, said: bytes) -> None:
-    tokens: list[bytes] = []
 
-    def login() -> Generator[bytes, bytes, None]:
-        token = yield b""
-        while True:
-            tokens.append(token)
-            token = yield said
 
-    message = ""
-    with door.listener(login_broker({door.mechanism: login})) as peer:
-        try:
-            door.connect(peer, door.rows.options(door.rows.secret), door.rows.secret)
-        except KafkaWireError as error:
-            message = "".join(traceback.format_exception_only(error))
-    assert message.count("\n") <= 1
-    assert not [each for each in (SECRET, TOKEN) if each in message]
-    assert 1 <= len(tokens) <= 2
-    if door.mechanism not in ("PLAIN", "OAUTHBEARER"):  # whose secret is the token itself
-        assert not any(door.rows.secret.encode() in token for token in tokens)
+def stored(mechanism: str, password: str) -> tuple[bytes, bytes, bytes, int]:
+    """Credentials that a broker of Apache Kafka stores: the password's UTF-8 bytes go into the hash
+    as they are."""
+    name = HASHES[mechanism]
+    salted = hashlib.pbkdf2_hmac(name, password.encode(), SALT, 4096)
+    client_key, server_key = (hmac.digest(salted, key, name) for key in (b"Client Key", b"Server Key"))
+    return SALT, hashlib.new(name, client_key).digest(), server_key, 4096
+
+
+def log_in(mechanism: str, username: str, password: str, known: str) -> None:
+    """Talk to another program's broker, which knows one user with the password ``known``."""
+    broker = ScramMechanism(mechanism).make_server({username: stored(mechanism, known)}.get)
+    tokens = scram(mechanism, username, password)
+    broker.set_client_first(next(tokens).decode())
+    broker.set_client_final(tokens.send(broker.get_server_first().encode()).decode())
+    with pytest.raises(StopIteration):
+        tokens.send(broker.get_server_final().encode())
+
+
+def test_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_kafkawire.net.logins.scram.secrets.token_hex", lambda: "rOprNGfwEbeRWgbNEkqO")
+    tokens = scram("SCRAM-SHA-256", "user", "pencil")
+    assert next(tokens) == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    nonce = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    proof = b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    assert tokens.send(nonce + b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096") == b"c=biws," + nonce + b"," + proof
+    with pytest.raises(StopIteration):
+        tokens.send(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+
+
+@for_each("mechanism", HASHES)
+@for_each("password", ["plain", "", "s=,\\\N{LATIN SMALL LETTER U WITH DIAERESIS}", *UNUSUAL])
+def test_a_password_goes_as_it_is(mechanism: str, password: str) -> None:
+    log_in(mechanism, "ali=ce,", password, password)
+    with pytest.raises(ScramException, match="client keys don't match"):
+        log_in(mechanism, "ali=ce,", password, password + " ")
+
+
+@pytest.mark.parametrize("username", UNUSUAL)
+def test_a_name_goes_as_it_is(username: str) -> None:
+    assert next(scram("SCRAM-SHA-512", username, "x")).decode().startswith(f"n,,n={username},r=")
+
+
+def test_every_login_has_a_nonce_of_its_own() -> None:
+    nonces = {next(scram("SCRAM-SHA-256", "user", "x")).rpartition(b"r=")[2] for _ in range(100)}
+    assert len(nonces) == 100
+    assert min(map(len, nonces)) >= 32
+
+
+def test_extensions_that_the_broker_adds_are_passed_over() -> None:
+    tokens = scram("SCRAM-SHA-256", "user", "x")
+    nonce = next(tokens).rpartition(b"r=")[2]
+    final = tokens.send(b"r=" + nonce + b"more,s=AAAA,i=4096,tokenauth=true")
+    assert final.startswith(b"c=biws,r=" + nonce + b"more,p=")
+    with pytest.raises(AuthenticationError, match="its signature is not that of the password"):
+        tokens.send(b"v=AAAA,x=y")

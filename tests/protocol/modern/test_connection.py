@@ -21,6 +21,7 @@ from spark_kafkawire.protocol.modern.api_versions import (
     ApiVersionsResponse,
     offered,
 )
+from spark_kafkawire.protocol.modern.consumer_assignment import AssignedTopic, assigned_topics
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import (
     FetchPartition,
@@ -30,6 +31,7 @@ from spark_kafkawire.protocol.modern.fetch import (
     FetchTopic,
     FetchTopicResponse,
 )
+from spark_kafkawire.protocol.modern.find_coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -44,6 +46,7 @@ from spark_kafkawire.protocol.modern.produce import ProduceRequest, ProduceRespo
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import cut, feed
+from tests.support.cases import for_each
 
 TOPIC_ID: Final = uuid.UUID(int=9)
 METADATA_RESPONSE: Final = MetadataResponse(
@@ -301,3 +304,43 @@ def test_records_are_a_view_of_the_frame() -> None:
     assert partition.records.obj is not None
     assert bytes(partition.records) == b"records"
     assert "records" not in repr(response.body)
+
+
+# --- Assignments of members of classic groups, and bytes of other formats ---
+
+#: Version 1, the partitions 0 and 2 of the topic "ab", and no data of the assignor.
+ASSIGNMENT: Final = bytes.fromhex("0001 00000001 0002 6162 00000002 00000000 00000002 ffffffff")
+
+
+def test_topics_are_read_with_their_partitions() -> None:
+    assert assigned_topics(ASSIGNMENT) == (AssignedTopic(topic="ab", partitions=(0, 2)),)
+    assert assigned_topics(memoryview(b"")) == ()
+
+
+@for_each("size", range(1, len(ASSIGNMENT) - 4))
+def test_a_cut_assignment_is_of_another_format(size: int) -> None:
+    assert assigned_topics(ASSIGNMENT[:size]) is None
+
+
+def test_a_wrong_byte_is_another_assignment_or_of_another_format() -> None:
+    for place in range(len(ASSIGNMENT)):
+        damaged = bytearray(ASSIGNMENT)
+        damaged[place] ^= 0x80
+        found = assigned_topics(damaged)
+        assert found is None or all(isinstance(each, AssignedTopic) for each in found)
+
+
+# --- Coordinators that are looked for together ---
+
+
+def test_each_key_is_in_one_of_as_few_requests() -> None:
+    groups = [f"group {number}" for number in range(2_500)]
+    ids = [f"id {number}" for number in range(3)]
+    wanted = [
+        *map(FindCoordinatorRequest.for_group, groups),
+        *map(FindCoordinatorRequest.for_transaction, ids),
+    ]
+    together = FindCoordinatorRequest.together(wanted)
+    assert [len(each.coordinator_keys) for each in together] == [1_000, 1_000, 500, 3]
+    for kind, keys in ((GROUP, groups), (TRANSACTION, ids)):
+        assert [key for each in together if each.key_type == kind for key in each.coordinator_keys] == keys

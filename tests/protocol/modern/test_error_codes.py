@@ -8,8 +8,11 @@ import pytest
 
 from spark_kafkawire.errors import Action
 from spark_kafkawire.protocol.error_table import ErrorTable
+from spark_kafkawire.protocol.modern import error_codes as modern_codes
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.v07 import error_codes as v07_codes
+from spark_kafkawire.protocol.v07.error_codes import ErrorCode as Code
+from spark_kafkawire.protocol.v07.error_codes import broker_error as error_of_07
 from tests.support.cases import for_each
 from tests.support.kio_library import HAS_KIO, NEEDS_KIO
 
@@ -17,7 +20,6 @@ from .kafkas_codes import kafkas_own
 
 if HAS_KIO:
     from kio.schema.errors import ErrorCode as KioErrorCode
-
 RETRIED: Final = (Action.RETRY, Action.BACK_OFF, Action.REFRESH)
 #: What Kafka's clients do, as the recording has it, and what that may be here.
 WAYS: Final = {"refresh": (Action.REFRESH,), "retry": RETRIED}
@@ -99,3 +101,36 @@ def test_an_unknown_code_is_fatal_and_named_by_its_number() -> None:
     error = broker_error(999, "t 3")
     assert str(error) == "t 3: the broker answered with the unknown error code 999"
     assert (error.code, error.action) == (999, Action.FAIL)
+
+
+# --- The error codes of 0.7: number, name and meaning, and no confusion with those of later brokers ---
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code is not Code.NONE])
+def test_a_brokers_code_is_told_by_number_name_and_meaning(code: Code) -> None:
+    error = error_of_07(code, "t 0-1 on broker 0 (h:1)")
+    assert error.code == code
+    assert str(error).startswith("t 0-1 on broker 0 (h:1): the ")
+    assert str(error).endswith(f" (error {code.value} {code.name}); {code.remedy}")
+
+
+def test_each_code_asks_for_what_cures_them() -> None:
+    actions = {code: error_of_07(code, "p").action for code in Code if code is not Code.NONE}
+    assert actions == {
+        Code.UNKNOWN: Action.FIX_OPTION,
+        Code.OFFSET_OUT_OF_RANGE: Action.DATA_LOSS,
+        Code.INVALID_MESSAGE: Action.FAIL,
+        Code.WRONG_PARTITION: Action.REFRESH,
+        Code.INVALID_FETCH_SIZE: Action.FIX_OPTION,
+    }
+
+
+def test_a_code_that_nobody_knows_is_told_by_number() -> None:
+    error = error_of_07(77, "t 0-1")
+    assert str(error) == "t 0-1: the broker answered with the unknown error code 77"
+    assert (error.code, error.action) == (77, Action.FAIL)
+
+
+def test_later_brokers_mean_something_else_by_the_same_numbers() -> None:
+    assert Code(3).name == "WRONG_PARTITION"
+    assert modern_codes.ErrorCode(3).name == "UNKNOWN_TOPIC_OR_PARTITION"

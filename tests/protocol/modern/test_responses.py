@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafkawire.errors import TEXT_SIZE_MAX, ProtocolError
 from spark_kafkawire.protocol import modern, v07
-from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.protocol.modern import (
     add_to_txn,
@@ -42,6 +42,7 @@ from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import feed
 from tests.support.cases import for_each
+from tests.support.made_messages import made
 from tests.support.streams_groups import streams_group
 
 ID: Final = uuid.UUID(int=9)
@@ -49,7 +50,7 @@ OTHER_ID: Final = uuid.UUID(int=8)
 BROKER: Final = metadata.MetadataBroker(node_id=1, host="h", port=9092)
 
 
-def answered(request: Any, response: Any, version: int) -> Any:
+def answered(request: Any, answer: Any, version: int) -> Any:
     """The response as a connection that speaks this version gives it."""
     dialect = v07.DIALECT if type(request).__module__ == v07.__name__ else modern.DIALECT
     connection = Connection(dialect)
@@ -57,124 +58,81 @@ def answered(request: Any, response: Any, version: int) -> Any:
     if dialect.correlates:
         connection.negotiated(BrokerVersions({api.key: VersionRange(version, version)}))
     connection.send(request)
-    [came] = feed(connection, [join(dialect.write_response(api, response, version))])
+    [came] = feed(connection, [join(dialect.write_response(api, answer, version))])
     return came.body
 
 
-def fetching(partition: int = 0) -> fetch.FetchRequest:
-    asked = fetch.FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=100)
-    topic = fetch.FetchTopic(topic="t", topic_id=ID, partitions=(asked,))
-    return fetch.FetchRequest(max_wait_ms=0, min_bytes=1, topics=(topic,))
+def response(api: Api, **content: Any) -> Any:
+    assert api.response is not None
+    return made(api.response, content)
 
 
-def fetched(**changes: Any) -> fetch.FetchResponse:
-    partition = fetch.FetchPartitionResponse(
-        **{"partition_index": 0, "error_code": 0, "high_watermark": 0, "records": b"", **changes}
-    )
-    return fetch.FetchResponse(responses=(fetch.FetchTopicResponse(topic="t", partitions=(partition,)),))
+def fetching(partition: int = 0) -> Any:
+    asked = {"partition": partition, "partition_max_bytes": 100}
+    return made(fetch.FetchRequest, {"topics": [{"topic": "t", "topic_id": ID, "partitions": [asked]}]})
 
 
-def fetched_by_id(topic_id: uuid.UUID) -> fetch.FetchResponse:
-    [topic] = fetched().responses
-    return fetch.FetchResponse(responses=(replace(topic, topic="", topic_id=topic_id),))
+def fetched(topic_id: uuid.UUID | None = None, **changes: Any) -> Any:
+    partitions = [{"records": b"", **changes}]
+    named = {"topic": "t"} if topic_id is None else {"topic": "", "topic_id": topic_id}
+    return response(modern.FETCH, responses=[{**named, "partitions": partitions}])
 
 
-PRODUCING: Final = produce.ProduceRequest(
-    acks=1,
-    timeout_ms=1,
-    topic_data=(
-        produce.ProduceTopic(name="t", partition_data=(produce.ProducePartition(index=0, records=b""),)),
-    ),
+PRODUCING: Final = made(
+    produce.ProduceRequest,
+    {"acks": 1, "timeout_ms": 1, "topic_data": [{"name": "t", "partition_data": [{"records": b""}]}]},
 )
 
 
-def produced(*topics: str, **changes: Any) -> produce.ProduceResponse:
-    partition = produce.ProducePartitionResponse(**{"index": 0, "error_code": 0, "base_offset": 0, **changes})
-    return produce.ProduceResponse(
-        responses=tuple(
-            produce.ProduceTopicResponse(name=topic, partition_responses=(partition,)) for topic in topics
-        )
-    )
+def produced(*topics: str, **changes: Any) -> Any:
+    found = [{"name": topic, "partition_responses": [{"base_offset": 0, **changes}]} for topic in topics]
+    return response(modern.PRODUCE, responses=found)
 
 
-def listing(time: int) -> list_offsets.ListOffsetsRequest:
-    asked = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=time)
-    return list_offsets.ListOffsetsRequest(
-        topics=(list_offsets.ListOffsetsTopic(name="t", partitions=(asked,)),)
-    )
+def listing(time: int) -> Any:
+    asked = [{"name": "t", "partitions": [{"timestamp": time}]}]
+    return made(list_offsets.ListOffsetsRequest, {"topics": asked})
 
 
-def listed(*partitions: int, topic: str = "t", **changes: Any) -> list_offsets.ListOffsetsResponse:
-    found = tuple(
-        list_offsets.ListOffsetsPartitionResponse(
-            **{"partition_index": partition, "error_code": 0, "offset": 0, **changes}
-        )
-        for partition in partitions
-    )
-    return list_offsets.ListOffsetsResponse(
-        topics=(list_offsets.ListOffsetsTopicResponse(name=topic, partitions=found),)
-    )
+def listed(*partitions: int, topic: str = "t", **changes: Any) -> Any:
+    found = [{"partition_index": partition, "offset": 0, **changes} for partition in partitions]
+    return response(modern.LIST_OFFSETS, topics=[{"name": topic, "partitions": found}])
 
 
-def asking(*names: str) -> metadata.MetadataRequest:
-    return metadata.MetadataRequest(topics=tuple(metadata.MetadataRequestTopic(name=name) for name in names))
+def asking(*names: str) -> Any:
+    return made(metadata.MetadataRequest, {"topics": [{"name": name} for name in names]})
 
 
-def reported(*names: str, brokers: tuple[Any, ...] = (BROKER,), **changes: Any) -> metadata.MetadataResponse:
-    partition = metadata.MetadataPartition(
-        **{
-            "error_code": 0,
-            "partition_index": 0,
-            "leader_id": 1,
-            "replica_nodes": (),
-            "isr_nodes": (),
-            **changes,
-        }
-    )
-    topics = tuple(metadata.MetadataTopic(error_code=0, name=name, partitions=(partition,)) for name in names)
-    return metadata.MetadataResponse(brokers=brokers, topics=topics)
+def reported(*names: str, brokers: tuple[Any, ...] = (BROKER,), **changes: Any) -> Any:
+    topics = [{"name": name, "partitions": [{"leader_id": 1, **changes}]} for name in names]
+    return response(modern.METADATA, brokers=brokers, topics=topics)
 
 
-COORDINATOR: Final = find_coordinator.Coordinator(key="g", node_id=1, host="h", port=9092, error_code=0)
 COORDINATING: Final = find_coordinator.FindCoordinatorRequest.for_group("g")
 
 
-def coordinated(**changes: Any) -> find_coordinator.FindCoordinatorResponse:
-    return find_coordinator.FindCoordinatorResponse(coordinators=(replace(COORDINATOR, **changes),))
+def coordinated(**changes: Any) -> Any:
+    found = {"key": "g", "node_id": 1, "host": "h", "port": 9092, **changes}
+    return response(modern.FIND_COORDINATOR, coordinators=[found])
 
 
-def committed(topic: str = "t", group: str = "g", **changes: Any) -> offset_fetch.OffsetFetchResponse:
-    partition = offset_fetch.OffsetFetchPartitionResponse(
-        **{"partition_index": 0, "committed_offset": 1, "error_code": 0, **changes}
-    )
-    topics = (offset_fetch.OffsetFetchTopicResponse(name=topic, partitions=(partition,)),)
-    return offset_fetch.OffsetFetchResponse(
-        groups=(offset_fetch.OffsetFetchGroupResponse(group_id=group, topics=topics, error_code=0),)
-    )
+def committed(topic: str = "t", group: str = "g", **changes: Any) -> Any:
+    topics = [{"name": topic, "partitions": [{"committed_offset": 1, **changes}]}]
+    return response(modern.OFFSET_FETCH, groups=[{"group_id": group, "topics": topics}])
 
 
 COMMITTED_OF: Final = offset_fetch.OffsetFetchRequest.for_group(
     "g", (offset_fetch.OffsetFetchTopic(name="t", partition_indexes=(0,)),)
 )
-COMMITTING: Final = offset_commit.OffsetCommitRequest(
-    group_id="g",
-    topics=(
-        offset_commit.OffsetCommitTopic(
-            name="t",
-            partitions=(offset_commit.OffsetCommitPartition(partition_index=0, committed_offset=1),),
-        ),
-    ),
-)
+_COMMITTED: Final = [{"name": "t", "partitions": [{"committed_offset": 1}]}]
+COMMITTING: Final = made(offset_commit.OffsetCommitRequest, {"group_id": "g", "topics": _COMMITTED})
 
 
-def commits(topic: str, partition: int) -> offset_commit.OffsetCommitResponse:
-    reported_of = offset_commit.OffsetCommitPartitionResponse(partition_index=partition, error_code=0)
-    return offset_commit.OffsetCommitResponse(
-        topics=(offset_commit.OffsetCommitTopicResponse(name=topic, partitions=(reported_of,)),)
-    )
+def commits(topic: str, partition: int, api: Api = modern.OFFSET_COMMIT) -> Any:
+    return response(api, topics=[{"name": topic, "partitions": [{"partition_index": partition}]}])
 
 
-CONFIGURED = describe_configs.DescribeConfigsRequest(
+CONFIGURED: Final = describe_configs.DescribeConfigsRequest(
     resources=(
         describe_configs.DescribedResource(
             resource_type=describe_configs.TOPIC_RESOURCE,
@@ -185,105 +143,32 @@ CONFIGURED = describe_configs.DescribeConfigsRequest(
 )
 
 
-def configured(*topics: str, names: tuple[str, ...] = ()) -> describe_configs.DescribeConfigsResponse:
-    configs = tuple(
-        describe_configs.Config(name=name, value="compact", read_only=False, is_sensitive=False)
-        for name in names
-    )
-    return describe_configs.DescribeConfigsResponse(
-        results=tuple(
-            describe_configs.ResourceConfigs(
-                error_code=0, error_message=None, resource_type=2, resource_name=topic, configs=configs
-            )
-            for topic in topics
-        )
-    )
+def configured(*topics: str, names: tuple[str, ...] = ()) -> Any:
+    configs = [{"name": name, "value": "compact"} for name in names]
+    found = [{"resource_type": 2, "resource_name": topic, "configs": configs} for topic in topics]
+    return response(modern.DESCRIBE_CONFIGS, results=found)
 
 
-def creating(count: int) -> create_topics.CreateTopicsRequest:
-    topic = create_topics.CreatableTopic(name="t", num_partitions=count, replication_factor=-1)
-    return create_topics.CreateTopicsRequest(topics=(topic,), timeout_ms=1)
+def creating(count: int) -> Any:
+    topic = {"name": "t", "num_partitions": count, "replication_factor": -1}
+    return made(create_topics.CreateTopicsRequest, {"topics": [topic], "timeout_ms": 1})
 
 
-def created(*names: str, **changes: Any) -> create_topics.CreateTopicsResponse:
-    topics = tuple(
-        create_topics.CreatedTopic(**{"name": name, "error_code": 0, "error_message": None, **changes})
-        for name in names
-    )
-    return create_topics.CreateTopicsResponse(topics=topics)
+def created(*names: str, **changes: Any) -> Any:
+    return response(modern.CREATE_TOPICS, topics=[{"name": name, **changes} for name in names])
 
 
-def described(*names: str, members: int = 0) -> describe_groups.DescribeGroupsResponse:
-    member = describe_groups.GroupMember(
-        member_id="m", client_id="", client_host="", member_metadata=b"", member_assignment=b""
-    )
-    return describe_groups.DescribeGroupsResponse(
-        groups=tuple(
-            describe_groups.DescribedGroup(
-                error_code=0,
-                group_id=name,
-                group_state="",
-                protocol_type="",
-                protocol_data="",
-                members=(member,) * members,
-            )
-            for name in names
-        )
-    )
+def grouped(api: Api, *names: str, members: tuple[str, ...] = ()) -> Any:
+    of_each = [{"member_id": each, "member_epoch": 1} for each in members]
+    return response(api, groups=[{"group_id": name, "members": of_each} for name in names])
 
 
-def led(*names: str) -> consumer_group_describe.ConsumerGroupDescribeResponse:
-    return consumer_group_describe.ConsumerGroupDescribeResponse(
-        groups=tuple(
-            consumer_group_describe.DescribedConsumerGroup(
-                error_code=0,
-                group_id=name,
-                group_state="",
-                group_epoch=0,
-                assignment_epoch=0,
-                assignor_name="",
-                members=(),
-            )
-            for name in names
-        )
-    )
+def streamed(*groups: DescribedStreamsGroup) -> Any:
+    return response(modern.STREAMS_GROUP_DESCRIBE, groups=groups)
 
 
-def streamed(*groups: DescribedStreamsGroup) -> streams_group_describe.StreamsGroupDescribeResponse:
-    return streams_group_describe.StreamsGroupDescribeResponse(groups=groups)
-
-
-def shared(*names: str, members: tuple[str, ...] = ()) -> share_group_describe.ShareGroupDescribeResponse:
-    return share_group_describe.ShareGroupDescribeResponse(
-        groups=tuple(
-            share_group_describe.DescribedShareGroup(
-                error_code=0,
-                group_id=name,
-                group_state="",
-                group_epoch=0,
-                assignment_epoch=0,
-                assignor_name="",
-                members=tuple(
-                    share_group_describe.ShareGroupMember(
-                        member_id=each,
-                        member_epoch=1,
-                        client_id="",
-                        client_host="",
-                        subscribed_topic_names=(),
-                        assignment=consumer_group_describe.MemberAssignment(topic_partitions=()),
-                    )
-                    for each in members
-                ),
-            )
-            for name in names
-        )
-    )
-
-
-def identity(producer_id: int, epoch: int, error_code: int = 0) -> init_producer_id.InitProducerIdResponse:
-    return init_producer_id.InitProducerIdResponse(
-        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=epoch
-    )
+def identity(producer_id: int, epoch: int, error_code: int = 0, api: Api = modern.INIT_PRODUCER_ID) -> Any:
+    return response(api, error_code=error_code, producer_id=producer_id, producer_epoch=epoch)
 
 
 ADDING: Final = add_to_txn.AddPartitionsToTxnRequest(
@@ -294,103 +179,49 @@ ADDING: Final = add_to_txn.AddPartitionsToTxnRequest(
 )
 
 
-def added(topic: str, *partitions: int) -> add_to_txn.AddPartitionsToTxnResponse:
-    results = tuple(
-        add_to_txn.AddPartitionsToTxnPartitionResponse(partition_index=index, partition_error_code=0)
-        for index in partitions
-    )
-    reported_of = add_to_txn.AddPartitionsToTxnTopicResponse(name=topic, results_by_partition=results)
-    return add_to_txn.AddPartitionsToTxnResponse(
-        throttle_time_ms=0, results_by_topic_v3_and_below=(reported_of,)
-    )
+def added(topic: str, *partitions: int) -> Any:
+    results = [{"partition_index": index} for index in partitions]
+    found = [{"name": topic, "results_by_partition": results}]
+    return response(modern.ADD_PARTITIONS_TO_TXN, results_by_topic_v3_and_below=found)
 
 
-OFFSETS_IN_TXN: Final = txn_offset_commit.TxnOffsetCommitRequest(
-    transactional_id="x",
-    group_id="g",
-    producer_id=1,
-    producer_epoch=0,
-    topics=(
-        txn_offset_commit.TxnOffsetCommitTopic(
-            name="t",
-            partitions=(txn_offset_commit.TxnOffsetCommitPartition(partition_index=0, committed_offset=1),),
-        ),
-    ),
-    transaction_version=2,
+_OF_TXN: Final = {"transactional_id": "x", "group_id": "g", "producer_id": 1, "producer_epoch": 0}
+OFFSETS_IN_TXN: Final = replace(
+    made(txn_offset_commit.TxnOffsetCommitRequest, {**_OF_TXN, "topics": _COMMITTED}), transaction_version=2
 )
-
-
-def committed_in_txn(topic: str, partition: int) -> txn_offset_commit.TxnOffsetCommitResponse:
-    reported_of = txn_offset_commit.TxnOffsetCommitPartitionResponse(partition_index=partition, error_code=0)
-    topic_response = txn_offset_commit.TxnOffsetCommitTopicResponse(name=topic, partitions=(reported_of,))
-    return txn_offset_commit.TxnOffsetCommitResponse(throttle_time_ms=0, topics=(topic_response,))
-
-
 ENDING: Final = end_txn.EndTxnRequest(
     transactional_id="x", producer_id=1, producer_epoch=0, committed=True, transaction_version=2
 )
-
-
-def ended(producer_id: int, epoch: int, error_code: int = 0) -> end_txn.EndTxnResponse:
-    return end_txn.EndTxnResponse(
-        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=epoch
-    )
-
-
 LISTING: Final = list_transactions.ListTransactionsRequest()
 DESCRIBING_TXN: Final = list_transactions.DescribeTransactionsRequest(transactional_ids=("x",))
 
 
-def listed_transactions(*ids: str, producer_id: int = 1) -> list_transactions.ListTransactionsResponse:
-    found = tuple(
-        list_transactions.ListedTransaction(
-            transactional_id=each, producer_id=producer_id, transaction_state="Ongoing"
-        )
-        for each in ids
-    )
-    return list_transactions.ListTransactionsResponse(
-        throttle_time_ms=0, error_code=0, unknown_state_filters=(), transaction_states=found
-    )
+def listed_transactions(*ids: str, producer_id: int = 1) -> Any:
+    found = {"producer_id": producer_id, "transaction_state": "Ongoing"}
+    states = [{"transactional_id": each, **found} for each in ids]
+    return response(modern.LIST_TRANSACTIONS, transaction_states=states)
 
 
-def described_transactions(*ids: str, **changes: Any) -> list_transactions.DescribeTransactionsResponse:
-    reported_of = {
-        "error_code": 0,
-        "transaction_state": "Ongoing",
-        "transaction_timeout_ms": 1,
-        "transaction_start_time_ms": 1,
-        "producer_id": 1,
-        "producer_epoch": 0,
-        "topics": (),
-    }
-    found = tuple(
-        list_transactions.DescribedTransaction(**{**reported_of, "transactional_id": each, **changes})
-        for each in ids
-    )
-    return list_transactions.DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=found)
+def described_transactions(*ids: str, **changes: Any) -> Any:
+    found = {"transaction_timeout_ms": 1, "transaction_start_time_ms": 1, "producer_id": 1, **changes}
+    states = [{"transactional_id": each, "transaction_state": "Ongoing", **found} for each in ids]
+    return response(modern.DESCRIBE_TRANSACTIONS, transaction_states=states)
 
 
-def sizing(*indexes: int) -> describe_log_dirs.DescribeLogDirsRequest:
+def sizing(*indexes: int) -> Any:
     """Ask for partitions of a topic; for all without any."""
-    topic = describe_log_dirs.DescribableLogDirTopic(topic="t", partitions=indexes)
-    return describe_log_dirs.DescribeLogDirsRequest(topics=(topic,) if indexes else None)
+    topics = [{"topic": "t", "partitions": indexes}] if indexes else None
+    return made(describe_log_dirs.DescribeLogDirsRequest, {"topics": topics})
 
 
-def sized(
-    *indexes: int, topic: str = "t", size: int = 0, future: bool = False, **changes: Any
-) -> describe_log_dirs.LogDir:
-    replicas = tuple(
-        describe_log_dirs.LogDirPartition(
-            partition_index=index, partition_size=size, offset_lag=0, is_future_key=future
-        )
-        for index in indexes
-    )
-    held = describe_log_dirs.LogDirTopic(name=topic, partitions=replicas)
-    return describe_log_dirs.LogDir(**{"error_code": 0, "log_dir": "/a", "topics": (held,), **changes})
+def sized(*indexes: int, topic: str = "t", size: int = 0, future: bool = False, **changes: Any) -> Any:
+    replica = {"partition_size": size, "is_future_key": future}
+    replicas = [{"partition_index": index, **replica} for index in indexes]
+    return {"log_dir": "/a", "topics": [{"name": topic, "partitions": replicas}], **changes}
 
 
-def disks(*found: describe_log_dirs.LogDir) -> describe_log_dirs.DescribeLogDirsResponse:
-    return describe_log_dirs.DescribeLogDirsResponse(results=found)
+def disks(*found: Any) -> Any:
+    return response(modern.DESCRIBE_LOG_DIRS, results=found)
 
 
 PRODUCERS_OF: Final = describe_producers.DescribeProducersRequest(
@@ -398,22 +229,16 @@ PRODUCERS_OF: Final = describe_producers.DescribeProducersRequest(
 )
 
 
-def producers(*ids: int, topic: str = "t", **changes: Any) -> describe_producers.DescribeProducersResponse:
-    state = {"producer_epoch": 0, "last_sequence": 0, "coordinator_epoch": 0, **changes}
-    states = tuple(describe_producers.ProducerState(**{"producer_id": each, **state}) for each in ids)
-    part = describe_producers.PartitionProducers(partition_index=0, error_code=0, active_producers=states)
-    reported_of = describe_producers.TopicProducers(name=topic, partitions=(part,))
-    return describe_producers.DescribeProducersResponse(throttle_time_ms=0, topics=(reported_of,))
+def producers(*ids: int, topic: str = "t", **changes: Any) -> Any:
+    states = [{"producer_id": each, **changes} for each in ids]
+    topics = [{"name": topic, "partitions": [{"active_producers": states}]}]
+    return response(modern.DESCRIBE_PRODUCERS, topics=topics)
 
 
-def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> api_versions.ApiVersionsResponse:
-    return api_versions.ApiVersionsResponse(
-        error_code=error_code,
-        api_keys=tuple(
-            api_versions.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, low, high in ranges
-        ),
-    )
+def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> Any:
+    names = ("api_key", "min_version", "max_version")
+    keys = [dict(zip(names, each, strict=True)) for each in ranges]
+    return response(modern.API_VERSIONS, error_code=error_code, api_keys=keys)
 
 
 DESCRIBING: Final = describe_groups.DescribeGroupsRequest(groups=("g",))
@@ -425,19 +250,11 @@ VERSIONS: Final = api_versions.ApiVersionsRequest()
 IDENTIFYING: Final = init_producer_id.InitProducerIdRequest()
 
 
-def made(**changes: Any) -> delegation_tokens.CreateDelegationTokenResponse:
-    token = {
-        "error_code": 0,
-        "principal_type": "User",
-        "principal_name": "alice",
-        "issue_timestamp_ms": 5,
-        "expiry_timestamp_ms": 6,
-        "max_timestamp_ms": 7,
-        "token_id": "id",
-        "hmac": b"secret",
-        "throttle_time_ms": 0,
-    }
-    return delegation_tokens.CreateDelegationTokenResponse(**{**token, **changes})
+def token(**changes: Any) -> Any:
+    times = {"issue_timestamp_ms": 5, "expiry_timestamp_ms": 6, "max_timestamp_ms": 7}
+    return response(
+        modern.CREATE_DELEGATION_TOKEN, **{**times, "token_id": "id", "hmac": b"secret", **changes}
+    )
 
 
 MAKING: Final = delegation_tokens.CreateDelegationTokenRequest()
@@ -491,7 +308,7 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
             12,
             "the producer id of an aborted transaction -1",
         ),
-        (fetching(), fetched_by_id(OTHER_ID), 13, f"it contains {OTHER_ID} 0, but {ID} 0 was requested"),
+        (fetching(), fetched(OTHER_ID), 13, f"it contains {OTHER_ID} 0, but {ID} 0 was requested"),
         (fetching(), fetch.FetchResponse(responses=()), 12, "it lacks t 0, which was requested"),
         (PRODUCING, produced("u"), 9, "it contains u 0, but t 0 was requested"),
         (PRODUCING, produced("t", "t"), 9, "it contains t 0 twice"),
@@ -501,12 +318,22 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (IDENTIFYING, identity(0, -1), 4, "it gives the producer epoch -1, but the minimum is 0"),
         (ADDING, added("t", 0), 3, "it lacks t 1, which was requested"),
         (ADDING, added("u", 0, 1), 3, "it contains u 0, but t 0, t 1 was requested"),
-        (OFFSETS_IN_TXN, committed_in_txn("t", 1), 5, "it contains t 1, but t 0 was requested"),
-        (ENDING, ended(-1, 0), 5, "it gives the producer id -1, but the minimum is 0"),
-        (ENDING, ended(1, -1), 5, "it gives the producer epoch -1, but the minimum is 0"),
+        (
+            OFFSETS_IN_TXN,
+            commits("t", 1, modern.TXN_OFFSET_COMMIT),
+            5,
+            "it contains t 1, but t 0 was requested",
+        ),
+        (ENDING, identity(-1, 0, api=modern.END_TXN), 5, "it gives the producer id -1, but the minimum is 0"),
+        (
+            ENDING,
+            identity(1, -1, api=modern.END_TXN),
+            5,
+            "it gives the producer epoch -1, but the minimum is 0",
+        ),
         (
             replace(ENDING, producer_epoch=7),
-            ended(1, 6),
+            identity(1, 6, api=modern.END_TXN),
             5,
             "it gives the producer epoch 6, but the minimum is 7",
         ),
@@ -561,12 +388,22 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (CONFIGURED, configured(), 4, "it lacks 2 t, which was requested, and contains nothing"),
         (CONFIGURED, configured("t", names=("a",)), 0, "it contains a, but cleanup.policy was requested"),
         (CONFIGURED, configured("t", names=("cleanup.policy",) * 2), 2, "it contains cleanup.policy twice"),
-        (DESCRIBING, described("h"), 5, "it contains h, but g was requested"),
-        (DESCRIBING, described("g", "g"), 5, "it contains g twice"),
-        (DESCRIBING, described("g", members=2), 5, "it contains g m twice"),
-        (LEADING, led(), 1, "it lacks g, which was requested, and contains nothing"),
-        (SHARING, shared(), 1, "it lacks g, which was requested, and contains nothing"),
-        (SHARING, shared("g", members=("m", "m")), 1, "it contains g m twice"),
+        (DESCRIBING, grouped(modern.DESCRIBE_GROUPS, "h"), 5, "it contains h, but g was requested"),
+        (DESCRIBING, grouped(modern.DESCRIBE_GROUPS, "g", "g"), 5, "it contains g twice"),
+        (DESCRIBING, grouped(modern.DESCRIBE_GROUPS, "g", members=("m", "m")), 5, "it contains g m twice"),
+        (
+            LEADING,
+            grouped(modern.CONSUMER_GROUP_DESCRIBE),
+            1,
+            "it lacks g, which was requested, and contains nothing",
+        ),
+        (
+            SHARING,
+            grouped(modern.SHARE_GROUP_DESCRIBE),
+            1,
+            "it lacks g, which was requested, and contains nothing",
+        ),
+        (SHARING, grouped(modern.SHARE_GROUP_DESCRIBE, "g", members=("m", "m")), 1, "it contains g m twice"),
         (STREAMING, streamed(), 0, "it lacks g, which was requested, and contains nothing"),
         (
             STREAMING,
@@ -580,11 +417,11 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
             2,
             "the session lifetime -1",
         ),
-        (MAKING, made(token_id=""), 3, "it contains a token without an id or an HMAC"),
-        (MAKING, made(hmac=b""), 3, "it contains a token without an id or an HMAC"),
-        (MAKING, made(issue_timestamp_ms=-1), 3, "it gives the issue timestamp -1, but the minimum is 0"),
-        (MAKING, made(expiry_timestamp_ms=4), 3, "it gives the expiry timestamp 4, but the minimum is 5"),
-        (MAKING, made(max_timestamp_ms=5), 3, "it gives the max timestamp 5, but the minimum is 6"),
+        (MAKING, token(token_id=""), 3, "it contains a token without an id or an HMAC"),
+        (MAKING, token(hmac=b""), 3, "it contains a token without an id or an HMAC"),
+        (MAKING, token(issue_timestamp_ms=-1), 3, "it gives the issue timestamp -1, but the minimum is 0"),
+        (MAKING, token(expiry_timestamp_ms=4), 3, "it gives the expiry timestamp 4, but the minimum is 5"),
+        (MAKING, token(max_timestamp_ms=5), 3, "it gives the max timestamp 5, but the minimum is 6"),
         (
             RENEWING,
             delegation_tokens.RenewDelegationTokenResponse(
@@ -646,9 +483,12 @@ def test_a_response_that_is_none_to_its_request_is_refused(
             4,
             id="a replica that moves to another directory",
         ),
-        pytest.param(ENDING, ended(-1, -1, 90), 5, id="a producer that was fenced"),
+        pytest.param(ENDING, identity(-1, -1, 90, api=modern.END_TXN), 5, id="a producer that was fenced"),
         pytest.param(
-            replace(ENDING, producer_epoch=2**15 - 2), ended(2, 0), 5, id="another producer, where epochs end"
+            replace(ENDING, producer_epoch=2**15 - 2),
+            identity(2, 0, api=modern.END_TXN),
+            5,
+            id="another producer, where epochs end",
         ),
         pytest.param(
             DESCRIBING_TXN,

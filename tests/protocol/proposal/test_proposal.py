@@ -289,7 +289,7 @@ def test_truncated_and_mutated_requests_and_responses_are_read_or_refused() -> N
     bodies = [bytes_of(text)[4:] for _, text, _ in REQUESTS]
     answers = [(DIALECT.api_of(asked), bytes_of(text)[4:], id) for asked, _, text, id in RESPONSES]
     read = refused = 0
-    for turn in range(20_000):
+    for turn in range(4_000):
         api, answer, correlation_id = answers[turn % len(answers)]
         changed = mutated(bodies[turn % len(bodies)], draw), mutated(answer, draw)
         request, response = (each[: draw.randint(len(each) // 2, 2 * len(each))] for each in changed)
@@ -304,7 +304,7 @@ def test_truncated_and_mutated_requests_and_responses_are_read_or_refused() -> N
                 read += 1
             except ProtocolError:
                 refused += 1
-    assert min(read, refused) > 2_000
+    assert min(read, refused) > 400
 
 
 def test_a_set_is_sent_without_being_copied() -> None:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import pickle
-from typing import Any
+from random import Random
+from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.values.avro.schema import parse, schema_of
+from spark_kafkawire.values.avro.decoding import Decoder
+from spark_kafkawire.values.avro.encoding import Encoder
+from spark_kafkawire.values.avro.evolution import new_field
+from spark_kafkawire.values.avro.schema import Schema, parse, schema_of
+from spark_kafkawire.values.payloads import payloads_of
 from tests.support.cases import for_each
+from tests.values.avro.drawn import readers, schemas
 
 
 @for_each(
@@ -108,3 +118,124 @@ def test_a_schema_derived_from_a_type_is_avro_and_reads_as_that_type() -> None:
 def test_a_type_without_avro_is_refused(arrow: pa.DataType, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         schema_of(arrow)
+
+
+# --- Fields that only a writer's schema has ---
+
+
+def record(name: str, *fields: tuple[str, Any], **others: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields], **others}
+
+
+def aliased(name: str, alias: str, of: Any) -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": name, "type": of, "aliases": [alias]}],
+    }
+
+
+def listed(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def mapped(values: Any) -> dict[str, Any]:
+    return {"type": "map", "values": values}
+
+
+INNER = record("I", ("x", "int"))
+WIDER = record("I", ("x", "int"), ("y", "string"))
+
+
+@for_each(
+    ("writer", "reader", "path"),
+    [
+        (record("R", ("a", "int")), record("R", ("a", "long")), None),
+        (record("R", ("a", "int")), record("R", ("a", "int"), ("b", "int")), None),
+        (record("R", ("a", "int"), ("b", "int")), record("R", ("a", "int")), "b"),
+        (record("R", ("b", "int")), aliased("a", "b", "int"), None),
+        (record("R", ("a", WIDER)), record("R", ("a", INNER)), "a.y"),
+        (record("R", ("a", ["null", WIDER])), record("R", ("a", INNER)), "a.y"),
+        (record("R", ("a", WIDER)), record("R", ("a", ["null", INNER])), "a.y"),
+        (record("R", ("a", listed(WIDER))), record("R", ("a", listed(INNER))),
+         "a.y"),
+        (record("R", ("a", mapped(WIDER))), record("R", ("a", mapped(INNER))),
+         "a.y"),
+        (record("R", ("a", mapped(INNER))), record("R", ("a", mapped(INNER))),
+         None),
+        ("int", "string", None),
+        (record("R", ("a", "int")), ["null", "int"], None),
+        (record("R", ("next", ["null", "R"])), record("R", ("next", ["null", "R"])), None),
+        (record("R", ("next", ["null", "R"]), ("z", "int")), record("R", ("next", ["null", "R"])), "z"),
+    ],
+)  # fmt: skip
+def test_the_first_new_field_is_found(writer: Any, reader: Any, path: str | None) -> None:
+    assert new_field(parse(json.dumps(writer)), parse(json.dumps(reader))) == path
+
+
+# --- Damaged schemas: each is parsed, or refused with an error of options ---
+
+MUTATIONS: Final = int(os.environ.get("KAFKAWIRE_AVRO_SCHEMA_MUTATIONS", "25"))
+_JUNK: Final[list[Any]] = [
+    *(None, True, 0, -1, 2**70, 1.5, "", "int", "null", "shop.T0", "T1", "\ud800", [], {}, ["null"], [[]]),
+    *(["int", "int"], {"type": "int"}, {"type": {"type": "long"}}, {"type": "record"}, "map", "decimal"),
+    *("timestamp-millis", "duration", {"type": "fixed", "name": "x", "size": 2**31 - 1}, {"type": []}),
+]
+_KEYS: Final = ("type", "name", "fields", "items", "values", "default", "aliases", "namespace", "logicalType")
+_MORE_KEYS: Final = ("precision", "scale", "size", "symbols")
+
+
+@settings(max_examples=MUTATIONS, suppress_health_check=list(HealthCheck), database=None)
+@given(st.data(), st.integers(0, 2**32))
+def test_a_damaged_schema_is_parsed_or_refused(data: st.DataObject, seed: int) -> None:
+    writer = data.draw(schemas())
+    reader, random = data.draw(readers(writer)), Random(seed)
+    for _ in range(20):
+        pair = [parsed(damaged(each, random)) for each in (writer, reader)]
+        if None not in pair:
+            compiled(*pair)
+        for each in pair:
+            if each is not None:
+                compiled(each, None)
+
+
+def parsed(content: Any) -> Schema | None:
+    try:
+        schema = parse(json.dumps(content))
+        _ = schema.arrow_type
+    except OptionError:
+        return None
+    return schema
+
+
+def compiled(writer: Any, reader: Any) -> None:
+    try:
+        decoder = Decoder(writer, reader)
+        Encoder(reader or writer, decoder.arrow_type)
+    except OptionError:
+        return
+    result = decoder.decode(payloads_of(pa.array([b"", b"\0\0", b"\2\2a\0", None], pa.binary())))
+    result.column.validate(full=True)
+
+
+def damaged(schema: Any, random: Random) -> Any:
+    """The schema with one or two of its parts replaced, added or removed."""
+    holder = {"type": copy.deepcopy(schema)}
+    for _ in range(random.choice((0, 1, 1, 2))):
+        part = random.choice(list(_parts(holder)))
+        junk = copy.deepcopy(random.choice(_JUNK))
+        if isinstance(part, list):
+            place = random.randrange(len(part) + 1)
+            part[place : place + random.randrange(2)] = [junk]
+        elif random.random() < 0.3 and len(part) > 1:
+            del part[random.choice(list(part))]
+        else:
+            part[random.choice([*part, *_KEYS, *_MORE_KEYS])] = junk
+    return holder.get("type")
+
+
+def _parts(content: Any) -> Any:
+    if isinstance(content, dict | list):
+        yield content
+        for each in content.values() if isinstance(content, dict) else content:
+            yield from _parts(each)

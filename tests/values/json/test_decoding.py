@@ -62,7 +62,7 @@ def each_way(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("each_way")
-@short_and_long("count", short=150, long=1_000)
+@short_and_long("count", short=90, long=1_000)
 def test_values_are_those_of_pythons_json(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())
@@ -75,8 +75,7 @@ def test_values_are_those_of_pythons_json(count: int) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.usefixtures("each_way")
-@short_and_long("count", short=150, long=1_000)
+@short_and_long("count", short=60, long=1_000)
 def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())
@@ -91,7 +90,9 @@ def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
             messages.append(bytes(bad[: data.draw(st.integers(0, len(bad)))]))
         compare(of, [*messages, good])
 
-    check()
+    # Interpreted: compiled kernels are judged in ``tests/values/test_mutations.py``.
+    with interpreted_kernels():
+        check()
 
 
 @for_each(

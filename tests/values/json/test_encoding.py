@@ -91,7 +91,7 @@ def texts(schema: Schema, column: pa.Array) -> list[bytes | None]:
 
 
 @pytest.mark.timeout(1800)
-@short_and_long("count", short=150, long=1_000)
+@short_and_long("count", short=50, long=1_000)
 def test_texts_are_read_by_pythons_json_and_valid_by_their_schema(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())

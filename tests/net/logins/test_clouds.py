@@ -1,4 +1,4 @@
-"""The login to Amazon MSK: signatures that botocore makes, too, and credentials from all their places."""
+"""Tokens and signatures from the services of Google, Azure and Amazon."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, RequestTimedOut
 from spark_kafkawire.net.client import Client
@@ -25,57 +27,48 @@ from spark_kafkawire.net.logins.table import MECHANISMS
 from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin, forget_keys, region_of
 from spark_kafkawire.net.logins.tokens.aws.msk import MskToken, signed_token
 from spark_kafkawire.net.logins.tokens.aws.signing import Keys
+from spark_kafkawire.net.logins.tokens.azure import AzureToken
+from spark_kafkawire.net.logins.tokens.google import GoogleToken
+from spark_kafkawire.net.logins.tokens.token import Token, TokenSource, current_token, forget_tokens
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.net.aws_judge import signed_payload, signed_url_query
-from tests.net.login_broker import REGION, Refused, login_broker
+from tests.net.login_broker import REGION, Refused, asked_for, http_answer, login_broker
 from tests.net.modern_peers import METADATA_RESPONSE
-from tests.net.peers import Peer, stalling
-from tests.net.tls_peers import server_of, serving
-from tests.net.token_answers import asked_for, http_answer
+from tests.net.peers import Peer, server_of, serving, stalling
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
 
-#: Keys of AWS's own documentation, and one that may not be shown.
-KEY_ID: Final = "AKIDEXAMPLE"
-SECRET: Final = "s3cret/K7MDENG+bPxRfiCYEXAMPLEKEY"
-SESSION: Final = "s3cret//+FwoGZXIvYXdz=="
-NOW: Final = datetime.datetime(2026, 11, 25, 3, 50, 0, tzinfo=datetime.timezone.utc)
-STAMP: Final = "20261125T035000Z"
-HOST: Final = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com"
-ROLE: Final = "arn:aws:iam::123456789012:role/kafka"
+SECRET: Final = "s3cret.access.token"
+ACCOUNT: Final = "kafka@project.iam.gserviceaccount.com"
+SCOPE: Final = "https://ns.servicebus.windows.net/.default"
 
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No credentials of this machine, and a home without files."""
     for name in list(os.environ):
-        if name.startswith("AWS_"):
+        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCE_", "IDENTITY_", "CLOUDSDK_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     yield
+    forget_tokens()
     forget_keys()
 
 
-@pytest.fixture
-def without_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "botocore", None)
-    monkeypatch.setitem(sys.modules, "botocore.session", None)
+def got(source: TokenSource, timeout_s: float = 5) -> Token:
+    return current_token(source, "broker", Deadline.after(timeout_s))
 
 
-def keys_of(login: AwsLogin, timeout_s: float = 5) -> Keys:
-    return login.keys(REGION, Deadline.after(timeout_s))
-
-
-def refused(login: AwsLogin, kind: type[KafkaWireError] = AuthenticationError, timeout_s: float = 5) -> str:
+def reported(call: Callable[[], object], kind: type[KafkaWireError]) -> str:
     """The one line that is reported, without a secret in it or in its causes."""
     with pytest.raises(kind) as caught:
-        keys_of(login, timeout_s)
+        call()
     error: BaseException | None = caught.value
     whole = "".join(traceback.format_exception(caught.value))
     while error is not None:
@@ -86,20 +79,296 @@ def refused(login: AwsLogin, kind: type[KafkaWireError] = AuthenticationError, t
     return str(caught.value)
 
 
+def refused(
+    source: TokenSource, kind: type[KafkaWireError] = AuthenticationError, timeout_s: float = 5
+) -> str:
+    return reported(lambda: got(source, timeout_s), kind)
+
+
+def decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def access(**changes: object) -> bytes:
+    return http_answer({"access_token": SECRET, "expires_in": 3600, "token_type": "Bearer", **changes})
+
+
+# Google
+
+
+def google_metadata(request: bytes) -> bytes:
+    line, _, head = request.decode().partition("\r\n")
+    if "Metadata-Flavor: Google\r\n" not in head:
+        return http_answer(b"", "403 No")
+    account = "GET /computeMetadata/v1/instance/service-accounts/default"
+    answers = {
+        f"{account}/token HTTP/1.1": access(),
+        f"{account}/email HTTP/1.1": http_answer(ACCOUNT.encode()),
+    }
+    return answers.get(line, http_answer(b"", "404 No"))
+
+
+def check_of_google(token: Token) -> None:
+    header, claims, raw = (decoded(part) for part in token.value.split("."))
+    assert json.loads(header) == {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
+    found = json.loads(claims)
+    assert abs(found.pop("iat") - time.time()) < GRACE_S
+    assert abs(found.pop("exp") - time.time() - 3600) < GRACE_S
+    assert found == {"iss": "Google", "scope": "kafka", "sub": ACCOUNT}
+    assert raw.decode() == SECRET
+    assert token.lifetime_s == 3600
+
+
+def test_google_gives_the_account_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Peer(asked_for(google_metadata)) as peer:
+        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{peer.broker.port}")
+        for _ in range(2):
+            check_of_google(got(GoogleToken()))
+        assert peer.connection_count == 2
+
+
+@pytest.mark.parametrize("step", [0, 1])
+@pytest.mark.parametrize(
+    "bad",
+    [http_answer(b"s3cret \xff\r\n x"), http_answer(b"", "404 No"), http_answer(b"", "302 Found"), b"", b"\0",
+     http_answer(b"[" * 100_000), http_answer(bytes(2 << 20)), http_answer({}, "503 Later")],
+)  # fmt: skip
+def test_a_bad_metadata_service_of_google_is_reported(
+    step: int, bad: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good: Callable[[bytes], bytes] = google_metadata
+    with Peer(*[asked_for(good)] * step, asked_for(bad)) as peer:
+        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{peer.broker.port}")
+        assert refused(GoogleToken(), KafkaWireError).startswith("Google: ")
+
+
+def key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
+    path = tmp_path / "key.json"
+    path.write_text(json.dumps(fields))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+
+
+@pytest.mark.parametrize("usual", [False, True])
+def test_google_gives_tokens_for_the_key_of_a_service_account(
+    usual: bool, certificates: Certificates, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    key: Any = rsa.generate_private_key(65537, 2048)
+    pkcs8, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, pkcs8, plain).decode()
+    seen: list[bytes] = []
+    with Peer(serving(server_of(certificates.server), asked_for(access(), seen))) as peer:
+        url = f"https://{SERVER_NAME}:{peer.broker.port}/token"
+        key_file(
+            tmp_path,
+            monkeypatch,
+            type="service_account",
+            client_email=ACCOUNT,
+            private_key=pem,
+            private_key_id="k1",
+            token_uri=url,
+        )
+        if usual:
+            folder = tmp_path / ".config" / "gcloud"
+            folder.mkdir(parents=True)
+            (tmp_path / "key.json").rename(folder / "application_default_credentials.json")
+            monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
+        check_of_google(got(GoogleToken(Tls(certificates.authority.read_text()))))
+        assert "certificate is not trusted" in refused(GoogleToken())
+    [request] = seen
+    form = parse_qs(request.partition(b"\r\n\r\n")[2].decode())
+    assert form["grant_type"] == ["urn:ietf:params:oauth:grant-type:jwt-bearer"]
+    signed, _, signature = form["assertion"][0].rpartition(".")
+    key.public_key().verify(decoded(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+    header, claims = (json.loads(decoded(part)) for part in signed.split("."))
+    assert header == {"alg": "RS256", "typ": "JWT", "kid": "k1"}
+    assert claims["exp"] - claims["iat"] == 3600
+    assert {name: claims[name] for name in ("iss", "aud", "scope")} == {
+        "iss": ACCOUNT,
+        "aud": url,
+        "scope": "https://www.googleapis.com/auth/cloud-platform",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "has credentials of type None, and only service_account is read; for others set"),
+        ({"type": "authorized_user", "refresh_token": SECRET}, "which may use google-auth"),
+        ({"type": "service_account", "private_key": SECRET}, "lacks client_email or private_key"),
+        (
+            {"type": "service_account", "client_email": "a", "private_key": SECRET},
+            "no private key in PEM can be read without a passphrase",
+        ),
+    ],
+)
+def test_a_bad_key_file_of_google_is_reported(
+    fields: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    key_file(tmp_path, monkeypatch, **fields)
+    assert message in refused(GoogleToken(), KafkaWireError)
+    (tmp_path / "key.json").unlink()
+    assert "GOOGLE_APPLICATION_CREDENTIALS: " in refused(GoogleToken())
+
+
+# Azure
+
+
+def test_azure_gives_the_managed_identity_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    with Peer(asked_for(access(expires_in="3599"), seen)) as peer:
+        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://127.0.0.1:{peer.broker.port}/")
+        assert got(AzureToken(SCOPE)) == got(AzureToken(SCOPE)) == Token(SECRET, 3599.0)
+        forget_tokens()
+        monkeypatch.setenv("AZURE_CLIENT_ID", "user assigned")
+        assert got(AzureToken(SCOPE)).value == SECRET
+    first, second = (request.decode() for request in seen)
+    assert "Metadata: true\r\n" in first
+    url = urlsplit(first.split()[1])
+    assert url.path == "/metadata/identity/oauth2/token"
+    assert parse_qs(url.query) == {
+        "api-version": ["2018-02-01"],
+        "resource": ["https://ns.servicebus.windows.net"],
+    }
+    assert parse_qs(urlsplit(second.split()[1]).query)["client_id"] == ["user assigned"]
+
+
+def test_azure_gives_the_identity_of_an_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    with Peer(asked_for(access(), seen)) as peer:
+        monkeypatch.setenv("IDENTITY_ENDPOINT", f"http://127.0.0.1:{peer.broker.port}/msi/token")
+        monkeypatch.setenv("IDENTITY_HEADER", "s3cret-header")
+        assert got(AzureToken(SCOPE)) == Token(SECRET, 3600.0)
+    assert b"X-IDENTITY-HEADER: s3cret-header\r\n" in seen[0]
+    assert b"GET /msi/token?api-version=2019-08-01&resource=https%3A%2F%2Fns.servicebus" in seen[0]
+
+
+@pytest.mark.parametrize("proof", ["AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE"])
+def test_azure_gives_tokens_to_an_application(
+    proof: str, certificates: Certificates, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("s3cret.federated\n")
+    monkeypatch.setenv("AZURE_TENANT_ID", "tenant/1")
+    monkeypatch.setenv("AZURE_CLIENT_ID", "me")
+    monkeypatch.setenv(proof, "s3cret" if proof == "AZURE_CLIENT_SECRET" else str(tmp_path / "token"))
+    seen: list[bytes] = []
+    source = AzureToken(SCOPE, Tls(certificates.authority.read_text()))
+    bad = http_answer({"error": "invalid_client", "error_description": "s3cret"}, "401 No")
+    server = server_of(certificates.server)
+    with Peer(serving(server, asked_for(access(), seen)), serving(server, asked_for(bad))) as peer:
+        monkeypatch.setenv("AZURE_AUTHORITY_HOST", f"https://{SERVER_NAME}:{peer.broker.port}/")
+        assert got(source) == Token(SECRET, 3600.0)
+        forget_tokens()
+        assert refused(source).endswith(f"rejects {proof}: HTTP status 401 invalid_client")
+    head, _, body = seen[0].decode().partition("\r\n\r\n")
+    assert head.startswith("POST /tenant%2F1/oauth2/v2.0/token HTTP/1.1\r\n")
+    form = {name: value for name, [value] in parse_qs(body).items()}
+    proofs = {
+        "AZURE_CLIENT_SECRET": {"client_secret": "s3cret"},
+        "AZURE_FEDERATED_TOKEN_FILE": {
+            "client_assertion": "s3cret.federated",
+            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        },
+    }
+    assert form == {
+        "grant_type": "client_credentials", "client_id": "me", "scope": SCOPE, **proofs[proof]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "message"),
+    [
+        (
+            http_answer({"error": SECRET}, "400 Bad"),
+            AuthenticationError,
+            "refuses the request: HTTP status 400",
+        ),
+        (http_answer({}, "302 Found", "Location: http://h/"), AuthenticationError, "HTTP status 302"),
+        (http_answer({}, "429 Later"), ConnectFailed, "HTTP status 429"),
+        (http_answer({}), AuthenticationError, "answers with no token"),
+        (access(access_token="s3cret\x01"), AuthenticationError, "answers with no token"),
+        (http_answer(b"[" * 100_000), AuthenticationError, "answers with no token"),
+        (http_answer(bytes(2 << 20)), ConnectFailed, "the answer is longer than"),
+    ],
+)
+def test_a_bad_metadata_service_of_azure_is_reported(
+    answer: bytes, kind: type[KafkaWireError], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Peer(asked_for(answer)) as peer:
+        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://127.0.0.1:{peer.broker.port}")
+        found = refused(AzureToken(SCOPE), kind)
+    assert found.startswith("Azure: ")
+    assert message in found
+
+
+@pytest.mark.parametrize("expires_in", [None, "", "soon", "-1", "\N{FULLWIDTH DIGIT NINE}", [1], True])
+def test_a_token_of_unknown_life_is_used_once(expires_in: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Peer(asked_for(access(expires_in=expires_in))) as peer:
+        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://127.0.0.1:{peer.broker.port}")
+        assert got(AzureToken(SCOPE)) == got(AzureToken(SCOPE)) == Token(SECRET, 0.0)
+        assert peer.connection_count == 2
+
+
+@pytest.mark.parametrize(
+    ("variable", "source"),
+    [("GCE_METADATA_HOST", GoogleToken()), ("AZURE_POD_IDENTITY_AUTHORITY_HOST", AzureToken(SCOPE))],
+)
+def test_a_silent_metadata_service_ends_in_time(
+    variable: str, source: TokenSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Peer(stalling()) as peer:
+        scheme = "" if variable == "GCE_METADATA_HOST" else "http://"
+        monkeypatch.setenv(variable, f"{scheme}127.0.0.1:{peer.broker.port}")
+        began_s = time.monotonic()
+        assert "no answer within 0.3 s (requestTimeout)" in refused(source, RequestTimedOut, 0.3)
+        assert time.monotonic() - began_s < 0.3 + GRACE_S
+
+
+# --- Amazon MSK ---
+
+#: Keys of AWS's own documentation, and one that may not be shown.
+KEY_ID: Final = "AKIDEXAMPLE"
+AWS_SECRET: Final = "s3cret/K7MDENG+bPxRfiCYEXAMPLEKEY"
+SESSION: Final = "s3cret//+FwoGZXIvYXdz=="
+NOW: Final = datetime.datetime(2026, 11, 25, 3, 50, 0, tzinfo=datetime.timezone.utc)
+STAMP: Final = "20261125T035000Z"
+HOST: Final = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com"
+ROLE: Final = "arn:aws:iam::123456789012:role/kafka"
+
+
+@pytest.fixture
+def without_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide_botocore(monkeypatch)
+
+
+def hide_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("botocore", "botocore.session"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def keys_of(login: AwsLogin, timeout_s: float = 5) -> Keys:
+    return login.keys(REGION, Deadline.after(timeout_s))
+
+
+def aws_refused(
+    login: AwsLogin, kind: type[KafkaWireError] = AuthenticationError, timeout_s: float = 5
+) -> str:
+    return reported(lambda: keys_of(login, timeout_s), kind)
+
+
 # Signatures
 
 
 @pytest.mark.parametrize("session", [None, SESSION])
 @pytest.mark.parametrize("region", ["eu-west-1", "us-gov-east-1", "cn-north-1"])
 def test_a_token_is_the_url_that_botocore_signs(session: str | None, region: str) -> None:
-    token = signed_token(region, Keys(KEY_ID, SECRET, session), NOW)
+    token = signed_token(region, Keys(KEY_ID, AWS_SECRET, session), NOW)
     assert "=" not in token
     url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
     assert (url.scheme, url.netloc, url.path) == ("https", f"kafka.{region}.amazonaws.com", "/")
     ours = dict(parse_qsl(url.query, strict_parsing=True))
     assert ours.pop("User-Agent").startswith("spark-kafkawire/")
     connect = {"Action": "kafka-cluster:Connect"}
-    keys = (KEY_ID, SECRET, session)
+    keys = (KEY_ID, AWS_SECRET, session)
     assert ours == signed_url_query(
         f"https://kafka.{region}.amazonaws.com/", "kafka-cluster", region, keys, connect, 900, STAMP
     )
@@ -107,8 +376,8 @@ def test_a_token_is_the_url_that_botocore_signs(session: str | None, region: str
 
 @pytest.mark.parametrize("session", [None, SESSION])
 def test_the_message_of_aws_msk_iam_is_what_botocore_signs(session: str | None) -> None:
-    message = json.loads(payload(HOST, REGION, Keys(KEY_ID, SECRET, session), NOW))
-    assert message == signed_payload(message, KEY_ID, SECRET)
+    message = json.loads(payload(HOST, REGION, Keys(KEY_ID, AWS_SECRET, session), NOW))
+    assert message == signed_payload(message, KEY_ID, AWS_SECRET)
     names = {
         "version", "host", "user-agent", "action", "x-amz-algorithm", "x-amz-credential", "x-amz-date",
         "x-amz-signedheaders", "x-amz-expires", "x-amz-signature",
@@ -118,7 +387,7 @@ def test_the_message_of_aws_msk_iam_is_what_botocore_signs(session: str | None) 
     assert message["action"] == "kafka-cluster:Connect"
     assert message["x-amz-date"] == STAMP
     assert message["x-amz-expires"] == "900"
-    assert SECRET not in str(message)
+    assert AWS_SECRET not in str(message)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +429,9 @@ def test_the_region_of_another_name_is_that_of_the_environment_or_the_profile(
         region_of("kafka.example.com", None)
 
 
-@pytest.mark.parametrize("answer", [b"", b"{}", b"[]", b"\xff", b"[" * 100_000, SECRET.encode()])
+@pytest.mark.parametrize("answer", [b"", b"{}", b"[]", b"\xff", b"[" * 100_000, AWS_SECRET.encode()])
 def test_a_broker_that_does_not_accept_the_signature_is_refused(answer: bytes) -> None:
-    login = AwsLogin(role_keys=Keys(KEY_ID, SECRET))
+    login = AwsLogin(role_keys=Keys(KEY_ID, AWS_SECRET))
     tokens = MECHANISMS["AWS_MSK_IAM"].tokens(login, HOST, Deadline.after(5))
     assert json.loads(next(tokens))["host"] == HOST
     with pytest.raises(AuthenticationError, match=rf"does not accept .* of {len(answer)} byte") as error:
@@ -175,14 +444,14 @@ def test_a_client_logs_in_with_a_token_of_its_own_for_each_connection(
 ) -> None:
     monkeypatch.setenv("AWS_REGION", REGION)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", AWS_SECRET)
 
     def login() -> Generator[bytes, bytes, None]:
         token = (yield b"").decode().partition("auth=Bearer ")[2].partition("\x01")[0]
         url = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
         query = dict(parse_qsl(urlsplit(url).query))
         agent = query.pop("User-Agent")
-        stamp, keys = query["X-Amz-Date"], (KEY_ID, SECRET, None)
+        stamp, keys = query["X-Amz-Date"], (KEY_ID, AWS_SECRET, None)
         connect = {"Action": "kafka-cluster:Connect"}
         signed = signed_url_query(url.partition("?")[0], "kafka-cluster", REGION, keys, connect, 900, stamp)
         if query != signed or not agent:
@@ -204,35 +473,33 @@ def test_a_client_logs_in_with_a_token_of_its_own_for_each_connection(
 @pytest.mark.parametrize("library", [True, False])
 def test_keys_of_the_environment(library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not library:
-        monkeypatch.setitem(sys.modules, "botocore", None)
-        monkeypatch.setitem(sys.modules, "botocore.session", None)
+        hide_botocore(monkeypatch)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    assert keys_of(AwsLogin()) == Keys(KEY_ID, SECRET)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", AWS_SECRET)
+    assert keys_of(AwsLogin()) == Keys(KEY_ID, AWS_SECRET)
     forget_keys()
     monkeypatch.setenv("AWS_SESSION_TOKEN", SESSION)
-    assert keys_of(AwsLogin()) == Keys(KEY_ID, SECRET, SESSION)
+    assert keys_of(AwsLogin()) == Keys(KEY_ID, AWS_SECRET, SESSION)
     assert "s3cret" not in repr(keys_of(AwsLogin()))
 
 
 @pytest.mark.parametrize("library", [True, False])
 def test_keys_of_a_profile(library: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if not library:
-        monkeypatch.setitem(sys.modules, "botocore", None)
-        monkeypatch.setitem(sys.modules, "botocore.session", None)
+        hide_botocore(monkeypatch)
     folder = tmp_path / ".aws"
     folder.mkdir()
     (folder / "credentials").write_text(
-        f"[default]\naws_access_key_id={KEY_ID}\naws_secret_access_key = {SECRET}\n"
-        f"[p%q]\naws_access_key_id=OTHER\naws_secret_access_key={SECRET}\naws_session_token={SESSION}\n"
+        f"[default]\naws_access_key_id={KEY_ID}\naws_secret_access_key = {AWS_SECRET}\n"
+        f"[p%q]\naws_access_key_id=OTHER\naws_secret_access_key={AWS_SECRET}\naws_session_token={SESSION}\n"
     )
     (folder / "config").write_text(
-        f"[profile in-config]\naws_access_key_id=THIRD\naws_secret_access_key={SECRET}\n"
+        f"[profile in-config]\naws_access_key_id=THIRD\naws_secret_access_key={AWS_SECRET}\n"
     )
-    assert keys_of(AwsLogin()) == Keys(KEY_ID, SECRET)
-    assert keys_of(AwsLogin("p%q")) == Keys("OTHER", SECRET, SESSION)
-    assert keys_of(AwsLogin("in-config")) == Keys("THIRD", SECRET)
-    assert "profile no-such" in refused(AwsLogin("no-such"))
+    assert keys_of(AwsLogin()) == Keys(KEY_ID, AWS_SECRET)
+    assert keys_of(AwsLogin("p%q")) == Keys("OTHER", AWS_SECRET, SESSION)
+    assert keys_of(AwsLogin("in-config")) == Keys("THIRD", AWS_SECRET)
+    assert "profile no-such" in aws_refused(AwsLogin("no-such"))
     forget_keys()
     monkeypatch.setenv("AWS_PROFILE", "in-config")
     assert keys_of(AwsLogin()).access == "THIRD"
@@ -249,18 +516,18 @@ def test_a_profile_that_only_aws_follows_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".aws").mkdir()
     config = tmp_path / ".aws" / "config"
     for name in ("sso_session", "credential_process", "role_arn"):
-        config.write_text(f"[profile p]\n{name} = {SECRET}\n")
-        message = refused(AwsLogin("p"))
+        config.write_text(f"[profile p]\n{name} = {AWS_SECRET}\n")
+        message = aws_refused(AwsLogin("p"))
         assert f"profile p has {name}, which needs AWS's own library: run pip install" in message
-    config.write_text(f"{SECRET}\n[p]\n")
-    assert "is not a file of profiles (MissingSectionHeaderError)" in refused(AwsLogin("p"))
+    config.write_text(f"{AWS_SECRET}\n[p]\n")
+    assert "is not a file of profiles (MissingSectionHeaderError)" in aws_refused(AwsLogin("p"))
     config.write_bytes(b"\xff\xfe\0")
-    assert "is not a file of profiles" in refused(AwsLogin())
+    assert "is not a file of profiles" in aws_refused(AwsLogin())
 
 
 @pytest.mark.usefixtures("without_botocore")
 def test_without_credentials_all_places_are_reported() -> None:
-    message = refused(AwsLogin())
+    message = aws_refused(AwsLogin())
     assert "AWS_ACCESS_KEY_ID" in message
     assert "run pip install 'spark-kafkawire[aws]'" in message
 
@@ -268,21 +535,21 @@ def test_without_credentials_all_places_are_reported() -> None:
 def test_botocore_that_finds_nothing_is_reported_without_its_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert "botocore finds no credentials on the machine that connects" in refused(AwsLogin())
-    assert "(ProfileNotFound) of profile p" in refused(AwsLogin("p"))
+    assert "botocore finds no credentials on the machine that connects" in aws_refused(AwsLogin())
+    assert "(ProfileNotFound) of profile p" in aws_refused(AwsLogin("p"))
     (tmp_path / ".aws").mkdir()
     process = "echo s3cret >&2; exit 1"
     (tmp_path / ".aws" / "config").write_text(f"[profile p]\ncredential_process = sh -c '{process}'\n")
-    assert "(CredentialRetrievalError) of profile p" in refused(AwsLogin("p"))
+    assert "(CredentialRetrievalError) of profile p" in aws_refused(AwsLogin("p"))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
-    assert "(PartialCredentialsError)" in refused(AwsLogin())
+    assert "(PartialCredentialsError)" in aws_refused(AwsLogin())
 
 
 def test_botocore_that_hangs_is_given_up_in_time(tmp_path: Path) -> None:
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text("[profile p]\ncredential_process = sleep 3\n")
     began_s = time.monotonic()
-    assert "no answer within 0.3 s (requestTimeout)" in refused(AwsLogin("p"), RequestTimedOut, 0.3)
+    assert "no answer within 0.3 s (requestTimeout)" in aws_refused(AwsLogin("p"), RequestTimedOut, 0.3)
     assert time.monotonic() - began_s < 0.3 + GRACE_S
 
 
@@ -290,7 +557,7 @@ def document(**changes: object) -> dict[str, object]:
     until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
     return {
         "AccessKeyId": KEY_ID,
-        "SecretAccessKey": SECRET,
+        "SecretAccessKey": AWS_SECRET,
         "Token": SESSION,
         "Expiration": until.strftime("%Y-%m-%dT%H:%M:%SZ"),
         **changes,
@@ -312,7 +579,7 @@ def test_keys_of_a_container(token: str | None, monkeypatch: pytest.MonkeyPatch,
             monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(tmp_path / "token"))
         for _ in range(2):
             found = keys_of(AwsLogin())
-            assert (found.access, found.secret, found.session) == (KEY_ID, SECRET, SESSION)
+            assert (found.access, found.secret, found.session) == (KEY_ID, AWS_SECRET, SESSION)
             assert found.lifetime_s == pytest.approx(3600, abs=GRACE_S)
         assert peer.connection_count == 1
     assert seen[0].startswith(b"GET /v1/credentials HTTP/1.1\r\n")
@@ -327,8 +594,8 @@ def test_keys_of_a_container(token: str | None, monkeypatch: pytest.MonkeyPatch,
 )
 def test_a_container_endpoint_elsewhere_gets_no_token(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)
-    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", SECRET)
-    assert "is neither https nor an address of this machine" in refused(AwsLogin())
+    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", AWS_SECRET)
+    assert "is neither https nor an address of this machine" in aws_refused(AwsLogin())
 
 
 @pytest.mark.usefixtures("without_botocore")
@@ -336,7 +603,7 @@ def test_a_container_endpoint_elsewhere_gets_no_token(url: str, monkeypatch: pyt
 def test_a_bad_token_of_a_container_is_reported(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/")
     monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", token)
-    assert "is not one line of ASCII (its value is not shown)" in refused(AwsLogin())
+    assert "is not one line of ASCII (its value is not shown)" in aws_refused(AwsLogin())
 
 
 @pytest.mark.usefixtures("without_botocore")
@@ -344,7 +611,7 @@ def test_a_user_without_a_home_has_no_profiles(monkeypatch: pytest.MonkeyPatch) 
     """As in a container that runs as any user id."""
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
-    assert "no credentials in the environment" in refused(AwsLogin())
+    assert "no credentials in the environment" in aws_refused(AwsLogin())
 
 
 @pytest.mark.usefixtures("without_botocore")
@@ -352,7 +619,7 @@ def test_a_user_without_a_home_has_no_profiles(monkeypatch: pytest.MonkeyPatch) 
     ("answer", "kind", "message"),
     [
         (
-            http_answer({"message": SECRET}, "403 No"),
+            http_answer({"message": AWS_SECRET}, "403 No"),
             AuthenticationError,
             "refuses the request: HTTP status 403",
         ),
@@ -371,7 +638,7 @@ def test_a_bad_answer_of_a_container_is_reported(
 ) -> None:
     with Peer(asked_for(answer)) as peer:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{peer.broker.port}/")
-        assert message in refused(AwsLogin(), kind)
+        assert message in aws_refused(AwsLogin(), kind)
 
 
 @pytest.mark.usefixtures("without_botocore")
@@ -422,7 +689,7 @@ def test_a_bad_metadata_service_of_ec2_is_reported(
     scripts = [asked_for(good) for _ in range(step)] + [asked_for(bad)]
     with Peer(*scripts) as peer:
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{peer.broker.port}")
-        assert refused(AwsLogin(), KafkaWireError).startswith("AWS: ")
+        assert aws_refused(AwsLogin(), KafkaWireError).startswith("AWS: ")
 
 
 @pytest.mark.usefixtures("without_botocore")
@@ -431,7 +698,7 @@ def test_a_silent_metadata_service_of_ec2_ends_in_time(monkeypatch: pytest.Monke
     with Peer(stalling()) as peer:
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{peer.broker.port}")
         began_s = time.monotonic()
-        message = refused(AwsLogin(), RequestTimedOut, 0.3)
+        message = aws_refused(AwsLogin(), RequestTimedOut, 0.3)
         assert time.monotonic() - began_s < 0.3 + GRACE_S
     assert message.startswith(
         "AWS: no credentials in the environment or in profiles, and the metadata endpoint"
@@ -448,7 +715,7 @@ def role_answer(expires_s: float = 3600) -> bytes:
       <AssumedRoleUser><Arn>arn:aws:sts::123456789012:assumed-role/demo/x</Arn></AssumedRoleUser>
       <Credentials>
         <AccessKeyId>ASIAROLE</AccessKeyId>
-        <SecretAccessKey>{SECRET}role</SecretAccessKey>
+        <SecretAccessKey>{AWS_SECRET}role</SecretAccessKey>
         <SessionToken>{SESSION}role</SessionToken>
         <Expiration>{until:%Y-%m-%dT%H:%M:%SZ}</Expiration>
       </Credentials></AssumeRoleResult></AssumeRoleResponse>"""
@@ -475,7 +742,7 @@ def test_a_role_is_assumed_with_a_request_that_botocore_signs(
         role_arn=ROLE,
         role_session_name="my session",
         role_external_id="ext/1",
-        role_keys=Keys(KEY_ID, SECRET, session),
+        role_keys=Keys(KEY_ID, AWS_SECRET, session),
         sts_region="us-east-2",
         tls=Tls(certificates.authority.read_text()),
     )
@@ -485,7 +752,7 @@ def test_a_role_is_assumed_with_a_request_that_botocore_signs(
             found = keys_of(login)
             assert (found.access, found.secret, found.session) == (
                 "ASIAROLE",
-                f"{SECRET}role",
+                f"{AWS_SECRET}role",
                 f"{SESSION}role",
             )
         assert peer.connection_count == 1
@@ -498,9 +765,9 @@ def test_a_role_is_assumed_with_a_request_that_botocore_signs(
         "RoleSessionName": "my session",
         "ExternalId": "ext/1",
     }
-    keys = (KEY_ID, SECRET, session)
+    keys = (KEY_ID, AWS_SECRET, session)
     assert query == signed_url_query(f"{url}/", "sts", "us-east-2", keys, expected, 60, query["X-Amz-Date"])
-    assert SECRET not in seen[0].decode()
+    assert AWS_SECRET not in seen[0].decode()
 
 
 def test_the_service_of_the_region_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -537,11 +804,11 @@ def test_a_web_identity_is_exchanged_for_a_role(
     }
     path.unlink()
     forget_keys()
-    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in refused(AwsLogin())
+    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in aws_refused(AwsLogin())
 
 
 def error_answer(code: str, status: str = "403 No") -> bytes:
-    text = f"<ErrorResponse><Error><Code>{code}</Code><Message>{SECRET}</Message></Error></ErrorResponse>"
+    text = f"<ErrorResponse><Error><Code>{code}</Code><Message>{AWS_SECRET}</Message></Error></ErrorResponse>"
     return http_answer(text.encode(), status)
 
 
@@ -571,9 +838,9 @@ def test_a_refused_role_is_reported(
     with sts(certificates, answer) as peer:
         sts_url(peer, monkeypatch)
         login = AwsLogin(
-            role_arn=ROLE, role_keys=Keys(KEY_ID, SECRET), tls=Tls(certificates.authority.read_text())
+            role_arn=ROLE, role_keys=Keys(KEY_ID, AWS_SECRET), tls=Tls(certificates.authority.read_text())
         )
-        found = refused(login, kind)
+        found = aws_refused(login, kind)
     assert found.startswith(f"AWS STS {SERVER_NAME}: ")
     assert message in found
 
@@ -584,8 +851,8 @@ def test_a_service_that_is_not_trusted_gets_no_request(
     seen: list[bytes] = []
     with sts(certificates, role_answer(), seen=seen) as peer:
         sts_url(peer, monkeypatch)
-        assert "certificate is not trusted" in refused(
-            AwsLogin(role_arn=ROLE, role_keys=Keys(KEY_ID, SECRET))
+        assert "certificate is not trusted" in aws_refused(
+            AwsLogin(role_arn=ROLE, role_keys=Keys(KEY_ID, AWS_SECRET))
         )
     assert seen == []
 
@@ -594,7 +861,7 @@ def test_keys_are_renewed_before_they_expire(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login = AwsLogin(
-        role_arn=ROLE, role_keys=Keys(KEY_ID, SECRET), tls=Tls(certificates.authority.read_text())
+        role_arn=ROLE, role_keys=Keys(KEY_ID, AWS_SECRET), tls=Tls(certificates.authority.read_text())
     )
     with sts(certificates, role_answer(1000)) as peer:
         sts_url(peer, monkeypatch)
@@ -610,6 +877,6 @@ def test_keys_are_renewed_before_they_expire(
 
 
 def test_no_secret_is_in_a_repr() -> None:
-    login = AwsLogin(role_keys=Keys(KEY_ID, SECRET, SESSION))
+    login = AwsLogin(role_keys=Keys(KEY_ID, AWS_SECRET, SESSION))
     texts: list[Any] = [login, MskToken(login), Sasl("AWS_MSK_IAM", login)]
     assert all("s3cret" not in f"{each!r} {each!s}" for each in texts)

@@ -1,0 +1,884 @@
+"""Options of modern brokers: connections, the properties ``kafka.*``, reads, streams and writes."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.model import Broker, Generation, TopicPartition
+from spark_kafkawire.net.first_contact import Bootstrap
+from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.options import (
+    COMMITTED,
+    EARLIEST,
+    LATEST,
+    OPTIONS,
+    STREAM_OPTIONS,
+    DeliveryOptions,
+    LimitKind,
+    NetOptions,
+    OffsetLimit,
+    ReadOptions,
+    StreamLimits,
+    StreamOptions,
+    TransactionOptions,
+    WriteOptions,
+    kafka_properties,
+    read_options_of,
+)
+from spark_kafkawire.options.compression import LEVEL_OPTIONS, LEVELS
+from spark_kafkawire.protocol.modern.limits import (
+    ACKS_ALL,
+    ACKS_LEADER,
+    ACKS_NONE,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+)
+from spark_kafkawire.records.compression.codec import Format
+from spark_kafkawire.records.compression.table import codec_named
+from tests.options.values import attribute
+from tests.support.cases import for_each
+
+MODERN: Final = {"kafka.bootstrap.servers": "a:9092"}
+
+
+def read(**changes: str) -> ReadOptions:
+    return ReadOptions.parse({**MODERN, "subscribe": "t", **changes})
+
+
+def net(**changes: str) -> NetOptions:
+    return read(**changes).net
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """Warnings of this test; each is given once in a process."""
+    kafka_properties._warn.cache_clear()
+    caplog.set_level(logging.WARNING, "spark_kafkawire")
+    yield caplog
+    kafka_properties._warn.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("a:9092", [("a", 9092)]),
+        (" b:2 ,a:1", [("b", 2), ("a", 1)]),
+        ("a:1,,a:1,a:2,", [("a", 1), ("a", 2)]),
+        ("[::1]:9092", [("::1", 9092)]),
+        ("SSL://a.b-c:65535", [("a.b-c", 65535)]),
+    ],
+)
+def test_bootstrap_servers_keep_their_order_and_have_ids_below_zero(
+    text: str, addresses: list[tuple[str, int]]
+) -> None:
+    discovery = read(**{"kafka.bootstrap.servers": text}).discovery
+    assert discovery.bootstrap_servers == tuple(
+        Broker(-number, host, port) for number, (host, port) in enumerate(addresses, 1)
+    )
+
+
+@for_each("text", ["", " , ", "a", "a:", ":1", "a:0", "a:65536", "a:x", "a b:1", "a:1;b:2"])
+def test_bad_bootstrap_servers_are_told(text: str) -> None:
+    with pytest.raises(OptionError) as error:
+        read(**{"kafka.bootstrap.servers": text})
+    form = "of the form host:port,host:port"
+    assert str(error.value) == f"option kafka.bootstrap.servers: {text!r} is not {form}"
+
+
+def test_the_discovery_option_chooses_the_generation() -> None:
+    assert net().connection.generation is Generation.MODERN
+    for old in ({"zookeeper.connect": "h:1"}, {"broker.list": "0:h:1"}):
+        assert ReadOptions.parse({**old, "subscribe": "t"}).net.connection.generation is Generation.V07
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "place"),
+    [
+        ("kafka.bootstrap.servers", "b:2, SSL://a:1", "kafka.bootstrap.servers=a:1,b:2"),
+        ("zookeeper.connect", "z:2181, y:2181/kafka", "zookeeper.connect=z:2181,y:2181/kafka"),
+        ("broker.list", "1:a:1,0:b:2", "broker.list=0:b:2,1:a:1"),
+    ],
+)
+def test_a_place_names_a_cluster_alike_in_whatever_order_its_brokers_are_given(
+    option: str, given: str, place: str
+) -> None:
+    assert ReadOptions.parse({option: given, "subscribe": "t"}).discovery.place == place
+
+
+def test_two_discovery_options_contradict_each_other() -> None:
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers and zookeeper\.connect are set$"):
+        read(**{"zookeeper.connect": "h:1"})
+
+
+MODERN_VALUES: Final[list[tuple[str, str, str, Any]]] = [
+    ("kafka.bootstrap.servers", "b:1", "discovery.bootstrap_servers", (Broker(-1, "b", 1),)),
+    ("kafka.client.id", "me", "net.connection.client_id", "me"),
+    ("kafka.request.timeout.ms", "40000", "net.request_timeout_s", 40.0),
+    ("kafka.retries", "5", "net.retry.retries", 5),
+    ("kafka.retries", "2147483647", "net.retry.retries", 1000),
+    ("kafka.retry.backoff.ms", "250", "net.retry.backoff_s", 0.25),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "path", "expected"), MODERN_VALUES)
+def test_a_property_of_kafkas_clients_is_parsed(name: str, value: str, path: str, expected: object) -> None:
+    assert attribute(read(**{name: value}), path) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "release"), [("0.8", "0.8"), ("0.8.2.2", "0.8"), (" 0.9.0 ", "0.9"), ("0.9.0.1", "0.9")]
+)
+def test_brokers_are_of_the_release_that_the_user_says_and_nobody_asks(text: str, release: str) -> None:
+    said = {"kafka.api.version.request": "false", "kafka.broker.version.fallback": text}
+    assert net(**said).connection.assumed_release == release
+    assert WriteOptions.parse({**MODERN, **said}).net.connection.assumed_release == release
+    assert net().connection.assumed_release is None
+
+
+@for_each("text", ["0.10.0", "0.7.2", "1.0", "0.9.x", "0.9.", "0.90", "0.9.0.1.1", "\u0660.9", ""])
+def test_a_release_that_brokers_tell_themselves_or_that_is_none_is_refused_in_one_line(text: str) -> None:
+    for asks in ("true", "false"):
+        with pytest.raises(
+            OptionError, match=r"^option kafka\.broker\.version\.fallback: .* is not 0\.8 or 0\.9"
+        ):
+            read(**{"kafka.api.version.request": asks, "kafka.broker.version.fallback": text})
+
+
+def test_brokers_that_are_not_asked_must_have_a_release() -> None:
+    with pytest.raises(OptionError, match=r"^option kafka\.api\.version\.request: false needs kafka\.broker"):
+        read(**{"kafka.api.version.request": "false"})
+
+
+def test_a_release_alone_means_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    assert net(**{"kafka.broker.version.fallback": "0.9.0"}).connection.assumed_release is None
+    assert caplog.messages == [
+        "option kafka.broker.version.fallback has no effect unless kafka.api.version.request=false, because "
+        "brokers report their versions themselves"
+    ]
+
+
+def test_old_brokers_know_none_of_the_logins_that_are_supported() -> None:
+    with pytest.raises(
+        OptionError, match=r"^option kafka\.broker\.version\.fallback: .* no login but Kerberos"
+    ):
+        read(
+            **{
+                "kafka.api.version.request": "false",
+                "kafka.broker.version.fallback": "0.9.0",
+                "kafka.security.protocol": "SASL_PLAINTEXT",
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.sasl.jaas.config": "PlainLoginModule required username='a' password='b';",
+            }
+        )
+
+
+def test_the_servers_name_the_cluster_of_a_connection() -> None:
+    assert net().connection.bootstrap_servers == (Broker(-1, "a", 9092),)
+
+
+def test_the_client_has_a_name_of_its_own() -> None:
+    assert net().connection.client_id == "spark-kafkawire"
+
+
+@pytest.mark.parametrize(
+    ("name", "kafkas"),
+    [
+        ("requestTimeout", "kafka.request.timeout.ms"),
+        ("retries", "kafka.retries"),
+        ("retryBackoff", "kafka.retry.backoff.ms"),
+    ],
+)
+def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
+    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} name the same setting"):
+        read(**{name: "1", kafkas: "1"})
+
+
+@pytest.mark.parametrize("name", ["kafka.request.timeout.ms", "kafka.retries", "kafka.retry.backoff.ms"])
+def test_a_bad_value_of_a_property_is_told(name: str) -> None:
+    with pytest.raises(OptionError, match=f"^option {name}: 'soon' is not "):
+        read(**{name: "soon"})
+
+
+@for_each("name", [option.name for option in OPTIONS if option.generation is Generation.MODERN])
+def test_an_option_of_modern_kafka_means_nothing_to_07(name: str) -> None:
+    side, own = (ReadOptions, {"subscribe": "t"}) if _is_read(name) else (WriteOptions, {})
+    with pytest.raises(OptionError, match=rf"set exactly one|^option {name} does not apply to Kafka 0\.7"):
+        side.parse({"zookeeper.connect": "h:1", **own, name: "1"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        option.name
+        for option in OPTIONS
+        if option.generation is Generation.V07 and option.name not in ("zookeeper.connect", "broker.list")
+    ],
+)
+def test_an_option_of_07_means_nothing_to_modern_kafka(name: str) -> None:
+    side, own = (ReadOptions, {"subscribe": "t"}) if _is_read(name) else (WriteOptions, {})
+    with pytest.raises(OptionError, match=rf"^option {name} does not apply to Kafka 0\.8\+, which kafka"):
+        side.parse({**MODERN, **own, name: "1"})
+
+
+def _is_read(name: str) -> bool:
+    return next(option.read for option in OPTIONS if option.name == name)
+
+
+def test_a_property_that_is_a_typing_error_is_told_with_its_name(
+    warnings: pytest.LogCaptureFixture,
+) -> None:
+    read(**{"kafka.security.protcol": "SSL"})
+    assert [line.partition("; ")[2] for line in warnings.messages] == [
+        "did you mean kafka.security.protocol?"
+    ]
+    with pytest.raises(OptionError, match=r"none is set; did you mean kafka\.bootstrap\.servers\?$"):
+        ReadOptions.parse({"kafka.bootstrap.server": "127.0.0.1:1", "subscribe": "t"})
+
+
+def test_an_unknown_property_is_passed_over_with_one_warning_that_hides_its_value(
+    warnings: pytest.LogCaptureFixture,
+) -> None:
+    for _ in range(3):
+        assert read(**{"kafka.Metric.Reporters": "s3cret", "kafka.linger": "1"}) == read()
+    assert warnings.messages == [
+        "option kafka.Metric.Reporters has no effect in kafkawire and is ignored",
+        "option kafka.linger has no effect in kafkawire and is ignored",
+    ]
+
+
+def test_an_unknown_property_is_an_error_where_there_are_no_modern_clients() -> None:
+    with pytest.raises(OptionError, match=r"^option kafka\.linger does not apply to Kafka 0\.7, which zoo"):
+        ReadOptions.parse({"zookeeper.connect": "h:1", "subscribe": "t", "kafka.linger": "1"})
+
+
+_REFUSED_BY_READS: Final = (
+    "kafka.auto.offset.reset",
+    "KAFKA.Auto.Offset.Reset",
+    "kafka.key.deserializer",
+    "kafka.value.deserializer",
+    "kafka.enable.auto.commit",
+    "kafka.interceptor.classes",
+    "kafka.transactional.id",
+)
+_REFUSED_BY_WRITES: Final = (
+    "kafka.key.serializer",
+    "kafka.value.serializer",
+    "kafka.interceptor.classes",
+)
+
+
+@for_each(
+    ("side", "name"),
+    [
+        *((ReadOptions, name) for name in _REFUSED_BY_READS),
+        *((WriteOptions, name) for name in _REFUSED_BY_WRITES),
+    ],
+)
+def test_what_spark_refuses_is_refused_with_advice(side: type[ReadOptions | WriteOptions], name: str) -> None:
+    with pytest.raises(OptionError) as error:
+        side.parse({**MODERN, name: "s3cret"})
+    assert str(error.value).startswith(f"option {name} is not supported: ")
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("side", "name"),
+    [
+        (ReadOptions, "kafka.key.serializer"),
+        (ReadOptions, "kafka.value.serializer"),
+        (WriteOptions, "kafka.auto.offset.reset"),
+        (WriteOptions, "kafka.enable.auto.commit"),
+        (WriteOptions, "kafka.key.deserializer"),
+    ],
+)
+def test_what_spark_refuses_on_the_other_side_only_is_passed_over(
+    side: type[ReadOptions | WriteOptions], name: str, warnings: pytest.LogCaptureFixture
+) -> None:
+    selection = {"subscribe": "t"} if side is ReadOptions else {}
+    side.parse({**MODERN, **selection, name: "s3cret"})
+    assert warnings.messages == [f"option {name} has no effect in kafkawire and is ignored"]
+
+
+def test_the_advice_against_a_reset_names_the_option_to_set() -> None:
+    with pytest.raises(OptionError, match="startingOffsets says where a query starts") as error:
+        read(**{"kafka.auto.offset.reset": "earliest"})
+    assert "latest" not in str(error.value)  # a batch cannot start there
+
+
+# --- Options of a modern read, and their values ---
+
+
+def parse(**options: str) -> ReadOptions:
+    given = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t", **options}
+    return ReadOptions.parse({name.replace("__", "."): value for name, value in given.items() if value})
+
+
+def test_defaults_are_those_of_sparks_connector_and_kafkas_consumer() -> None:
+    options = parse()
+    assert (options.starting.for_all, options.ending.for_all) == (EARLIEST, LATEST)
+    assert options.fetch.isolation_level == READ_UNCOMMITTED
+    assert options.fetch.fail_on_data_loss
+    assert (options.fetch.retry_timeout_s, options.fetch.wait_ms) == (120.0, 500)
+    assert (options.min_partitions, options.partition_size_max, options.group_id) == (None, None, None)
+    assert not options.include_headers
+    assert options.planning_retry == options.net.retry
+    assert options.net.retry == RetryPolicy(3, 0.1, 60.0, Bootstrap("kafka.bootstrap.servers=h:9092", 20.0))
+
+
+@for_each(
+    ("given", "name", "expected"),
+    [
+        ({"kafka__isolation__level": "READ_COMMITTED"}, "fetch.isolation_level", READ_COMMITTED),
+        ({"kafkaConsumer.pollTimeoutMs": "512"}, "fetch.retry_timeout_s", 0.512),
+        ({"kafka__fetch__max__wait__ms": "20"}, "fetch.wait_ms", 20),
+        # A broker that waited for longer than the client would be taken for a silent one.
+        ({"requestTimeout": "200ms"}, "fetch.wait_ms", 100),
+        ({}, "fetch.fetch_bytes", 12 << 20),
+        ({"kafka__max__partition__fetch__bytes": "1048576"}, "fetch.fetch_bytes", 1 << 20),
+        ({"fetchBytes": "1m"}, "fetch.fetch_bytes", 1 << 20),
+        ({"kafka__max__partition__fetch__bytes": "0"}, "fetch.fetch_bytes", 1 << 10),
+        ({"maxRecordsPerPartition": str(2**63 - 1)}, "partition_size_max", 2**63 - 1),
+        ({"includeHeaders": "TRUE"}, "include_headers", True),
+        ({"kafka__group__id": "g"}, "group_id", "g"),
+        ({"fetchOffset.numRetries": "7"}, "planning_retry.known", RetryPolicy(7, 0.1, 60.0)),
+        ({"fetchOffset.retryIntervalMs": "1000"}, "planning_retry.known", RetryPolicy(3, 1.0, 60.0)),
+        ({"retries": "9"}, "planning_retry.known", RetryPolicy(9, 0.1)),
+        ({"startingOffsets": "Committed"}, "starting.for_all", COMMITTED),
+        ({"groupIdPrefix": "mine"}, "group_id", None),
+        (
+            {"subscribe": "", "assign": '{"b":[1],"a":[2,0,2]}'},
+            "selection.assign",
+            (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)),
+        ),
+        (
+            {"startingOffsets": '{"t":{"0":23,"1":-2}}'},
+            "starting.by_partition",
+            {TopicPartition("t", 0): OffsetLimit(LimitKind.OFFSET, 23), TopicPartition("t", 1): EARLIEST},
+        ),
+    ],
+)
+def test_each_option_becomes_its_value(given: dict[str, str], name: str, expected: Any) -> None:
+    assert attribute(parse(**given), name) == expected
+
+
+@for_each(
+    ("given", "message"),
+    [
+        ({"assign": '{"t":[true]}', "subscribe": ""}, 'is not of the form {"topicA":[0,1],"topicB":[0,1]}'),
+        ({"assign": '{"t":[-1]}', "subscribe": ""}, "is not of the form"),
+        ({"assign": '{"":[1]}', "subscribe": ""}, "is not of the form"),
+        ({"startingOffsets": '{"t":{"zero":1}}'}, 'is not of the form earliest or {"t":{"0":123}}'),
+        ({"startingOffsets": '{"t":{"0":"1"}}'}, "is not of the form"),
+        ({"startingOffsets": '{"t":{"0":-3}}'}, "starting offset for t 0 can't be negative (-3)"),
+        ({"endingOffsets": "committed"}, "is not of the form latest or"),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":-5}}'}, "the timestamp of t 0 is negative"),
+        (
+            {"startingTimestamp": "9", "endingTimestamp": "8"},
+            "startingTimestamp: 9 is after endingTimestamp=8",
+        ),
+        ({"kafka__group__id": " "}, "option kafka.group.id: ' ' is not the name of a consumer group"),
+        ({"fetchBytes": "4m", "kafka__max__partition__fetch__bytes": "1"}, "name the same setting"),
+        ({"fetchesInFlight": "2"}, "option fetchesInFlight does not apply to Kafka 0.8+"),
+    ],
+)
+def test_a_bad_value_is_told(given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse(**given)
+    assert message in str(caught.value)
+
+
+# --- Options of a stream: all of a batch read's but its end, the limits of a batch, and what is refused ---
+
+STREAM_MODERN = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+V07 = {"broker.list": "0:h:1", "subscribe": "t"}
+
+
+def stream(given: dict[str, str], base: dict[str, str] = STREAM_MODERN) -> StreamOptions:
+    return StreamOptions.parse({**base, **given})
+
+
+def test_a_stream_starts_at_the_latest_offsets_unless_it_is_told_where() -> None:
+    assert stream({}).read.starting.for_all == LATEST
+    assert stream({}, V07).read.starting.for_all == LATEST
+    assert ReadOptions.parse(STREAM_MODERN).starting.for_all == EARLIEST
+    assert stream({"startingOffsets": "earliest"}).read.starting.for_all == EARLIEST
+    assert stream({"startingOffsets": " Latest"}).read.starting.for_all == LATEST
+    assert stream({"startingOffsets": "committed"}).read.starting.for_all == COMMITTED
+    assert stream({"startingTimestamp": "5"}).read.starting.for_all == OffsetLimit(LimitKind.TIMESTAMP, 5)
+    given = stream({"startingOffsets": '{"t":{"0":-1,"1":-2,"2":7}}'}).read.starting.by_partition
+    assert [given[TopicPartition("t", number)] for number in range(3)] == [
+        LATEST,
+        EARLIEST,
+        OffsetLimit(LimitKind.OFFSET, 7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("beginning", "earliest"), ("END", "latest"), ("largest", "latest"), ("commited", "committed")],
+)
+def test_a_word_of_other_clients_is_told_with_ours(word: str, meant: str) -> None:
+    with pytest.raises(OptionError, match=f"'{word}' is not .*; did you mean {meant}\\?"):
+        stream({"startingOffsets": word})
+
+
+@pytest.mark.parametrize(
+    ("given", "base", "limits"),
+    [
+        ({}, STREAM_MODERN, StreamLimits(None, None, 900.0)),
+        ({"maxOffsetsPerTrigger": "9223372036854775807"}, STREAM_MODERN, StreamLimits((1 << 63) - 1)),
+        (
+            {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "5", "maxTriggerDelay": "10s"},
+            STREAM_MODERN,
+            StreamLimits(5, 5, 10.0),
+        ),
+        ({"MAXBYTESPERTRIGGER": "1g"}, V07, StreamLimits(1 << 30)),
+        ({"maxTriggerDelay": "1d"}, STREAM_MODERN, StreamLimits(delay_max_s=86_400.0)),
+        ({"maxTriggerDelay": "30d"}, STREAM_MODERN, StreamLimits(delay_max_s=30 * 86_400.0)),
+        ({"maxTriggerDelay": "7us"}, STREAM_MODERN, StreamLimits(delay_max_s=7e-6)),
+    ],
+)
+def test_limits_of_a_batch_are_parsed(
+    given: dict[str, str], base: dict[str, str], limits: StreamLimits
+) -> None:
+    assert stream(given, base).limits == limits
+
+
+@for_each(
+    ("given", "base", "reported"),
+    [
+        (
+            {"endingOffsets": "latest"},
+            STREAM_MODERN,
+            "option endingOffsets is for batch reads: a stream has no end",
+        ),
+        ({"endingTimestamp": "5"}, STREAM_MODERN, "option endingTimestamp is for batch reads"),
+        ({"endingOffsetsByTimestamp": "{}"}, V07, "option endingOffsetsByTimestamp is for batch reads"),
+        (
+            {"maxOffsetsPerTrigger": "0"},
+            STREAM_MODERN,
+            "option maxOffsetsPerTrigger: '0' is not a whole number from 1",
+        ),
+        ({"maxOffsetsPerTrigger": "-5"}, STREAM_MODERN, "option maxOffsetsPerTrigger: '-5' is not"),
+        ({"minOffsetsPerTrigger": "many"}, STREAM_MODERN, "option minOffsetsPerTrigger: 'many' is not"),
+        ({"maxTriggerDelay": "0s"}, STREAM_MODERN, "option maxTriggerDelay: '0s' is not a time above zero"),
+        (
+            {"maxTriggerDelay": "1 week"},
+            STREAM_MODERN,
+            "option maxTriggerDelay: '1 week' is not a time above zero",
+        ),
+        (
+            {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
+            STREAM_MODERN,
+            "option minOffsetsPerTrigger: 6 is more than maxOffsetsPerTrigger=5",
+        ),
+        ({"maxBytesPerTrigger": "1m"}, STREAM_MODERN, "option maxBytesPerTrigger does not apply to Kafka"),
+        ({"maxBytesPerTrigger": "0"}, V07, "option maxBytesPerTrigger: '0' is not a size from 1"),
+        ({"maxOffsetsPerTrigger": "5"}, V07, "option maxOffsetsPerTrigger does not apply to Kafka 0.7"),
+        ({"minOffsetsPerTrigger": "5"}, V07, "option minOffsetsPerTrigger does not apply to Kafka 0.7"),
+        (
+            {"startingOffsets": '{"t":{"0":-3}}'},
+            STREAM_MODERN,
+            "starting offset for t 0 can't be negative (-3); give",
+        ),
+        ({"startingOffsets": "newest"}, STREAM_MODERN, "option startingOffsets: 'newest' is not of the form"),
+        ({"topic": "t"}, STREAM_MODERN, "option topic is for writing, not for a stream"),
+        (
+            {"maxOffsetPerTrigger": "5"},
+            STREAM_MODERN,
+            "unknown option maxOffsetPerTrigger for a stream; did you mean ",
+        ),
+    ],
+)
+def test_what_a_stream_refuses_is_told_in_one_line(
+    given: dict[str, str], base: dict[str, str], reported: str
+) -> None:
+    with pytest.raises(OptionError, match=re.escape(reported)) as error:
+        stream(given, base)
+    assert str(error.value).isprintable()
+
+
+V07_GROUP = {"zookeeper.connect": "h:1", "subscribe": "t", "kafka.group.id": "etl"}
+
+
+def test_a_group_follows_a_stream_of_either_generation_where_it_is_told_to() -> None:
+    assert not stream({"kafka.group.id": "etl"}).commits_offsets
+    assert stream({"kafka.group.id": "etl", "commitOffsets": "TRUE"}).commits_offsets
+    of_07 = stream({"commitOffsets": "true"}, V07_GROUP)
+    assert (of_07.commits_offsets, of_07.read.group_id) == (True, "etl")
+    assert stream({}, V07_GROUP).read.group_id == "etl"
+    assert read_options_of(V07_GROUP).group_id == "etl"
+    with pytest.raises(OptionError, match=r"option kafka\.group\.id does not apply to Kafka 0\.7"):
+        ReadOptions.parse(V07_GROUP)
+
+
+@pytest.mark.parametrize(
+    ("given", "base", "reported"),
+    [
+        ({}, STREAM_MODERN, "commitOffsets needs the option kafka.group.id, the group to commit to"),
+        (
+            {"kafka.group.id": " "},
+            STREAM_MODERN,
+            "option kafka.group.id: ' ' is not the name of a consumer group",
+        ),
+        ({"commitOffsets": "yes"}, STREAM_MODERN, "option commitOffsets: 'yes' is not true or false"),
+        (
+            {"kafka.group.id": "etl"},
+            V07,
+            "commitOffsets: 0.7 keeps groups in ZooKeeper; set zookeeper.connect",
+        ),
+        ({"kafka.group.id": "a/b"}, V07_GROUP, "option kafka.group.id: 'a/b' is not the name of a node"),
+        ({"kafka.group.id": ".."}, V07_GROUP, "option kafka.group.id: '..' is not the name of a node"),
+    ],
+)
+def test_a_group_that_nobody_can_commit_to_is_told_before_the_query_starts(
+    given: dict[str, str], base: dict[str, str], reported: str
+) -> None:
+    with pytest.raises(OptionError, match=re.escape(reported)):
+        stream({"commitOffsets": "true", **given}, base)
+
+
+def test_a_broker_that_is_away_for_a_minute_is_waited_for() -> None:
+    assert stream({}).read.net.retry.retry_timeout_s == stream({}).read.planning_retry.retry_timeout_s == 120
+    assert stream({"brokerDownTimeout": "5s"}).read.net.retry.retry_timeout_s == 5
+    assert stream({"retries": "1"}).read.net.retry.retry_timeout_s == 0
+    assert ReadOptions.parse(STREAM_MODERN).net.retry.retry_timeout_s == 60
+
+
+def test_every_option_of_a_batch_read_is_taken_or_refused_as_such() -> None:
+    assert {option.name for option in OPTIONS if not option.stream} == {
+        "endingOffsets",
+        "endingTimestamp",
+        "endingOffsetsByTimestamp",
+        *("path", "paths", "brokers", "fs.endpoint", "fs.region"),
+    }
+    assert all(option.read and not option.write for option in STREAM_OPTIONS)
+
+
+def test_batch_reads_pass_over_the_limits_of_streams(caplog: pytest.LogCaptureFixture) -> None:
+    kafka_properties._warn.cache_clear()  # each is told once in a process
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        ReadOptions.parse({**STREAM_MODERN, "maxoffsetspertrigger": "1", "maxTriggerDelay": "1"})
+    assert [record.getMessage() for record in caplog.records] == [
+        f"option {name} has no effect in kafkawire and is ignored"
+        for name in ("maxOffsetsPerTrigger", "maxTriggerDelay")
+    ]
+
+
+def test_a_load_that_may_be_of_either_is_checked_when_it_begins(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        assert read_options_of({**STREAM_MODERN, "startingOffsets": "latest"}).starting.for_all == LATEST
+        assert read_options_of(
+            {**STREAM_MODERN, "endingOffsets": "latest", "includeHeaders": "true"}
+        ).include_headers
+        read_options_of({**STREAM_MODERN, "maxOffsetsPerTrigger": "5"})
+    assert not caplog.records
+    for given, reported in [
+        ({"includeHeaders": "maybe"}, "option includeHeaders: 'maybe'"),
+        ({"maxOffsetsPerTrigger": "x"}, "option maxOffsetsPerTrigger: 'x'"),
+        ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest'"),
+    ]:
+        with pytest.raises(OptionError, match=reported):
+            read_options_of({**STREAM_MODERN, **given})
+
+
+# --- Options of a write to brokers of Kafka 0.8 and later: Java's producer reads them so ---
+
+SERVERS: Final = {"kafka.bootstrap.servers": "a:9092"}
+IDEMPOTENCE: Final = "kafka.enable.idempotence"
+IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
+ADAPTIVE: Final = "kafka.partitioner.adaptive.partitioning.enable"
+AVAILABILITY: Final = "kafka.partitioner.availability.timeout.ms"
+
+
+def write(**changes: str) -> WriteOptions:
+    return WriteOptions.parse({**SERVERS, **changes})
+
+
+def test_a_write_has_javas_defaults_but_for_requests_that_event_hubs_takes() -> None:
+    options = write()
+    assert (options.acks, options.compression, options.compression_level) == ("all", "none", None)
+    assert (options.topic, options.partitioner) == (None, "murmur2")
+    assert (options.batch_bytes, options.message_size_max) == (1_000_000, 1 << 20)
+    assert options.delivery == DeliveryOptions(
+        acks=ACKS_ALL,
+        idempotent=True,
+        insists_on_idempotence=False,
+        requests_in_flight=5,
+        request_bytes_max=1_000_000,
+        buffer_bytes=32 << 20,
+        retry=RetryPolicy(2**31 - 1, 0.1),
+        timeout_s=120.0,
+        metadata_timeout_s=60.0,
+        adapts=True,
+        available_s=None,
+    )
+
+
+VALUES: Final[list[tuple[str, str, str, Any]]] = [
+    ("partitioner", "consistent", "partitioner", "consistent"),
+    ("partitioner", "consistent_random", "partitioner", "consistent_random"),
+    ("partitioner", "roundrobin", "partitioner", "roundrobin"),
+    ("partitioner", "sticky", "partitioner", "sticky"),
+    ("kafka.partitioner.ignore.keys", "false", "partitioner", "murmur2"),
+    ("kafka.partitioner.ignore.keys", "TRUE", "partitioner", "sticky"),
+    (
+        "kafka.partitioner.class",
+        "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+        "partitioner",
+        "roundrobin",
+    ),
+    (
+        "kafka.partitioner.class",
+        "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
+        "partitioner",
+        "murmur2",
+    ),
+    (
+        "kafka.partitioner.class",
+        "org.apache.kafka.clients.producer.UniformStickyPartitioner",
+        "partitioner",
+        "sticky",
+    ),
+    ("compression", "lz4", "compression", "lz4"),
+    ("kafka.compression.type", "ZSTD", "compression", "zstd"),
+    ("kafka.compression.type", "GZIP", "compression", "gzip"),
+    ("kafka.acks", "ALL", "delivery.acks", ACKS_ALL),
+    ("acks", "0", "delivery.acks", ACKS_NONE),
+    ("kafka.acks", "1", "delivery.acks", ACKS_LEADER),
+    ("kafka.acks", "-1", "delivery.acks", ACKS_ALL),
+    ("kafka.acks", "-1", "acks", "all"),
+    ("batchBytes", "64KiB", "batch_bytes", 1 << 16),
+    ("kafka.batch.size", "16384", "batch_bytes", 16384),
+    ("kafka.batch.size", "0", "batch_bytes", 1),
+    ("kafka.batch.size", "2097152", "batch_bytes", 1_000_000),
+    (IDEMPOTENCE, "false", "delivery.idempotent", False),
+    (IDEMPOTENCE, "false", "delivery.insists_on_idempotence", False),
+    (IDEMPOTENCE, "true", "delivery.insists_on_idempotence", True),
+    ("kafka.max.request.size", "2097152", "delivery.request_bytes_max", 2 << 20),
+    ("kafka.max.request.size", "2097152", "message_size_max", 2 << 20),
+    ("kafka.buffer.memory", "1000", "delivery.buffer_bytes", 1000),
+    (IN_FLIGHT, "1", "delivery.requests_in_flight", 1),
+    ("kafka.delivery.timeout.ms", "50000", "delivery.timeout_s", 50.0),
+    ("kafka.max.block.ms", "250", "delivery.metadata_timeout_s", 0.25),
+    ("kafka.delivery.timeout.ms", "2147483647", "delivery.timeout_s", 86_400.0),
+    ("kafka.max.block.ms", "9223372036854775807", "delivery.metadata_timeout_s", 86_400.0),
+    ("kafka.request.timeout.ms", "2147483647", "net.request_timeout_s", 86_400.0),
+    ("kafka.buffer.memory", "4294967296", "delivery.buffer_bytes", 1 << 30),
+    ("kafka.max.request.size", "2147483647", "delivery.request_bytes_max", 1 << 30),
+    ("kafka.linger.ms", "5", "acks", "all"),
+    (ADAPTIVE, "FALSE", "delivery.adapts", False),
+    (ADAPTIVE, "true", "delivery.adapts", True),
+    ("partitionerSeed", "1", "delivery.adapts", False),
+    (AVAILABILITY, "0", "delivery.available_s", None),
+    (AVAILABILITY, "1500", "delivery.available_s", 1.5),
+    (AVAILABILITY, "9223372036854775807", "delivery.available_s", 86_400.0),
+    ("includeHeaders", "true", "acks", "all"),
+    ("retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
+    ("kafka.retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
+]
+
+
+@for_each(("name", "value", "path", "expected"), VALUES)
+def test_a_value_is_parsed(name: str, value: str, path: str, expected: object) -> None:
+    options = write(**{name: value})
+    assert attribute(options, path) == expected
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_every_option_of_a_modern_write_has_a_value_here() -> None:
+    tried = {name for name, *_ in VALUES}
+    own = {option.name for option in OPTIONS if not option.read and option.generation is Generation.MODERN}
+    # Those of transactions go together, and are tried below.
+    of_transactions = {"delivery", "batch", "kafka.transactional.id", "kafka.transaction.timeout.ms"}
+    of_transactions |= {"twoPhaseCommit"}
+    assert own - tried == {option.name for option in LEVEL_OPTIONS.values()} | of_transactions
+
+
+@pytest.mark.parametrize("codec", LEVELS)
+def test_a_level_is_for_the_codec_that_has_it(codec: str) -> None:
+    lowest, highest = LEVELS[codec]
+    for name in ("compressionLevel", f"kafka.compression.{codec}.level"):
+        for level in (lowest, highest):
+            options = write(compression=codec, **{name: str(level)})
+            assert options.compression_level == level
+            compress = codec_named(codec, Format.MAGIC_2)
+            assert compress
+            assert len(compress.compress(b"text" * 1000, level)) < 1000
+        with pytest.raises(OptionError, match=f"^option {name}: '{highest + 1}' is not a whole number"):
+            write(compression=codec, **{name: str(highest + 1)})
+
+
+def test_the_level_of_another_codec_means_nothing() -> None:
+    options = write(compression="gzip", **{"kafka.compression.zstd.level": "3"})
+    assert options.compression_level is None
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy"])
+def test_a_level_without_a_codec_that_has_any_is_an_error(compression: str) -> None:
+    with pytest.raises(OptionError, match=f"^option compressionLevel is not for compression={compression}"):
+        write(compression=compression, compressionLevel="1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        ({"acks": "1"}, "acks=all"),
+        ({"kafka.acks": "0"}, "acks=all"),
+        ({IN_FLIGHT: "6"}, f"{IN_FLIGHT} of 5 or fewer"),
+        ({"retries": "0"}, "retries above 0"),
+        ({"acks": "1", "retries": "0"}, "acks=all and retries above 0"),
+    ],
+)
+def test_what_does_not_go_with_idempotence_ends_it_or_contradicts_it(
+    changes: dict[str, str], needs: str
+) -> None:
+    assert not write(**changes).delivery.idempotent
+    assert not write(**changes, **{IDEMPOTENCE: "false"}).delivery.idempotent
+    with pytest.raises(OptionError) as error:
+        write(**changes, **{IDEMPOTENCE: "true"})
+    assert str(error.value) == f"option {IDEMPOTENCE}: true needs {needs}"
+
+
+@for_each(
+    ("name", "value"),
+    [
+        ("acks", "verify"),
+        ("acks", "2"),
+        ("kafka.acks", ""),
+        ("compression", "brotli"),
+        ("kafka.compression.type", "gzip1"),
+        ("partitioner", "random"),
+        ("kafka.partitioner.class", "com.example.Mine"),
+        ("kafka.partitioner.ignore.keys", "maybe"),
+        ("batchBytes", "much"),
+        ("kafka.batch.size", "-1"),
+        (IDEMPOTENCE, "maybe"),
+        ("kafka.max.request.size", "0"),
+        ("kafka.buffer.memory", "0"),
+        (IN_FLIGHT, "0"),
+        ("kafka.delivery.timeout.ms", "0"),
+        ("kafka.max.block.ms", "-1"),
+        ("kafka.linger.ms", "x"),
+        (ADAPTIVE, "yes"),
+        (ADAPTIVE, ""),
+        (AVAILABILITY, "-1"),
+        (AVAILABILITY, "soon"),
+        ("includeHeaders", "maybe"),
+    ],
+)
+def test_a_bad_value_is_told_of_write(name: str, value: str) -> None:
+    with pytest.raises(OptionError) as error:
+        write(**{name: value})
+    assert str(error.value).startswith(f"option {name}: {value!r} is ")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "kafkas"),
+    [
+        ("acks", "kafka.acks"),
+        ("compression", "kafka.compression.type"),
+        ("batchBytes", "kafka.batch.size"),
+        ("partitioner", "kafka.partitioner.class"),
+        ("compressionLevel", "kafka.compression.gzip.level"),
+    ],
+)
+def test_two_names_of_one_option_contradict_each_other_of_write(name: str, kafkas: str) -> None:
+    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} name the same setting"):
+        write(**{"compression": "gzip", name: "1", kafkas: "1"})
+
+
+def test_a_batch_has_the_time_of_one_request_at_least() -> None:
+    with pytest.raises(OptionError) as error:
+        write(**{"kafka.delivery.timeout.ms": "5000"})
+    assert str(error.value) == (
+        "option kafka.delivery.timeout.ms: 5 s is less than the 30 s of requestTimeout, the time in which a "
+        "broker may answer; raise the one, or lower the other"
+    )
+    assert write(**{"kafka.delivery.timeout.ms": "5000", "requestTimeout": "5s"}).delivery.timeout_s == 5.0
+    assert write(requestTimeout="10m").delivery.timeout_s == 600.0
+
+
+ONCE: Final = {"delivery": "exactly-once"}
+NAMED: Final = {"kafka.transactional.id": "a"}
+
+
+def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one() -> None:
+    made = [write(**ONCE).transactions for _ in range(2)]
+    assert all(each is not None and not each.is_named and each.batch == "" for each in made)
+    assert made[0] != made[1]
+    given = write(
+        **ONCE, **{"kafka.transactional.id": " a ", "batch": "7", "kafka.transaction.timeout.ms": "5000"}
+    )
+    assert given.transactions == TransactionOptions("a", is_named=True, batch="7", timeout_ms=5000)
+    in_two_phases = write(**ONCE, **{"kafka.transactional.id": "a"}, twoPhaseCommit="true")
+    assert in_two_phases.transactions == TransactionOptions("a", is_named=True, two_phase_commit=True)
+    assert write().transactions is None
+    assert write(delivery="at-least-once").transactions is None
+
+
+@for_each(
+    ("changes", "message"),
+    [
+        (
+            {"kafka.transactional.id": "a"},
+            "option kafka.transactional.id is for transactions: set delivery=exactly-",
+        ),
+        ({"batch": "a"}, "option batch is for transactions: set delivery=exactly-once too"),
+        (
+            {**ONCE, "batch": "a"},
+            "option batch: it names a write among those of kafka.transactional.id: set that",
+        ),
+        (
+            {**ONCE, "acks": "1"},
+            "option delivery: exactly-once needs what idempotent writes do: leave acks, ",
+        ),
+        (
+            {**ONCE, "kafka.transactional.id": " "},
+            "option kafka.transactional.id: '' is not a name: names have 1 to 120",
+        ),
+        (
+            {**ONCE, "kafka.transactional.id": "a" * 121},
+            " is not a name: names have 1 to 120 ASCII characters",
+        ),
+        ({**ONCE, "kafka.transactional.id": "\u00e9"}, "'\u00e9' is not a name"),
+        ({**ONCE, "kafka.transaction.timeout.ms": "1"}, "option kafka.transaction.timeout.ms"),
+        ({"twoPhaseCommit": "true"}, "option twoPhaseCommit is for transactions: set delivery=exactly-once "),
+        (
+            {**ONCE, "twoPhaseCommit": "true"},
+            "only its next run with the same name does: set kafka.transactional.id too",
+        ),
+        (
+            {**ONCE, **NAMED, "twoPhaseCommit": "true", "kafka.transaction.timeout.ms": "5000"},
+            "option kafka.transaction.timeout.ms: with twoPhaseCommit no timeout ends a transaction; leave",
+        ),
+        ({**ONCE, **NAMED, "twoPhaseCommit": "yes"}, "option twoPhaseCommit: 'yes' is not true or false"),
+        ({"delivery": "once"}, "option delivery: 'once' is not at-least-once or exactly-once"),
+    ],
+)
+def test_options_of_transactions_that_do_not_go_together_are_refused(
+    changes: dict[str, str], message: str
+) -> None:
+    with pytest.raises(OptionError) as error:
+        write(**changes)
+    assert message in str(error.value)
+
+
+def test_a_topic_is_bare() -> None:
+    assert write(topic=" t ").topic == "t"
+
+
+def test_what_is_alike_in_each_run_does_not_go_by_how_fast_brokers_are() -> None:
+    with pytest.raises(
+        OptionError, match=r"^option kafka\.partitioner\.adaptive\..*partitionerSeed makes them the same"
+    ):
+        write(**{ADAPTIVE: "true", "partitionerSeed": "1"})
+    assert not write(**{ADAPTIVE: "false", "partitionerSeed": "1"}).delivery.adapts

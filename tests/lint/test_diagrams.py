@@ -37,15 +37,23 @@ def script() -> dict[str, Any]:
 
 @for_each("text", TEXTS, ids=lambda text: text.stem)
 def test_a_drawing_is_what_its_text_gives(text: Path, script: dict[str, Any]) -> None:
-    drawing = script["drawn"](text.read_text("utf-8"))
-    assert (IMAGES / f"{text.stem}.svg").read_text("utf-8") == drawing, "run make diagrams"
-    ElementTree.fromstring(drawing)
+    for name, drawing in script["files_of"](text.stem, text.read_text("utf-8")).items():
+        assert (IMAGES / name).read_text("utf-8") == drawing, "run make diagrams"
+        ElementTree.fromstring(drawing)
 
 
 def test_every_drawing_has_a_text_and_a_page() -> None:
     drawings = {path.name for path in IMAGES.glob("*.svg")}
     shown = {Path(link).name for page in PAGES for link in links_of(page) if link.endswith(".svg")}
-    assert drawings == shown == {f"{text.stem}.svg" for text in TEXTS}
+    assert drawings == shown
+    assert {re.sub(r"(-light|-dark)?\.svg$", "", name) for name in drawings} == {text.stem for text in TEXTS}
+
+
+def test_a_drawing_for_one_scheme_has_the_colours_of_that_scheme_whatever_the_reader_prefers() -> None:
+    light, dark = ((IMAGES / f"overview-{each}.svg").read_text("utf-8") for each in ("light", "dark"))
+    papers = [re.findall(r"\.paper\{fill:(#\w+)\}", text)[-1] for text in (light, dark)]
+    assert papers == ["#fff", "#1e2129"]
+    assert "prefers-color-scheme" not in light + dark
 
 
 @for_each(
@@ -78,10 +86,10 @@ def test_text_is_escaped(script: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no browser is installed")
-@for_each("text", TEXTS, ids=lambda text: text.stem)
-def test_no_text_is_wider_than_its_box(text: Path) -> None:
+@for_each("drawing", sorted(IMAGES.glob("*.svg")), ids=lambda drawing: drawing.stem)
+def test_no_text_is_wider_than_its_box(drawing: Path) -> None:
     with Browser() as browser:
-        browser.open(IMAGES / f"{text.stem}.svg")
+        browser.open(drawing)
         overflow = browser.run(OVERFLOW)
     assert overflow
     assert max(overflow) <= 0

@@ -52,8 +52,18 @@ OPTION_WORD = re.compile(r"([a-z]+[A-Z][\w.]*(?==)|(?:kafka|zookeeper)\.[a-z][a-
 
 
 def test_blocks_are_of_a_language_that_is_looked_at() -> None:
-    known = blocks("python", "sh", "text", "yaml")
+    known = blocks("python", "sh", "text", "yaml", "diff")
     assert sum(text_of(page).count("\n```") for page in PAGES) == 2 * len(known)
+
+
+def test_the_two_sides_of_a_diff_are_programs_that_differ_in_the_format_only() -> None:
+    [diff] = blocks("diff")
+    old, new = (
+        re.sub(rf"^[{left}].*\n|^[ {right}]", "", diff.text, flags=re.MULTILINE)
+        for left, right in ("+-", "-+")
+    )
+    assert old != new
+    assert ast.dump(ast.parse(old.replace('"kafka"', '"kafkawire"'))) == ast.dump(ast.parse(new))
 
 
 @for_each("block", SHELL_BLOCKS, ids=str)

@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 #: All pages, by their path in the repository.
 PAGES: Final = (
-    *("README.md", "CONTRIBUTING.md", "tests/README.md"),
+    *("README.md", "CONTRIBUTING.md", "tests/README.md", "jobs/README.md"),
     *sorted(str(path.relative_to(ROOT)) for path in DOCS.glob("*.md")),
 )
 _FENCE: Final = re.compile(

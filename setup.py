@@ -1,7 +1,8 @@
 """Metadata that ``setup.cfg`` cannot derive: the project's addresses, README with absolute links, the SBOM.
 
 README keeps its relative links, which lead to the pages of the same checkout. A package index shows
-README without those pages, so the links of the description lead to the pages of the release's tag.
+README without those pages, so the links of the description lead to the pages of the release's tag, and its
+pictures come from the files of that tag.
 """
 
 from __future__ import annotations
@@ -19,12 +20,17 @@ ROOT: Final = Path(__file__).parent
 #: The project's address. Pages repeat it, and `tests/lint/test_docs.py` compares them.
 REPOSITORY: Final = "https://github.com/spark-kafkawire/spark-kafkawire"
 VERSION: Final = runpy.run_path(str(ROOT / "spark_kafkawire" / "version.py"))["VERSION"]
-_RELATIVE_LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+://)")
+#: The tag of this version: its pages, and its files themselves for pictures.
+PAGES: Final = f"{REPOSITORY}/blob/v{VERSION}/"
+FILES: Final = PAGES.replace("://github.com/", "://raw.githubusercontent.com/").replace("/blob/", "/")
+#: The text before the target of a link, or of a picture.
+_RELATIVE: Final = re.compile(r'!?\[[^]]*\]\((?![a-z]+://)|\bsrc(?:set)?="(?![a-z]+://)')
 
 
 def describe() -> str:
     """README with links to the files of this version's tag."""
-    return _RELATIVE_LINK.sub(f"{REPOSITORY}/blob/v{VERSION}/", (ROOT / "README.md").read_text("utf-8"))
+    text = (ROOT / "README.md").read_text("utf-8")
+    return _RELATIVE.sub(lambda link: link[0] + (PAGES if link[0].startswith("[") else FILES), text)
 
 
 def sbom() -> str:

@@ -8,6 +8,8 @@
     box plan: planner / Cuts topics.    its title and its text; ``box plan strong: …`` has another colour
     plan -> read: one range each        an arrow, with or without a text; ``<->`` has two heads
 
+    schemes: light dark                 two drawings, NAME-light and NAME-dark, for a page that chooses
+
     actors: Driver, Tasks, Brokers      a sequence instead: the participants, then in the order of time
     Driver -> Brokers: EndTxn           a message
     at Tasks: encode                    a step of one participant
@@ -15,7 +17,7 @@
 
 A drawing is at most 460 pixels wide, so that its text is legible on a telephone. Text is measured with the
 widths of DejaVu Sans, the widest of the fonts that may draw it, and wrapped; a word that is wider than its
-place is an error. Colours follow the reader's light or dark mode.
+place is an error. Colours follow the reader's light or dark mode, except in a drawing for one of them.
 """
 
 from __future__ import annotations
@@ -65,12 +67,12 @@ text{font-family:Helvetica,Arial,"DejaVu Sans",sans-serif;font-size:12px;fill:#1
 .life{stroke:#b4bcc9;stroke-dasharray:3 4}.head{fill:#5b6778}
 .box{fill:#e8f0fa;stroke:#8aa7cc}.strong{fill:#fdeed6;stroke:#d9983d}.good{fill:#e2f2e5;stroke:#68a874}
 .bad{fill:#fbe6e3;stroke:#cf776a}.plain{fill:#fff;stroke:#b4bcc9}
-@media (prefers-color-scheme:dark){
-text{fill:#e6e9ef}.label{fill:#b9c2cf}.band-name{fill:#9aa6b6}
+"""
+_DARK: Final = """text{fill:#e6e9ef}.label{fill:#b9c2cf}.band-name{fill:#9aa6b6}
 .paper{fill:#1e2129}.band{fill:#262a34;stroke:#3b4250}.line{stroke:#9aa6b6}.life{stroke:#566070}.head{fill:#9aa6b6}
 .box{fill:#25384f;stroke:#5679a3}.strong{fill:#4d3a1c;stroke:#b98238}.good{fill:#22412a;stroke:#55905f}
-.bad{fill:#50292a;stroke:#b0645a}.plain{fill:#1e2129;stroke:#566070}}
-"""
+.bad{fill:#50292a;stroke:#b0645a}.plain{fill:#1e2129;stroke:#566070}"""
+_WHERE_DARK: Final = f"@media (prefers-color-scheme:dark){{\n{_DARK}}}\n"
 
 
 class DiagramError(ValueError):
@@ -137,7 +139,7 @@ class Canvas:
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
             f"<title>{escape(title, quote=False)}</title>",
-            f"<style>{_STYLE}</style>",
+            f"<style>{_STYLE}{_WHERE_DARK}</style>",
             f'<rect width="{width:g}" height="{height:g}" rx="6" class="paper"/>',
             *self.behind,
             *self.front,
@@ -195,6 +197,7 @@ class Band:
 
 _LINE_OF_TEXT: Final = re.compile(r"(?P<word>[\w-]+)(?: (?P<more>(?!->|<->)[\w -]+))?(?:: ?(?P<value>.*))?")
 _ARROW: Final = re.compile(r"(?P<a>[\w-]+) (?P<head><->|->) (?P<b>[\w-]+)(?:: (?P<label>.*))?")
+_SCHEMES: Final = re.compile(r"^schemes: (.+)$", re.MULTILINE)
 
 Taken = TypeVar("Taken")
 
@@ -430,11 +433,22 @@ def _taken(known: dict[str, Taken], name: str) -> Taken:
     return known[name]
 
 
+def files_of(name: str, source: str) -> dict[str, str]:
+    """The drawings of a text by the names of their files."""
+    text, schemes = _SCHEMES.sub("", source), _SCHEMES.search(source)
+    drawing = drawn(text)
+    if not schemes:
+        return {f"{name}.svg": drawing}
+    rules = {"light": "", "dark": _DARK}
+    return {f"{name}-{each}.svg": drawing.replace(_WHERE_DARK, rules[each]) for each in schemes[1].split()}
+
+
 def main(sources: Path, target: Path) -> None:
     """Draw all texts of a folder."""
     for source in sorted(sources.glob("*.txt")):
         try:
-            (target / f"{source.stem}.svg").write_text(drawn(source.read_text("utf-8")), "utf-8")
+            for file, drawing in files_of(source.stem, source.read_text("utf-8")).items():
+                (target / file).write_text(drawing, "utf-8")
         except DiagramError as error:
             sys.exit(f"{source}: {error}")
 

@@ -1,8 +1,12 @@
-"""Kafka for PySpark without the JVM connector.
+"""Kafka for PySpark without the JVM connector: ``spark.read.format("kafkawire")``.
 
     READ   options → cluster (leaders, log bounds) → planner (offset ranges) → source.worker
                ═ pickled to the executor ═► clients.reading → net → protocol → records → Arrow → DataFrame
     WRITE  DataFrame → Arrow → records (bytes) → clients.writing → net → protocol → broker
+
+Each folder has a docstring that says what it is for; ``docs/architecture.md`` has the order in which they
+import. ``streaming``, ``functions``, ``groups`` and ``progress`` are modules for your program; ``__main__``,
+``commands`` and ``jobs`` are the command ``kafkawire``.
 
 Importing this package loads nothing else: Spark imports it in every worker to find the source,
 and the codec works without Spark. In a program that has imported pyspark it looks which Python Spark

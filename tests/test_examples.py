@@ -9,6 +9,7 @@ import re
 import runpy
 import shlex
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -99,6 +100,16 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
             exec(code, namespace)
             printed = capsys.readouterr().out
             assert block.output is None or block.output.strip() == printed.strip(), block
+
+
+def test_the_first_program_is_a_file_that_runs_with_nothing_else(tmp_path: Path) -> None:
+    program = ROOT / "jobs" / "first.py"
+    first, again = (block for block in PYTHON_BLOCKS if block.page in ("README.md", "docs/index.md"))
+    assert program.read_text("utf-8").endswith(f'"""\n\n{first.text}')
+    assert (again.text, again.output) == (first.text, first.output)
+    assert first.text.count("\n") <= 15
+    printed = subprocess.check_output([sys.executable, program], cwd=tmp_path, text=True)
+    assert printed == first.output
 
 
 @pytest.mark.nightly

@@ -27,7 +27,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.installing import PACKAGE, build_sdist, build_wheel, copy_package, install_wheel, run
 from tests.support.noida import NoidaBroker
-from tests.support.pages import links_of
+from tests.support.pages import links_of, pictures_of
 from tests.support.runtimes import runtimes
 
 ROOT = Path(__file__).parents[1]
@@ -138,16 +138,21 @@ def test_extras_that_messages_and_pages_name_are_there(metadata: Message) -> Non
 
 
 def test_links_of_the_description_are_absolute_and_lead_to_files_of_the_release(metadata: Message) -> None:
+    """Pictures come from the files themselves, because a page of the repository is none."""
     [source] = [url for url in metadata.get_all("Project-URL", []) if url.startswith("Source, ")]
-    release = f"{source.removeprefix('Source, ')}/blob/v{spark_kafkawire.__version__}/"
+    address, version = source.removeprefix("Source, "), f"v{spark_kafkawire.__version__}"
+    release = f"{address}/blob/{version}/"
+    files = f"{address.replace('github.com', 'raw.githubusercontent.com')}/{version}/"
     payload = metadata.get_payload(decode=True)
     assert isinstance(payload, bytes)
     text = payload.decode()
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert text.replace(release, "").strip() == readme.strip()
+    assert text.replace(release, "").replace(files, "").strip() == readme.strip()
+    pictures = pictures_of("README.md")
     relative = [link for link in links_of("README.md") if not link.startswith("https://")]
-    assert text.count(f"]({release}") == len(relative) > 20
-    assert re.findall(r"\]\((?!https://)", text) == []
+    assert text.count(f"]({release}") == len(relative) - len(pictures) > 20
+    assert text.count(f'="{files}') == len(pictures) == 2
+    assert re.findall(r'\]\((?!https://)|(?:src|srcset)="(?!https://)', text) == []
 
 
 def test_the_conda_recipe_is_that_of_the_wheel(sdist: Path, metadata: Message) -> None:

@@ -1,4 +1,4 @@
-"""The command lines of the jobs: each is arguments and calls of ``spark_kafkawire.jobs``, no logic.
+"""The command lines of ``kafkawire NAME``: each is arguments and calls of ``spark_kafkawire.jobs``, no logic.
 
 A module has ``make_parser`` and ``run``. It is imported when its command runs, so that ``kafkawire --help``
 imports none. It runs as a program, too, as spark-submit starts it.

@@ -55,8 +55,18 @@ OPTION_WORD = re.compile(r"([a-z]+[A-Z][\w.]*(?==)|(?:kafka|zookeeper)\.[a-z][a-
 
 
 def test_blocks_are_of_a_language_that_is_looked_at() -> None:
-    known = blocks("python", "sh", "text", "yaml")
+    known = blocks("python", "sh", "text", "yaml", "diff")
     assert sum(text_of(page).count("\n```") for page in PAGES) == 2 * len(known)
+
+
+def test_the_two_sides_of_a_diff_are_programs_that_differ_in_the_format_only() -> None:
+    [diff] = blocks("diff")
+    old, new = (
+        re.sub(rf"^[{left}].*\n|^[ {right}]", "", diff.text, flags=re.MULTILINE)
+        for left, right in ("+-", "-+")
+    )
+    assert old != new
+    assert ast.dump(ast.parse(old.replace('"kafka"', '"kafkawire"'))) == ast.dump(ast.parse(new))
 
 
 @for_each("block", SHELL_BLOCKS, ids=str)
@@ -326,15 +336,23 @@ def script() -> dict[str, Any]:
 
 @for_each("text", TEXTS, ids=lambda text: text.stem)
 def test_a_drawing_is_what_its_text_gives(text: Path, script: dict[str, Any]) -> None:
-    drawing = script["drawn"](text.read_text("utf-8"))
-    assert (IMAGES / f"{text.stem}.svg").read_text("utf-8") == drawing, "run make diagrams"
-    ElementTree.fromstring(drawing)
+    for name, drawing in script["files_of"](text.stem, text.read_text("utf-8")).items():
+        assert (IMAGES / name).read_text("utf-8") == drawing, "run make diagrams"
+        ElementTree.fromstring(drawing)
 
 
 def test_every_drawing_has_a_text_and_a_page() -> None:
     drawings = {path.name for path in IMAGES.glob("*.svg")}
     shown = {Path(link).name for page in PAGES for link in links_of(page) if link.endswith(".svg")}
-    assert drawings == shown == {f"{text.stem}.svg" for text in TEXTS}
+    assert drawings == shown
+    assert {re.sub(r"(-light|-dark)?\.svg$", "", name) for name in drawings} == {text.stem for text in TEXTS}
+
+
+def test_a_drawing_for_one_scheme_has_the_colours_of_that_scheme_whatever_the_reader_prefers() -> None:
+    light, dark = ((IMAGES / f"overview-{each}.svg").read_text("utf-8") for each in ("light", "dark"))
+    papers = [re.findall(r"\.paper\{fill:(#\w+)\}", text)[-1] for text in (light, dark)]
+    assert papers == ["#fff", "#1e2129"]
+    assert "prefers-color-scheme" not in light + dark
 
 
 @for_each(
@@ -369,8 +387,8 @@ def test_text_is_escaped(script: dict[str, Any]) -> None:
 @pytest.mark.skipif(find_browser() is None, reason="no browser is installed")
 def test_no_text_is_wider_than_its_box() -> None:
     with Browser() as browser:
-        for text in TEXTS:
-            browser.open(IMAGES / f"{text.stem}.svg")
+        for drawing in sorted(IMAGES.glob("*.svg")):
+            browser.open(drawing)
             overflow = browser.run(OVERFLOW)
-            assert overflow, text.stem
-            assert max(overflow) <= 0, text.stem
+            assert overflow, drawing.stem
+            assert max(overflow) <= 0, drawing.stem

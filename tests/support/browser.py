@@ -103,8 +103,8 @@ class Browser:
         self._in.close()
         self._profile.cleanup()
 
-    def open(self, page: Path, width: int = 1400, height: int = 1000) -> None:
-        """Load a file and wait until it is there."""
+    def open(self, page: Path | str, width: int = 1400, height: int = 1000) -> None:
+        """Load a file, or an address, and wait until it is there."""
         self.ask(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -113,7 +113,7 @@ class Browser:
             mobile=False,
         )
         self._loaded = False
-        self.ask("Page.navigate", url=page.as_uri())
+        self.ask("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
         while not self._loaded:
             self._take()
 

@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 #: All pages, by their path in the repository.
 PAGES: Final = (
-    *("README.md", "CONTRIBUTING.md", "tests/README.md"),
+    *("README.md", "CONTRIBUTING.md", "tests/README.md", "jobs/README.md"),
     *sorted(str(path.relative_to(ROOT)) for path in DOCS.glob("*.md")),
 )
 _FENCE: Final = re.compile(
@@ -23,6 +23,8 @@ _FENCE: Final = re.compile(
 )
 _HEADING: Final = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _LINK: Final = re.compile(r"\[[^]]*\]\(([^()\s]+)\)")
+#: A picture with one file for light pages and one for dark ones.
+_PICTURE: Final = re.compile(r'<(?:img|source) [^>]*\bsrc(?:set)?="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`\n]+)`")
 
 
@@ -76,7 +78,12 @@ def code_of(page: str) -> list[str]:
 
 def links_of(page: str) -> list[str]:
     """The targets of a page's links and pictures, as they are written."""
-    return _LINK.findall(_CODE.sub("", prose_of(page)))
+    return [*_LINK.findall(_CODE.sub("", prose_of(page))), *pictures_of(page)]
+
+
+def pictures_of(page: str) -> list[str]:
+    """The files of the pictures that a page has as HTML."""
+    return _PICTURE.findall(prose_of(page))
 
 
 def headings_of(page: str) -> list[str]:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import runpy
+import subprocess
 import sys
 import sysconfig
 import tarfile

@@ -115,10 +115,26 @@ def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
     ],
 )
 def test_a_fault_names_its_field(of: pa.DataType, message: bytes, fault: Fault, path: str | None) -> None:
-    result = decoded(of, [b"null", message, None])
+    with interpreted_kernels():
+        result = decoded(of, [b"null", message, None])
     assert result.faults.tolist() == [0, fault, 0]
     assert result.field(1) == path
     assert result.column.null_count == 3
+
+
+@for_each(
+    ("of", "texts"),
+    [
+        (pa.binary(), ('"YQ=="', '"YWI="', '"YW+/"', '"YW-j"', '"YQ="', '""', "1")),
+        (pa.float64(), ("1e-400", "-0.0", "123456789012345678901234567890", "1e400", "1e-330")),
+        (pa.decimal128(20, 3), ("1e17", "1e16", "0.00001", "-0", "99999999999999999.9994", '"x"', "1" * 40)),
+        (pa.int64(), ("9223372036854775807", "9223372036854775808", "-0", "1e18", "1e19", "1.5")),
+    ],
+    ids=str,
+)
+def test_rare_values_are_those_of_pythons_json(of: pa.DataType, texts: tuple[str, ...]) -> None:
+    with interpreted_kernels():
+        compare(pa.struct({"a": of}), [f'{{"a":{text}}}'.encode() for text in texts])
 
 
 def test_messages_that_are_written_again_keep_their_rows() -> None:

@@ -23,7 +23,7 @@ from tests.support.failing_case import failing_case
 from tests.support.short_and_long import short_and_long
 
 
-@short_and_long("count", short=8, long=3_600)
+@short_and_long("count", short=16, long=3_600)
 @pytest.mark.parametrize(("form", "codec", "is_mixed"), KINDS)
 def test_corruptions_cost_only_the_batches_they_are_in(
     form: int, codec: str, is_mixed: bool, count: int, tmp_path: Path

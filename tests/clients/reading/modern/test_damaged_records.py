@@ -122,7 +122,15 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(("fetch_bytes", "bits"), [(1024, 0x40), (4096, 1), (1 << 20, 1), (1 << 20, 0x40)])
+@pytest.mark.parametrize(
+    ("fetch_bytes", "bits"),
+    [
+        (1024, 0x40),
+        (1 << 20, 1),
+        pytest.param(4096, 1, marks=pytest.mark.nightly),
+        pytest.param(1 << 20, 0x40, marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
 def test_damage_becomes_one_row_or_none_and_all_other_records_come(
     places: list[tuple[int, int]], fetch_bytes: int, bits: int, pool: Pool, caplog: pytest.LogCaptureFixture

@@ -260,9 +260,9 @@ def read(log: RandomLog, chance: random.Random, net: NetOptions, isolation_level
     assert {row for row in expected if row[0] >= log.earliest} <= set(found)
 
 
-@one_of(4)
+@one_of(8)
 def test_windows_of_random_brokers_become_the_rows_of_their_partitions(part: int) -> None:
-    for seed in range(part, 4 * RUNS, 4):
+    for seed in range(part, 4 * RUNS, 8):
         chance = random.Random(f"windows {seed}")
         read(WindowLog(chance), chance, net_07(5.0, retries=1000, backoff_s=1e-9), 0)
 

@@ -344,8 +344,11 @@ def test_without_acks_all_bytes_are_delivered_after_the_close(serve: Serve) -> N
         poll(lambda: replay.end_offset(server.port, ("t", 0)) == receipt.size, "all is stored")
 
 
-def test_a_broker_that_is_not_there_is_an_error_after_the_retries() -> None:
-    options = write_options(broker__list="0:127.0.0.1:1", retries=2)
+@pytest.mark.parametrize("options_for", [write_options, options_of])
+def test_a_broker_that_is_not_there_is_an_error_after_the_retries(
+    options_for: Callable[..., WriteOptions],
+) -> None:
+    options = options_for(broker__list="0:127.0.0.1:1", retries=2)
     with V07Sender([Broker(0, "127.0.0.1", 1)], options) as sender:
         sender.add(PARTITION, records([b"a"]))
         with pytest.raises(

@@ -114,4 +114,7 @@ class LocalIngest(Ingest):
         self._output = LocalOutput(self._files, options.output)
 
     def _write(self, plan: Plan, ranges: Any) -> int:
-        return self._output.write(plan, ranges, None) if ranges else super()._write(plan, ranges)
+        if not ranges:
+            return super()._write(plan, ranges)
+        self._losses += self._lost_meanwhile(ranges)
+        return self._output.write(plan, ranges, None)

@@ -98,7 +98,7 @@ def _without_spark(command: Command, message: str) -> str:
     from importlib.metadata import packages_distributions, version
     from importlib.util import find_spec
 
-    first, install = message.partition(":")[0], "pip install 'spark-kafkawire[spark]'"
+    first, install = message.partition(":")[0], "pip install pyspark"
     if find_spec("pyspark") is None:
         advice = f"run {install}"
     else:

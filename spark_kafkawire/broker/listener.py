@@ -21,7 +21,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), backlog=128)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise ConnectFailed(f"cannot listen on {printable(host)}:{port}: {reason}") from error
+        raise ConnectFailed(
+            f"cannot listen on {printable(host)}:{port}: {reason}; choose another port"
+        ) from error
     if ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         # Other systems than Linux have no such option.
         with contextlib.suppress(AttributeError, OSError):

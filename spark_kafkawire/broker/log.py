@@ -121,7 +121,10 @@ class Log:
         segments = self._segments
         stop_offset = segments[-1].visible_stop_offset
         if not segments[0].start_offset <= offset <= stop_offset:
-            raise BrokerError(f"offset {offset} is out of range", ErrorCode.OFFSET_OUT_OF_RANGE)
+            raise BrokerError(
+                f"offset {offset} is out of range; read from an offset that OFFSETS returns",
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+            )
         if offset == stop_offset:
             return None
         segment = segments[bisect_right(segments, offset, key=lambda segment: segment.start_offset) - 1]

@@ -35,7 +35,9 @@ def check_topic(topic: str, length_max: int) -> None:
     """
     length = len(topic.encode("utf-16-le", "surrogatepass")) // 2
     if not 0 < length <= length_max or _ILLEGAL_TOPIC.search(topic):
-        raise BrokerError(f"topic name of {length} characters is illegal", ErrorCode.UNKNOWN)
+        raise BrokerError(
+            f"topic name of {length} characters is illegal; use 1 to 255, and no slash", ErrorCode.UNKNOWN
+        )
 
 
 class LogDirectory:
@@ -58,7 +60,9 @@ class LogDirectory:
             config.log_dir.mkdir(parents=True, exist_ok=True)
             self._load()
         except OSError as error:
-            raise OptionError(f"log.dir {config.log_dir} cannot be used: {error.strerror}") from error
+            raise OptionError(
+                f"log.dir {config.log_dir} cannot be used: {error.strerror}; choose another folder"
+            ) from error
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -73,7 +77,9 @@ class LogDirectory:
         """
         check_topic(topic, self._config.max_topic_name_length)
         if not 0 <= partition < self._config.partition_count(topic):
-            raise BrokerError(f"wrong partition {partition}", ErrorCode.WRONG_PARTITION)
+            raise BrokerError(
+                f"wrong partition {partition}; raise num.partitions, or correct it", ErrorCode.WRONG_PARTITION
+            )
         return self._logs.get(topic, {}).get(partition)
 
     def get_or_create(self, topic: str, partition: int) -> Log:

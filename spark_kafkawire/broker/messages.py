@@ -48,9 +48,10 @@ def check_produced(message_set: Buffer, payload_size_max: int) -> CheckedSet:
         # By then 0.7.2 has checked only the messages before it, and its own checksum.
         row = int(oversize[0])
         if (wrong := _first_wrong_crc(buf, index, row + 1)) is not None:
-            raise CorruptDataError(f"the CRC-32 of the message at {wrong} is wrong")
+            raise CorruptDataError(f"the CRC-32 of the message at {wrong} is wrong; send it again")
         raise OversizeMessage(
-            f"payload of {index.payload_size[row]} bytes is above max.message.size {payload_size_max}"
+            f"payload of {index.payload_size[row]} bytes is above max.message.size {payload_size_max}; "
+            "raise that"
         )
     if index.stop is not Stop.END and not _is_partial(buf, index):
         raise CorruptDataError(f"the message set holds {index.stop.meaning} at {index.size}")

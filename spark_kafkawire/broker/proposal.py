@@ -165,7 +165,10 @@ class ProposalHandlers:
             else:
                 start_offset, stop_offset = log.segments[0].start_offset, log.visible_stop_offset
             if not start_offset <= offset <= stop_offset:
-                raise BrokerError(f"offset {offset} is out of range", CodeOf07.OFFSET_OUT_OF_RANGE)
+                raise BrokerError(
+                    f"offset {offset} is out of range; read from an offset of the log",
+                    CodeOf07.OFFSET_OUT_OF_RANGE,
+                )
         except BrokerError as error:
             raise _PartitionFault(topic, partition, _code_of(error)) from error
         return _Place(topic, partition, offset, log, stop_offset - offset)

@@ -70,7 +70,7 @@ class Registry:
             except KazooException as error:
                 raise DiscoveryError(
                     f"broker {self._config.broker_id} cannot register in {self._config.zookeeper}: "
-                    f"{printable(repr(error))}"
+                    f"{printable(repr(error))}; check zk.connect"
                 ) from error
             undo.pop_all()
         self._thread.start()

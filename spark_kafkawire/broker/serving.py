@@ -85,7 +85,7 @@ class Serving:
     def _read(self, body: memoryview) -> Call:
         key, _ = INT16.read(body, 0)
         if key not in self._speakers:
-            raise ProtocolError(f"unknown request type {key}")
+            raise ProtocolError(f"unknown request type {key}; does the client speak another protocol?")
         return self._speakers[key].read(body)
 
     def _misbehave(self, connection: socket.socket, fault: Fault, call: Call) -> bool:
@@ -138,7 +138,7 @@ def _send_slice(connection: socket.socket, descriptor: int, pos: int, size: int)
     while size:
         sent = os.sendfile(connection.fileno(), descriptor, pos, size)
         if not sent:
-            raise OSError("a segment file is shorter than its log says")
+            raise OSError("a segment file is shorter than its log says; start the broker again")
         pos += sent
         size -= sent
 

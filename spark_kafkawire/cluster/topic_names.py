@@ -13,7 +13,8 @@ NAMES_COUNT_MAX: Final = 10
 
 def unknown_topics(missing: Sequence[str], known: Sequence[str]) -> UnknownTopicError:
     """The error for unknown topics, which suggests similar names."""
-    return UnknownTopicError(f"no broker holds the topic {names_of(missing)}{meant_topics(missing, known)}")
+    meant = meant_topics(missing, known) or "; create it, or correct its name"
+    return UnknownTopicError(f"no broker holds the topic {names_of(missing)}{meant}")
 
 
 def meant_topics(missing: Sequence[str], known: Iterable[str]) -> str:

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     if arguments.to is not None and arguments.place is not None:
         raise OptionError("arguments --place and --to cannot be combined: run the command once with each")
     if arguments.write and arguments.to is None and arguments.place is None:
-        raise OptionError("argument --write needs --to or --place")
+        raise OptionError("argument --write needs --to or --place; add one")
     return run_checkpoints(
         arguments.checkpoint,
         arguments.to,

@@ -35,7 +35,8 @@ def whole_batches(chunk: Buffer) -> tuple[BatchIndex, CorruptDataError | None]:
     except CorruptDataError as error:
         reason = error.reason
     return found, CorruptDataError(
-        f"batch at offset {offset} is damaged: {reason}; the bytes before it are whole",
+        f"batch at offset {offset} is damaged: {reason}; the records before it are whole, read up to that "
+        "offset",
         offset,
         reason=reason,
         pos=pos,

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from ..errors import CorruptDataError, quoted
+from ..errors import quoted
+from .file_damage import damaged_file
 from .names import LogName
 
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
@@ -71,7 +72,7 @@ def offsets_of(data: bytes) -> dict[LogName, int]:
         topic, partition, offset = [*line.rsplit(" ", 2), "", ""][:3]
         log = LogName(topic, _number(partition, line))
         if not topic or log in found:
-            raise CorruptDataError(f"line {quoted(line)} is not 'topic partition offset' of another log")
+            raise damaged_file(f"line {quoted(line)} is not 'topic partition offset' of another log")
         found[log] = _number(offset, line)
     return found
 
@@ -84,7 +85,7 @@ def epochs_of(data: bytes) -> tuple[EpochStart, ...]:
         epoch, _, offset = line.partition(" ")
         found.append(EpochStart(_number(epoch, line), _number(offset, line)))
     if any(a.epoch >= b.epoch or a.start_offset > b.start_offset for a, b in pairwise(found)):
-        raise CorruptDataError("leader epochs or their first offsets do not rise")
+        raise damaged_file("leader epochs or their first offsets do not rise")
     return tuple(found)
 
 
@@ -117,15 +118,15 @@ def _lines(data: bytes) -> Iterator[str]:
     try:
         version, count, *lines = data.decode("utf-8").splitlines()
     except ValueError:
-        raise CorruptDataError("it is no checkpoint: it begins with no version and count") from None
+        raise damaged_file("it is no checkpoint: it begins with no version and count") from None
     if version != _VERSION:
-        raise CorruptDataError(f"it has version {quoted(version)}; {_VERSION} is supported")
+        raise damaged_file(f"it has version {quoted(version)}; {_VERSION} is supported")
     if _number(count, count) != len(lines):
-        raise CorruptDataError(f"it says that it has {quoted(count)} entries, and has {len(lines)}")
+        raise damaged_file(f"it says that it has {quoted(count)} entries, and has {len(lines)}")
     return iter(lines)
 
 
 def _number(text: str, line: str) -> int:
     if not _INT.fullmatch(text):
-        raise CorruptDataError(f"line {quoted(line)} has {quoted(text)} where a number is due")
+        raise damaged_file(f"line {quoted(line)} has {quoted(text)} where a number is due")
     return int(text)

@@ -35,6 +35,15 @@ WalkOver = Callable[[bytes, bool, Sequence[int]], Walk]
 class ShorterFileError(CorruptDataError):
     """A file has fewer bytes than when the read was planned. Fatal."""
 
+    @classmethod
+    def of(cls, size: int, planned_size: int, offset: int | None = None) -> ShorterFileError:
+        """The error for a file of these sizes, now and when the read was planned."""
+        return cls(
+            f"the file has {size} bytes now, and had {planned_size} when the read was planned; a broker cut "
+            "it, or another process replaced it: read again, or read a copy that nothing changes",
+            offset,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DamagedSegment:
@@ -81,9 +90,7 @@ class DamagedSegment:
         finally:
             file.close()
         if size < stop - pos:
-            raise ShorterFileError(
-                f"the file has {pos + size} bytes now, and had {self.size} when the read was planned"
-            )
+            raise ShorterFileError.of(pos + size, self.size)
         return bytes(data)
 
     def _boundaries(self, data: bytes, start: int) -> list[int]:

@@ -210,7 +210,7 @@ def _filled(buffer: memoryview, pos: int, size: int, ask: Callable[[int], bytes]
     count = max(min(len(buffer), size - pos), 0)
     found = ask(count) if count else b""
     if len(found) != count:
-        raise OSError(f"the store returned {len(found)} of {count} bytes at position {pos}")
+        raise OSError(f"the store returned {len(found)} of {count} bytes at position {pos}; read again")
     buffer[:count] = found
     return count
 
@@ -219,7 +219,7 @@ def _in_time(call: Callable[[], T]) -> T:
     try:
         return bounded(call, REQUEST_TIMEOUT_S, "kafkawire-files")
     except NotEnded:
-        raise OSError(f"no answer within {REQUEST_TIMEOUT_S:g} s") from None
+        raise OSError(f"no answer within {REQUEST_TIMEOUT_S:g} s; check the network to the store") from None
 
 
 def _info(found: dict[str, Any]) -> FileInfo:
@@ -253,4 +253,7 @@ def _raise_for_status(response: Any, *_: Any, **__: Any) -> None:
         kind, message = "", str(response.reason)
     if kind == "FileNotFoundException":
         raise FileNotFoundError(message)
-    raise OSError(f"status {response.status_code} {kind}: {message}")
+    raise OSError(
+        f"{response.url.partition('?')[0]} answers with status {response.status_code} {kind}: {message}; "
+        "check its address, and what this user may do"
+    )

@@ -139,7 +139,9 @@ def _span(file: OpenFile, pos: int, count: int) -> bytes:
 
 
 def _too_long(size: int, bytes_max: int) -> OSError:
-    return OSError(errno.EFBIG, f"it has {size} bytes, and a broker writes at most {bytes_max}")
+    return OSError(
+        errno.EFBIG, f"it has {size} bytes, and a broker writes at most {bytes_max}: copy it again"
+    )
 
 
 @contextlib.contextmanager
@@ -150,13 +152,16 @@ def reading(files: Files, path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except Exception as error:  # libraries of file systems have classes of their own
-        raise FileAccessError(f"{files.shown(path)} cannot be read: {reason_of(error)}") from error
+        raise FileAccessError(
+            f"{files.shown(path)} cannot be read: {reason_of(error)}; check that it is there, and who may "
+            "read it"
+        ) from error
 
 
 def opened(uri: str, options: FileSystemOptions) -> Files:
     """The file system of a path. No file is read. Raises ``FileAccessError`` (fatal)."""
     if "\0" in uri:
-        raise FileAccessError("path: it holds a NUL, which no path can have")
+        raise FileAccessError("path: it holds a NUL, which no path can have; remove it")
     scheme = _scheme(uri)
     if not scheme:
         return Files(uri, os.path.abspath(uri), True, LocalFiles())
@@ -184,7 +189,10 @@ def _of_pyarrow(uri: str, options: FileSystemOptions) -> Files:
     try:
         system, root = FileSystem.from_uri(_with_settings(uri, options))
     except Exception as error:  # pyarrow raises classes of many kinds here
-        raise FileAccessError(f"path {quoted(uri)} cannot be opened: {reason_of(error)}") from error
+        raise FileAccessError(
+            f"path {quoted(uri)} cannot be opened: {reason_of(error)}; check its address and the login to "
+            "the store"
+        ) from error
     # pyarrow's GCS lists no folder but those that an empty object marks.
     return Files(uri, root.rstrip("/"), False, ArrowFiles(system, is_flat=_scheme(uri) in _GCS))
 
@@ -194,7 +202,7 @@ def _parts(uri: str) -> SplitResult:
     try:
         return urlsplit(uri)
     except ValueError:
-        raise FileAccessError("path: the host or bucket after :// is not a valid one") from None
+        raise FileAccessError("path: the host or bucket after :// is not a valid one; correct it") from None
 
 
 def _holds_credentials(parts: SplitResult, scheme: str) -> bool:
@@ -236,7 +244,7 @@ def _of_fsspec(uri: str, scheme: str, options: FileSystemOptions) -> Files:
         import fsspec
     except ImportError:
         raise FileAccessError(
-            f"path {quoted(uri)}: {scheme}:// needs fsspec; run: pip install 'spark-kafkawire[files]'"
+            f"path {quoted(uri)}: {scheme}:// needs fsspec; run: pip install fsspec requests"
         ) from None
     settings = {} if options.endpoint is None else {"endpoint_url": options.endpoint}
     try:
@@ -246,7 +254,10 @@ def _of_fsspec(uri: str, scheme: str, options: FileSystemOptions) -> Files:
         install = f"; run: pip install {package}" if package else ""
         raise FileAccessError(f"path {quoted(uri)}: {reason_of(error)}{install}") from None
     except Exception as error:  # each scheme has classes of its own
-        raise FileAccessError(f"path {quoted(uri)} cannot be opened: {reason_of(error)}") from error
+        raise FileAccessError(
+            f"path {quoted(uri)} cannot be opened: {reason_of(error)}; check its address and the login to "
+            "the store"
+        ) from error
     return Files(uri, root.rstrip("/"), False, FsspecFiles(system, scheme))
 
 

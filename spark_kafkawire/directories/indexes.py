@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
-from ..errors import CorruptDataError
 from ..records.arrays import Int64s
+from .file_damage import damaged_file
 
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("pos", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("time_ms", ">i8"), ("offset", ">i4")])
@@ -143,10 +143,10 @@ def aborted_transactions(data: bytes) -> tuple[AbortedTransaction, ...]:
     for version, *numbers in entries.tolist():
         each = AbortedTransaction(*numbers)
         if version != 0:
-            raise CorruptDataError(f"an entry has version {version}; 0 is supported")
+            raise damaged_file(f"an entry has version {version}; 0 is supported")
         floor = found[-1].last_offset if found else 0
         if not 0 <= each.first_offset < each.last_offset > floor or each.producer_id < 0:
-            raise CorruptDataError(
+            raise damaged_file(
                 f"an entry says that producer {each.producer_id} aborted [{each.first_offset}, "
                 f"{each.last_offset}], after one that ends at {floor}"
             )

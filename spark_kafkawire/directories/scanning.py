@@ -11,8 +11,6 @@ A directory is one of a broker's ``log.dirs``. Its logs are of Kafka 0.7 or of 0
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -225,7 +223,10 @@ def _why_no_log(files: Files, found: Sequence[FileInfo]) -> str:
     if below:
         paths = listed_some(below, _SHOWN_MAX, lambda each: files.shown(each.path))
         return f"no Kafka log is directly below it, but there are some below {paths}; give these paths"
-    return "no Kafka log is below it: there is no folder topic-partition, such as events-0"
+    return (
+        "no Kafka log is below it: there is no folder topic-partition, such as events-0; give the log.dir "
+        "of a broker"
+    )
 
 
 def _check_kinds(files: Files, found: Sequence[FileInfo]) -> None:
@@ -237,10 +238,13 @@ def _check_kinds(files: Files, found: Sequence[FileInfo]) -> None:
         bytes_max = _SEGMENT_BYTES_MAX.get(parts.kind) if parts is not None and is_read else None
         if each.is_folder:
             if is_read or each.name in checkpoints.NAMES:
-                raise FileAccessError(f"{files.shown(each.path)} cannot be read: {os.strerror(errno.EISDIR)}")
+                raise FileAccessError(
+                    f"{files.shown(each.path)} has the name of a file, and is a folder: remove or rename it"
+                )
         elif bytes_max is not None and each.size > bytes_max:
             raise FileAccessError(
-                f"{files.shown(each.path)} has {each.size} bytes, and a broker writes at most {bytes_max}"
+                f"{files.shown(each.path)} has {each.size} bytes, and a broker writes at most {bytes_max}: "
+                "copy it again from the broker"
             )
         elif not each.size and files.is_local and (bytes_max is not None or log_name(each.name)):
             with contextlib.suppress(FileNotFoundError):  # a broker has just removed it

@@ -17,7 +17,7 @@ from typing import Final
 
 import crc32c
 
-from ..errors import CorruptDataError
+from .file_damage import damaged_file
 
 _HEAD: Final = struct.Struct(">hIi")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")
@@ -31,13 +31,13 @@ def open_transactions(data: bytes) -> dict[int, int]:
     Raises ``CorruptDataError`` (fatal) for a wrong CRC, size or version.
     """
     if len(data) < _HEAD.size:
-        raise CorruptDataError(f"it has {len(data)} bytes, fewer than its header")
+        raise damaged_file(f"it has {len(data)} bytes, fewer than its header")
     version, crc, count = _HEAD.unpack_from(data)
     if version != _VERSION:
-        raise CorruptDataError(f"it has version {version}; {_VERSION} is supported")
+        raise damaged_file(f"it has version {version}; {_VERSION} is supported")
     if crc32c.crc32c(data[_CRC_END:]) != crc:
-        raise CorruptDataError("its CRC is wrong")
+        raise damaged_file("its CRC is wrong")
     if len(data) != _HEAD.size + count * _ENTRY.size:
-        raise CorruptDataError(f"it has {len(data)} bytes, which are not {count} entries")
+        raise damaged_file(f"it has {len(data)} bytes, which are not {count} entries")
     entries = (_ENTRY.unpack_from(data, _HEAD.size + index * _ENTRY.size) for index in range(count))
     return {entry[0]: entry[-1] for entry in entries if entry[-1] >= 0}

@@ -10,7 +10,7 @@ from ..errors import ProtocolError, RequestTimedOut
 from ..protocol.api import Api
 from ..protocol.connection import Connection, Response
 from ..protocol.modern.limits import SMALL_RESPONSE_BYTES_MAX
-from ..protocol.primitives import read_int32
+from ..protocol.primitives import CHECK_PEER, read_int32
 from ..protocol.versions import BrokerVersions
 from .transport import Deadline, Transport
 
@@ -86,7 +86,8 @@ class Channel:
         size = read_int32(self._receive_exactly(4, deadline))
         if not 0 <= size <= SMALL_RESPONSE_BYTES_MAX:
             raise ProtocolError(
-                f"a SASL token announces {size} bytes; at most {SMALL_RESPONSE_BYTES_MAX} are accepted"
+                f"a SASL token announces {size} bytes; at most {SMALL_RESPONSE_BYTES_MAX} are accepted; "
+                f"{CHECK_PEER}"
             )
         return bytes(self._receive_exactly(size, deadline))
 
@@ -120,7 +121,7 @@ class Channel:
             if wait_s > left_s:
                 raise RequestTimedOut(
                     f"the broker throttles this client for another {wait_s:.1f} s, longer than "
-                    f"{deadline}: a quota is used up"
+                    f"{deadline}: a quota is used up; raise it, or requestTimeout"
                 )
 
     def _receive_exactly(self, size: int, deadline: Deadline) -> bytearray:

@@ -14,7 +14,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final
 
-from ..errors import AuthenticationError, ConnectionLost, KafkaWireError, ProtocolError
+from ..errors import AuthenticationError, ConnectionLost, KafkaWireError
 from ..model import Broker
 from ..protocol.api import Api
 from ..protocol.connection import Response
@@ -168,15 +168,10 @@ class Client:
             self._channel = open_channel(self.broker, self.settings, deadline)
 
     def _explained(self, error: KafkaWireError) -> KafkaWireError:
-        """The error with its advice: what to check if the peer breaks the protocol, and to log in if the
-        broker has closed before its first response.
+        """The error with the advice to log in, if the broker has closed before its first response.
 
         A listener that requires a login sends its versions to every client and closes on the next request.
         """
-        if isinstance(error, ProtocolError) and self._has_answered:
-            return error.advised(
-                "check the proxy in front of the broker, if there is one, and the broker's log"
-            )
         suspect = self.settings.dialect.negotiates and self.settings.security.sasl is None
         if suspect and not self._has_answered and isinstance(error, ConnectionLost):
             return ConnectionLost(

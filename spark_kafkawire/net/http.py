@@ -126,7 +126,9 @@ class _Received(io.RawIOBase):
         size = self._transport.receive_into(memoryview(buffer)[:_RECEIVED_BYTES], self._deadline)
         self._bytes_left -= size
         if self._bytes_left < 0:
-            raise ConnectFailed(f"the answer is longer than {self._bytes_max} bytes")
+            raise ConnectFailed(
+                f"the answer is longer than {self._bytes_max} bytes; is this the address of another service?"
+            )
         return size
 
 
@@ -144,7 +146,7 @@ class _Bounded(io.BufferedReader):
     def readline(self, size: int | None = -1, /) -> bytes:
         line = super().readline(size)
         if not line:
-            raise ConnectFailed("the answer ends early")
+            raise ConnectFailed("the answer ends early; see the log of the server, or of a proxy before it")
         return line
 
 
@@ -174,4 +176,6 @@ def answer_in(received: io.RawIOBase, method: str, bytes_max: int = ANSWER_BYTES
     except KafkaWireError:  # some are a ValueError, too
         raise
     except (http.client.HTTPException, ValueError, OverflowError) as error:
-        raise ConnectFailed(f"the answer is not HTTP, or ends early ({type(error).__name__})") from error
+        raise ConnectFailed(
+            f"the answer is not HTTP, or ends early ({type(error).__name__}); check host, port and path"
+        ) from error

@@ -70,7 +70,7 @@ class KnownVersions:
                 (was, "it was before"),
             ):
                 if unmet := minimum.unmet_by(found.offered):
-                    raise ConnectFailed(f"it is older than {when}: it offers {unmet}; {_ADVICE}")
+                    raise ConnectFailed(f"the broker is older than {when}: it offers {unmet}; {_ADVICE}")
             self._known[_address(broker)] = found
             if settings.bootstrap_servers:
                 self._clusters.setdefault(settings.bootstrap_servers, set()).add(_address(broker))
@@ -150,8 +150,8 @@ class KnownVersions:
 
 def _too_old(release: str | None) -> str:
     return (
-        f"it answers as a broker of Kafka {release}, but a broker of its cluster has sent its versions, so "
-        f"it runs 0.10 or later; {_ADVICE}"
+        f"the broker answers as one of Kafka {release}, but a broker of its cluster has sent its versions, "
+        f"so it runs 0.10 or later; {_ADVICE}"
     )
 
 

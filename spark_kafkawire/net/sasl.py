@@ -122,7 +122,8 @@ class _Exchange:
         except ConnectionLost as error:
             # Before KIP-152 a broker rejects credentials only by closing. It may also be shutting down.
             raise ConnectionLost(
-                f"SASL {self._mechanism}: {error}; a broker of this age rejects credentials by closing"
+                f"SASL {self._mechanism}: {error}; a broker of this age rejects credentials by closing, so "
+                "check them"
             ) from error
 
     def _refusal(self, code: int) -> KafkaWireError:

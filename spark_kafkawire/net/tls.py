@@ -102,7 +102,8 @@ def context(tls: Tls) -> ssl.SSLContext:
             made.load_verify_locations(cadata=tls.trust)
     except (ssl.SSLError, ValueError) as error:
         raise OptionError(
-            f"options {tls.names.options}truststore.*: cannot read a certificate: {_words(error)}"
+            f"options {tls.names.options}truststore.*: cannot read a certificate: {_words(error)}; give a "
+            "store that keytool or openssl reads"
         ) from error
     if tls.identity is not None:
         _load_identity(made, tls.identity, tls.key_password, tls.names.options)
@@ -134,7 +135,8 @@ def _load_identity(made: ssl.SSLContext, identity: str, key_password: str | None
     except (ssl.SSLError, ValueError) as error:
         raise OptionError(
             f"options {options}keystore.*: cannot read a private key with its certificate"
-            f"{f' with this {options}key.password' if key_password else ''}: {_words(error)}"
+            f"{f' with this {options}key.password' if key_password else ''}: {_words(error)}; check that "
+            "they belong together"
         ) from error
 
 
@@ -166,7 +168,9 @@ class TlsTransport(Transport):
             raise
         except (OSError, ValueError) as error:  # ValueError: a host that cannot be in a certificate
             plain.close()
-            raise ConnectFailed(f"no TLS connection to {quoted(host)}: {_words(error)}") from error
+            raise ConnectFailed(
+                f"no TLS connection to {quoted(host)}: {_words(error)}; does this port take TLS?"
+            ) from error
         secured = cls(sock, tls)
         try:
             sock.settimeout(deadline.remaining_s())

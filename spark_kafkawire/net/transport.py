@@ -114,7 +114,7 @@ class Transport:
         Raises ``ConnectFailed`` (retriable).
         """
         addresses = _addresses(broker, deadline := deadline.to_dial())
-        failure: Exception = OSError("it has no address")
+        failure: Exception = OSError("the host has no address")
         for index, (family, kind, protocol, _, address) in enumerate(addresses):
             try:
                 share = deadline.sooner(deadline.remaining_s() / (len(addresses) - index))
@@ -219,9 +219,13 @@ def _addresses(broker: Broker, deadline: Deadline) -> list[Any]:
     try:
         return bounded(look_up, deadline.remaining_s(), "kafkawire-look-up")
     except NotEnded:
-        raise ConnectFailed(f"cannot find the host within {deadline}") from None
+        raise ConnectFailed(
+            f"cannot find the host within {deadline}; check its name and the DNS of this machine"
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: text that cannot be a host name
-        raise ConnectFailed(f"cannot find the host: {reason(error)}") from error
+        raise ConnectFailed(
+            f"cannot find the host: {reason(error)}; check its name and the DNS of this machine"
+        ) from error
 
 
 def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.socket:

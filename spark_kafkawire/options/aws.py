@@ -31,11 +31,11 @@ def aws_login_of(login: Mapping[str, str], tls: Tls) -> AwsLogin:
     if unknown := [name for name in login if name.startswith("aws") and name not in _KNOWN]:
         raise _bad(f"it has the unknown option {printable(unknown[0])}; known are {', '.join(_KNOWN)}")
     if empty := [name for name in _KNOWN if name in login and not _is_text(login[name])]:
-        raise _bad(f"its option {empty[0]} is empty, or not of printable ASCII")
+        raise _bad(f"its option {empty[0]} is empty, or not of printable ASCII; correct or remove it")
     if _ROLE not in login and (of_role := [name for name in _OF_ROLE if name in login]):
-        raise _bad(f"its option {of_role[0]} needs {_ROLE}")
+        raise _bad(f"its option {of_role[0]} needs {_ROLE}; add that, or remove the option")
     if (_ACCESS in login) != (_SECRET in login) or (_SESSION in login and _ACCESS not in login):
-        raise _bad(f"{_ACCESS} and {_SECRET} need each other, and {_SESSION} needs them")
+        raise _bad(f"{_ACCESS} and {_SECRET} need each other, and {_SESSION} needs both; add what is missing")
     if _ROLE in login and _PROFILE in login:
         raise _bad(f"it has {_PROFILE} and {_ROLE}; give one of them")
     if unused := [name for name in _UNUSED if name in login]:

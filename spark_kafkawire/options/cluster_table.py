@@ -95,10 +95,12 @@ def _check_place(table: str, options: RawOptions) -> None:
     is checked before anything below the path is read."""
     paths = options.given(PATH, PATHS)
     if table in DIRECTORY_TABLES and not paths:
-        raise OptionError(f"option table={table} is of log directories: give their path to load()")
+        raise OptionError(
+            f"option table={table} reads log directories, and no path is set: give their path to load()"
+        )
     if table not in DIRECTORY_TABLES and paths:
         tables = " and ".join(DIRECTORY_TABLES)
         raise OptionError(
-            f"option table={table} is of a cluster, and {paths[0]} is read without brokers: the tables of "
-            f"log directories are {tables}"
+            f"option table={table} is of a cluster, and {paths[0]} is read without brokers: leave {paths[0]} "
+            f"out, or choose a table of log directories: {tables}"
         )

@@ -29,7 +29,7 @@ def sasl_of(options: RawOptions) -> Sasl:
     if mechanism not in MECHANISMS:
         known = " or ".join(MECHANISMS)
         if not mechanism:
-            raise OptionError(f"option kafka.sasl.mechanism: set {known}")
+            raise OptionError(f"option kafka.sasl.mechanism is not set: set it to {known}")
         raise bad_value("kafka.sasl.mechanism", mechanism, known)
     login = _login(options, mechanism)
     if mechanism == "OAUTHBEARER":
@@ -64,12 +64,15 @@ def _login(options: RawOptions, mechanism: str) -> JaasLogin:
     if text is None and mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         return JaasLogin(module, {})
     if text is None:
-        raise OptionError(f"option {JAAS.name}: set it, for kafka.sasl.mechanism={mechanism}")
+        raise OptionError(
+            f"option {JAAS.name} is not set, and kafka.sasl.mechanism={mechanism} needs it: set it to "
+            f"'{module} required …;'"
+        )
     login = parse_jaas(text)
     if login.module != module:
         raise OptionError(
-            f"option {JAAS.name}: its login module is not {module}, which belongs to "
-            f"kafka.sasl.mechanism={mechanism} (its value is not shown)"
+            f"option {JAAS.name}: its login module is not that of kafka.sasl.mechanism={mechanism}; begin "
+            f"it with {module} (its value is not shown)"
         )
     return login
 

@@ -216,5 +216,8 @@ def _idempotent(options: RawOptions, acks: str, in_flight: int, retries: int) ->
         if is_so
     ]
     if problems and wanted:
-        raise OptionError(f"option kafka.enable.idempotence: true needs {' and '.join(problems)}")
+        raise OptionError(
+            f"option kafka.enable.idempotence: true needs {' and '.join(problems)}; set it so, or leave the "
+            "option out"
+        )
     return not problems

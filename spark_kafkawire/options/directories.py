@@ -64,7 +64,9 @@ def parse_directories(options: RawOptions) -> Directories | None:
     given = options.given(PATH, PATHS)
     if not given:
         if strangers := options.given(BROKERS, FILE_ENDPOINT, FILE_REGION):
-            raise OptionError(f"option {strangers[0]} is for log directories: give a path to load()")
+            raise OptionError(
+                f"option {strangers[0]} is for log directories, and no path is set: give a path to load()"
+            )
         return None
     if len(given) > 1:
         raise OptionError("options path and paths are both set: set one of them")
@@ -80,12 +82,18 @@ def _paths(options: RawOptions) -> tuple[str, ...]:
     given = _listed(options[PATHS] or "") if path is None else [path]
     found = tuple(each.strip().rstrip("/") or "/" for each in given)
     if "/" in found or "" in found:
-        raise OptionError(f"option {options.given(PATH, PATHS)[0]}: {quoted('/')} is not the path of logs")
+        raise OptionError(
+            f"option {options.given(PATH, PATHS)[0]}: {quoted('/')} is not the path of logs; give one like "
+            "/backup/kafka-logs"
+        )
     if len(set(found)) != len(found):
         twice = next(each for each in found if found.count(each) > 1)
-        raise OptionError(f"option paths: {quoted(twice)} is there twice")
+        raise OptionError(f"option paths: {quoted(twice)} is there twice; remove one of them")
     if len(found) > _PATHS_COUNT_MAX:
-        raise OptionError(f"option paths: {len(found)} paths, at most {_PATHS_COUNT_MAX} are read at once")
+        raise OptionError(
+            f"option paths: {len(found)} paths, at most {_PATHS_COUNT_MAX} are read at once; read them in "
+            "parts"
+        )
     return found
 
 

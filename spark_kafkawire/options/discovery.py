@@ -141,7 +141,8 @@ def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> E
     listed = {broker.id for broker in broker_list}
     if listed and expected not in (len(listed), listed):
         raise OptionError(
-            f"option expectedBrokers: {quoted(text)} and broker.list do not name the same brokers"
+            f"option expectedBrokers: {quoted(text)} and broker.list do not name the same brokers; "
+            "correct one of them, or leave expectedBrokers out"
         )
     return expected
 
@@ -175,7 +176,7 @@ def _zookeeper(options: RawOptions) -> Discovery:
     scheme, separator, credential = (auth or "").partition(":")
     if auth is not None and (scheme != "digest" or ":" not in credential or not separator):
         raise OptionError(
-            "option zookeeper.auth: not of the form digest:user:password (its value is not shown)"
+            "option zookeeper.auth is not of the form digest:user:password (its value is not shown)"
         )
     entries = (options[ZOOKEEPER_CONNECT] or "").split(",")
     connect = ",".join(entry.strip() for entry in entries)
@@ -215,5 +216,7 @@ def _broker_list(text: str) -> tuple[Broker, ...]:
             raise bad_value(BROKER_LIST.name, text, "of the form id:host:port,id:host:port")
         brokers.append(Broker(int(match[1]), match[2].strip("[]"), int(match[3])))
     if len({broker.id for broker in brokers}) != len(brokers):
-        raise OptionError(f"option broker.list: {quoted(text)} has a broker id twice")
+        raise OptionError(
+            f"option broker.list: {quoted(text)} has a broker id twice; give each broker its own"
+        )
     return tuple(sorted(brokers))

@@ -59,7 +59,7 @@ def parse_jaas(text: str) -> JaasLogin:
     tokens = list(_tokens(text))
     ends = [pos for pos, token in enumerate(tokens) if token == (False, ";")] or [len(tokens)]
     if tokens[ends[0] + 1 :]:
-        raise _bad("it has more than one login module")
+        raise _bad("it has more than one login module, give one")
     entry = tokens[: ends[0]]
     if len(entry) < 2 or entry[1][1].lower() not in _FLAGS:
         raise _bad("it does not begin with a login module and 'required'")

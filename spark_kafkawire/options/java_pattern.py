@@ -83,9 +83,13 @@ class JavaPattern:
         Raises ``PatternError`` for a longer one, and where it takes more than ``STEPS_MAX`` steps.
         """
         if len(name) > NAME_SIZE_MAX:
-            raise PatternError(f"no name has {len(name)} characters")
+            raise PatternError(
+                f"a name of {len(name)} characters is longer than {NAME_SIZE_MAX}; use subscribe"
+            )
         if max(name, default="") > "\uffff":
-            raise PatternError("a name has a character beyond U+FFFF, of which Java sees the halves")
+            raise PatternError(
+                "a name has a character beyond U+FFFF, of which Java sees the halves; use subscribe"
+            )
         looked_into = _Name(name)
         return self._part.ends(looked_into, looked_into.everywhere) != 0
 
@@ -116,7 +120,7 @@ class _Name:
     def word_edges(self) -> int:
         if not self._is_ascii:
             raise PatternError(
-                r"\b and \B are read for names of ASCII alone: versions of Java differ for others"
+                r"\b and \B are read for names of ASCII alone: versions of Java differ; leave them out"
             )
         return (words := self.before(_WORD)) ^ words << 1
 
@@ -233,7 +237,7 @@ class _Reader:
         """Up to the end of the group. ``(?i)`` inside holds up to there, too."""
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            raise PatternError(f"its groups are nested deeper than {DEPTH_MAX} levels")
+            raise PatternError(f"its groups are nested deeper than {DEPTH_MAX} levels; simplify it")
         outer, parts = self._ignores_case, [self._parts()]
         while self._took("|"):
             parts.append(self._parts())
@@ -384,5 +388,7 @@ def _counts(match: re.Match[str]) -> tuple[int, int | None]:
     low = int(fewest)
     high = int(most) if most else None if comma else low
     if max(low, high or 0) > COUNT_MAX or (high is not None and high < low):
-        raise PatternError(f"a repetition runs backwards, or counts more than {COUNT_MAX}")
+        raise PatternError(
+            f"a repetition runs backwards, or counts more than {COUNT_MAX}; correct its numbers"
+        )
     return low, high

@@ -55,3 +55,9 @@ def pass_over(name: str, hint: str = "", *, read: bool) -> None:
 @functools.cache
 def _warn(name: str, hint: str) -> None:
     LOG.warning("option %s has no effect in kafkawire and is ignored%s", printable(name), hint)
+
+
+@functools.cache
+def pass_over_in_batch(name: str) -> None:
+    """Accept an option of streams in a batch read, with one warning in this process."""
+    LOG.warning("option %s is for readStream and has no effect in a batch read", name)

@@ -55,7 +55,7 @@ def kerberos_login_of(options: RawOptions, login: Mapping[str, str]) -> Kerberos
     if unknown := [name for name in login if name not in known]:
         raise _bad(f"it has the unknown option {printable(unknown[0])}; known are {', '.join(known)}")
     if empty := [name for name in _NAMED if name in login and not _is_text(login[name])]:
-        raise _bad(f"its option {empty[0]} is empty, or has a character that cannot be printed")
+        raise _bad(f"its option {empty[0]} is empty, or has a character that cannot be printed; correct it")
     flags = {name: _flag(name, login[name]) for name in _FLAGS if name in login}
     if not flags.get(_INITIATES, True):
         raise _bad(f"{_INITIATES}=false is for servers; leave it out")
@@ -69,9 +69,9 @@ def kerberos_login_of(options: RawOptions, login: Mapping[str, str]) -> Kerberos
             )
         return KerberosLogin(service, needed(login, _PRINCIPAL), needed(login, _KEY_TAB))
     if _KEY_TAB in login:
-        raise _bad(f"its option {_KEY_TAB} needs {_USES_KEY_TAB}=true")
+        raise _bad(f"its option {_KEY_TAB} needs {_USES_KEY_TAB}=true; add that, or remove the option")
     if not flags.get(_USES_CACHE):
-        raise _bad(_FORM)
+        raise _bad(f"it names neither a key tab nor tickets; {_FORM}")
     return KerberosLogin(service, principal, None, login.get(_CACHE))
 
 
@@ -80,11 +80,14 @@ def _service_name(options: RawOptions, login: Mapping[str, str]) -> str:
     service = by_module if by_option is None else by_option
     if not service:
         raise OptionError(
-            f"option {SERVICE_NAME.name}: set it: the first part of the brokers' principals, such as kafka "
-            "in kafka/host@REALM"
+            f"option {SERVICE_NAME.name} is not set: set it to the first part of the brokers' principals, "
+            "such as kafka in kafka/host@REALM"
         )
     if by_module not in (None, service):
-        raise OptionError(f"option {SERVICE_NAME.name}: it is not {_SERVICE} of {JAAS.name}; set one of them")
+        raise OptionError(
+            f"option {SERVICE_NAME.name} is {printable(service)}, but {_SERVICE} in {JAAS.name} is "
+            f"{printable(by_module)}: set only one of them"
+        )
     if not _is_text(service) or set(service) & set("/@ "):
         raise OptionError(
             f"option {SERVICE_NAME.name}: {printable(service)} is not a name of a service, such as kafka: "
@@ -96,7 +99,7 @@ def _service_name(options: RawOptions, login: Mapping[str, str]) -> str:
 def _flag(name: str, value: str) -> bool:
     flag = word(value)
     if flag not in ("true", "false"):
-        raise _bad(f"its option {name} is not true or false")
+        raise _bad(f"its option {name} is not true or false; set one of them")
     return flag == "true"
 
 

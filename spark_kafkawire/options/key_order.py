@@ -103,7 +103,7 @@ def parse_key_order(options: RawOptions, generation: Generation) -> KeyOrder | N
         _check_moments(topic, layouts, moments_ms)
     if topics and moments_ms and not any(map(_takes_moments, topics.values())):
         raise OptionError(
-            "option expansionTimestamp: all boundaries are in partitionLayouts: leave one of them out"
+            "option expansionTimestamp is set, and partitionLayouts has all boundaries: leave one of them out"
         )
     if not topics and not moments_ms:
         raise OptionError(
@@ -150,9 +150,7 @@ def _moments(options: RawOptions) -> tuple[int, ...]:
         )
     moments_ms = tuple(map(int, parts))
     if any(second <= first for first, second in pairwise(moments_ms)):
-        raise bad_value(
-            "expansionTimestamp", text, "in the order of time: each moment is after the one before"
-        )
+        raise bad_value("expansionTimestamp", text, "in the order of time; sort the moments, each one once")
     return moments_ms
 
 
@@ -244,10 +242,12 @@ class _LayoutReader:
             if partitions is None or sum(map(len, lists)) + len(partitions) > _PARTITIONS_MAX:
                 raise self._malformed()
             if lists and not set(lists[-1]) < set(partitions):
-                raise self._wrong("each layout must have all partitions of the one before, and more")
+                raise self._wrong(
+                    "each layout must have all partitions of the one before, and more; correct the lists"
+                )
             lists.append(partitions)
         if "boundaries" in given[0]:
-            raise self._wrong("the first layout has no boundaries, only those after it have")
+            raise self._wrong("the first layout has no boundaries, only those after it have; remove them")
         written = [each.get("boundaries") for each in given[1:]]
         if not any(each is not None for each in written):
             return TopicLayouts(tuple(lists))
@@ -256,7 +256,9 @@ class _LayoutReader:
         boundaries = tuple(self._boundaries(*each) for each in zip(written, lists, strict=False))
         for old, new in pairwise(boundaries):
             if back := next((tp for tp in old if new[tp] < old[tp]), None):
-                raise self._wrong(f"the boundaries of {back} run backwards, {old[back]} and {new[back]}")
+                raise self._wrong(
+                    f"the boundaries of {back} run backwards, {old[back]} and {new[back]}; correct them"
+                )
         return TopicLayouts(tuple(lists), boundaries)
 
     @staticmethod

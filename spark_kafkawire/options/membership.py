@@ -66,7 +66,9 @@ def parse_membership(
     joins, thread_count = options[JOINS], options[THREADS]
     if not joins:
         if options.given(THREADS):
-            raise OptionError(f"option {THREADS.name} is for {MEMBERSHIP}=join, which is not set")
+            raise OptionError(
+                f"option {THREADS.name} is for {MEMBERSHIP}=join, which is not set; set it, or leave this out"
+            )
         return None
     if discovery.zookeeper_connect is None:
         raise OptionError(
@@ -74,7 +76,9 @@ def parse_membership(
         )
     group = options[STREAM_GROUP_ID]
     if group is None:
-        raise OptionError(f"option {MEMBERSHIP}=join needs kafka.group.id, the group to join")
+        raise OptionError(
+            f"option {MEMBERSHIP}=join needs kafka.group.id, which is not set: set it to the group to join"
+        )
     if not is_node_name(group):
         raise bad_value("kafka.group.id", group, "the name of a node in ZooKeeper, which has no slash")
     _check_contradictions(options, selection, starting)
@@ -85,13 +89,14 @@ def _check_contradictions(options: RawOptions, selection: Selection, starting: O
     """Refuse options that contradict the group, which decides the partitions to read and their offsets."""
     if not selection.subscribe:
         raise OptionError(
-            f"option {MEMBERSHIP}=join needs subscribe: the group gives each member its partitions, and its "
-            "consumers must know the topics by name"
+            f"option {MEMBERSHIP}=join needs the topics by name, because its consumers share their "
+            "partitions: set subscribe, and leave subscribePattern and assign out"
         )
     if starting.for_all not in (EARLIEST, LATEST):
         raise OptionError(
             f"option {starting.option}: with {MEMBERSHIP}=join a partition is read from the offset of the "
-            "group; startingOffsets may be earliest or latest, for partitions that the group has never read"
+            "group; leave it out, or set startingOffsets to earliest or latest, for partitions that the "
+            "group has never read"
         )
     if options[COMMITS_OFFSETS]:
         raise OptionError(

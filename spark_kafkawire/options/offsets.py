@@ -18,7 +18,6 @@ from .option import (
     READ,
     Option,
     bad_value,
-    count,
     mapped,
     option,
     string,
@@ -209,15 +208,20 @@ def parse_limits(
 
 
 def _timestamp(name: str, text: str) -> OffsetLimits:
-    is_special = text in map(str, _SPECIAL)
-    return OffsetLimits(name, for_all=_moment(int(text) if is_special else count(0, INT64_MAX)(name, text)))
+    if not re.fullmatch(r"-[12]|[0-9]{1,19}", text) or int(text) > INT64_MAX:
+        allowed = "milliseconds since 1970, like 1767225600000, or -1 for latest, -2 for earliest"
+        raise bad_value(name, text, allowed)
+    return OffsetLimits(name, for_all=_moment(int(text)))
 
 
 def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
     example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
     by_partition = _by_partition(name, text, example, syntax)
-    if bad := [str(tp) for tp, value in by_partition.items() if value < min(_SPECIAL)]:
-        raise OptionError(f"option {name}: the timestamp of {bad[0]} is negative; -1 is latest, -2 earliest")
+    if bad := [tp for tp, value in by_partition.items() if value < min(_SPECIAL)]:
+        raise OptionError(
+            f"option {name}: the timestamp of {bad[0]} is {by_partition[bad[0]]}; set milliseconds since "
+            "1970, or -1 for latest, -2 for earliest"
+        )
     return OffsetLimits(name, by_partition={tp: _moment(ms) for tp, ms in by_partition.items()})
 
 

@@ -109,7 +109,7 @@ def parse_adapts(options: RawOptions) -> bool:
         return True
     if options.given(ADAPTS):
         raise OptionError(
-            f"option {ADAPTS.name}: it makes partitions depend on the speed of brokers, and "
+            f"option {ADAPTS.name}=true makes partitions depend on the speed of brokers, and "
             "partitionerSeed makes them the same in each run; leave one of them out"
         )
     return False

@@ -141,4 +141,6 @@ def _check_order(starting: OffsetLimits, ending: OffsetLimits) -> None:
     partition."""
     first, last = starting.for_all or EARLIEST, ending.for_all or LATEST
     if first.kind is last.kind is LimitKind.TIMESTAMP and first.value > last.value:
-        raise OptionError(f"option {starting.option}: {first.value} is after {ending.option}={last.value}")
+        raise OptionError(
+            f"option {starting.option}: {first.value} is after {ending.option}={last.value}; exchange them"
+        )

@@ -101,7 +101,7 @@ def _of_environment(place: str, name: str) -> str:
 def _of_properties(place: str, asked: str) -> str:
     path, colon, key = asked.partition(":")
     if not colon or not path or not key:
-        raise OptionError(f"{place}: not of the form ${{file:/path:key}}")
+        raise OptionError(f"{place}: not of the form ${{file:/path:key}}; correct it")
     value = dict(property_pairs(_text(place, path))).get(key)
     if value is None:
         raise OptionError(
@@ -115,7 +115,7 @@ def _of_directory(place: str, asked: str) -> str:
     path, colon, name = asked.partition(":")
     if not colon or not path or not name or name in (".", "..") or "/" in name:
         raise OptionError(
-            f"{place}: not of the form ${{directory:/path:name}}, with the name of a file there"
+            f"{place}: not of the form ${{directory:/path:name}}, with the name of a file there; correct it"
         )
     # Editors and ``echo`` end a file with a line end, which belongs to no secret.
     return re.sub(r"\r?\n\Z", "", _text(place, os.path.join(path, name)))

@@ -36,7 +36,9 @@ def registry_settings(options: RawOptions, net: NetOptions) -> RegistrySettings 
     text = options[names.URL]
     if text is None:
         if given := options.given(*names.OPTIONS):
-            raise OptionError(f"option {given[0]} needs {names.URL.name}, the schema registry that it is for")
+            raise OptionError(
+                f"option {given[0]} is for a schema registry, and {names.URL.name} is not set; set it"
+            )
         return None
     urls = _urls(text)
     is_encrypted = any(url.scheme == _HTTPS for url in urls)
@@ -84,7 +86,7 @@ def _basic(options: RawOptions) -> BasicLogin:
     user, colon, password = _needed(options, names.BASIC).partition(":")
     if not user or not colon or not re.fullmatch(r"[^\x00-\x1f\x7f]*", user + password):
         raise OptionError(
-            f"option {names.BASIC.name}: not of the form user:password (its value is not shown)"
+            f"option {names.BASIC.name} is not of the form user:password (its value is not shown)"
         )
     return BasicLogin(user, password)
 
@@ -99,7 +101,10 @@ def _bearer(options: RawOptions) -> Login:
     if not client and source != "oauthbearer":
         token = _needed(options, names.TOKEN).strip(BLANKS)
         if not _TOKEN.fullmatch(token):
-            raise OptionError(f"option {names.TOKEN.name}: not one word of ASCII (its value is not shown)")
+            raise OptionError(
+                f"option {names.TOKEN.name} is not one word of ASCII (its value is not shown); set the "
+                "token alone"
+            )
         return BearerToken(token)
     from ..net.logins.tokens.client_credentials import ClientCredentials
     from ..net.logins.tokens.endpoint import OptionNames
@@ -118,7 +123,7 @@ def _headers(options: RawOptions) -> tuple[tuple[str, str], ...]:
     found = [(header, each.name, options[each]) for header, each in _HEADERS]
     for _, name, value in found:
         if value is not None and not _HEADER.fullmatch(value):
-            raise OptionError(f"option {name}: {quoted(value)} is not one word of ASCII")
+            raise OptionError(f"option {name}: {quoted(value)} is not one word of ASCII; correct it")
     return tuple((header, value) for header, _, value in found if value is not None)
 
 
@@ -132,5 +137,5 @@ def _tls(options: RawOptions) -> Any:
 def _needed(options: RawOptions, of: Option[str | None]) -> str:
     value = options[of]
     if not value:
-        raise OptionError(f"option {of.name}: set it, for the login to the schema registry")
+        raise OptionError(f"option {of.name} is not set: set it, for the login to the schema registry")
     return value

@@ -102,7 +102,7 @@ def _pattern(text: str) -> str:
     from .java_pattern import JavaPattern, PatternError
 
     if not text:
-        raise bad_value(SUBSCRIBE_PATTERN.name, text, "a regular expression")
+        raise bad_value(SUBSCRIBE_PATTERN.name, text, "a regular expression; give one like orders-.*")
     try:
         JavaPattern(text)
     except PatternError as error:

@@ -47,8 +47,8 @@ class StreamOptions:
             parsed = cls(read, parse_stream_limits(options), options[COMMITS_OFFSETS])
             if read.key_order is not None and not read.key_order.topics:
                 raise OptionError(
-                    "option expansionTimestamp: a stream needs partitionLayouts, too: the records that show "
-                    "the numbers of partitions may be deleted"
+                    "option expansionTimestamp: a stream needs partitionLayouts, too, because the records "
+                    "that show the numbers of partitions may be deleted; set it"
                 )
             if parsed.commits_offsets:
                 parsed.check_group("commitOffsets")
@@ -62,7 +62,9 @@ class StreamOptions:
                 f"{wanted_by}: groupMembership=join always commits offsets; leave one of the two out"
             )
         if group is None:
-            raise OptionError(f"{wanted_by} needs the option kafka.group.id, the group to commit to")
+            raise OptionError(
+                f"{wanted_by} needs kafka.group.id, which is not set: set it to the group to commit to"
+            )
         if discovery.broker_list:
             raise OptionError(
                 f"{wanted_by}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
@@ -94,7 +96,10 @@ def _evolving(options: RawOptions, typed: TypedOptions | None) -> TypedOptions |
         return typed
     formats = () if typed is None else (typed.key.format, typed.value.format)
     if typed is None or "avro" not in formats:
-        raise OptionError(f"option {EVOLUTION.name}=restart is for valueFormat=avro or keyFormat=avro")
+        raise OptionError(
+            f"option {EVOLUTION.name}=restart is for valueFormat=avro or keyFormat=avro, which are not set; "
+            "set one of them, or leave it out"
+        )
     return replace(typed, ends_on_new_fields=True)
 
 

@@ -33,7 +33,7 @@ def json_object(text: str) -> dict[str, Any]:
     except NotAnObject:
         raise
     except (ValueError, RecursionError) as error:
-        raise NotAnObject("it is not JSON, or cut") from error
+        raise NotAnObject("it is not JSON, or it is cut") from error
     if not isinstance(value, dict):
         raise NotAnObject("it is no JSON object")
     return value

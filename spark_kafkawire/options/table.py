@@ -36,7 +36,7 @@ from . import (
     transactions,
     typed,
 )
-from .kafka_properties import is_kafka_property, pass_over
+from .kafka_properties import is_kafka_property, pass_over, pass_over_in_batch
 from .option import Option
 from .raw import TYPING_ERROR, RawOptions, hint
 
@@ -130,9 +130,11 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
         option = known.get(name.lower())
         if option is not None:
             values[option.name] = value
-        elif is_kafka_property(name) or (read and name.lower() in OF_STREAMS_ALONE):
-            spelled = OF_STREAMS_ALONE.get(name.lower(), name)
-            pass_over(spelled, hint(name, [each.name for each in known.values()], TYPING_ERROR), read=read)
+        elif is_kafka_property(name):
+            pass_over(name, hint(name, [each.name for each in known.values()], TYPING_ERROR), read=read)
+            passed_over.append(name)
+        elif read and name.lower() in OF_STREAMS_ALONE:
+            pass_over_in_batch(OF_STREAMS_ALONE[name.lower()])
             passed_over.append(name)
         else:
             raise _unknown(name, read, stream)
@@ -186,8 +188,8 @@ def _check_text(name: str, value: str) -> None:
         value.encode("utf-8")
     except UnicodeEncodeError:
         raise OptionError(
-            f"option {printable(name)}: its value, which is not shown, holds half of a surrogate pair: "
-            "that is not a character"
+            f"option {printable(name)}: its value, which is not shown, holds half of a surrogate pair, which "
+            "is no character: remove it"
         ) from None
 
 
@@ -214,20 +216,21 @@ def _unknown(name: str, read: bool, stream: bool) -> OptionError:
         )
     if stream and there and not there[0].stream:
         return OptionError(
-            f"option {there[0].name} is for batch reads: a stream has no end; the trigger availableNow ends "
-            "where the partitions end when it starts"
+            f"option {there[0].name} is for batch reads, because a stream has no end: leave it out; the "
+            "trigger availableNow ends where the partitions end when it starts"
         )
     if name.lower() in _PATHS:
         return OptionError(
-            f"option {name.lower()} is for reading, not for a write: save() and start() take no path, "
-            "topics are options"
+            f"option {name.lower()} is for reading, not for a write: call save() and start() without a "
+            "path, and set the option topic"
         )
     if there:
         return OptionError(
-            f"option {there[0].name} is for {'writing' if read else 'reading'}, not for a {side}"
+            f"option {there[0].name} is for {'writing' if read else 'reading'}, not for a {side}; leave it "
+            "out"
         )
     if name.lower() == _CHECKPOINT.lower():
-        return OptionError(f"option {_CHECKPOINT} is for writeStream, not for a {side}")
+        return OptionError(f"option {_CHECKPOINT} is for writeStream, not for a {side}; leave it out")
     # Spark asks for columns before it says if the read is a batch or a stream.
     meant = hint(name, [*names, *(option.name for option in STREAM_OPTIONS)] if read else names)
     return OptionError(

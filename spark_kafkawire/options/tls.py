@@ -109,11 +109,16 @@ def _contents(
     given = options.given(*of_store.texts)
     if location is not None:
         if given:
-            raise OptionError(f"options {of_store.location.name} and {given[0]} are given; set one of them")
+            raise OptionError(
+                f"options {of_store.location.name} and {given[0]} are both set; set one of them"
+            )
         found = _read(options, of_store, location, key_password, read)
     else:
         if options.given(of_store.password):
-            raise OptionError(f"option {of_store.password.name} needs {of_store.location.name}")
+            raise OptionError(
+                f"option {of_store.password.name} is the password of a store, and {of_store.location.name} "
+                "is not set; set it, too"
+            )
         if not given:
             return None
         found = _Contents(_joined(options, of_store.texts), PEM)
@@ -172,7 +177,9 @@ def _bytes_of(name: str, location: str, without: str) -> bytes:
             "store that is on the driver"
         ) from error
     if len(data) > STORE_BYTES_MAX:
-        raise OptionError(f"option {name}: {quoted(location)} is longer than {STORE_BYTES_MAX} bytes")
+        raise OptionError(
+            f"option {name}: {quoted(location)} is longer than {STORE_BYTES_MAX} bytes; is it a store?"
+        )
     return data
 
 
@@ -181,7 +188,7 @@ def _joined(options: RawOptions, texts: tuple[Option[str | None], ...]) -> str:
     given = options.given(*texts)
     missing = [each.name for each in texts if each.name not in given]
     if missing:
-        raise OptionError(f"option {given[0]} needs {' and '.join(missing)}")
+        raise OptionError(f"option {given[0]} is set without {' and '.join(missing)}; set them together")
     return "".join(_normalized(each.name, options[each] or "") for each in texts)
 
 

@@ -66,7 +66,9 @@ def limits_of(options: RawOptions, names: TlsOptions) -> TlsLimits:
     suites, versions = _suites(options, names, versions)
     if not versions:
         used = options.given(names.enabled_protocols, names.protocol, names.cipher_suites)
-        raise OptionError(f"options {' and '.join(used)} leave no version of TLS; give them one in common")
+        raise OptionError(
+            f"options {' and '.join(used)} leave no version of TLS; set versions and suites that go together"
+        )
     return TlsLimits(min(versions), max(versions), suites)
 
 

@@ -81,7 +81,9 @@ def _fixed(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], 
     instead = f", or set {TOKEN_URL.name} with {client}, or {of.PROVIDER_NAME}"
     token = needed(login, "token", instead)
     if not is_token(token):
-        raise OptionError(f"option {JAAS.name}: token is not one word of ASCII (its value is not shown)")
+        raise OptionError(
+            f"option {JAAS.name}: token is not one word of ASCII (its value is not shown); correct it"
+        )
     return FixedToken(token), ()
 
 
@@ -108,12 +110,12 @@ def _option_or(
 ) -> str:
     value = options[given]
     if value is None and in_options and name not in login:
-        raise OptionError(f"option {given.name}: set it, too")
+        raise OptionError(f"option {given.name} is not set, and the login needs it: set it, too")
     if value is None:
         return needed(login, name, f", or set {given.name}")
     if not value or "\0" in value:
         raise OptionError(
-            f"option {given.name}: it is empty, or has a character NUL (its value is not shown)"
+            f"option {given.name} is empty, or has a character NUL (its value is not shown); correct it"
         )
     return value
 
@@ -128,7 +130,9 @@ def _file(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], T
         or not path.startswith("/")
         or "\0" in path
     ):
-        raise OptionError(f"option {TOKEN_URL.name}: not of the form file:///path/of/a/token")
+        raise OptionError(
+            f"option {TOKEN_URL.name} is not of the form file:///path/of/a/token (its value is not shown)"
+        )
     return TokenFile(path), (TOKEN_URL,)
 
 
@@ -138,7 +142,7 @@ def _assertion(options: RawOptions, login: Mapping[str, str], trust: Callable[[]
     if path is None:
         key = options[of.KEY_FILE]
         if key is None:
-            raise OptionError(f"option {of.KEY_FILE.name}: set it, or {of.ASSERTION_FILE.name}")
+            raise OptionError(f"option {of.KEY_FILE.name} is not set: set it, or {of.ASSERTION_FILE.name}")
         signer = Signer(
             options[of.ALGORITHM], _read(of.KEY_FILE.name, key), options[of.KEY_PASSPHRASE] or None
         )
@@ -186,7 +190,8 @@ def _template(options: RawOptions) -> tuple[str, str]:
     parts = [found.get(part, {}) if isinstance(found, dict) else None for part in ("header", "payload")]
     if not all(isinstance(part, dict) for part in parts):
         raise OptionError(
-            f"option {name}: {quoted(path)} is not a JSON object of the objects header and payload"
+            f"option {name}: {quoted(path)} is not a JSON object of the objects header and payload; correct "
+            "it"
         )
     return json.dumps(parts[0]), json.dumps(parts[1])
 
@@ -233,7 +238,7 @@ _SOURCES: Final[Mapping[str, Callable[[RawOptions, Mapping[str, str], Callable[[
 def _url(options: RawOptions) -> str:
     url = options[TOKEN_URL]
     if url is None:
-        raise OptionError(f"option {TOKEN_URL.name}: set it, for {of.RETRIEVER.name}")
+        raise OptionError(f"option {TOKEN_URL.name} is not set, and {of.RETRIEVER.name} needs it: set it")
     return url.strip()
 
 
@@ -261,8 +266,8 @@ def _extensions(login: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     )
     if not all(is_extension(name, value) for name, value in extensions):
         raise OptionError(
-            f"option {JAAS.name}: the name of an extension has letters only, and is not auth (its value is "
-            "not shown)"
+            f"option {JAAS.name}: the name of an extension has other signs than letters, or is auth; rename "
+            "it (its value is not shown)"
         )
     return extensions
 
@@ -273,9 +278,15 @@ def _read(name: str, path: str) -> str:
             data = file.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(f"option {name}: {quoted(path)} cannot be read on the driver: {reason}") from error
+        raise OptionError(
+            f"option {name}: {quoted(path)} cannot be read on the driver: {reason}; give the path of a file "
+            "that is there"
+        ) from error
     if len(data) > FILE_BYTES_MAX:
-        raise OptionError(f"option {name}: {quoted(path)} is longer than {FILE_BYTES_MAX} bytes")
+        raise OptionError(
+            f"option {name}: {quoted(path)} is longer than {FILE_BYTES_MAX} bytes; give the path of a "
+            "smaller file"
+        )
     return data.decode("utf-8", "replace")
 
 
@@ -283,5 +294,7 @@ def needed(login: Mapping[str, str], name: str, instead: str = "") -> str:
     """An option of the login module. Raises ``OptionError`` (fatal) if it is missing."""
     value = login.get(name)
     if not value or "\0" in value:
-        raise OptionError(f'option {JAAS.name}: give it {name}="…"{instead} (its value is not shown)')
+        raise OptionError(
+            f'option {JAAS.name} has no {name}: give it {name}="…"{instead} (its value is not shown)'
+        )
     return value

@@ -22,7 +22,7 @@ def _name(option: str, given: str) -> str:
     name = given.strip()
     if not 0 < len(name) <= _NAME_SIZE_MAX or not (name.isascii() and name.isprintable()):
         raise OptionError(
-            f"option {option}: {quoted(name)} is not a name: names have 1 to {_NAME_SIZE_MAX} ASCII "
+            f"option {option}: {quoted(name)} is not a name: set one of 1 to {_NAME_SIZE_MAX} ASCII "
             "characters"
         )
     return name
@@ -101,7 +101,7 @@ def parse_transactions(options: RawOptions, delivery: DeliveryOptions) -> Transa
     name, batch = options[TRANSACTIONAL_ID], options[BATCH]
     if batch is not None and name is None:
         raise OptionError(
-            "option batch: it names a write among those of kafka.transactional.id: set that too"
+            "option batch names a write of kafka.transactional.id, which is not set: set that, too"
         )
     timeout_ms = options[TRANSACTION_TIMEOUT]
     return TransactionOptions(

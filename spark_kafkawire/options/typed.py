@@ -308,7 +308,7 @@ def _check_without_registry(options: RawOptions, column: ColumnFormat, source: s
     name, url = column.column, schema_registry.URL.name
     if column.version is not None or column.subject is not None:
         given = options.given(*(_KEY if column.is_key else _VALUE).of_schemas[1:])
-        raise OptionError(f"option {given[0]} names a schema of a registry; set {url}")
+        raise OptionError(f"option {given[0]} names a schema of a registry, and {url} is not set; set it")
     has_schema = column.schema_text is not None or not read
     # Without the schemas of writers, planning knows if there is another one.
     if (source == "none" and has_schema) or (read and not column.needs_writer):
@@ -339,5 +339,7 @@ def _schema_text(options: RawOptions, of: Option[str | None]) -> str | None:
             f"option {of.name}: {quoted(path)} cannot be read on the driver: {reason}; {advice}"
         ) from error
     if len(data) > SCHEMA_BYTES_MAX:
-        raise OptionError(f"option {of.name}: {quoted(path)} is longer than {SCHEMA_BYTES_MAX} bytes")
+        raise OptionError(
+            f"option {of.name}: {quoted(path)} is longer than {SCHEMA_BYTES_MAX} bytes; {advice}"
+        )
     return text

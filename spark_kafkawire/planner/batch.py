@@ -188,7 +188,7 @@ def matching(pattern: str, topics: Sequence[str]) -> list[str]:
     if long := next((topic for topic in topics if len(topic) > NAME_SIZE_MAX), None):
         raise ProtocolError(
             f"topic names have at most {NAME_SIZE_MAX} characters, and a broker lists one of {len(long)}: "
-            f"{quoted(long)}"
+            f"{quoted(long)}; name the topics with subscribe"
         )
     try:
         compiled = _compiled(pattern)

@@ -112,7 +112,8 @@ def range_between(
         named = " and ".join(end.option for end in (start, end) if end.option)
         options = f"option {named}: " if named else ""
         raise OptionError(
-            f"{options}{bounds.topic_partition} would start at {start.offset} and end at {end.offset}"
+            f"{options}{bounds.topic_partition} would start at {start.offset} and end at {end.offset}; "
+            "correct one of them"
         )
     if start.offset == end.offset:
         nowhere = End(_inside(start.offset, bounds))

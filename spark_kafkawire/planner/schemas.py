@@ -84,7 +84,7 @@ def registered_schema(column: ColumnFormat, found: RegisteredSchema) -> FixedSch
     if found.format != registered_as:
         raise OptionError(
             f"option {column.column}Format: {column.format} is set, and {origin} in the schema registry is "
-            f"{found.format}"
+            f"{found.format}; set that format"
         )
     return FixedSchema(
         found.text, found.dependencies, found.id, origin, column.message, column.recursion_depth

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import ProtocolError
+from .primitives import CHECK_PEER
 from .responses import Faults
 from .schema import Struct, codec
 
@@ -119,7 +120,7 @@ class Api:
         """Raise ``ProtocolError`` if the response does not match the request."""
         assert self.faults is not None
         for fault in self.faults(request, response, version):
-            raise ProtocolError(f"the {self.name} response does not match its request: {fault}")
+            raise ProtocolError(f"the {self.name} response does not match its request: {fault}; {CHECK_PEER}")
 
     def is_flexible(self, version: int) -> bool:
         """True if the messages of a version have compact lengths and tagged fields."""

@@ -39,7 +39,7 @@ from ..errors import ConnectionLost, ProtocolError
 from .api import Api
 from .buffers import Buffers
 from .dialect import Dialect
-from .primitives import INT32, Buffer, read_int32
+from .primitives import CHECK_PEER, INT32, Buffer, read_int32
 from .versions import BrokerVersions
 
 LENGTH_BYTES: Final = 4
@@ -204,7 +204,9 @@ class Connection:
     def _body_size(self) -> int:
         size = read_int32(self._length)
         if not self._awaited:
-            raise ProtocolError(f"the peer sent {bytes(self._length)!r}, but no response was expected")
+            raise ProtocolError(
+                f"the peer sent {bytes(self._length)!r}, but no response was expected; {CHECK_PEER}"
+            )
         awaited = self._awaited[0]
         limit = awaited.api.response_bytes_max(awaited.request)
         if 0 <= size <= limit:
@@ -220,7 +222,7 @@ class Connection:
         if self._length.isascii() and self._length.decode("ascii").isprintable():
             port = f"the port of a Kafka {self._dialect.generation.value} broker"
             return f": it begins with {bytes(self._length)!r}; is this {port}?"
-        return ""
+        return f"; {CHECK_PEER}"
 
     def _finish(self) -> Response:
         frame, start = self._frame, self._start

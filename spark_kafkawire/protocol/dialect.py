@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from ..errors import ProtocolError
 from ..model import Generation
 from .api import Api
-from .primitives import INT16, INT32, Buffer, String
+from .primitives import CHECK_PEER, INT16, INT32, Buffer, String
 from .schema import Struct, codec, wire
 
 #: Header version, by our count, of a protocol without versions and correlation ids.
@@ -169,12 +169,14 @@ class Dialect:
         key, _ = INT16.read(body, 0)
         api = next((api for api in self.apis if api.key == key), None)
         if api is None:
-            raise ProtocolError(f"unknown request type {key}")
+            raise ProtocolError(f"unknown request type {key}; does the client speak another protocol?")
         oldest = self.headers(api, api.versions.min).request
         header, pos = oldest.read(body, 0)
         version = header.api_version
         if version not in api.versions:
-            raise ProtocolError(f"unknown version {version} of {api.name}; known are {api.versions}")
+            raise ProtocolError(
+                f"unknown version {version} of {api.name}; known are {api.versions}; use one of these"
+            )
         codec = self.headers(api, version).request
         if codec is not oldest:
             header, pos = codec.read(body, 0)
@@ -189,11 +191,13 @@ class Dialect:
         header, pos = self.headers(api, version).response.read(body, 0)
         if self.correlates and header.correlation_id != correlation_id:
             raise ProtocolError(
-                f"{api.name} request {correlation_id} got the response to request {header.correlation_id}"
+                f"{api.name} request {correlation_id} got the response to request "
+                f"{header.correlation_id}; {CHECK_PEER}"
             )
         if header.api_version not in (None, version):
             raise ProtocolError(
-                f"{api.name} request of version {version} got a response of version {header.api_version}"
+                f"{api.name} request of version {version} got a response of version {header.api_version}; "
+                f"{CHECK_PEER}"
             )
         refusal = api.read_refusal(body[pos:])
         if refusal is not None:
@@ -202,7 +206,7 @@ class Dialect:
         # Kafka's own clients ignore extra bytes, and librdkafka's mock cluster (2.16) ends a
         # flexible Metadata response with one.
         if end != len(body) and not self.negotiates:
-            raise ProtocolError(f"{api.name} response of {len(body)} bytes ends after {end}")
+            raise ProtocolError(f"{api.name} response of {len(body)} bytes ends after {end}; {CHECK_PEER}")
         return response
 
     def write_response(

@@ -40,6 +40,8 @@ class ErrorTable(enum.IntEnum):
         try:
             known = cls(code)
         except ValueError:
-            return BrokerError(f"{place}: the broker answered with the unknown error code {code}{says}", code)
+            return BrokerError(
+                f"{place}: the broker answered with the unknown error code {code}{says}; see its log", code
+            )
         message = f"{place}: {known.meaning}{says} (error {code} {known.name}); {known.remedy}"
         return BrokerError(message, code, known.action)

@@ -27,6 +27,10 @@ STRING_SIZE_MAX: Final = 32_767
 #: Elements of one array that are read: enough for a million partitions. Each becomes an object that takes
 #: up to a hundred times its bytes.
 ARRAY_COUNT_MAX: Final = 1 << 20
+#: What to look at where bytes are not those of a broker.
+CHECK_PEER: Final = (
+    "check that this is the port of a Kafka broker, and the proxy in front of it, if there is one"
+)
 #: The value of all empty byte fields: a response may hold thousands of them.
 EMPTY: Final = memoryview(b"")
 
@@ -51,7 +55,9 @@ def take(buf: memoryview, pos: int, size: int, what: str) -> memoryview:
 
 
 def _does_not_fit(buf: memoryview, pos: int, size: int, what: str) -> ProtocolError:
-    return ProtocolError(f"{what} of {size} bytes at {pos} does not fit in a frame of {len(buf)} bytes")
+    return ProtocolError(
+        f"{what} of {size} bytes at {pos} does not fit in a frame of {len(buf)} bytes; {CHECK_PEER}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ class String:
         try:
             return str(data, "utf-8", self.errors), pos + size
         except UnicodeDecodeError as error:
-            raise ProtocolError(f"string at {pos} is not UTF-8: {error.reason}") from error
+            raise ProtocolError(f"string at {pos} is not UTF-8: {error.reason}; {CHECK_PEER}") from error
 
     def write(self, value: str | None, out: list[Buffer]) -> None:
         """Raises ``OptionError`` (fatal) for a text that cannot be sent."""
@@ -146,10 +152,13 @@ class String:
             data = value.encode("utf-8")
         except UnicodeEncodeError as error:
             raise OptionError(
-                f"the name {quoted(value)} contains an unpaired surrogate, which UTF-8 cannot encode"
+                f"the name {quoted(value)} contains half of a surrogate pair, which is no character: remove "
+                "it"
             ) from error
         if len(data) > STRING_SIZE_MAX:
-            raise OptionError(f"a name of {len(data)} bytes is too long, the maximum is {STRING_SIZE_MAX}")
+            raise OptionError(
+                f"a name of {len(data)} bytes is too long, the maximum is {STRING_SIZE_MAX}: shorten it"
+            )
         self.length.write(len(data), out)
         out.append(data)
 
@@ -199,10 +208,13 @@ class Array(Generic[T]):
             return None, pos
         if not 0 <= count <= len(buf) - pos:
             raise ProtocolError(
-                f"array of {count} elements at {pos} does not fit in a frame of {len(buf)} bytes"
+                f"array of {count} elements at {pos} does not fit in a frame of {len(buf)} bytes; "
+                f"{CHECK_PEER}"
             )
         if count > ARRAY_COUNT_MAX:
-            raise ProtocolError(f"array of {count} elements at {pos}: at most {ARRAY_COUNT_MAX} are read")
+            raise ProtocolError(
+                f"array of {count} elements at {pos}: at most {ARRAY_COUNT_MAX} are read; {CHECK_PEER}"
+            )
         if isinstance(self.element, Int) and count * self.element.size <= len(buf) - pos:
             ints = struct.unpack_from(f">{count}{self.element.letter}", buf, pos)
             return cast("tuple[T, ...]", ints), pos + count * self.element.size

@@ -31,7 +31,7 @@ from itertools import groupby
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import ProtocolError, UnsupportedVersionError
-from .primitives import INT8, NULL, AnyType, Array, Buffer, Bytes, Int, String, take
+from .primitives import CHECK_PEER, INT8, NULL, AnyType, Array, Buffer, Bytes, Int, String, take
 from .varint import COMPACT_LENGTH, UNSIGNED_VARINT
 
 T = TypeVar("T")
@@ -196,7 +196,9 @@ class Struct(Generic[T]):
             return pos + 1
         count, pos = UNSIGNED_VARINT.read(buf, pos)
         if count > TAGGED_COUNT_MAX:
-            raise ProtocolError(f"{count} tagged fields at {pos}: at most {TAGGED_COUNT_MAX} are read")
+            raise ProtocolError(
+                f"{count} tagged fields at {pos}: at most {TAGGED_COUNT_MAX} are read; {CHECK_PEER}"
+            )
         for _ in range(count):
             tag, pos = UNSIGNED_VARINT.read(buf, pos)
             size, pos = UNSIGNED_VARINT.read(buf, pos)
@@ -205,7 +207,9 @@ class Struct(Generic[T]):
                 field = self._tagged[tag]
                 values[field.name], end = field.type.read(content, 0)
                 if end != size:
-                    raise ProtocolError(f"tagged field {tag} of {size} bytes at {pos} ends after {end}")
+                    raise ProtocolError(
+                        f"tagged field {tag} of {size} bytes at {pos} ends after {end}; {CHECK_PEER}"
+                    )
             pos += size
         return pos
 
@@ -226,7 +230,7 @@ class Struct(Generic[T]):
     def _cannot_carry(self, field: _Member) -> UnsupportedVersionError:
         return UnsupportedVersionError(
             f"{self.message.__name__} version {self._version} cannot carry this {field.name}: "
-            "the broker is too old for this request"
+            "the broker is too old for it, upgrade it"
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..errors import ProtocolError
-from .primitives import Buffer
+from .primitives import CHECK_PEER, Buffer
 
 #: Bytes of the longest unsigned varint: 32 bits, seven a byte.
 VARINT_BYTES_MAX: Final = 5
@@ -32,9 +32,11 @@ class UnsignedVarint:
             if byte < 0x80:
                 break
         else:
-            raise ProtocolError(f"varint at {pos} has no end within {VARINT_BYTES_MAX} bytes and the frame")
+            raise ProtocolError(
+                f"varint at {pos} has no end within {VARINT_BYTES_MAX} bytes and the frame; {CHECK_PEER}"
+            )
         if value >> 32:
-            raise ProtocolError(f"varint at {pos} has more than 32 bits")
+            raise ProtocolError(f"varint at {pos} has more than 32 bits; {CHECK_PEER}")
         return value, pos + index + 1
 
     def write(self, value: int, out: list[Buffer]) -> None:

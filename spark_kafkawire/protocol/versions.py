@@ -32,7 +32,7 @@ class BrokerVersions:
         if offered is None:
             raise UnsupportedVersionError(
                 f"the broker does not offer {api.name} (this client supports versions {ours}): "
-                "it is too old, or does not serve this request to clients"
+                "upgrade it if it is too old, or ask another broker if it does not serve this to clients"
             )
         version = min(ours.max, offered.max)
         if version not in ours or version not in offered:
@@ -42,5 +42,7 @@ class BrokerVersions:
                     f"{message}, but this request needs {ours}; another broker of the cluster offers more: "
                     "upgrade this one, or the proxy in front of it"
                 )
-            raise UnsupportedVersionError(f"{message}, this client supports {ours}")
+            raise UnsupportedVersionError(
+                f"{message}, this client supports {ours}; upgrade the older of both"
+            )
         return version

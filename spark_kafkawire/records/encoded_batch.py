@@ -67,5 +67,5 @@ def record_too_large(row: int, size: int, request_bytes_max: int) -> RowError:
     """The error for a record that no request can carry."""
     return RowError(
         f"row {row}: a batch of this record alone has {size} bytes, more than"
-        f" max.request.size {request_bytes_max}"
+        f" max.request.size {request_bytes_max}; shorten it, or raise that"
     )

@@ -38,4 +38,4 @@ def _cast(headers: pa.Array) -> pa.ListArray:
     try:
         return headers.cast(HEADERS)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise OptionError(f"headers have the type {HEADERS}, not {headers.type}") from error
+        raise OptionError(f"headers have the type {HEADERS}, not {headers.type}: cast them") from error

@@ -37,7 +37,9 @@ class DecodeLimits:
 
     def __post_init__(self) -> None:
         if min(self.decompressed_bytes_max, self.depth_max, self.batch_bytes_max) < 1:
-            raise OptionError("maxDecompressedBytes and the other limits of decoding must be positive")
+            raise OptionError(
+                "maxDecompressedBytes and the other limits of decoding must be positive: set 1 or more"
+            )
         if self.decompressed_bytes_max + self.batch_bytes_max > VALUE_BYTES_MAX:
             raise OptionError(
                 f"maxDecompressedBytes {self.decompressed_bytes_max} and a batch of"

@@ -89,7 +89,9 @@ class BatchIndex:
     def too_large(self, row: int, reason: str, limits: DecodeLimits) -> LimitError:
         """The error for a batch that would take too much memory."""
         offset, size_max = self.table[row, log_kernels.BASE_OFFSET], limits.decompressed_bytes_max
-        return LimitError(f"batch at offset {offset}: {reason}; maxDecompressedBytes is {size_max}")
+        return LimitError(
+            f"batch at offset {offset}: {reason}; raise maxDecompressedBytes, which is {size_max}"
+        )
 
     def disagreement(self, row: int, reason: str) -> MarkersDisagree:
         """The error for a batch that contradicts what a response calls aborted."""
@@ -102,7 +104,8 @@ class BatchIndex:
             int(self.table[row, name]) for name in (log_kernels.BASE_OFFSET, log_kernels.NEXT_OFFSET)
         )
         return CorruptDataError(
-            f"batch at offset {offset} is damaged: {reason}; the next one begins at offset {next_offset}",
+            f"batch at offset {offset} is damaged: {reason}; to read on after it, start at offset "
+            f"{next_offset}",
             offset,
             reason=reason,
             pos=int(self.table[row, log_kernels.POS]),
@@ -121,7 +124,8 @@ def index_batches(buf: Buffer) -> BatchIndex:
     if code in _MEANINGS:
         offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
         raise CorruptDataError(
-            f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the bytes before it are whole",
+            f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the records before it are "
+            "whole, read up to that offset",
             offset,
             reason=f"it has {_MEANINGS[code]}",
             pos=pos,

@@ -199,18 +199,24 @@ class Registry:
         self, turn: _Turn, schema: Schema, texts: dict[str, tuple[Reference, str]], context: str, depth: int
     ) -> None:
         if depth > DEPTH_MAX:
-            raise LimitError(f"imports of schemas are nested more than {DEPTH_MAX} deep")
+            raise LimitError(
+                f"imports of schemas are nested more than {DEPTH_MAX} deep: register the schema with fewer "
+                "of them"
+            )
         for reference in schema.references:
             known = texts.get(reference.name)
             if known is not None:
                 if known[0] != reference:
                     raise RegistryError(
                         f"two imported schemas have the name {printable(reference.name)}: "
-                        f"{_version_of(known[0])} and {_version_of(reference)}"
+                        f"{_version_of(known[0])} and {_version_of(reference)}; register the schemas that "
+                        "import them again with one version of it"
                     )
                 continue
             if len(texts) >= DEPENDENCIES_MAX:
-                raise LimitError(f"a schema imports more than {DEPENDENCIES_MAX} others")
+                raise LimitError(
+                    f"a schema imports more than {DEPENDENCIES_MAX} others: register it with fewer of them"
+                )
             imported = self._imported(turn, reference, context)
             self._add_imports(turn, imported, texts, context, depth + 1)
             texts[reference.name] = reference, imported.text
@@ -230,7 +236,7 @@ class Registry:
                 raise error.located(f"the imported {_version_of(reference)}") from error
             except UnknownSchemaError as error:
                 # The schema that imports it exists, so this is no answer about the schema itself.
-                raise RegistryError(f"an imported schema is missing: {error}") from error
+                raise RegistryError(f"an imported schema is missing: {error}; register it again") from error
             _keep(self._answers, key, answer)
         schema: Schema = answer
         return schema
@@ -283,16 +289,23 @@ def _object_of(answer: Answer) -> dict[str, Any]:
     status = f"HTTP status {answer.status}" + (f", code {code}" if code is not None else "")
     # No words of the server are shown about a login.
     if answer.status in _REFUSED:
-        raise AuthenticationError(f"it refuses the login: {status}; {_CHECK_LOGIN}")
+        raise AuthenticationError(f"the server refuses the login: {status}; {_CHECK_LOGIN}")
     if answer.status in _REDIRECTS:
-        raise RegistryError(f"it redirects to another address: {status}; {_NO_REDIRECT}")
+        raise RegistryError(f"the server redirects to another address: {status}; {_NO_REDIRECT}")
     if answer.is_temporary:
-        raise ConnectFailed(f"it answers with {status}")
+        raise ConnectFailed(f"the server answers with {status}; see its log")
     if code is None:
-        raise ConnectFailed(f"it answers with {status} and no code of a schema registry; {_CHECK_PATH}")
+        raise ConnectFailed(
+            f"the server answers with {status} and no code of a schema registry; {_CHECK_PATH}"
+        )
     if answer.status == _NOT_FOUND and code in _UNKNOWN:
-        raise UnknownSchemaError(f"it has no such schema, subject or version: {status}")
-    raise RegistryError(f"it refuses the request: {status}: {peer_text(message)}")
+        raise UnknownSchemaError(
+            f"the server has no such schema, subject or version: {status}; check the name, and "
+            "schema.registry.url"
+        )
+    raise RegistryError(
+        f"the server refuses the request: {status}: {peer_text(message)}; change the schema as it says"
+    )
 
 
 def _authorization(settings: RegistrySettings, deadline: Deadline) -> str | None:

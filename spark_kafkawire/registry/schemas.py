@@ -179,4 +179,4 @@ def _field(found: Mapping[str, Any], name: str, kind: type[T], default: T | None
 
 
 def _broken(problem: str) -> NoReturn:
-    raise ConnectFailed(f"its answer {problem}")
+    raise ConnectFailed(f"the server's answer {problem}; is it a schema registry?")

@@ -17,6 +17,7 @@ def subject_of(strategy: str, topic: str, record: str | None, *, is_key: bool) -
         return f"{topic}-{column}"
     if record is None:
         raise OptionError(
-            f"option subjectNameStrategy: {strategy} needs a schema that has a name; set {column}Subject"
+            f"option subjectNameStrategy: {strategy} needs a schema that has a name, and this one has none; "
+            f"set {column}Subject"
         )
     return record if strategy == "RecordName" else f"{topic}-{record}"

@@ -10,8 +10,8 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError(
         "No module named 'pyspark': spark-kafkawire leaves the choice of Spark to you. Run pip install "
-        "'spark-kafkawire[spark]' for a Spark on this machine, pip install pyspark-client for a server of "
-        "Spark Connect, or on a platform set PYSPARK_PYTHON to the Python that has its own pyspark",
+        "pyspark for a Spark on this machine, pip install pyspark-client for a server of Spark Connect, or "
+        "on a platform set PYSPARK_PYTHON to the Python that has its own pyspark",
         name="pyspark",
     ) from None
 

@@ -24,7 +24,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "spark-kafkawire needs Spark 4.0 or later, or Databricks 16.4 or later, and this is pyspark "
-        f"{pyspark.__version__} without pyspark.sql.datasource.DataSourceArrowWriter",
+        f"{pyspark.__version__} without pyspark.sql.datasource.DataSourceArrowWriter: upgrade it",
         name=error.name,
     ) from None
 

@@ -218,5 +218,8 @@ def _typed(function: str, typed: TypedOptions | None) -> TypedOptions:
     if value.schema_text is None and value.subject is None and not by_id:
         raise OptionError(f"{function}: the schema is not known; set {_NAMED}")
     if typed.schema_id_from == "header":
-        raise OptionError(f"{function}: schemaIdFrom=header is for reads and writes: a column has no headers")
+        raise OptionError(
+            f"{function}: schemaIdFrom=header is for reads and writes: a column has no headers; set prefix "
+            "or none"
+        )
     return typed

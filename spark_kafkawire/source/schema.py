@@ -153,7 +153,7 @@ def check_read_schema(schema: StructType, columns: StructType, free: Container[s
         is_free = field.name in free or _has_some_fields(field, CORRUPT_FIELD)
         _check_type(field, field.dataType if is_free else types[field.name])
         if names.count(field.name) > 1:
-            raise OptionError(f"schema: column {quoted(field.name)} is named twice")
+            raise OptionError(f"schema: column {quoted(field.name)} is named twice; remove one")
 
 
 def _has_some_fields(field: StructField, of: StructField) -> bool:

@@ -200,7 +200,7 @@ class UnlimitedStreamReader(KafkaWireStreamReader):
         if options.read.membership is not None:
             raise OptionError(
                 "groupMembership=join needs Spark 4.2 or later, which reports the position of a query, and "
-                f"this is {pyspark.__version__}"
+                f"this is {pyspark.__version__}: leave it out, or upgrade Spark"
             )
         super().__init__(options, schema, schemas)
         #: The position of the query, as far as Spark has passed it: not before the first batch after a

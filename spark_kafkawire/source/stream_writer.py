@@ -138,8 +138,8 @@ def _query_of(raw: Mapping[str, str]) -> str:
 def _check_names(transactions: TransactionOptions) -> None:
     if not transactions.is_named:
         raise OptionError(
-            "option kafka.transactional.id: a stream needs one for delivery=exactly-once, the same in all "
-            "its runs, and different from those of all other writes"
+            "option kafka.transactional.id is not set, and a stream with delivery=exactly-once needs one: "
+            "set a name that is the same in all its runs, and that no other write has"
         )
     if transactions.batch:
         raise OptionError("option batch: a stream counts its batches itself; leave it out")

@@ -60,7 +60,8 @@ class WriteSchema:
                 raise OptionError(f"schema: column {quoted(field.name)} appears twice; drop or rename one")
         if "value" not in names:
             raise OptionError(
-                "schema: Required attribute 'value' not found; it is the message, string or binary"
+                "schema: Required attribute 'value' not found; add the column, string or binary, with the "
+                "message"
             )
         if not topic_given and "topic" not in names:
             raise OptionError(

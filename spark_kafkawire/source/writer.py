@@ -214,7 +214,8 @@ def create_writer(
         raise OptionError('mode "overwrite": a Kafka log can only be appended to; use .mode("append")')
     if options.transactions is not None and make is KafkaWireBatchWriter:
         raise OptionError(
-            "option delivery: exactly-once is for df.write and df.writeStream, and not for this job"
+            "option delivery: exactly-once is for df.write and df.writeStream, and not for this job; leave "
+            "it out"
         )
     columns, kind = WRITE_SCHEMAS[options.discovery.generation], write_partitions_type(options)
     typed = [] if options.typed is None else [of.column for of in options.typed.columns if of.has_schemas]

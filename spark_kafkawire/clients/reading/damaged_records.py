@@ -77,7 +77,7 @@ class DamagedRecords:
             first = unknown[0]
             raise SuspectedDamage(
                 f"records at offset {first.start_offset} are damaged: {first.reason}; the fetch before did "
-                "not show the same",
+                "not show the same: check the network",
                 first.start_offset,
             )
 
@@ -158,6 +158,8 @@ def first_place(error: CorruptDataError, walk: Walk, place: str, start: int = 0)
         )
     if first.pos < error.pos:
         error = CorruptDataError(
-            f"batch at offset {first.start_offset} is damaged: {first.reason}", first.start_offset
+            f"batch at offset {first.start_offset} is damaged: {first.reason}; the records before it are "
+            "whole",
+            first.start_offset,
         )
     return error.advised(f"it begins at byte {start + first.pos} of {place}")

@@ -69,8 +69,9 @@ class GapWatch:
         if gaps.next_offset > self._log_end:
             start, _ = gaps.spans[0].tolist()
             raise Contradiction(
-                f"Fetch returned nothing at offset {start}, but batches up to offset {gaps.next_offset - 1}, "
-                f"and by ListOffsets the log ends at offset {self._log_end}",
+                f"Fetch returned nothing at offset {start}, but batches up to offset "
+                f"{gaps.next_offset - 1}, and by ListOffsets the log ends at offset {self._log_end}; "
+                "compare the leader's log with a follower's",
                 gaps.offset,
             )
 

@@ -94,7 +94,8 @@ class LayoutsOfRows:
             return
         raise OptionError(
             f"option verifyPartitioner: so far {self._what(fault)}; {_EFFECTS[fault]}: set it to true to "
-            "continue and mark them in the column misplaced, or to false to use only the boundaries"
+            "continue and mark them in the column misplaced, or to false to trust only the offsets in "
+            "partitionLayouts"
         )
 
     def report(self) -> None:

@@ -44,10 +44,6 @@ from .task import FetchTask, MessageCrossesStop, UndecodablePart
 _LISTED_MAX: Final = 5
 #: Why the gaps of a log are no work of the log cleaner.
 _NOT_COMPACTED: Final = "by cleaner-offset-checkpoint the log cleaner has not gone over the log"
-#: ``badRecords`` does not help there.
-_SHORTER: Final = (
-    "a broker cut it, or another process replaced it: read again, or read a copy that nothing changes"
-)
 
 
 class LogFiles:
@@ -137,10 +133,7 @@ class LogFiles:
             if self._feed.done:
                 break
             if pos < end_pos:
-                raise ShorterFileError(
-                    f"the file has {pos} bytes now, and had {segment.size} when the read was planned",
-                    self._feed.offset,
-                )
+                raise ShorterFileError.of(pos, segment.size, self._feed.offset)
         self._feed.finish()
 
     def _is_last(self, segment: SegmentSlice) -> bool:
@@ -309,7 +302,8 @@ class LogFiles:
         if not self._feed.done:
             raise CorruptDataError(
                 f"{self._files.shown(self._slice.path(last.name))} ends at offset {self._feed.offset}, "
-                f"before {self._task.range.stop_offset}, the end of the log when the read was planned",
+                f"before {self._task.range.stop_offset}, the end of the log when the read was planned: read "
+                "a copy that no broker changes",
                 self._feed.offset,
             )
 
@@ -329,5 +323,5 @@ class LogFiles:
                 )
         located = error.located(f"{task.range.topic_partition} in {shown}")
         if isinstance(error, ShorterFileError):
-            return located.advised(_SHORTER)
+            return located  # badRecords does not help there
         return advised(located, self._options, "the file is damaged there")

@@ -78,7 +78,8 @@ class DirectoryCluster:
         known = {topic for each in self.directories for topic in each.topics}
         if missing := sorted(set(topics) - known):
             raise UnknownTopicError(
-                f"no log directory holds the topic {names_of(missing)}{meant_topics(missing, sorted(known))}"
+                f"no log directory holds the topic {names_of(missing)}"
+                f"{meant_topics(missing, sorted(known)) or '; correct its name, or give another path'}"
             )
         for directory in self.directories:
             directory.list_logs([name for name in directory.logs if name.topic in topics])
@@ -140,7 +141,7 @@ class DirectoryCluster:
         if partition not in self._logs:
             self.partitions_of([partition.topic])
         if partition not in self._logs:
-            raise UnknownTopicError(f"no log directory holds {partition}")
+            raise UnknownTopicError(f"no log directory holds {partition}; give the paths of all brokers")
         return self._logs[partition]
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, uuid.UUID]:  # noqa: ARG002  # nothing recreates a log
@@ -150,7 +151,8 @@ class DirectoryCluster:
         there = self.partitions_of(sorted({tp.topic for tp in partitions}))
         if missing := [tp for tp in partitions if tp not in there]:
             raise UnknownTopicError(
-                f"option assign: no log directory holds {listed_some(missing, NAMES_COUNT_MAX, str)}"
+                f"option assign: no log directory holds {listed_some(missing, NAMES_COUNT_MAX, str)}; "
+                "correct the numbers, or give the paths of all brokers"
             )
         return tuple(partitions)
 
@@ -191,7 +193,10 @@ class DirectoryCluster:
         return {tp: each.earliest for tp, each in self.bounds(partitions).items()}
 
     def cleanup_policy(self, topic: str) -> NoReturn:
-        raise OptionError(f"log directories do not hold the cleanup.policy of {printable(topic)}")
+        raise OptionError(
+            f"log directories do not hold the cleanup.policy of {printable(topic)}: read it from a cluster, "
+            "with kafka.bootstrap.servers"
+        )
 
     def record_times(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, RecordTimes]:
         return dict.fromkeys(partitions, RecordTimes())
@@ -220,7 +225,7 @@ class DirectoryCluster:
 
     @property
     def groups(self) -> NoReturn:
-        raise OptionError("option path: groups need a cluster, set kafka.bootstrap.servers")
+        raise OptionError("option path: groups need a cluster: set kafka.bootstrap.servers in its place")
 
     def slices(self, part: OffsetRange) -> Sequence[SlicePart]:
         """The files of a range."""

@@ -181,7 +181,10 @@ class ReplicaLog:
             True for _ in sound_batches(self._damaged_segment(segment), pos, floor)
         ):
             raise CorruptDataError(
-                f"the batch at offset {floor} is damaged: its size cannot be", floor, pos=0
+                f"the batch at offset {floor} is damaged: its size cannot be; copy the file again from the "
+                "broker",
+                floor,
+                pos=0,
             )
 
     def _named(self, error: CorruptDataError, segment: Segment, pos: int | None) -> CorruptDataError:

@@ -45,7 +45,7 @@ def batches(
         tail = index.buf[index.size :].tobytes()
         if len(tail) > _BATCH_BYTES_MAX:
             raise CorruptDataError(
-                f"a batch has more than {_BATCH_BYTES_MAX} bytes",
+                f"a batch has more than {_BATCH_BYTES_MAX} bytes, so it is damaged; copy the file again",
                 int.from_bytes(tail[:8], "big", signed=True),
             )
 

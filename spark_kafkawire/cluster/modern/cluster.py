@@ -139,8 +139,8 @@ class ModernCluster:
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         if self._group_id is None:
             raise OptionError(
-                "option startingOffsets: 'committed' needs kafka.group.id, the group that committed the "
-                "offsets"
+                "option startingOffsets: 'committed' needs kafka.group.id, which is not set: set it to "
+                "the group that committed the offsets"
             )
         from .group_offsets import committed_offsets
 

@@ -68,7 +68,8 @@ def all_bounds(
     for partition in partitions:
         if not 0 <= earliest[partition] <= latest[partition]:
             raise ProtocolError(
-                f"ListOffsets of {partition}: impossible bounds [{earliest[partition]}, {latest[partition]})"
+                f"ListOffsets of {partition}: impossible bounds [{earliest[partition]}, "
+                f"{latest[partition]}); compare the leader's log with its followers'"
             )
     return {tp: PartitionBounds(tp, earliest[tp], latest[tp]) for tp in partitions}
 
@@ -215,7 +216,7 @@ def _responses(
             )
         if version < MAX_TIMESTAMP_SINCE and any(map(_asks_for_youngest, requests)):
             raise UnsupportedVersionError(
-                f"{broker} is older than Kafka 3.0 and cannot find its youngest records"
+                f"{broker} is older than Kafka 3.0 and cannot find its youngest records; upgrade it"
             )
         if version < EARLIEST_LOCAL_SINCE:
             requests = [_without_tiers(request) for request in requests]

@@ -246,7 +246,8 @@ class Metadata:
             )
             if not response.brokers:
                 raise BrokerError(
-                    f"{self._last_server}: the Metadata response lists no broker", action=Action.BACK_OFF
+                    f"{self._last_server}: the Metadata response lists no broker; see its log",
+                    action=Action.BACK_OFF,
                 )
             # Brokers before 0.11 get one request for all topics, whatever the names are.
             asked = (None if names is None else tuple(names), self._version)

@@ -41,7 +41,7 @@ def cleanup_policy(metadata: Metadata, topic: str) -> frozenset[str]:
         response: DescribeConfigsResponse = metadata.ask(DescribeConfigsRequest(resources=(resource,)))
     except UnsupportedVersionError as error:
         raise UnsupportedVersionError(
-            f"{place}: brokers before 0.11 do not report {_CLEANUP_POLICY}"
+            f"{place}: brokers before 0.11 do not report {_CLEANUP_POLICY}; upgrade them"
         ) from error
     except KafkaWireError as error:
         raise error.located(place) from error
@@ -51,7 +51,7 @@ def cleanup_policy(metadata: Metadata, topic: str) -> frozenset[str]:
     for config in result.configs:
         if config.value is not None:
             return frozenset(word.strip() for word in config.value.split(",")) - {""}
-    raise ProtocolError(f"{place}: the response does not contain {_CLEANUP_POLICY}")
+    raise ProtocolError(f"{place}: the response does not contain {_CLEANUP_POLICY}; see the broker's log")
 
 
 def topics_configs(metadata: Metadata, topics: Sequence[str]) -> list[ResourceConfigs]:

@@ -170,5 +170,5 @@ def _matching(path: str, expression: str, topics: Collection[str], *, wanted: bo
     except PatternError as error:
         raise DiscoveryError(
             f"node {printable(path)}: {quoted(expression)} is not a supported regular expression, so the "
-            f"topics of that consumer are unknown: {printable(error)}"
+            f"topics of that consumer are unknown: {printable(error)}; stop it, or use another group"
         ) from error

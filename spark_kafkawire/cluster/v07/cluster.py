@@ -103,7 +103,8 @@ class V07Cluster:
     def topics(self) -> tuple[str, ...]:
         if self._discovery.zookeeper_connect is None:
             raise OptionError(
-                "option subscribePattern needs zookeeper.connect: brokers of 0.7 cannot list their topics"
+                "option subscribePattern needs zookeeper.connect, because brokers of 0.7 cannot list their "
+                "topics; set it, or name the topics with subscribe"
             )
         if orphaned := self._view.orphaned_topics:
             LOG.warning(
@@ -134,7 +135,7 @@ class V07Cluster:
         if unknown := sorted(set(partitions) - set(held)):
             there = ", ".join(tp.name for tp in held if tp.topic == unknown[0].topic)
             raise UnknownTopicError(
-                f"option assign: no broker holds {unknown[0]}; the topic's partitions are {there}"
+                f"option assign: no broker holds {unknown[0]}; correct it: the topic's partitions are {there}"
             )
         return tuple(partitions)
 

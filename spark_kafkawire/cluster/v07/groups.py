@@ -163,7 +163,7 @@ def offset_path(group: str, partition: TopicPartition) -> str:
 
 def _node_name(name: str, what: str) -> str:
     if not is_node_name(name):
-        raise OptionError(f"{what} {quoted(name)} cannot be the name of a node in ZooKeeper")
+        raise OptionError(f"{what} {quoted(name)} cannot be the name of a node in ZooKeeper; choose another")
     return name
 
 

@@ -79,7 +79,8 @@ class MemberSession:
                 yield Tree(self._client, Deadline.after(timeout_s), self._watched)
             except _BROKEN as error:
                 raise SessionBroke(
-                    f"{place_of(self._discovery)}: the session broke{self._warnings.hint}"
+                    f"{place_of(self._discovery)}: the session broke{self._warnings.hint}; check that "
+                    "ZooKeeper is up"
                 ) from error
 
     def check(self) -> None:

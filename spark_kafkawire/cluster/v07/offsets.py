@@ -164,7 +164,7 @@ def _bounds(
     if start != earliest:
         raise BrokerError(
             f"OFFSETS of {partition} on {broker}: one answer starts the log at offset {start}, another one "
-            f"says that it holds [{earliest}, {latest})",
+            f"says that it holds [{earliest}, {latest}); check the names of its segment files",
             action=Action.BACK_OFF,
         )
     starts = tuple(offset for offset in sorted(set(offsets)) if offset < latest)

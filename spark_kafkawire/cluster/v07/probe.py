@@ -87,7 +87,7 @@ def _run(broker: Broker, topic: str, first: int, count: int) -> list[TopicPartit
     if first >= PARTITION_COUNT_MAX:
         raise DiscoveryError(
             f"{broker} reports {first} or more partitions of topic {printable(topic)}, and at most "
-            f"{PARTITION_COUNT_MAX} are supported"
+            f"{PARTITION_COUNT_MAX} are supported: correct num.partitions there"
         )
     return [TopicPartition(topic, partition, broker.id) for partition in range(first, first + count)]
 

@@ -54,7 +54,10 @@ def _cluster_view(tree: Tree) -> ClusterView:
         raise _why_empty(tree, broker_names)
     brokers = tuple(sorted(_brokers(tree, broker_names)))
     if not brokers:
-        raise BrokersMissingError("no Kafka broker is alive any more: the last one has just gone")
+        raise BrokersMissingError(
+            f"no Kafka broker is alive any more: the last one has just left {IDS}; start the brokers, or "
+            "correct zookeeper.connect"
+        )
     partitions = tuple(sorted(_partitions(tree, topics or [])))
     return ClusterView(
         brokers, partitions, tuple(sorted({*(topics or ())} - {tp.topic for tp in partitions}))
@@ -63,9 +66,13 @@ def _cluster_view(tree: Tree) -> ClusterView:
 
 def _why_empty(tree: Tree, broker_names: list[str] | None) -> DiscoveryError:
     if broker_names is not None:
-        return BrokersMissingError(f"no Kafka broker is alive: {IDS} is empty")
+        return BrokersMissingError(
+            f"no Kafka broker is alive: {IDS} is empty; start the brokers, or correct zookeeper.connect"
+        )
     if not tree.exists("/"):
-        return DiscoveryError("the chroot (the path after the hosts) is not in ZooKeeper")
+        return DiscoveryError(
+            "the chroot (the path after the hosts) is not in ZooKeeper; correct zookeeper.connect"
+        )
     return DiscoveryError(
         f"no Kafka broker has registered here ({IDS} does not exist): check the chroot (the path after the "
         "hosts)"
@@ -125,7 +132,7 @@ def partition_counts(tree: Tree, topics: Sequence[str]) -> dict[str, dict[int, i
             if total > PARTITIONS_COUNT_MAX:
                 raise DiscoveryError(
                     f"{TOPICS} announces {total} partitions or more, at most {PARTITIONS_COUNT_MAX} are "
-                    "possible"
+                    "possible; correct its nodes"
                 )
             counts[topic][_broker_id(path, name)] = count
     return counts
@@ -133,7 +140,10 @@ def partition_counts(tree: Tree, topics: Sequence[str]) -> dict[str, dict[int, i
 
 def _broker_id(path: str, name: str) -> int:
     if not re.fullmatch(r"0|[1-9][0-9]{0,8}", name):
-        raise DiscoveryError(f"the name of node {printable(path)} is not a broker id")
+        raise DiscoveryError(
+            f"the name of node {printable(path)} is not a broker id: remove the node, or stop the program "
+            "that made it"
+        )
     return int(name)
 
 
@@ -144,4 +154,7 @@ def _partition_count(path: str, data: bytes) -> int:
 
 
 def _bad_node(path: str, data: bytes, expected: str) -> DiscoveryError:
-    return DiscoveryError(f"node {printable(path)} holds {quoted(data)}, which is not {expected}")
+    return DiscoveryError(
+        f"node {printable(path)} holds {quoted(data)}, which is not {expected}: stop the program that wrote "
+        "it"
+    )

@@ -125,7 +125,9 @@ class Tree:
         )
         made = dict(zip(nodes, answers, strict=True))
         if None in made.values() and not may_lack_parents:
-            raise DiscoveryError("the chroot (the path after the hosts) is not in ZooKeeper")
+            raise DiscoveryError(
+                "the chroot (the path after the hosts) is not in ZooKeeper; correct zookeeper.connect"
+            )
         return made
 
     def _write(self, start: Callable[[str], Any], paths: Iterable[str]) -> Iterator[Any]:
@@ -179,7 +181,8 @@ class Tree:
             raise
         except Exception as error:  # kazoo raises arbitrary exceptions for invalid bytes
             raise DiscoveryError(
-                f"the answer for {printable(path)} is not ZooKeeper's: {quoted(reason(error))}"
+                f"the answer for {printable(path)} is not ZooKeeper's: {quoted(reason(error))}; check "
+                "zookeeper.connect"
             ) from error
 
 

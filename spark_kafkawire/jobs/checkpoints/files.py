@@ -61,7 +61,10 @@ class CheckpointFiles:
         path = f"{self.path}/metadata"
         found = _json(path, self._files.read(path))
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
-            raise CheckpointError(f"{printable_path(path)} has no id: this is not the checkpoint of a query")
+            raise CheckpointError(
+                f"{printable_path(path)} has no id: this is not the checkpoint of a query; give its "
+                "checkpointLocation"
+            )
         return str(found["id"])
 
     def last_batch(self) -> CheckpointBatch | None:
@@ -74,13 +77,15 @@ class CheckpointFiles:
         if last and not is_done and last - 1 not in done:
             raise CheckpointError(
                 f"{printable_path(self.path)}: batches {last - 1} and {last} are not done, or their "
-                "commits are missing: only the last batch of a query can be unfinished"
+                "commits are missing: only the last batch of a query can be unfinished; restore a "
+                "copy of the checkpoint"
             )
         ends = self._ends(last)
         begins = self._ends(last - 1) if last else (None,) * len(ends)
         if len(begins) != len(ends):
             raise CheckpointError(
-                f"{printable_path(self.path)}: batches {last - 1} and {last} have different sources"
+                f"{printable_path(self.path)}: batches {last - 1} and {last} have different sources; let "
+                "the query do one more batch first"
             )
         return CheckpointBatch(last, is_done, begins, ends)
 
@@ -106,7 +111,8 @@ class CheckpointFiles:
         text = self._files.read(path)
         if not text.startswith(_START_HEAD):
             raise CheckpointError(
-                f"{printable_path(path)}: {quoted(text[:20])} is not the beginning that format(kafka) writes"
+                f"{printable_path(path)}: {quoted(text[:20])} is not the beginning that format(kafka) "
+                "writes; restore a copy of the file"
             )
         return text.removeprefix(_START_HEAD)
 
@@ -164,7 +170,7 @@ class CheckpointFiles:
         if version != "v1" or len(lines) < 2:
             raise CheckpointError(
                 f"{printable_path(path)}: it begins with {quoted(version)} instead of v1, a line about the "
-                "batch, and a line for each source"
+                "batch, and a line for each source; restore a copy of the file"
             )
         return tuple(lines[1:])
 
@@ -189,4 +195,6 @@ def _json(path: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise CheckpointError(f"{printable_path(path)}: {quoted(text[:60])} is not JSON") from None
+        raise CheckpointError(
+            f"{printable_path(path)}: {quoted(text[:60])} is not JSON; restore a copy of the file"
+        ) from None

@@ -59,8 +59,8 @@ def placed(
     unread = [topic for topic in places if not any(topic in _offsets(end) for end in ends)]
     if unread:
         raise CheckpointError(
-            f"argument --place: no source of the checkpoint has offsets of {printable(unread[0])}; nothing "
-            "was written"
+            f"argument --place: no source of the checkpoint has offsets of {printable(unread[0])}; correct "
+            "its name; nothing was written"
         )
     changed = tuple(_placed(end, places) for end in ends)
     for at, (before, after) in enumerate(zip(ends, changed, strict=True)):
@@ -77,7 +77,9 @@ def _standing(batch: CheckpointBatch | None) -> tuple[int, tuple[str, ...]]:
     """The last finished batch, and its ends. An unfinished batch must contain a loss, with which it cannot
     run: any other one runs again first, because its sink may have its rows."""
     if batch is None:
-        raise CheckpointError("no batch was planned: startingOffsets says where the query begins")
+        raise CheckpointError(
+            "no batch was planned, so there is nothing to place: set startingOffsets for the query"
+        )
     if batch.is_done:
         return batch.number, batch.ends
     begins = tuple(begin for begin in batch.begins if begin is not None)
@@ -111,7 +113,7 @@ def _placed(text: str, places: Places) -> str:
         if unknown := partitions.keys() - written[topic].keys():
             raise CheckpointError(
                 f"argument --place: the checkpoint has no partition {quoted(min(unknown))} of "
-                f"{printable(topic)}; nothing was written"
+                f"{printable(topic)}; correct its number; nothing was written"
             )
         written[topic] = {**written[topic], **partitions} if partitions else {}
     is_named = tuple(f"{ID_MARK}{topic} " for topic in places)

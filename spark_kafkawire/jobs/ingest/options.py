@@ -51,7 +51,9 @@ class IngestOptions:
 
     def __post_init__(self) -> None:
         if self.group is not None and not self.group.strip():
-            raise OptionError(f"argument --group: {quoted(self.group)} is not the name of a consumer group")
+            raise OptionError(
+                f"argument --group: {quoted(self.group)} is not the name of a consumer group; correct it"
+            )
         for name in self.connection:
             if instead := _OWN_OPTIONS.get(name.lower()):
                 raise OptionError(f"option {printable(name)} is set by the job itself; {instead}")

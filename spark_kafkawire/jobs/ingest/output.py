@@ -50,9 +50,11 @@ class OutputOptions:
     def __post_init__(self) -> None:
         """Raises ``OptionError`` (fatal)."""
         if self.schema is not None and self.decode != "json":
-            raise OptionError("argument --schema needs --decode json")
+            raise OptionError("argument --schema needs --decode json; add that, or leave --schema out")
         if not self.format.strip():
-            raise OptionError(f"argument --format: {quoted(self.format)} is not a format of Spark")
+            raise OptionError(
+                f"argument --format: {quoted(self.format)} is not a format of Spark; give one, as parquet"
+            )
 
 
 def parse_partition_by(arguments: Sequence[str]) -> dict[str, str | None]:
@@ -61,10 +63,13 @@ def parse_partition_by(arguments: Sequence[str]) -> dict[str, str | None]:
     for argument in arguments:
         name, separator, sql = (part.strip() for part in argument.partition("="))
         if not name or (separator and not sql):
-            raise OptionError(f"argument --partition-by: {quoted(argument)} is not NAME or NAME=SQL")
+            raise OptionError(
+                f"argument --partition-by: {quoted(argument)} is not NAME or NAME=SQL; correct it"
+            )
         if name.lower() == BATCH:
             raise OptionError(
-                f"argument --partition-by: {quoted(BATCH)} is the column of the runs themselves"
+                f"argument --partition-by: {quoted(BATCH)} is the column of the runs themselves; choose "
+                "another name"
             )
         columns[name] = sql or None
     return columns

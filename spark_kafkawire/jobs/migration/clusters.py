@@ -48,7 +48,9 @@ def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> 
     """Options of the source, with the topics to read. Raises ``OptionError`` (fatal)."""
     for name in options:
         if name.lower().startswith(_OWN_SOURCE):
-            raise OptionError(f"argument --source-option: {printable(name)} is not for a migration")
+            raise OptionError(
+                f"argument --source-option: {printable(name)} is not for a migration; leave it out"
+            )
     parsed = ReadOptions.parse({**options, **selection})
     _check_generation(
         "source", parsed.discovery.generation, Generation.V07, "zookeeper.connect, broker.list or path"
@@ -62,12 +64,12 @@ def target_options(
     """Options to read the target, without its topics, and to write it. With ``exactly_once`` the job writes
     in transactions, and ``transactional_id`` begins their ids. Raises ``OptionError``."""
     if transactional_id is not None and not exactly_once:
-        raise OptionError("argument --transactional-id needs --exactly-once")
+        raise OptionError("argument --transactional-id needs --exactly-once; add that, or leave it out")
     for name in options:
         if name.lower() in _OWN_TARGET or name.lower().startswith("kafka.partitioner."):
             raise OptionError(
                 f"argument --target-option: {name} is not for a migration, which waits for all replicas and "
-                "keeps the order of each partition"
+                "keeps the order of each partition; leave it out"
             )
     write = WriteOptions.parse({**options, **_of_transactions(options, exactly_once, transactional_id)})
     _check_generation("target", write.discovery.generation, Generation.MODERN, "kafka.bootstrap.servers")
@@ -86,7 +88,8 @@ def _of_transactions(
             )
         if exactly_once and name.lower() == "kafka.isolation.level":
             raise OptionError(
-                f"argument --target-option: {name} is not for --exactly-once, which reads what is committed"
+                f"argument --target-option: {name} is not for --exactly-once, which reads what is committed; "
+                "leave it out"
             )
     if not exactly_once:
         return {}

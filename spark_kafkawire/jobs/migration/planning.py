@@ -122,8 +122,8 @@ def missing_topics(clusters: Clusters, copies: Sequence[PartitionCopy], *, creat
     missing = {topic: count for topic, count in counts.items() if topic not in there}
     if missing and not create:
         raise OptionError(
-            f"topic {quoted(min(missing))} ({len(missing)} in all) is not in the target; --create-topics "
-            f"creates it with {counted(missing[min(missing)], 'partition')}"
+            f"topic {quoted(min(missing))} ({len(missing)} in all) is not in the target; create it: "
+            f"--create-topics does so with {counted(missing[min(missing)], 'partition')}"
         )
     return missing
 

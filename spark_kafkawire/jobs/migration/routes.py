@@ -25,9 +25,9 @@ def parse_names(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         old, separator, new = (part.strip() for part in pair.partition("="))
         if not (old and separator and new):
-            raise OptionError(f"argument --map: {quoted(pair)} is not OLD=NEW")
+            raise OptionError(f"argument --map: {quoted(pair)} is not OLD=NEW; correct it")
         if old in names:
-            raise OptionError(f"argument --map: {quoted(old)} appears twice")
+            raise OptionError(f"argument --map: {quoted(old)} appears twice; remove one")
         names[old] = new
     return names
 
@@ -46,7 +46,10 @@ def routes_of(
     """
     partitions = sorted(partitions, key=name_order)
     if strangers := sorted(set(names) - {tp.topic for tp in partitions}):
-        raise OptionError(f"argument --map: {quoted(strangers[0])} is not among the topics to copy")
+        raise OptionError(
+            f"argument --map: {quoted(strangers[0])} is not among the topics to copy; correct it, or select "
+            "it"
+        )
     next_numbers: dict[str, int] = {}
     for target in known.values():
         next_numbers[target.topic] = max(next_numbers.get(target.topic, 0), target.partition + 1)

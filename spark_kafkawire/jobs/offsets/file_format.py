@@ -121,7 +121,9 @@ def imported(text: str, generation: Generation, groups: Sequence[str] = ()) -> t
     for number, line in _lines(text):
         entry = LINE_FORMATS[generation].read(line, only_group)
         if entry is None:
-            raise OptionError(f"argument --import: line {number} is not {LINE_FORMATS[generation].form}")
+            raise OptionError(
+                f"argument --import: line {number} is not {LINE_FORMATS[generation].form}; correct it"
+            )
         first, _ = found.setdefault((entry.group, entry.topic_partition), (number, entry))
         if first != number:
             raise OptionError(
@@ -135,7 +137,9 @@ def imported(text: str, generation: Generation, groups: Sequence[str] = ()) -> t
     entries = sorted(entry for _, entry in found.values() if not groups or entry.group in groups)
     if not entries:
         raise OptionError(
-            "argument --import: the file holds no offset" + (" of a group of --group" if groups else "")
+            "argument --import: the file holds no offset"
+            + (" of a group of --group" if groups else "")
+            + "; give one of --export"
         )
     return tuple(entries)
 

@@ -38,14 +38,15 @@ class OffsetsOptions:
         if not (self.groups or self.all_groups):
             for argument, is_given in (("--export", self.exported is not None), ("--check", self.check)):
                 if is_given:
-                    raise OptionError(f"argument {argument}: needs --group or --all-groups")
+                    raise OptionError(f"argument {argument} needs --group or --all-groups; add one")
         if self.dry_run:
-            raise OptionError("argument --dry-run: needs --import")
+            raise OptionError("argument --dry-run needs --import; add that, or leave it out")
 
     def _check_import(self) -> None:
         if self.all_groups:
             raise OptionError(
-                "argument --all-groups: cannot be combined with --import, whose file names the groups"
+                "argument --all-groups cannot be combined with --import, whose file names the groups; leave "
+                "it out"
             )
         pattern = "--topic-pattern" if "subscribePattern" in self.selection else "--topic"
         for argument, is_given in (
@@ -54,4 +55,6 @@ class OffsetsOptions:
             ("--check", self.check),
         ):
             if is_given:
-                raise OptionError(f"argument {argument}: cannot be combined with --import")
+                raise OptionError(
+                    f"argument {argument} cannot be combined with --import; run the command once with each"
+                )

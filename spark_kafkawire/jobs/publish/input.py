@@ -38,8 +38,8 @@ class Input:
         reason = reason_of(error) if isinstance(error, Py4JJavaError) else _first_line(error)
         if "DATA_SOURCE_NOT_FOUND" in reason:
             return OptionError(
-                f"argument --format: Spark has no format {quoted(self.format)}; it has parquet, "
-                "json, csv, orc and text, others come with packages"
+                f"argument --format: Spark has no format {quoted(self.format)}; give parquet, "
+                "json, csv, orc or text; others come with packages"
             )
         return OptionError(
             f"argument --input: cannot be read with --format {self.format}, and --format-option and --schema "

@@ -64,11 +64,11 @@ class PublishOptions:
         if exactly_once:
             return cls._exactly_once(given, state, settle_s, transactional_id)
         if transactional_id is not None:
-            raise OptionError("argument --transactional-id needs --exactly-once")
+            raise OptionError("argument --transactional-id needs --exactly-once; add that, or leave it out")
         write = WriteOptions.parse(given)
         if state is None:
             if settle_s is not None:
-                raise OptionError("argument --settle-seconds needs --state")
+                raise OptionError("argument --settle-seconds needs --state; add that, or leave it out")
             return cls(write)
         write = _findable(write, is_given=any(name.lower() in _ACKS for name in given))
         return cls(write, _state(write, given, state, SETTLE_S if settle_s is None else settle_s))
@@ -79,11 +79,13 @@ class PublishOptions:
     ) -> PublishOptions:
         if state is None and name is None:
             raise OptionError(
-                "argument --exactly-once: needs --state or --transactional-id, by which the next run finds "
+                "argument --exactly-once needs --state or --transactional-id, by which the next run finds "
                 "what a killed one left"
             )
         if settle_s is not None:
-            raise OptionError("argument --settle-seconds: with --exactly-once nothing is waited for")
+            raise OptionError(
+                "argument --settle-seconds: with --exactly-once nothing is waited for; leave it out"
+            )
         named = {} if name is None else {"kafka.transactional.id": name}
         write = WriteOptions.parse({**given, "delivery": EXACTLY_ONCE, **named})
         return cls(write, None if state is None else _state(write, given, state, SETTLE_S), name or "")
@@ -97,7 +99,7 @@ class PublishOptions:
 def with_topic(options: Mapping[str, str], topic: str | None) -> dict[str, str]:
     """The options of the write; the topic is an argument of its own. Raises ``OptionError`` (fatal)."""
     if any(name.lower() == "topic" for name in options):
-        raise OptionError("argument --option: set the topic with --topic or --topic-column")
+        raise OptionError("argument --option: topic is not an option here; set --topic or --topic-column")
     return {**options, "topic": topic} if topic is not None else dict(options)
 
 

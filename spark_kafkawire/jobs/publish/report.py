@@ -31,6 +31,7 @@ def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, 
         are = plural(published.doubled_count, "message is", "messages are")
         raise DeliveryError(
             f"{published.doubled_count:,} {are} in the topic more often than the rows are: another producer "
-            "wrote equal ones, or a killed run was still writing; Kafka takes nothing back"
+            "wrote equal ones, or a killed run was still writing; remove the duplicates where the "
+            "topic is read, Kafka takes nothing back"
         )
     return summary

@@ -96,7 +96,7 @@ def _made(frame: DataFrame, name: str, given: str, make: _Make) -> Column:
     if column is None:
         raise OptionError(
             f"argument --{name}-column: {quoted(given)} is {data_type.simpleString()}, and must be "
-            f"{_ALLOWED[name]}"
+            f"{_ALLOWED[name]}: cast it"
         )
     return column.alias(name)
 

@@ -95,6 +95,7 @@ def range_since(start: int, bounds: PartitionBounds) -> OffsetRange:
         lost = "was deleted" if start < bounds.earliest else "is not there, so it was created again"
         raise DataLossError(
             f"{bounds.topic_partition} goes from {bounds.earliest} to {bounds.latest}: what it got from "
-            f"offset {start} on {lost}; the missing rows cannot be determined, and nothing more is written"
+            f"offset {start} on {lost}; the missing rows cannot be determined, and nothing more is written; "
+            "write all rows to a new topic with another --state"
         )
     return OffsetRange(bounds.topic_partition, start, bounds.latest)

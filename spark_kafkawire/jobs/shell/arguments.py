@@ -87,14 +87,14 @@ def add_gone_broker(group: argparse._ActionsContainer) -> None:
 def positive(text: str) -> int:
     """The value of an argument that is a whole number above zero."""
     if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number above zero")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number above zero; give one, as 100")
     return int(text)
 
 
 def path(text: str) -> str:
     """The value of an argument that is a path of Spark's, without a slash at its end."""
     if not text.strip():
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a path")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a path; give one")
     return text.rstrip("/") or text
 
 
@@ -162,7 +162,9 @@ def gone_brokers_of(arguments: argparse.Namespace) -> frozenset[int]:
     """The ids. Raises ``OptionError`` (fatal)."""
     for text in arguments.gone_broker:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise OptionError(f"argument --gone-broker: {quoted(text)} is not the id of a broker")
+            raise OptionError(
+                f"argument --gone-broker: {quoted(text)} is not the id of a broker; give its number, as 3"
+            )
     return frozenset(map(int, arguments.gone_broker))
 
 

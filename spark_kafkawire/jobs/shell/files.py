@@ -65,7 +65,9 @@ def read_file(path: Path, argument: str) -> str:
     except OSError as error:
         raise OptionError(f"argument {argument}: {printable(path)}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise OptionError(f"argument {argument}: {printable(path)} is not a text in UTF-8") from error
+        raise OptionError(
+            f"argument {argument}: {printable(path)} is not a text in UTF-8; save it in UTF-8"
+        ) from error
 
 
 def _read(path: Path) -> bytes:
@@ -87,7 +89,7 @@ def _from_pipe(path: Path) -> bytes:
     finally:
         os.close(fd)
     if not data:
-        raise OSError(errno.EPIPE, "it is a pipe that no process writes to", str(path))
+        raise OSError(errno.EPIPE, "it is a pipe that no process writes to; start the writer", str(path))
     return bytes(data)
 
 
@@ -99,7 +101,11 @@ def _piece(fd: int, path: Path, stop_s: float) -> bytes:
         with contextlib.suppress(BlockingIOError):
             return os.read(fd, _PIPE_BYTES)
         poll.poll(left_s * 1000)
-    raise OSError(errno.ETIMEDOUT, f"it is a pipe that has no end after {PIPE_TIMEOUT_S:g} s", str(path))
+    raise OSError(
+        errno.ETIMEDOUT,
+        f"it is a pipe that has no end after {PIPE_TIMEOUT_S:g} s; close its writer",
+        str(path),
+    )
 
 
 def _writable(path: Path) -> int:
@@ -114,7 +120,7 @@ def _writable(path: Path) -> int:
             if not path.is_fifo():
                 raise not_regular(path, path.stat().st_mode) from error
             if time.monotonic() > stop_s:
-                why = f"it is a pipe that no process reads from for {PIPE_TIMEOUT_S:g} s"
+                why = f"it is a pipe that no process reads from for {PIPE_TIMEOUT_S:g} s; start the reader"
                 raise OSError(errno.EPIPE, why, str(path)) from error
             time.sleep(_PIPE_LOOK_S)
         else:

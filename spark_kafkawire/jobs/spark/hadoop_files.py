@@ -107,7 +107,10 @@ class HadoopFiles:
         if self.exists(target):
             raise is_there(target)
         if not self._call("rename", source, self._path(target)):
-            raise FileError(f"cannot rename {printable_path(source)} to {printable_path(target)}")
+            raise FileError(
+                f"cannot rename {printable_path(source)} to {printable_path(target)}: may this user write "
+                "there?"
+            )
         # If the target was created as a folder meanwhile, Hadoop has moved the source into it.
         inside = f"{target}/{source.rpartition('/')[2]}"
         is_folder = self._call("getFileStatus", target).isDirectory()

@@ -57,11 +57,16 @@ class LocalFiles:
         with _file_errors("read", path), open_regular(path) as file:
             data = file.read(READ_SIZE_MAX + 1)
         if len(data) > READ_SIZE_MAX:
-            raise FileError(f"{printable_path(path)} is larger than {READ_SIZE_MAX} bytes")
+            raise FileError(
+                f"{printable_path(path)} is larger than {READ_SIZE_MAX} bytes, so it is damaged: put a copy "
+                "of it back"
+            )
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise FileError(f"{printable_path(path)} is not a text in UTF-8: it is damaged") from error
+            raise FileError(
+                f"{printable_path(path)} is not a text in UTF-8, so it is damaged: put a copy of it back"
+            ) from error
 
     def create(self, path: str, text: str) -> None:
         """Create a new file with its text in one step."""
@@ -97,7 +102,7 @@ class LocalFiles:
                 os.makedirs(path, exist_ok=True)
             except FileExistsError as error:
                 raise FileError(
-                    f"{printable_path(path)}: cannot make the folder: a file is in its place"
+                    f"{printable_path(path)}: cannot make the folder, because a file is in its place: move it"
                 ) from error
 
     def remove(self, path: str) -> None:

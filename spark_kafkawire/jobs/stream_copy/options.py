@@ -135,7 +135,7 @@ class StreamCopyOptions:
             raise OptionError("set either --target-option, the cluster to copy to, or --output, a folder")
         if self.output is not None and (self.target_topic is not None or self.keep_partitions):
             argument = "--keep-partitions" if self.target_topic is None else "--target-topic"
-            raise OptionError(f"argument {argument}: needs --target-option")
+            raise OptionError(f"argument {argument} needs --target-option; add that, or leave it out")
 
     def _check_target(self) -> None:
         if self.write is None:
@@ -153,7 +153,7 @@ class StreamCopyOptions:
         if is_same_cluster and (topic is None or covers(self.read.read.selection, topic)):
             raise OptionError(
                 "argument --target-topic: source and target are the same topic of the same cluster, and a "
-                "copy into itself never ends"
+                "copy into itself never ends; choose another topic"
             )
 
 

@@ -32,9 +32,9 @@ class TransactionsOptions:
     def __post_init__(self) -> None:
         for argument, is_given in (("--force", self.force), ("--dry-run", self.dry_run)):
             if is_given and not self.finish:
-                raise OptionError(f"argument {argument}: needs --finish")
+                raise OptionError(f"argument {argument} needs --finish; add that, or leave it out")
         if self.finish and self.name is None:
-            raise OptionError("argument --finish: needs --transactional-id, the name of the write")
+            raise OptionError("argument --finish needs --transactional-id, the name of the write; add it")
         for name in self.connection:
             if name.lower() in _OWN:
                 raise OptionError(f"argument --option: {name} is set by --transactional-id; leave it out")

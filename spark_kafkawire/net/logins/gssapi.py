@@ -46,7 +46,7 @@ def exchange(context: Context, token: bytes) -> Tokens:
             break
     else:
         raise AuthenticationError(
-            f"SASL GSSAPI: the broker does not end after {counted(ROUND_COUNT_MAX, 'token')}"
+            f"SASL GSSAPI: the broker does not end after {counted(ROUND_COUNT_MAX, 'token')}; see its log"
         )
     yield _choice(context, answer)
 
@@ -66,7 +66,8 @@ def _choice(context: Context, answer: bytes) -> bytes:
         raise error_of(failure, _unproven(answer)) from None
     if len(offer) != len(_CHOICE):
         raise AuthenticationError(
-            f"SASL GSSAPI: the security layers of the broker are {counted(len(offer), 'byte')}, not 4"
+            f"SASL GSSAPI: the security layers of the broker are {counted(len(offer), 'byte')}, not 4; see "
+            "its log"
         )
     if not offer[0] & _NO_LAYER:
         raise AuthenticationError(

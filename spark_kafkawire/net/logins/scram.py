@@ -149,8 +149,8 @@ def _bytes(text: str) -> bytes:
 
 def _unproven(mechanism: str, why: str) -> AuthenticationError:
     return AuthenticationError(
-        f"SASL {mechanism}: login failed: the password is wrong, or the peer is not who it claims to be; "
-        f"{why}"
+        f"SASL {mechanism}: login failed ({why}): the password is wrong, or the peer is not who it claims "
+        "to be; check the password in kafka.sasl.jaas.config, and the address"
     )
 
 

@@ -119,7 +119,10 @@ def _each_entry(source: _Input, count: int) -> Iterator[_Entry]:
         elif tag == _CERTIFICATE:
             yield _Entry(alias, None, [source.certificate()])
         else:
-            raise damaged(f"an entry is of kind {tag}, and JKS has 1 and 2")
+            raise damaged(
+                f"an entry is of kind {tag}, and JKS has 1 and 2 (a JCEKS store: convert it with keytool "
+                "-importkeystore -deststoretype pkcs12)"
+            )
 
 
 def _plain_key(protected: bytes, store: Store) -> bytes:
@@ -156,4 +159,6 @@ def _protection(protected: bytes) -> tuple[bytes, bytes, bytes]:
 def _wrong_key_password(store: Store) -> StoreError:
     if store.key_password is None:
         return StoreError(f"its key has another password than the store; set {store.key_password_name}")
-    return StoreError(f"{store.key_password_name} is not the password of its key")
+    return StoreError(
+        f"{store.key_password_name} is not the password of its key; check it with keytool -list"
+    )

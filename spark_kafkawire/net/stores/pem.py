@@ -33,7 +33,9 @@ def normalized(text: str) -> str:
     """The blocks of a text, which may have their lines in one, as options do. Raises ``StoreError``."""
     blocks = [(match[1], match[2]) for match in _BLOCK.finditer(text.replace("\\n", "\n"))]
     if not blocks:
-        raise StoreError("it has no -----BEGIN …----- with its -----END …-----, as PEM has")
+        raise StoreError(
+            "it has no -----BEGIN …----- with its -----END …-----, as PEM has; give the whole text"
+        )
     return "".join(f"-----BEGIN {kind}-----\n{_lines(body)}\n-----END {kind}-----\n" for kind, body in blocks)
 
 

@@ -45,7 +45,7 @@ _KEY_BAG: Final = _BAG + b"\x01"
 _ENCRYPTED_KEY_BAG: Final = _BAG + b"\x02"
 _NESTED_BAGS: Final = _BAG + b"\x06"
 _MISSING: Final = (
-    "it is a PKCS12 store, which needs a library: pip install 'spark-kafkawire[stores]'; or convert it: "
+    "it is a PKCS12 store, which needs a library: pip install cryptography; or convert it: "
     "keytool -importkeystore -srckeystore FILE -destkeystore store.jks -deststoretype JKS"
 )
 
@@ -83,7 +83,7 @@ def identity_of(store: Store) -> str:
     if contents.key is None:
         raise no_key()
     if not contents.chain:
-        raise StoreError("its private key has no certificate")
+        raise StoreError("its private key has no certificate; export both into one store")
     certificates = "".join(pem.block(pem.CERTIFICATE, der) for der in contents.chain)
     return pem.block(pem.PRIVATE_KEY, contents.key) + certificates
 

@@ -57,7 +57,7 @@ def damaged(problem: str) -> StoreError:
 
 def no_key() -> StoreError:
     """The error for a store without a private key."""
-    return StoreError("it has no private key; is it a trust store?")
+    return StoreError("it has no private key; give the key store, not the trust store")
 
 
 def no_trust() -> StoreError:

@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 
 from spark_kafkawire.errors import ProtocolError, counted
 
-from ..primitives import INT16, Array, Type
+from ..primitives import CHECK_PEER, INT16, Array, Type
 
 #: Message sets, or partitions, in one request: a ProduceResponse has one list of them, counted by an int16.
 SET_COUNT_MAX: Final = 32_767
@@ -38,14 +38,15 @@ class TopicArray(Array[T]):
     def read(self, buf: memoryview, pos: int) -> tuple[tuple[T, ...], int]:
         count, pos = self.count.read(buf, pos)
         if count < 0:
-            raise ProtocolError(f"array of {counted(count, 'topic')} at {pos}")
+            raise ProtocolError(f"array of {counted(count, 'topic')} at {pos}; {CHECK_PEER}")
         topics, left = [], SET_COUNT_MAX
         for _ in range(count):
             topic, pos = self.element.read(buf, pos)
             left -= topic.set_count
             if left < 0:
                 raise ProtocolError(
-                    f"more than {SET_COUNT_MAX} partitions before {pos}: at most {SET_COUNT_MAX} are read"
+                    f"more than {SET_COUNT_MAX} partitions before {pos}: at most {SET_COUNT_MAX} are read; "
+                    f"{CHECK_PEER}"
                 )
             topics.append(topic)
         return tuple(topics), pos

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from spark_kafkawire.errors import ProtocolError
 
-from ..primitives import INT32, Buffer, Type, take
+from ..primitives import CHECK_PEER, INT32, Buffer, Type, take
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Sized(Generic[T]):
         inner = take(buf, pos, size, "block")
         value, end = self.element.read(inner, 0)
         if end != size:
-            raise ProtocolError(f"block of {size} bytes at {pos} holds a value of {end} bytes")
+            raise ProtocolError(f"block of {size} bytes at {pos} holds a value of {end} bytes; {CHECK_PEER}")
         return value, pos + size
 
     def write(self, value: T, out: list[Buffer]) -> None:

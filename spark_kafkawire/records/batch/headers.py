@@ -98,7 +98,7 @@ def encode_headers(headers: pa.Array | None) -> Column:
     bad = _is_null(pairs) | _is_null(keys)
     if bad.any():
         row = int(np.searchsorted(offsets, int(np.argmax(bad)), "right")) - 1
-        raise RowError(f"row {row}: a header has no key")
+        raise RowError(f"row {row}: a header has no key; drop the header, or name it")
     return _encoded(Column.of(keys, "a header's key"), Column.of(values, "its value"), offsets)
 
 

@@ -116,9 +116,9 @@ def _records(
     try:
         return decompress(number, Format.MAGIC_2, payload, limits.decompressed_bytes_max)
     except CorruptDataError as error:
-        raise index.damage(row, str(error)) from error
+        raise index.damage(row, error.reason) from error
     except TooLarge as error:
-        raise index.too_large(row, str(error), limits) from error
+        raise index.too_large(row, error.reason, limits) from error
 
 
 class _JoinedRecords:

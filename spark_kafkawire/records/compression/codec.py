@@ -66,16 +66,26 @@ class Codec:
                 )
             low, high = self.levels
             if not low <= level <= high:
-                raise OptionError(f"{self.name} has the compression levels {low} to {high}, not {level}")
+                raise OptionError(
+                    f"{self.name} has the compression levels {low} to {high}, not {level}: set one of these"
+                )
         return self.encode(data, level)
 
 
 class TooLarge(LimitError):
-    """A payload's content has, or counts as, ``size`` bytes or more: above the limit."""
+    """A payload's content has, or counts as, ``size`` bytes or more: above the limit. Its caller tells
+    ``reason`` with the place."""
 
     def __init__(self, size: int, reason: str = "") -> None:
-        super().__init__(reason or f"it decompresses to {size} bytes or more")
-        self.size = size
+        self.size, self.reason = size, reason or f"it decompresses to {size} bytes or more"
+        super().__init__(f"compressed records: {self.reason}; raise maxDecompressedBytes")
+
+
+def damaged(reason: str) -> CorruptDataError:
+    """The error for a payload that cannot be decompressed. Its caller tells the reason with the place."""
+    return CorruptDataError(
+        f"compressed records are damaged: {reason}; to read the others, set badRecords=drop", reason=reason
+    )
 
 
 def check_parts(count: int, size_max: int) -> None:
@@ -83,7 +93,7 @@ def check_parts(count: int, size_max: int) -> None:
     if count > max(size_max // PART_BYTES_MIN, _PARTS_ALWAYS):
         raise TooLarge(
             count * PART_BYTES_MIN,
-            f"it has {count} blocks or more, and each counts as {PART_BYTES_MIN} bytes",
+            f"it has {count} compressed blocks or more, and each counts as {PART_BYTES_MIN} bytes",
         )
 
 
@@ -103,7 +113,7 @@ def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: 
     except cramjam.DecompressionError as error:
         if str(error) == _NO_ROOM and size > size_max:
             raise TooLarge(size_max + 1) from error
-        raise CorruptDataError(f"its {name} data are damaged ({error})") from error
+        raise damaged(f"its {name} data are damaged ({error})") from error
     return [fitted(target, written)]
 
 

@@ -14,10 +14,9 @@ from typing import Any, Final, cast
 
 from isal import igzip_lib, isal_zlib
 
-from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.protocol.primitives import Buffer
 
-from .codec import Codec, Format, TooLarge, check_parts
+from .codec import Codec, Format, TooLarge, check_parts, damaged
 
 _IsalError: Final = cast(type[Exception], igzip_lib.IsalError)
 _MAGIC: Final = b"\x1f\x8b\x08"
@@ -56,17 +55,17 @@ def _decompress_member(payload: memoryview, pos: int, feed: int, left: int) -> t
     """The parts of one member and the position after it; up to one byte more than ``left``."""
     header = bytes(payload[pos : pos + _FLAGS_POS + 1])
     if header.startswith(_MAGIC) and header[-1] & _RESERVED_FLAGS and len(header) > _FLAGS_POS:
-        raise CorruptDataError(f"its gzip header has reserved flags ({header[-1]:#04x}, allowed are 0x1f)")
+        raise damaged(f"its gzip header has reserved flags ({header[-1]:#04x}, allowed are 0x1f)")
     inflater = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
     parts: list[Buffer] = []
     while not inflater.eof and left >= 0:
         chunk = payload[pos : pos + feed] if inflater.needs_input else b""
         if inflater.needs_input and not chunk:
-            raise CorruptDataError("its gzip data end too early")
+            raise damaged("its gzip data end too early")
         try:
             parts.append(inflater.decompress(chunk, max_length=left + 1))
         except _IsalError as error:
-            raise CorruptDataError(f"its gzip data are damaged ({error})") from error
+            raise damaged(f"its gzip data are damaged ({error})") from error
         pos += len(chunk)
         feed *= 2
         left -= len(parts[-1])

@@ -25,10 +25,9 @@ from typing import Final
 
 import cramjam
 
-from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.protocol.primitives import Buffer
 
-from .codec import Codec, Format, TooLarge, check_parts, decompress_into, fitted, room
+from .codec import Codec, Format, TooLarge, check_parts, damaged, decompress_into, fitted, room
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _UINT32: Final = struct.Struct("<I")
@@ -82,7 +81,7 @@ def _put(block: memoryview, left: memoryview, block_room: int, *, is_plain: bool
         # there, and would take a block's first bytes for them.
         return int(cramjam.lz4.decompress_block_into(_UINT32.pack(block_room) + block, left))
     except (cramjam.DecompressionError, ValueError) as error:
-        raise CorruptDataError("its lz4 data are damaged") from error
+        raise damaged("its lz4 data are damaged") from error
 
 
 def _room(size: int, is_plain: bool, block_size_max: int) -> int:
@@ -103,7 +102,7 @@ def _measure(payload: memoryview, start: int, block_size_max: int, size_max: int
         block_room = _room(size, is_plain, block_size_max)
         content_size += block_room
         largest = max(largest, block_room)
-    raise CorruptDataError("its lz4 frame ends too early")
+    raise damaged("its lz4 frame ends too early")
 
 
 def _blocks(payload: memoryview, pos: int) -> Iterator[tuple[int, int, bool]]:
@@ -125,19 +124,19 @@ def _blocks(payload: memoryview, pos: int) -> Iterator[tuple[int, int, bool]]:
 def _header(payload: memoryview) -> tuple[int, int]:
     """Size of the frame's header, and of its largest block."""
     if len(payload) < 7 or bytes(payload[:4]) != _MAGIC:
-        raise CorruptDataError("its lz4 data do not begin with a frame")
+        raise damaged("its lz4 data do not begin with a frame")
     flags, code = payload[4], payload[5] >> 4 & 7
     size = 7 + (8 if flags & _CONTENT_SIZE else 0)
     is_known = flags >> 6 == _VERSION and not flags & (_DICTIONARY_ID | _RESERVED_FLAGS)
     if not is_known or code < 4 or payload[5] & _RESERVED_CODE or len(payload) < size:
-        raise CorruptDataError("its lz4 frame has a damaged header")
+        raise damaged("its lz4 frame has a damaged header")
     return size, 1 << (8 + 2 * code)
 
 
 def _check_header(header: memoryview) -> None:
     found, expected = header[-1:], header_checksum(bytes(header[4:-1]))
     if found != expected:
-        raise CorruptDataError(
+        raise damaged(
             f"its lz4 frame has a damaged header: the checksum is {found.hex()}, computed is {expected.hex()}"
         )
 

@@ -12,10 +12,9 @@ from typing import Any, Final, cast
 
 import snappy
 
-from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.protocol.primitives import Buffer
 
-from .codec import Codec, Format, TooLarge, check_parts
+from .codec import Codec, Format, TooLarge, check_parts, damaged
 
 #: Uncompressed bytes in one block of SnappyOutputStream.
 _BLOCK_BYTES: Final = 32_768
@@ -31,7 +30,7 @@ def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
         return [_decompress_block(payload, 0, size_max)]
     _, version, _ = _XERIAL_HEADER.unpack_from(payload)
     if version < 1:
-        raise CorruptDataError(f"its snappy stream has the unknown version {version}")
+        raise damaged(f"its snappy stream has the unknown version {version}")
     parts: list[Buffer] = []
     taken, pos = 0, _XERIAL_HEADER.size
     while len(payload) - pos >= _INT32.size:
@@ -39,7 +38,7 @@ def _decompress(payload: memoryview, size_max: int) -> list[Buffer]:
         (size,) = _INT32.unpack_from(payload, pos)
         pos += _INT32.size
         if not 0 <= size <= len(payload) - pos:
-            raise CorruptDataError(f"its snappy block of {size} bytes has {len(payload) - pos} bytes left")
+            raise damaged(f"its snappy block of {size} bytes has {len(payload) - pos} bytes left")
         parts.append(_decompress_block(payload[pos : pos + size], taken, size_max))
         taken += len(parts[-1])
         pos += size
@@ -51,11 +50,11 @@ def _decompress_block(block: memoryview, taken: int, size_max: int) -> Buffer:
     if taken + size > size_max:
         raise TooLarge(taken + size)
     if size > _RATIO_MAX * len(block):
-        raise CorruptDataError(f"its snappy block of {len(block)} bytes claims to become {size} bytes")
+        raise damaged(f"its snappy block of {len(block)} bytes claims to become {size} bytes")
     try:
         data: Any = snappy.decompress(block)
     except snappy.UncompressError as error:
-        raise CorruptDataError(f"its snappy block is damaged ({error})") from error
+        raise damaged(f"its snappy block is damaged ({error})") from error
     return cast(Buffer, data)
 
 
@@ -66,7 +65,7 @@ def _block_size(block: memoryview) -> int:
         size |= (byte & 0x7F) << 7 * i
         if byte < 0x80:
             return size
-    raise CorruptDataError("its snappy block does not begin with a size")
+    raise damaged("its snappy block does not begin with a size")
 
 
 def _encode(data: Buffer, level: int | None) -> Buffer:

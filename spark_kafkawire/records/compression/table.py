@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from spark_kafkawire.errors import CorruptDataError, OptionError, quoted
+from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.protocol.primitives import Buffer
 
-from .codec import Codec, Format
+from .codec import Codec, Format, damaged
 from .gzip import GZIP
 from .lz4 import LZ4, LZ4_MAGIC_0
 from .snappy import SNAPPY
@@ -55,9 +55,9 @@ def codec_named(name: str, format: Format) -> Codec | None:
     if name in CODECS:
         raise OptionError(
             f"compression {name} needs Kafka {CODECS[name].since} or later, and this broker is older;"
-            f" it knows {names}"
+            f" choose one of {names}"
         )
-    raise OptionError(f"compression is one of {names}, not {quoted(name)}")
+    raise OptionError(f"compression {quoted(name)} is unknown; choose one of {names}")
 
 
 def decompress(number: int, format: Format, payload: memoryview, size_max: int) -> list[Buffer]:
@@ -68,5 +68,5 @@ def decompress(number: int, format: Format, payload: memoryview, size_max: int) 
     """
     codec = _BY_NUMBER[format].get(number)
     if codec is None:
-        raise CorruptDataError(f"its compression codec {number} is unknown")
+        raise damaged(f"its compression codec {number} is unknown")
     return codec.decompress(payload, size_max)

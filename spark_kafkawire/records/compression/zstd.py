@@ -17,7 +17,7 @@ import cramjam
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.protocol.primitives import Buffer
 
-from .codec import Codec, Format, TooLarge, check_parts, decompress_into
+from .codec import Codec, Format, TooLarge, check_parts, damaged, decompress_into
 
 _MAGIC: Final = 0xFD2FB528
 #: Magic number of a frame that readers skip; its lowest four bits are free.
@@ -55,7 +55,7 @@ def _measure_frame(payload: memoryview, pos: int, size_max: int) -> tuple[int, i
             raise _cut()
         return 0, pos + 8 + int(_UINT32.unpack_from(payload, pos + 4)[0])
     if magic != _MAGIC:
-        raise CorruptDataError("its zstd data do not begin with a frame")
+        raise damaged("its zstd data do not begin with a frame")
     descriptor = payload[pos + 4]
     is_single = bool(descriptor & _SINGLE_SEGMENT_BIT)
     if not is_single:
@@ -93,7 +93,7 @@ def _measure_blocks(payload: memoryview, pos: int, size_max: int) -> tuple[int, 
 
 
 def _cut() -> CorruptDataError:
-    return CorruptDataError("its zstd frame ends too early")
+    return damaged("its zstd frame ends too early")
 
 
 def _encode(data: Buffer, level: int | None) -> Buffer:

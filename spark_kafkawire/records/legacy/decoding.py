@@ -79,10 +79,10 @@ class _Messages:
         starts, sizes = room(count, np.int64), room(count, np.int64)
         row = read_messages(self.buf, self.table, starts, sizes, crcs, *keys, *values)
         if row >= 0:
-            raise self.index.damage(int(self.rows[row]), "the sizes of a message do not add up")
+            raise self.index.damage(int(self.rows[row]), "the sizes of a message in it do not add up")
         wrong = first_mismatch(self.buf, starts, sizes, crcs)
         if wrong is not None:
-            raise self.index.damage(int(self.rows[wrong]), "the CRC-32 of a message is wrong")
+            raise self.index.damage(int(self.rows[wrong]), "the CRC-32 of a message in it is wrong")
         return keys, values
 
     def columns(

@@ -44,7 +44,7 @@ def encode_messages(parts: Sequence[Records], packing: Packing, now_ms: int) -> 
     records = Records.concat(parts)
     if (counts := header_counts(records.headers)).any():
         row = int(np.argmax(counts > 0))
-        raise RowError(f"row {row}: headers need Kafka 0.11 or later, and this broker is older")
+        raise RowError(f"row {row}: headers need Kafka 0.11 or later, and this broker is older; drop them")
     keys, values = Column.of(records.keys, "key"), Column.of(records.values, "value")
     sizes = keys.sizes_of(records.count) + values.sizes_of(records.count) + _OVERHEAD[packing.magic]
     if records.count and sizes.max() > packing.request_bytes_max:

@@ -60,9 +60,9 @@ def _content(index: BatchIndex, row: int, limits: DecodeLimits) -> list[Buffer]:
     try:
         return decompress(number, Format(magic), value, limits.decompressed_bytes_max)
     except CorruptDataError as error:
-        raise index.damage(row, str(error)) from error
+        raise index.damage(row, error.reason) from error
     except TooLarge as error:
-        raise index.too_large(row, str(error), limits) from error
+        raise index.too_large(row, error.reason, limits) from error
 
 
 def _value(index: BatchIndex, row: int, message: memoryview) -> memoryview:
@@ -73,7 +73,7 @@ def _value(index: BatchIndex, row: int, message: memoryview) -> memoryview:
         size = read_int32(message, pos)
         if size == len(message) - pos - LENGTH_BYTES:
             return message[pos + LENGTH_BYTES :]
-    raise index.damage(row, "the sizes of a message do not add up")
+    raise index.damage(row, "the sizes of a message in it do not add up")
 
 
 def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLimits) -> Int64s:

@@ -164,8 +164,8 @@ def _read_plain(window: Uint8s, base_offset: int, rows_max: int, library: int, d
 def _check_stop(stop: Stop, offset: int) -> None:
     if stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
         raise CorruptDataError(
-            f"no message begins at offset {offset} ({stop.meaning}): the log is damaged there,"
-            " or it was read from an offset where no message begins",
+            f"no message begins at offset {offset} ({stop.meaning}): begin at the offset"
+            " of a message; if this is one, the log is damaged there",
             offset,
         )
 

@@ -94,7 +94,9 @@ class _Rows:
         data, offsets = value_spans(values, "a value")
         if values.null_count:
             row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
-            raise RowError(f"row {row}: value is null, and Kafka 0.7 has no null messages")
+            raise RowError(
+                f"row {row}: value is null, and Kafka 0.7 has no null messages; drop or fill the row"
+            )
         return cls(data, offsets)
 
     @property
@@ -114,7 +116,8 @@ class _Rows:
         if self.count and sizes.max() > size_max:
             row = int(np.argmax(sizes > size_max))
             raise RowError(
-                f"row {row}: value of {sizes[row]} bytes is larger than max.message.size {size_max}"
+                f"row {row}: value of {sizes[row]} bytes is larger than the limit of {size_max} bytes for a "
+                "message; shorten it"
             )
 
     def halves(self) -> tuple[_Rows, _Rows]:
@@ -146,8 +149,9 @@ class _SetEncoder:
             return
         if rows.count == 1:
             raise RowError(
-                f"row {rows.start}: value of {rows.plain_size - _HEADER.size} bytes is {size} bytes"
-                f" compressed, larger than max.message.size {self.message_size_max}"
+                f"row {rows.start}: value of {rows.plain_size - _HEADER.size} bytes is {size} bytes "
+                f"compressed, larger than the limit of {self.message_size_max} bytes for a message; shorten "
+                "it"
             )
         del data
         for half in rows.halves():

@@ -129,16 +129,23 @@ def message_size(buf: Buffer) -> int | None:
     length = read_int32(buf)
     magic = buf[LENGTH_BYTES] if len(buf) > LENGTH_BYTES else 0
     if magic > MAGIC_MAX:
-        raise CorruptDataError(f"no message begins here: magic {magic} is not one of Kafka 0.7")
+        raise CorruptDataError(
+            f"no message of Kafka 0.7 begins here, its magic would be {magic}: begin at the offset of a "
+            "message; if this is one, the data is damaged, or of a newer Kafka"
+        )
     if length < LENGTH_MIN + magic:
-        raise CorruptDataError(f"no message begins here: length {length} is shorter than a header")
+        raise CorruptDataError(
+            f"no message of Kafka 0.7 begins here, its length would be {length}, shorter than a header: "
+            "begin at the offset of a message; if this is one, the data is damaged"
+        )
     return LENGTH_BYTES + length
 
 
 def damage(offset: int, next_offset: int, reason: str) -> CorruptDataError:
     """The error for a damaged message at an offset of its log."""
     return CorruptDataError(
-        f"message at offset {offset} is damaged: {reason}; the next one begins at {next_offset}",
+        f"message at offset {offset} is damaged: {reason}; to read on after it, start at offset "
+        f"{next_offset}",
         offset,
         reason=reason,
     )

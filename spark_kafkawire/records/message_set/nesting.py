@@ -69,7 +69,7 @@ class _Flattening:
                 place = self._offset(level.origin[compressed[0]])
                 raise LimitError(
                     f"message at offset {place} holds compressed messages nested deeper than"
-                    f" {self._depth} levels"
+                    f" {self._depth} levels, which no producer writes; to skip it, start after it"
                 )
             level = self._next_level(level, compressed)
             self._depth += 1
@@ -127,9 +127,9 @@ class _Flattening:
         try:
             content = decompress(number, Format.MESSAGE_SET, payload, size_max)
         except CorruptDataError as error:
-            raise self._corrupt(origin, str(error)) from error
+            raise self._corrupt(origin, error.reason) from error
         except TooLarge as error:
-            reason = str(error) if not taken else f"it decompresses to {taken + error.size} bytes or more"
+            reason = error.reason if not taken else f"it decompresses to {taken + error.size} bytes or more"
             raise self._too_large(origin, reason) from error
         self._taken[origin] = taken + sum(map(len, content))
         return content
@@ -151,7 +151,8 @@ class _Flattening:
     def _too_large(self, origin: int, reason: str) -> LimitError:
         limit = self._limits.decompressed_bytes_max
         return LimitError(
-            f"message at offset {self._offset(origin)}: {reason}; maxDecompressedBytes is {limit}"
+            f"message at offset {self._offset(origin)}: {reason}; raise maxDecompressedBytes, which is "
+            f"{limit}"
         )
 
 

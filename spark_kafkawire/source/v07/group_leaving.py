@@ -48,7 +48,10 @@ def stop_between_batches(query: RunningQuery, options: Mapping[str, str], timeou
     """
     read = StreamOptions.parse(options).read
     if read.membership is None:
-        raise OptionError("stop_between_batches is for queries with groupMembership=join: use query.stop()")
+        raise OptionError(
+            "stop_between_batches is for queries with groupMembership=join, and this one has none: use "
+            "query.stop()"
+        )
     deadline_s = time.monotonic() + timeout
     while query.isActive and time.monotonic() < deadline_s:
         if consumers := _consumers(query.lastProgress, f"{read.membership.group}_"):

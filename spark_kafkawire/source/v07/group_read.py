@@ -105,7 +105,7 @@ class GroupRead:
             raise DiscoveryError(
                 f"group {quoted(self._read.group_id)}: the session was lost during the read, so "
                 f"{len(lost)} of its partitions, {lost[0]} first, are not committed, and others may read the "
-                "same rows"
+                "same rows; read again"
             )
 
 

@@ -198,7 +198,8 @@ def _offsets(sizes: Int64s) -> Int64s:
     np.cumsum(sizes, out=offsets[1:])
     if offsets[-1] > _SPAN_BYTES_MAX:
         raise OptionError(
-            f"a column of {offsets[-1]} bytes or items is larger than {_SPAN_BYTES_MAX}: read fewer rows"
+            f"a column of {offsets[-1]} bytes or items is larger than {_SPAN_BYTES_MAX}: read fewer rows at "
+            "once"
         )
     return offsets
 

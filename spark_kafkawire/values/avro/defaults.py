@@ -33,9 +33,13 @@ def default_of(default: Any, avro: AvroType, path: str) -> Any:
     try:
         return _Defaults().of(default, avro)
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, struct.error):
-        raise OptionError(f"the default of the Avro field {printable(path)} does not fit its type") from None
+        raise OptionError(
+            f"the default of the Avro field {printable(path)} does not fit its type: correct it"
+        ) from None
     except (RecursionError, MemoryError):
-        raise OptionError(f"the default of the Avro field {printable(path)} is too large") from None
+        raise OptionError(
+            f"the default of the Avro field {printable(path)} is too large: shorten it"
+        ) from None
 
 
 @dataclass(slots=True)

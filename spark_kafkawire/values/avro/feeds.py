@@ -77,7 +77,11 @@ class Nullable(Feed):
     def put(self, column: pa.Array, streams: Streams, row_of: RowOf) -> None:
         is_null = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
         if is_null is not None and self.null is None:
-            raise _error(row_of(int(np.argmax(is_null))), self.path, "is null, and its schema has no null")
+            raise _error(
+                row_of(int(np.argmax(is_null))),
+                self.path,
+                "is null, and its schema has no null; fill it, or add null to the schema",
+            )
         if self.stream >= 0:
             branches = np.full(len(column), self.value, np.int64)
             if is_null is not None and self.null is not None:
@@ -110,7 +114,9 @@ class Struct(Feed):
     def put(self, column: pa.Array, streams: Streams, row_of: RowOf) -> None:
         if self.endless is not None and len(column):
             raise _error(
-                row_of(0), self.endless, "is missing: its record contains itself too often for a column"
+                row_of(0),
+                self.endless,
+                "is missing: its record contains itself too often for a column; make it nullable",
             )
         for index, feed in self.feeds:
             feed.put(column.field(index), streams, row_of)
@@ -131,7 +137,11 @@ class Members(Feed):
     def put(self, column: pa.Array, streams: Streams, row_of: RowOf) -> None:
         is_null = column.is_null().to_numpy(zero_copy_only=False)
         if self.null is None and is_null.any():
-            raise _error(row_of(int(np.argmax(is_null))), self.path, "is null, and its schema has no null")
+            raise _error(
+                row_of(int(np.argmax(is_null))),
+                self.path,
+                "is null, and its schema has no null; fill it, or add null to the schema",
+            )
         members = [column.field(index) for index, _, _ in self.feeds]
         is_set = np.zeros((len(members) + 1, len(column)), np.bool_)
         for index, member in enumerate(members):
@@ -140,7 +150,9 @@ class Members(Feed):
         for bad in np.flatnonzero(is_set.sum(axis=0) != 1)[:1]:
             count = int(is_set[:, bad].sum())
             raise _error(
-                row_of(int(bad)), self.path, f"has {counted(count, 'member')} with values, and must have one"
+                row_of(int(bad)),
+                self.path,
+                f"has {counted(count, 'member')} with values, and must have one; set the others to null",
             )
         branches = np.array([*(branch for _, branch, _ in self.feeds), self.null or 0], np.int64)
         streams.parts[self.stream] = branches[is_set.argmax(axis=0)]
@@ -187,7 +199,7 @@ class Symbols(Feed):
         indexes = pc.index_in(column, value_set=pa.array(self.symbols, column.type))
         if indexes.null_count:
             row = row_of(pc.index(indexes.is_null(), True).as_py())
-            raise _error(row, self.path, "is no symbol of its enum")
+            raise _error(row, self.path, "is no symbol of its enum; correct it, or add it to the schema")
         streams.parts[self.stream] = indexes.to_numpy().astype(np.int64)
 
 
@@ -217,7 +229,7 @@ class Spans(Feed):
         if _is_valid(column):  # Spark's strings may hold any bytes
             return
         row = next(row for row in range(len(column)) if not _is_valid(column.slice(row, 1)))
-        raise _error(row_of(row), self.path, "is not UTF-8")
+        raise _error(row_of(row), self.path, "is not UTF-8; correct it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +261,9 @@ def _extended(content: Uint8s, fills: Uint8s, size: int) -> Uint8s:
     if more <= 0:
         return content
     if size * len(content) > SIZE_MAX:
-        raise LimitError(f"{len(content)} decimals of {size} bytes take more than {SIZE_MAX} bytes")
+        raise LimitError(
+            f"{len(content)} decimals of {size} bytes take more than {SIZE_MAX} bytes: write smaller batches"
+        )
     return np.concatenate([np.repeat(fills, more, axis=1), content], axis=1)
 
 

@@ -36,7 +36,9 @@ class Fitting:
         try:
             self.feed = self._value(avro, arrow, "")
         except RecursionError:
-            raise OptionError("the Avro schema is nested too deeply") from None
+            raise OptionError(
+                "the Avro schema has too many types inside of each other to be written: flatten it"
+            ) from None
         self._emit(ops.END)
 
     # Instructions
@@ -59,7 +61,9 @@ class Fitting:
 
     def _constant(self, content: bytes) -> None:
         if len(self.constants) > _CONSTANTS_MAX:
-            raise OptionError(f"the defaults of the Avro schema take more than {_CONSTANTS_MAX} bytes")
+            raise OptionError(
+                f"the defaults of the Avro schema take more than {_CONSTANTS_MAX} bytes: shorten them"
+            )
         self._emit(ops.CONSTANT, 0, len(self.constants), len(content))
         self.constants += content
 
@@ -288,5 +292,6 @@ def _inside(path: str, name: str) -> str:
 def _misfit(avro: AvroType, arrow: pa.DataType, path: str) -> OptionError:
     kind = f"{avro.kind} ({avro.logical})" if avro.logical else avro.kind
     return OptionError(
-        f"{feeds.named(path)} is of the type {kind}, which a column of {printable(arrow)} does not fit"
+        f"{feeds.named(path)} is of the type {kind}, which a column of {printable(arrow)} does not fit: "
+        "cast it"
     )

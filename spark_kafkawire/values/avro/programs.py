@@ -90,7 +90,7 @@ class Program:
         at = len(self.code) // ops.WIDTH
         if at >= INSTRUCTIONS_MAX or max(len(self.table), len(self.constants)) > TABLE_MAX:
             raise OptionError(
-                f"the Avro schema takes more than {INSTRUCTIONS_MAX} instructions: it is too large"
+                f"the Avro schema takes more than {INSTRUCTIONS_MAX} instructions: remove fields from it"
             )
         index = self._paths.setdefault(path, len(self._paths)) if path else -1
         self.code += (op, a, b, c, index)

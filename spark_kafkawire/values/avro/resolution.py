@@ -45,7 +45,7 @@ def program_of(writer: AvroType, reader: AvroType, arrow_type: pa.DataType) -> t
             resolver = Resolver(arrow_type, mixed)
             resolver.resolve(writer, reader)
     except RecursionError:
-        raise OptionError("the Avro schemas are nested too deeply") from None
+        raise OptionError("the Avro schemas are nested too deeply to be read: flatten them") from None
     return resolver.program, resolver.root
 
 
@@ -230,7 +230,8 @@ class Resolver:
             number = int.from_bytes(content, "big", signed=True)
             if pa.types.is_decimal(node.type) and (not content or abs(number) >= 10**node.type.precision):
                 raise OptionError(
-                    f"the default of the Avro field {printable(path)} is outside of its precision"
+                    f"the default of the Avro field {printable(path)} has more digits than its precision: "
+                    "correct it"
                 )
             self.program.constant(node.stream, 1, *self.program.span(content))
         elif reader.kind in ("float", "double"):
@@ -239,7 +240,9 @@ class Resolver:
         else:
             number = int(value) * (1000 if reader.logical in _MILLIS else 1)
             if not -(2**63) <= number < 2**63:
-                raise OptionError(f"the default of the Avro field {printable(path)} is outside of its column")
+                raise OptionError(
+                    f"the default of the Avro field {printable(path)} is outside of its column: correct it"
+                )
             self.program.constant(node.stream, 1, number)
             self._from(node, "integer")
 
@@ -253,7 +256,10 @@ def _require(reader: AvroType, node: Node, path: str) -> None:
         for each in of if fits else ():
             if each.name not in names:
                 of_type = f"{reader.kind} {printable(reader.name or path)}"
-                raise OptionError(f"the Avro {of_type} has no field {printable(each.name)}")
+                raise OptionError(
+                    f"the Avro {of_type} has no field {printable(each.name)}: remove that column from "
+                    ".schema()"
+                )
             names.remove(each.name)
     elif reader.kind == "array":
         fits = pa.types.is_list(of)
@@ -263,7 +269,10 @@ def _require(reader: AvroType, node: Node, path: str) -> None:
         expected = arrow_type_of(reader)
         fits = of == expected or (expected, of) in _WIDER
     if not fits:
-        raise OptionError(f"the Avro field {printable(path or 'itself')} cannot be read as {printable(of)}")
+        raise OptionError(
+            f"the Avro field {printable(path or 'itself')} cannot be read as {printable(of)}: name another "
+            "type in .schema(), and cast the column"
+        )
 
 
 def _factor(writer: AvroType, reader: AvroType) -> int | None:

@@ -75,7 +75,7 @@ def parse(
         root = _Parser(dict(references or {})).type_of(content, "", "the Avro schema")
         return Schema(root, json.dumps(content, separators=(",", ":")), references or {}, recursion_depth)
     except RecursionError:
-        raise OptionError("the Avro schema is nested too deeply") from None
+        raise OptionError("the Avro schema is nested too deeply to be read: flatten it") from None
 
 
 def _json(text: str) -> Any:
@@ -86,7 +86,7 @@ def _json(text: str) -> Any:
         json.dumps(content, ensure_ascii=False).encode()  # JSON's escapes can be halves of characters
         return content
     except ValueError as error:
-        raise OptionError(f"the Avro schema is not JSON: {printable(error)}") from None
+        raise OptionError(f"the Avro schema is not JSON: {printable(error)}; correct it") from None
 
 
 @dataclass(slots=True)
@@ -102,7 +102,9 @@ class _Parser:
         if isinstance(content, list):
             return self._union(content, namespace, place)
         if not isinstance(content, dict) or "type" not in content:
-            raise OptionError(f"{place}: a type is a name, a list or an object with the key type")
+            raise OptionError(
+                f"{place}: a type is a name, a list or an object with the key type; correct the schema"
+            )
         kind = content["type"]
         if kind in ("record", "error"):
             return self._record(content, namespace, place)
@@ -133,7 +135,7 @@ class _Parser:
             self._read_reference(each)
             if full in self.names:
                 return self.names[full]
-        raise OptionError(f"{place}: the type {quoted(name)} is not defined")
+        raise OptionError(f"{place}: the type {quoted(name)} is not defined; define it, or correct the name")
 
     def _read_reference(self, name: str) -> None:
         text = self.references.pop(name, None)
@@ -146,12 +148,12 @@ class _Parser:
         for branch in branches:
             key = branch.name or branch.kind
             if branch.kind == "union":
-                raise OptionError(f"{place}: a union contains a union")
+                raise OptionError(f"{place}: a union contains a union; list the branches of both in one")
             if key in seen:
-                raise OptionError(f"{place}: a union contains {quoted(key)} twice")
+                raise OptionError(f"{place}: a union contains {quoted(key)} twice; remove one")
             seen.add(key)
         if not branches:
-            raise OptionError(f"{place}: a union has no branches")
+            raise OptionError(f"{place}: a union has no branches; list one at least")
         return AvroType("union", branches=tuple(branches))
 
     def _define(self, content: dict[str, Any], namespace: str, place: str) -> tuple[AvroType, str]:
@@ -164,7 +166,7 @@ class _Parser:
             inside = given if isinstance(given, str) else ""
             name = f"{inside}.{name}" if inside else name
         if name in self.names:
-            raise OptionError(f"{place}: the type {quoted(name)} is defined twice")
+            raise OptionError(f"{place}: the type {quoted(name)} is defined twice; rename one")
         aliases = tuple(
             a if "." in a or not inside else f"{inside}.{a}" for a in _texts(content, "aliases", place)
         )
@@ -176,17 +178,17 @@ class _Parser:
         record, inside = self._define(content, namespace, place)
         fields = _member(content, "fields", place)
         if not isinstance(fields, list):
-            raise OptionError(f"{place}: the fields of a record are a list")
+            raise OptionError(f"{place}: the fields of a record are not a list; write them in [ ]")
         record.fields = tuple(self._field(each, inside, printable(record.name)) for each in fields)
         names = [each.name for each in record.fields]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise OptionError(f"{place}: the record has the field {quoted(twice)} twice")
+            raise OptionError(f"{place}: the record has the field {quoted(twice)} twice; rename one")
         return record
 
     def _field(self, content: Any, namespace: str, place: str) -> AvroField:
         if not isinstance(content, dict):
-            raise OptionError(f"{place}: a field is an object")
+            raise OptionError(f'{place}: a field is not an object; write it as {{"name": …, "type": …}}')
         name = _text(content, "name", place)
         of = self.type_of(_member(content, "type", place), namespace, f"{place}.{printable(name)}")
         aliases = tuple(_texts(content, "aliases", place))
@@ -197,7 +199,9 @@ class _Parser:
         enum.symbols = tuple(_texts(content, "symbols", place))
         default = content.get("default")
         if default is not None and default not in enum.symbols:
-            raise OptionError(f"{place}: the default {quoted(default)} of an enum is no symbol of it")
+            raise OptionError(
+                f"{place}: the default {quoted(default)} of an enum is not among its symbols; add it there"
+            )
         enum.default = default
         return enum
 
@@ -205,28 +209,28 @@ class _Parser:
         fixed, _ = self._define(content, namespace, place)
         size = _member(content, "size", place)
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _FIXED_SIZE_MAX:
-            raise OptionError(f"{place}: {quoted(size)} is no size of a fixed")
+            raise OptionError(f"{place}: {quoted(size)} is no size of a fixed; give 0 to {_FIXED_SIZE_MAX}")
         fixed.size = size
         return _with_logical(fixed, content)
 
 
 def _member(content: dict[str, Any], key: str, place: str) -> Any:
     if key not in content:
-        raise OptionError(f"{place}: the key {key} is missing")
+        raise OptionError(f"{place}: the key {key} is missing; add it to the schema")
     return content[key]
 
 
 def _text(content: dict[str, Any], key: str, place: str) -> str:
     text = _member(content, key, place)
     if not isinstance(text, str) or not text:
-        raise OptionError(f"{place}: the key {key} has no text")
+        raise OptionError(f"{place}: the key {key} is not a text; correct the schema")
     return text
 
 
 def _texts(content: dict[str, Any], key: str, place: str) -> list[str]:
     texts = content.get(key, [])
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
-        raise OptionError(f"{place}: the key {key} is not a list of texts")
+        raise OptionError(f"{place}: the key {key} is not a list of texts; correct the schema")
     return texts
 
 
@@ -279,7 +283,8 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
     if pa.types.is_map(arrow_type):
         if not _is_text(arrow_type.key_type):
             raise OptionError(
-                f"column {printable(full)}: keys of an Avro map are strings, not {arrow_type.key_type}"
+                f"column {printable(full)}: keys of an Avro map are strings, not {arrow_type.key_type}: "
+                "cast them"
             )
         return {"type": "map", "values": _nullable(arrow_type.item_field, name, namespace)}
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
@@ -294,7 +299,7 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
     if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "us":
         logical_type = "local-timestamp-micros" if arrow_type.tz is None else "timestamp-micros"
         return {"type": "long", "logicalType": logical_type}
-    raise OptionError(f"column {printable(full)}: Avro has no type for {arrow_type}")
+    raise OptionError(f"column {printable(full)}: Avro has no type for {arrow_type}: cast it")
 
 
 def _derived_field(column: pa.Field, record: str) -> dict[str, Any]:
@@ -313,7 +318,7 @@ def _nullable(column: pa.Field, name: str, namespace: str) -> Any:
 
 def _checked(full: str) -> str:
     if not all(map(_NAME.match, full.split("."))):
-        raise OptionError(f"{quoted(full)} is no name in Avro")
+        raise OptionError(f"{quoted(full)} is no name in Avro: use letters, digits and underscores")
     return full
 
 

@@ -125,9 +125,12 @@ def arrow_type_of(root: AvroType, recursion_depth: int = RECURSION_DEPTH) -> pa.
     try:
         arrow_type = _ArrowTypes(recursion_depth).of(root, {})
     except RecursionError:
-        raise OptionError("the Avro schema is nested too deeply") from None
+        raise OptionError("the Avro schema is nested too deeply to be read: flatten it") from None
     if arrow_type is None:
-        raise OptionError(f"the Avro type {printable(root.name)} contains itself and nothing else")
+        raise OptionError(
+            f"the Avro type {printable(root.name)} contains itself and nothing else, so no column can hold "
+            "it: add a field"
+        )
     return arrow_type
 
 
@@ -140,7 +143,7 @@ class _ArrowTypes:
         """The type of a value that is not null; None where a record contains itself too often."""
         self.count += 1
         if self.count > COLUMNS_MAX:
-            raise OptionError(f"the Avro schema has more than {COLUMNS_MAX} columns")
+            raise OptionError(f"the Avro schema has more than {COLUMNS_MAX} columns: remove fields from it")
         if avro.kind == "record":
             return self._record(avro, depths)
         if avro.kind == "union":
@@ -182,7 +185,8 @@ def _leaf(avro: AvroType) -> pa.DataType:
     if avro.logical == "decimal":
         if avro.precision > PRECISION_MAX:
             raise OptionError(
-                f"an Avro decimal has {avro.precision} digits, and Spark's have at most {PRECISION_MAX}"
+                f"an Avro decimal has {avro.precision} digits, and Spark's have at most {PRECISION_MAX}: "
+                "lower its precision in the schema"
             )
         return pa.decimal128(avro.precision, avro.scale)
     return _LOGICAL.get(avro.logical, _ARROW[avro.kind])

@@ -59,13 +59,15 @@ def _check(of: JsonType, column: pa.DataType, path: str) -> None:
         _check_fields(of, column, path)
     elif pa.types.is_map(column) and of.kind in ("map", "any"):
         if not _is_string(column.key_type):
-            raise OptionError(f"{_named(path)}: keys of a JSON object are strings, not {column.key_type}")
+            raise OptionError(
+                f"{_named(path)}: keys of a JSON object are strings, not {column.key_type}: cast them"
+            )
         _check(of.items or ANY, column.item_type, path)
     elif _is_list(column) and of.kind in ("array", "any"):
         _check(of.items or ANY, column.value_type, path)
     elif pa.types.is_null(column):
         if not of.nullable:
-            raise OptionError(f"{_named(path)} is always null, which the JSON schema does not allow")
+            raise OptionError(f"{_named(path)} is always null, which the JSON schema does not allow: fill it")
     elif not _fits(of, column):
         known = f"{of.kind} ({of.logical})" if of.logical else of.kind
         raise OptionError(f"{_named(path)} is {column}, and the JSON schema has {known}: cast it")
@@ -75,19 +77,19 @@ def _check_fields(of: JsonType, column: pa.DataType, path: str) -> None:
     known = {each.name: each.type for each in of.fields}
     names = [each.name for each in column]
     if len(set(names)) < len(names):
-        raise OptionError(f"{_named(path)} has a field twice")
+        raise OptionError(f"{_named(path)} has a field twice: rename one")
     for each in column:
         inside = f"{path}.{each.name}" if path else each.name
         if of.kind == "object" and each.name not in known:
             raise OptionError(
-                f"the JSON schema has no property {quoted(inside)}: drop it, or change the schema"
+                f"the JSON schema has no property {quoted(inside)}: drop the column, or change the schema"
             )
         _check(known.get(each.name, of.items or ANY), each.type, inside)
     missing = sorted(of.required - set(names))
     if missing:
         inside = f"{path}.{missing[0]}" if path else missing[0]
         raise OptionError(
-            f"the JSON schema requires the property {quoted(inside)}, for which there is no column"
+            f"the JSON schema requires the property {quoted(inside)}, for which there is no column: add one"
         )
 
 

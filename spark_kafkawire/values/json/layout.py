@@ -133,7 +133,10 @@ class Layout:
     def _map(self, node: Node, reader: JsonType | None) -> None:
         of = node.type
         if not pa.types.is_string(of.key_type):
-            raise OptionError(f"column {printable(node.path or 'itself')}: keys of a JSON object are strings")
+            raise OptionError(
+                f"column {printable(node.path or 'itself')}: keys of a JSON object are strings, not "
+                f"{of.key_type}: name MAP<STRING, …> in .schema()"
+            )
         values = reader.items if reader is not None else None
         node.children.append(self._add(of.key_type, False, None, node.path, True))
         node.children.append(
@@ -177,5 +180,8 @@ def _leaf(of: pa.DataType, reader: JsonType | None, path: str) -> tuple[int, int
         return ops.DATE, int(logical == "date"), 0
     kinds: Any = {pa.null(): ops.EMPTY, pa.bool_(): ops.BOOLEAN, pa.binary(): ops.BINARY}
     if of not in kinds:
-        raise OptionError(f"column {printable(path or 'itself')}: JSON has no values of {of}")
+        raise OptionError(
+            f"column {printable(path or 'itself')}: JSON has no values of {of}: name another type in "
+            ".schema()"
+        )
     return kinds[of], 0, 0

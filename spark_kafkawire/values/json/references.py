@@ -30,7 +30,7 @@ class Documents:
     def resolved(self, ref: Any, document: str, place: str) -> tuple[str, Any]:
         """The name of the document in which a reference ends, and the content there."""
         if not isinstance(ref, str):
-            raise OptionError(f"{place}: a $ref is a text")
+            raise OptionError(f"{place}: a $ref is not a text; correct the schema")
         base, _, fragment = ref.partition("#")
         name, content = self._document(base, document, place) if base else (document, self._named[document])
         for token in fragment.split("/")[1:]:
@@ -40,11 +40,11 @@ class Documents:
             elif isinstance(content, list) and token.isdecimal() and int(token) < len(content):
                 content = content[int(token)]
             else:
-                raise OptionError(f"{place}: the schema has no {quoted(ref)}")
+                raise OptionError(f"{place}: the schema has no {quoted(ref)}; add it, or correct the $ref")
         if fragment and not fragment.startswith("/"):
             content = _anchored(content, fragment)
             if content is None:
-                raise OptionError(f"{place}: the schema has no {quoted(ref)}")
+                raise OptionError(f"{place}: the schema has no {quoted(ref)}; add it, or correct the $ref")
         return name, content
 
     def _document(self, base: str, document: str, place: str) -> tuple[str, Any]:
@@ -65,9 +65,9 @@ def parsed(text: str, place: str) -> Any:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise OptionError(f"{place} is not JSON: {printable(error)}") from None
+        raise OptionError(f"{place} is not JSON: {printable(error)}; correct it") from None
     if not isinstance(content, (dict, bool)):
-        raise OptionError(f"{place} is not a JSON schema: it is neither an object nor true")
+        raise OptionError(f"{place} is not a JSON schema: it is neither an object nor true; correct it")
     return content
 
 

@@ -63,12 +63,14 @@ def parse(text: str, references: Mapping[str, str] | None = None) -> Schema:
         content = parsed(text, "the JSON schema")
         root = _Parser(Documents(content, references or {})).type_of(content, _Place("the JSON schema"))
         if root is None:
-            raise OptionError("the JSON schema contains itself and nothing else")
+            raise OptionError(
+                "the JSON schema contains itself and nothing else, so no column can hold it: add a property"
+            )
         texts = [content.get(key) for key in ("title", "$id")] if isinstance(content, dict) else []
         name = next((each for each in texts if isinstance(each, str) and each), None)
         return Schema(root, name, json.dumps(content, separators=(",", ":")), references or {})
     except RecursionError:
-        raise OptionError("the JSON schema is nested too deeply") from None
+        raise OptionError("the JSON schema is nested too deeply to be read: flatten it") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +94,12 @@ class _Parser:
         """The type at a place; None where a schema contains itself too often."""
         self.count += 1
         if self.count > TYPES_MAX:
-            raise OptionError(f"the JSON schema has more than {TYPES_MAX} types")
+            raise OptionError(f"the JSON schema has more than {TYPES_MAX} types: remove properties from it")
         if content is True:
             return ANY
         if not isinstance(content, dict):
             raise OptionError(
-                f"{place.name}: a type is an object or true, not {printable(json.dumps(content))}"
+                f"{place.name}: a type is an object or true, not {printable(json.dumps(content))}; correct it"
             )
         parts = [self._own(content, place)]
         if "$ref" in content:
@@ -119,7 +121,8 @@ class _Parser:
             common = both(found, each)
             if common is None:
                 raise OptionError(
-                    f"{place.name}: the schema asks for a value that is both {found.kind} and {each.kind}"
+                    f"{place.name}: the schema asks for a value that is both {found.kind} and {each.kind}; "
+                    "correct it"
                 )
             found = common
         return found
@@ -138,7 +141,9 @@ class _Parser:
         kinds = kinds if isinstance(kinds, list) else [kinds]
         unknown = [each for each in kinds if each not in _KINDS]
         if unknown:
-            raise OptionError(f"{place.name}: {quoted(unknown[0])} is no type of JSON")
+            raise OptionError(
+                f"{place.name}: {quoted(unknown[0])} is no type of JSON; write one of {', '.join(_KINDS)}"
+            )
         if not kinds:
             kinds = _implied(content)
         types = [self._of_kind(kind, content, place) for kind in kinds]
@@ -163,7 +168,7 @@ class _Parser:
     def _object(self, content: dict[str, Any], place: _Place) -> JsonType | None:
         properties = content.get("properties", {})
         if not isinstance(properties, dict):
-            raise OptionError(f"{place.name}: properties are an object")
+            raise OptionError(f"{place.name}: properties are not an object; write them in {{ }}")
         required = content.get("required", [])
         names = (
             frozenset(each for each in required if isinstance(each, str))
@@ -197,7 +202,7 @@ class _Parser:
 def _list(content: dict[str, Any], key: str, place: _Place) -> list[Any]:
     found = content.get(key, [])
     if not isinstance(found, list):
-        raise OptionError(f"{place.name}: {key} is a list")
+        raise OptionError(f"{place.name}: {key} is not a list; write it in [ ]")
     return found
 
 
@@ -230,14 +235,17 @@ def _decimal(found: JsonType, content: dict[str, Any], place: _Place) -> JsonTyp
     except (KeyError, TypeError, ValueError):
         return found  # a number without a scale
     if not 0 <= scale <= precision <= PRECISION_MAX or precision < 1:
-        raise OptionError(f"{place.name}: a decimal of {precision} digits, {scale} of them after the point")
+        raise OptionError(
+            f"{place.name}: a decimal of {precision} digits, {scale} of them after the point, does not "
+            f"exist in Spark; give at most {PRECISION_MAX} digits"
+        )
     return replace(found, logical="decimal", precision=precision, scale=scale)
 
 
 def _enumerated(found: JsonType, values: Any, place: _Place) -> JsonType:
     """The type of listed values, as far as they have ``found``."""
     if not isinstance(values, list):
-        raise OptionError(f"{place.name}: an enum is a list")
+        raise OptionError(f"{place.name}: an enum is not a list; write it in [ ]")
     types = union(JsonType(_kind_of(each), each is None) for each in values)
     symbols = tuple(each for each in values if isinstance(each, str))
     if found.kind == "any":
@@ -276,7 +284,7 @@ def _derived(of: pa.DataType, place: str) -> dict[str, Any]:
             for index, each in enumerate(of)
         }
         if len(properties) < of.num_fields:
-            raise OptionError(f"column {printable(place)}: a field is there twice")
+            raise OptionError(f"column {printable(place)}: a field is there twice: rename one")
         required = [each.name for each in of if not each.nullable]
         return {"type": "object", "properties": properties, **({"required": required} if required else {})}
     if pa.types.is_map(of):
@@ -293,7 +301,7 @@ def _derived(of: pa.DataType, place: str) -> dict[str, Any]:
     for is_type, derived in _DERIVED:
         if is_type(of):
             return derived
-    raise OptionError(f"column {printable(place)}: JSON has no values of {of}")
+    raise OptionError(f"column {printable(place)}: JSON has no values of {of}: cast it")
 
 
 def _nullable(column: pa.Field, place: str) -> dict[str, Any]:

@@ -175,5 +175,5 @@ def _without_doubles(offsets: Int64s, entries: pa.StructArray) -> tuple[Int64s, 
 
 def _too_large(count: int) -> OptionError:
     return OptionError(
-        f"a column of {count} bytes or items is larger than {_SPAN_BYTES_MAX}: read fewer rows"
+        f"a column of {count} bytes or items is larger than {_SPAN_BYTES_MAX}: read fewer rows at once"
     )

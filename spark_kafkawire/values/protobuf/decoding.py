@@ -45,7 +45,10 @@ class Decoder:
     ) -> None:
         source = writer if indexes is None else writer.at(indexes)
         if source is None:
-            raise OptionError(f"the Protobuf schema has no message at the indexes {list(indexes or ())}")
+            raise OptionError(
+                f"the Protobuf schema has no message at the indexes {list(indexes or ())}: was the message "
+                "written with another schema?"
+            )
         target = source if reader is None or reader is writer else reader
         _expect_same(source, target)
         self.arrow_type = target.arrow_type if arrow_type is None else arrow_type
@@ -146,7 +149,7 @@ class _Run:
         slots = int(self._capacity[domain])
         self._capacity[domain] = max(2 * slots, int(min(slots / share, 64 * slots)))
         if self._capacity[domain] > 2 * _SLOTS_MAX:
-            raise OptionError(f"a repeated field has more than {_SLOTS_MAX} items: read fewer rows")
+            raise OptionError(f"a repeated field has more than {_SLOTS_MAX} items: read fewer rows at once")
         before = self._places, self._out, self._flag_places, self._flags
         self._room()
         places, out, flag_places, flags = before
@@ -185,5 +188,6 @@ def _expect_same(source: Schema, target: Schema) -> None:
     except OptionError:
         return  # it has another name in the reader's schema
     raise OptionError(
-        f"the messages are of the type {quoted(source.name)}, and the column is of {quoted(target.name)}"
+        f"the messages are of the type {quoted(source.name)}, and the column is of {quoted(target.name)}: "
+        "set valueMessage to the first"
     )

@@ -52,7 +52,7 @@ def text_of(schema: str) -> str:
 
 
 def _refuse(mistake: str) -> NoReturn:
-    raise OptionError(f"the Protobuf schema is a descriptor in base64, and {mistake}")
+    raise OptionError(f"the Protobuf schema is a descriptor in base64, and {mistake}; encode it again")
 
 
 class _Descriptor:

@@ -116,7 +116,8 @@ class Group(Feed):
             if is_bad.any():
                 row, inside = row_of(int(np.argmax(is_bad))), f"{self.path}.{name}".lstrip(".")
                 raise RowError(
-                    f"row {row}: several fields of the Protobuf oneof {printable(inside)} have values"
+                    f"row {row}: several fields of the Protobuf oneof {printable(inside)} have values; set "
+                    "one of them, the others to null"
                 )
         for index, feed in self.feeds:
             feed.put(column.field(index), present, streams, row_of)

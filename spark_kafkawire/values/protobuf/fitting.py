@@ -77,7 +77,9 @@ class Fitting:
 
     def _message(self, message: Message, of: pa.DataType, path: str, depth: int, flag: int) -> Group:
         if not pa.types.is_struct(of):
-            raise OptionError(f"{_field(path, message)} is a message and cannot be written from {of}")
+            raise OptionError(
+                f"{_field(path, message)} is a message and cannot be written from {of}: use a struct"
+            )
         self.depth_max = max(self.depth_max, depth + 1)
         columns = _columns(message, of)
         scope: list[list[int]] = []
@@ -92,7 +94,7 @@ class Fitting:
                 if each.oneof:
                     oneofs.setdefault(each.oneof, []).append(index)
             elif each.label == "required":
-                raise OptionError(f"{_field(inside)} is required, and has no column")
+                raise OptionError(f"{_field(inside)} is required, and has no column: add one")
         several = tuple((name, tuple(indexes)) for name, indexes in oneofs.items() if len(indexes) > 1)
         return Group(path, flag, tuple(feeds), several)
 
@@ -102,7 +104,8 @@ class Fitting:
         is_map = each.label == "map"
         fits = pa.types.is_map(of) if is_map else pa.types.is_list(of) or pa.types.is_large_list(of)
         if not fits:
-            raise OptionError(f"{_field(path)} is {'a map' if is_map else 'repeated'}, and its column {of}")
+            kind, needed = ("a map", "a map") if is_map else ("repeated", "an array")
+            raise OptionError(f"{_field(path)} is {kind}, and its column {of}: use {needed}")
         stream = self._stream()
         if not is_map:
             feed = self._value(each, of.value_type, path, depth, scope, -1)
@@ -133,7 +136,7 @@ class Fitting:
             group.is_required = each.label == "required" or flag < 0
             return group
         if of not in _FITTING[each.kind]:
-            raise OptionError(f"{_field(path)} of type {each.kind} cannot be written from {of}")
+            raise OptionError(f"{_field(path)} of type {each.kind} cannot be written from {of}: cast it")
         op = _OPS.get(each.kind, ops.VARINT)
         stream = self._stream(2 if op == ops.SPAN else 1)
         scope.append(_instruction(each, op, -1, flag, stream, 0))
@@ -158,9 +161,11 @@ def _columns(message: Message, of: pa.DataType) -> dict[str, tuple[int, pa.DataT
     columns = {column.name: (index, column.type) for index, column in enumerate(of)}
     for name in columns:
         if name not in known:
-            raise OptionError(f"{named(message)} has no field {printable(name)} for the column")
+            raise OptionError(
+                f"{named(message)} has no field {printable(name)} for the column: drop or rename it"
+            )
     if len(columns) < len(list(of)):
-        raise OptionError(f"the columns of {named(message)} have a name twice")
+        raise OptionError(f"the columns of {named(message)} have a name twice: rename one")
     return columns
 
 

@@ -33,7 +33,10 @@ def linked(text: str, references: Mapping[str, str]) -> File:
     for file in files:
         for name, named in file.names.items():
             if name in names:
-                raise OptionError(f"{file.tokens.place}: the type {quoted(name)} is declared elsewhere, too")
+                raise OptionError(
+                    f"{file.tokens.place}: the type {quoted(name)} is declared in another file, too: remove "
+                    "one"
+                )
             names[name] = named
     for file in files:
         for each in file.references:
@@ -61,10 +64,12 @@ def _imported(root: File, references: Mapping[str, str], size: int) -> tuple[lis
 
 
 def _expect_few(size: int, count: int) -> None:
-    if size > _CHARACTERS_MAX or count > _FILES_MAX:
+    remedy = "leave out imports that the message does not use"
+    if count > _FILES_MAX:
+        raise OptionError(f"the Protobuf schema imports more than {_FILES_MAX - 1} files: {remedy}")
+    if size > _CHARACTERS_MAX:
         raise OptionError(
-            f"the Protobuf schema and its imports are more than {_CHARACTERS_MAX} characters or"
-            f" {_FILES_MAX} texts"
+            f"the Protobuf schema has with its imports more than {_CHARACTERS_MAX} characters: {remedy}"
         )
 
 

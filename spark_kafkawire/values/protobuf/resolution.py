@@ -106,7 +106,9 @@ class Resolver:
     def compile(self, writer: Message, reader: Message, arrow_type: pa.DataType) -> Program:
         """The program of this pair. Raises ``OptionError`` (fatal) for what has no program."""
         if not pa.types.is_struct(arrow_type):
-            raise OptionError(f"{named(reader)} cannot be read as {arrow_type}")
+            raise OptionError(
+                f"{named(reader)} cannot be read as {arrow_type}: name a struct in .schema(), or leave it out"
+            )
         root = self._struct(writer, reader, arrow_type, 0, -1, "", [])
         code: list[int] = []
         scopes: list[int] = []
@@ -330,7 +332,9 @@ def _columns(message: Message, of: pa.DataType) -> dict[str, pa.DataType]:
     known = fields_by_name(message)
     for column in of:
         if column.name not in known:
-            raise OptionError(f"{named(message)} has no field {printable(column.name)}")
+            raise OptionError(
+                f"{named(message)} has no field {printable(column.name)}: remove that column from .schema()"
+            )
     return {column.name: column.type for column in of}
 
 
@@ -356,4 +360,7 @@ def _domains_of(cleared: list[int]) -> list[int]:
 
 def _expect(fits: bool, each: Field, of: pa.DataType, path: str) -> None:
     if not fits:
-        raise OptionError(f"the Protobuf field {printable(path)} of type {each.kind} cannot be read as {of}")
+        raise OptionError(
+            f"the Protobuf field {printable(path)} of type {each.kind} cannot be read as {of}: name another "
+            "type in .schema(), and cast the column"
+        )

@@ -93,9 +93,9 @@ def parse(
     file = linked(text, references or {})
     if _at(file, indexes) is None:
         raise OptionError(
-            "the Protobuf schema declares no message"
+            "the Protobuf schema declares no message: add one"
             if not file.messages
-            else f"the Protobuf schema has no message at the indexes {list(indexes)}"
+            else f"the Protobuf schema has no message at the indexes {list(indexes)}: is it theirs?"
         )
     return Schema(file, text, references or {}, indexes, recursion_depth)
 
@@ -137,9 +137,9 @@ def schema_of(arrow_type: pa.DataType, name: str = "topLevelRecord") -> Schema:
     """
     package, _, last = name.rpartition(".")
     if not all(map(_NAME.match, name.split("."))):
-        raise OptionError(f"{quoted(name)} is no name in Protobuf")
+        raise OptionError(f"{quoted(name)} is no name in Protobuf: use letters, digits and underscores")
     if not pa.types.is_struct(arrow_type):
-        raise OptionError(f"a Protobuf message is made of a struct, not of {arrow_type}")
+        raise OptionError(f"a Protobuf message is made of a struct, not of {arrow_type}: use struct(…)")
     derived = _Derived()
     lines = derived.message(last, arrow_type, "", last)
     imports = [f'import "google/protobuf/{each}.proto";' for each in sorted(derived.imports)]
@@ -183,7 +183,9 @@ class _Derived:
         if pa.types.is_map(of):
             key = self.scalar(of.key_type)
             if key in ("", "double", "float", "bytes", "google.protobuf.Timestamp"):
-                raise OptionError(f"column {printable(path)}: keys of a Protobuf map cannot be {of.key_type}")
+                raise OptionError(
+                    f"column {printable(path)}: keys of a Protobuf map cannot be {of.key_type}: cast them"
+                )
             value = self.value(of.item_type, message, inner, indent, path)
             return f"{indent}map<{key}, {value}> {column.name} = {number};"
         if pa.types.is_list(of) or pa.types.is_large_list(of):
@@ -198,7 +200,7 @@ class _Derived:
         if scalar:
             return scalar
         if not pa.types.is_struct(of):
-            raise OptionError(f"column {printable(path)}: Protobuf has no type for {of} there")
+            raise OptionError(f"column {printable(path)}: Protobuf has no type for {of} there: cast it")
         inner += self.message(message, of, indent, path)
         return message
 

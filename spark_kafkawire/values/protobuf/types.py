@@ -158,7 +158,9 @@ class _ArrowTypes:
         """The column of a field; None where a message contains itself too often."""
         self.count += 1
         if self.count > COLUMNS_MAX:
-            raise OptionError(f"the Protobuf schema has more than {COLUMNS_MAX} columns")
+            raise OptionError(
+                f"the Protobuf schema has more than {COLUMNS_MAX} columns: remove fields from it"
+            )
         if each.label == "map":
             key, value = (self.value(inner, depths) for inner in each.message.fields)
             return None if value is None else pa.field(each.name, map_of(key, value))
@@ -181,7 +183,9 @@ class _ArrowTypes:
         if depth >= max(1, self.recursion_depth):
             return None
         if sum(depths.values()) >= DEPTH_MAX:
-            raise OptionError(f"the Protobuf schema has messages that are nested more than {DEPTH_MAX} times")
+            raise OptionError(
+                f"the Protobuf schema has messages that are nested more than {DEPTH_MAX} times: flatten it"
+            )
         return self.struct(each.message, {**depths, name: depth + 1})
 
 

@@ -49,7 +49,7 @@ def confirmed(
     if index.count and found.log_start_offset > offset >= firsts[0]:
         raise Contradiction(
             f"Fetch: the log starts at offset {found.log_start_offset} by the response that contains "
-            f"the batch at offset {bases[0]}",
+            f"the batch at offset {bases[0]}; compare the leader's log with a follower's",
             offset,
         )
     rows = np.flatnonzero(is_gap[:count] & (expected[:count] < stop_offset))
@@ -82,6 +82,6 @@ def _contradiction(base_offset: int, next_offset: int, end: int, offset: int) ->
     bound = f"the log ends at offset {end}" if end >= 0 else "the end of the log is not known"
     return Contradiction(
         f"Fetch returned nothing at offset {offset}, but a batch of offsets {base_offset} to "
-        f"{next_offset - 1}, and by the same response {bound}",
+        f"{next_offset - 1}, and by the same response {bound}; compare the leader's log with a follower's",
         offset,
     )

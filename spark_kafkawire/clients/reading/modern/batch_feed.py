@@ -145,7 +145,8 @@ class BatchFeed:
         tail, self._tail = self._tail, bytearray()
         if tail and not self.done:
             raise CorruptDataError(
-                f"the segment ends in the middle of a batch, {len(tail)} bytes after the last whole one",
+                f"the segment ends in the middle of a batch, {len(tail)} bytes after the last whole one; "
+                "copy it again from the broker",
                 self.offset,
             )
         if not self.done and self._next_base < _NO_BASE:
@@ -278,5 +279,5 @@ class BatchFeed:
         if size > self._options.message_bytes_max:
             raise LimitError(
                 f"a batch at offset {self.offset} or soon after it has {size} bytes, more than "
-                f"maxMessageBytes={self._options.message_bytes_max}"
+                f"maxMessageBytes={self._options.message_bytes_max}; raise it"
             )

@@ -343,7 +343,8 @@ class RecordBatchReader:
         ):  # the response of a throttling broker from 2.0 on (KIP-219)
             throttle_s = response.throttle_time_ms / 1000
             raise EmptyFetch(
-                f"Fetch: the broker throttles this client for another {throttle_s:g} s: a quota is used up"
+                f"Fetch: the broker throttles this client for another {throttle_s:g} s: a quota is used up, "
+                "raise it"
             )
         return found[0]
 
@@ -357,7 +358,7 @@ class RecordBatchReader:
         if size > self._options.message_bytes_max:
             raise LimitError(
                 f"a batch at offset {self.next_offset} or soon after it has {size} bytes, more than "
-                f"maxMessageBytes={self._options.message_bytes_max}"
+                f"maxMessageBytes={self._options.message_bytes_max}; raise it"
             )
 
     def _check_beyond(

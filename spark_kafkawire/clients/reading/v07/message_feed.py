@@ -51,8 +51,8 @@ class MessageFeed:
         self._next_base = OFFSET_MAX if next_base is None else next_base
         if base_offset > self._received:
             raise CorruptDataError(
-                f"the segment before offset {base_offset} ends at {self._received}: a segment is missing, or "
-                "was cut",
+                f"the segment before offset {base_offset} ends at {self._received}: a segment is missing or "
+                "was cut; copy it again from the broker",
                 self._received,
             )
 
@@ -72,7 +72,9 @@ class MessageFeed:
             self._stitcher.finish()
         elif self.offset < self._received:
             raise CorruptDataError(
-                f"the segment ends in the middle of the message at offset {self.offset}", self.offset
+                f"the segment ends in the middle of the message at offset {self.offset}; copy it again from "
+                "the broker",
+                self.offset,
             )
 
     def walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
@@ -107,7 +109,7 @@ class MessageFeed:
             if decoded.cut and pos < len(view):
                 raise MessageCrossesStop(
                     f"the message at offset {self.offset} extends beyond {self._range.stop_offset}, the end "
-                    "of the range",
+                    "of the range; end it at an offset of a message",
                     self.offset,
                 )
 

@@ -99,7 +99,7 @@ class Stitcher:
         if size - _LENGTH_BYTES > self._message_bytes_max:
             raise LimitError(
                 f"the message at offset {self.offset} has {size - _LENGTH_BYTES} bytes, "
-                f"more than maxMessageBytes={self._message_bytes_max}"
+                f"more than maxMessageBytes={self._message_bytes_max}; raise it"
             )
         if self.offset + size > self._stop_offset:
             raise self._crosses_stop()

@@ -207,7 +207,10 @@ class V07Reader:
         self._windows.restart(self.next_offset)  # the windows after it are invalid too
         if chunk.error_code != ErrorCode.NONE:
             raise self._error(chunk.error_code)
-        raise BrokerError("FETCH: the log has no byte there", action=Action.DATA_LOSS)
+        raise BrokerError(
+            "FETCH: the log has no byte there; set failOnDataLoss=false, or start at another offset",
+            action=Action.DATA_LOSS,
+        )
 
     @property
     def _limits(self) -> DecodeLimits:

@@ -82,7 +82,9 @@ class AcknowledgedSender(BrokerSender):
         count = sum(each.message_count for each, _ in refused)
         more = f"; {unproven(waiting)}" if (waiting := self._unproven()) else ""
         reason = broker_error(code, f"{sent.topic_partition} on {self._broker}")
-        return DeliveryError(f"{reason}; refused: {count} message(s) that this task sent there{more}")
+        return DeliveryError(
+            f"{reason}; refused: {count} message(s) that this task sent there, write them again{more}"
+        )
 
     def _unproven(self) -> Mapping[TopicPartition, int]:
         counts: Counter[TopicPartition] = Counter()

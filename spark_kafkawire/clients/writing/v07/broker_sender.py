@@ -219,5 +219,5 @@ def unproven(counts: Mapping[TopicPartition, int]) -> str:
     listed = ", ".join(map(str, partitions[:_LISTED_MAX])) + (", …" if len(partitions) > _LISTED_MAX else "")
     return (
         f"not proven: {sum(counts.values())} message(s) that this task sent there (to {listed}), each may "
-        "be in its partition or missing, and is not sent again"
+        "be in its partition or missing, and is not sent again: compare the topic with the rows"
     )

@@ -150,7 +150,8 @@ def read_back(
             matcher.feed(chunk)
         except CorruptDataError as error:
             raise DeliveryError(
-                f"{partition} at offset {matcher.offset}: written messages cannot be looked for: {error}"
+                f"{partition} at offset {matcher.offset}: written messages cannot be looked for, compare the "
+                f"topic with the rows: {error}"
             ) from error
         if matcher.found != found or (len(chunk) and matcher.offset < stop_offset):
             deadline = Deadline.after(timeout_s)
@@ -187,7 +188,8 @@ def _missing(
         f"{partition}: {lost} of {all_messages} written messages ({len(matcher.missing)} of {len(sent)} "
         f"sets) are not in the log from offset {start_offset} to {matcher.next_offset}, {timeout_s:g} s "
         "(requestTimeout) after the last that are: the broker dropped them silently (is its own "
-        "max.message.size smaller than the option?) or has not flushed them (log.flush.interval)"
+        "max.message.size smaller than the option?) or has not flushed them (log.flush.interval); "
+        "write them again"
     )
 
 

@@ -59,11 +59,13 @@ def check_key_tab(path: str, principal: str) -> None:
     say so."""
     data = _read(path)
     if not data.startswith(_VERSION):
-        raise _failed(path, "is not a key tab of version 2")
+        raise _failed(path, "is not a key tab of version 2; make it with kadmin ktadd or ktutil")
     try:
         known = list(dict.fromkeys(_principals(data)))
     except (struct.error, ValueError):
-        raise _failed(path, "is damaged: an entry does not end where it should") from None
+        raise _failed(
+            path, "is damaged: an entry does not end where it should; copy it again from where it was made"
+        ) from None
     realm_is_open = _realm_of(principal) is None
     names = [name.rpartition("@")[0] if realm_is_open else name for name in known]
     if principal not in names:
@@ -71,7 +73,7 @@ def check_key_tab(path: str, principal: str) -> None:
         raise _failed(
             path,
             f"has no key of the principal {quoted(principal)} of kafka.sasl.jaas.config; it has keys of "
-            f"{listed}",
+            f"{listed}; name one of these",
         )
 
 
@@ -122,7 +124,7 @@ def _read(path: str) -> bytes:
             path, f"cannot be read where the client connects: {printable(reason)}; {_WHERE}"
         ) from error
     if len(data) > FILE_BYTES_MAX:
-        raise _failed(path, f"is longer than {FILE_BYTES_MAX} bytes")
+        raise _failed(path, f"is longer than {FILE_BYTES_MAX} bytes; is it a key tab?")
     return data
 
 

@@ -87,13 +87,16 @@ class AzureToken:
         try:
             return self._in(object_of(address, {"Metadata": "true"}, _METADATA, deadline), _METADATA)
         except TransportError as error:
-            raise error.located(f"Azure: no identity in the environment, and {_METADATA[7:]}") from error
+            raise error.located(
+                "Azure: no identity in the environment (AZURE_TENANT_ID, AZURE_CLIENT_ID, "
+                f"AZURE_CLIENT_SECRET), and {_METADATA[7:]}"
+            ) from error
 
     @staticmethod
     def _in(found: Mapping[str, Any], what: str) -> Token:
         token, expires_in = found.get("access_token"), found.get("expires_in")
         if not isinstance(token, str) or not is_token(token):
-            raise AuthenticationError(f"{what} answers with no token")
+            raise AuthenticationError(f"{what} answers with no token; check the identity of the machine")
         if isinstance(expires_in, str) and expires_in.isascii() and expires_in.isdigit():
             expires_in = float(expires_in[:12])  # a number as text
         return Token(token, lifetime_of(expires_in))

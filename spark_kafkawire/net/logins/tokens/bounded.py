@@ -17,4 +17,4 @@ def within(deadline: Deadline, what: str, call: Callable[[], T]) -> T:
     try:
         return bounded(call, deadline.remaining_s(), "kafkawire-login")
     except NotEnded:
-        raise RequestTimedOut(f"{what}: no answer within {deadline}") from None
+        raise RequestTimedOut(f"{what}: no answer within {deadline}; check the network there") from None

@@ -86,8 +86,8 @@ def https_url(text: str, option: str) -> Url:
     url = Url.parse(text)
     if url is None or url.scheme != "https":
         raise OptionError(
-            f"option {option}: not of the form https://host:port/path; "
-            "the client sends secrets there, so plain http is not allowed"
+            f"option {option} is not of the form https://host:port/path (its value is not shown); the client "
+            "sends secrets there, so plain http is not allowed"
         )
     return url
 
@@ -125,16 +125,19 @@ def token_in(answer: Answer, login: str) -> Token:
     Raises ``AuthenticationError`` (fatal), ``ConnectFailed`` (retriable).
     """
     if answer.is_temporary:
-        raise ConnectFailed(f"it answers with HTTP status {answer.status}")
+        raise ConnectFailed(f"the server answers with HTTP status {answer.status}; see its log")
     found = object_in(answer.body)
     if answer.status != _OK:
         code = found.get("error")
         reason = f" {code}" if code in _ERROR_CODES else ""
-        raise AuthenticationError(f"the server rejects {login}: HTTP status {answer.status}{reason}")
+        raise AuthenticationError(
+            f"the server rejects {login}: HTTP status {answer.status}{reason}; check "
+            "that it knows this client"
+        )
     token = found.get("access_token")
     if not isinstance(token, str) or not is_token(token):
         raise AuthenticationError(
-            "its response has no access_token; check that the URL is that of a token endpoint"
+            "the server's response has no access_token; check that the URL is that of a token endpoint"
         )
     return Token(token, lifetime_of(found.get("expires_in")))
 

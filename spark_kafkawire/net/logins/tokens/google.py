@@ -88,7 +88,9 @@ def _of_key_file(path: str, tls: Tls, deadline: Deadline) -> tuple[Token, str]:
     account, key = found.get("client_email"), found.get("private_key")
     address = found.get("token_uri") or _TOKEN_URL
     if not isinstance(account, str) or not isinstance(key, str) or not isinstance(address, str):
-        raise AuthenticationError(f"Google: {printable(path)} lacks client_email or private_key")
+        raise AuthenticationError(
+            f"Google: {printable(path)} lacks client_email or private_key; download it again"
+        )
     now_s = int(time.time())
     times = {"iat": now_s, "exp": now_s + _ASSERTION_S}
     signer = Signer("RS256", key, name=f"Google: private_key of {printable(path)}")
@@ -110,5 +112,7 @@ def _of_machine(deadline: Deadline) -> tuple[Token, str]:
         raise error.located(f"Google: no file in {_FILE}, and the metadata endpoint") from error
     token, account = found.get("access_token"), email.strip()
     if not isinstance(token, str) or not is_token(token) or not _EMAIL.fullmatch(account):
-        raise AuthenticationError(f"{_METADATA} answers with no token of an account")
+        raise AuthenticationError(
+            f"{_METADATA} answers with no token of an account; give the machine a service account"
+        )
     return Token(token, lifetime_of(found.get("expires_in"))), account

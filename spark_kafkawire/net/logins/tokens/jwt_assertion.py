@@ -61,7 +61,7 @@ class Signer:
         except ImportError as error:
             raise OptionError(
                 f"{self.name}: signatures need the package cryptography, which is not "
-                "installed: run pip install 'spark-kafkawire[jwt]', for the driver and the executors"
+                "installed: run pip install cryptography, for the driver and the executors"
             ) from error
         passphrase = self.passphrase.encode() if self.passphrase else None
         try:
@@ -69,7 +69,7 @@ class Signer:
         except (ValueError, TypeError) as error:  # TypeError: a passphrase is missing, or is not needed
             raise OptionError(
                 f"{self.name}: no private key in PEM can be read "
-                f"{'with' if passphrase else 'without'} a passphrase ({type(error).__name__})"
+                f"{'with' if passphrase else 'without'} a passphrase ({type(error).__name__}); check both"
             ) from None
         if self.algorithm == "RS256" and isinstance(key, rsa.RSAPrivateKey):
             return key.sign(data, padding.PKCS1v15(), hashes.SHA256())

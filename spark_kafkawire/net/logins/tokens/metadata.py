@@ -38,12 +38,14 @@ def metadata_of(address: str, headers: Mapping[str, str], what: str, deadline: D
     """
     url = Url.parse(address)
     if url is None:
-        raise AuthenticationError(f"{what}: its address is not a URL")
+        raise AuthenticationError(f"{what}: its address is not a URL; correct the environment variable of it")
     answer = ask_metadata(url, headers, deadline)
     if answer.is_temporary:
-        raise ConnectFailed(f"it answers with HTTP status {answer.status}")
+        raise ConnectFailed(f"the endpoint answers with HTTP status {answer.status}; try again later")
     if answer.status != _OK:
-        raise AuthenticationError(f"{what} refuses the request: HTTP status {answer.status}")
+        raise AuthenticationError(
+            f"{what} refuses the request: HTTP status {answer.status}; check the identity of the machine"
+        )
     return answer.body
 
 

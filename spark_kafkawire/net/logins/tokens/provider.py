@@ -42,7 +42,8 @@ class TokenProvider:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise OptionError(
-                f"option {OPTION}: {printable(self.name)} is not of the form package.module:function"
+                f"option {OPTION}: {printable(self.name)} is not of the form package.module:function; "
+                "correct it"
             )
 
     @property
@@ -72,7 +73,7 @@ class TokenProvider:
         else:
             return self._token_in(found)
         # Outside of the handler, so that the error with its text is not the context of this one.
-        raise self._failed(f"raised {failure}")
+        raise self._failed(f"raised {failure}; correct the function")
 
     def _function(self) -> Any:
         module, _, path = self.name.partition(":")
@@ -85,7 +86,7 @@ class TokenProvider:
         else:
             if callable(found):
                 return found
-            raise self._failed("is not a function")
+            raise self._failed("is not a function; name one as package.module:function")
         raise self._failed(
             f"cannot be imported: {failure}; the module must be importable on the driver and on the "
             "executors: send it with --py-files"
@@ -93,7 +94,7 @@ class TokenProvider:
 
     def _token_in(self, found: object) -> Token:
         if not isinstance(found, tuple | list) or len(found) not in (2, 3, 4):
-            raise self._failed(f"did not return {_FORM}")
+            raise self._failed(f"returned something else than {_FORM}; correct its return")
         token, expires_at_s, *more = found
         extensions = more[1] if len(more) > 1 else None
         if not isinstance(token, str) or not is_token(token):
@@ -112,7 +113,9 @@ class TokenProvider:
     def _extensions_in(self, found: object) -> tuple[tuple[str, str], ...]:
         pairs = tuple(found.items()) if isinstance(found, Mapping) else () if found is None else None
         if pairs is None or not all(is_extension(name, value) for name, value in pairs):
-            raise self._failed("returned extensions that are not a dict of names, letters only, and texts")
+            raise self._failed(
+                "returned extensions that are not a dict of names, letters only, and texts; correct them"
+            )
         return pairs
 
     def _failed(self, problem: str) -> AuthenticationError:

@@ -44,7 +44,8 @@ def word_in(path: str, option: str) -> str:
     text = read_text(path, option).strip()
     if not is_token(text):
         raise AuthenticationError(
-            f"option {option}: {quoted(path)} does not hold a token, one word of ASCII (it is not shown)"
+            f"option {option}: {quoted(path)} does not hold a token, one word of ASCII (it is not shown); "
+            "write the token alone into it"
         )
     return text
 
@@ -60,8 +61,11 @@ def read_text(path: str, option: str) -> str:
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
         raise AuthenticationError(
-            f"option {option}: {quoted(path)} cannot be read where the client connects: {printable(reason)}"
+            f"option {option}: {quoted(path)} cannot be read where the client connects: {printable(reason)}; "
+            "put it on the driver and on each executor"
         ) from error
     if len(data) > FILE_BYTES_MAX:
-        raise AuthenticationError(f"option {option}: {quoted(path)} is longer than {FILE_BYTES_MAX} bytes")
+        raise AuthenticationError(
+            f"option {option}: {quoted(path)} is longer than {FILE_BYTES_MAX} bytes; is it a token?"
+        )
     return data.decode("utf-8", "replace")

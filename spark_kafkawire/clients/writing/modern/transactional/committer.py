@@ -145,7 +145,7 @@ class WriteCommitter:
         metadata = self._run_again()
         step, failure = self._driver.step, self._driver.failure
         if step is DriverStep.ABORTED:
-            raise DeliveryError(f"{failure}; nothing of this run is committed")
+            raise DeliveryError(f"{failure}; nothing of this run is committed, so write again")
         if step is not DriverStep.DONE:
             raise DeliveryError(
                 f"{failure}; it is not known whether all, a part or none of the write is committed; "
@@ -278,7 +278,8 @@ def timeout_ms_of(options: WriteOptions, transactions: Transactions, id_: str) -
             refused = error
         except UnsupportedVersionError as error:
             raise OptionError(
-                f"option delivery: exactly-once needs transactions, which Kafka has from 0.11 on: {error}"
+                f"option delivery: exactly-once needs transactions, which Kafka has from 0.11 on; "
+                f"leave the option out: {error}"
             ) from error
         else:
             return timeout_ms
@@ -294,14 +295,14 @@ def _try_two_phase_commit(transactions: Transactions, id_: str) -> None:
     except UnsupportedVersionError as error:
         raise OptionError(
             "option twoPhaseCommit: brokers need InitProducerId 6, which Kafka from 4.1 on serves with "
-            f"unstable.api.versions.enable=true: {error}"
+            f"unstable.api.versions.enable=true; leave the option out, or set that: {error}"
         ) from error
     except BrokerError as error:
         if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise
         raise OptionError(
-            "option twoPhaseCommit: brokers need transaction.two.phase.commit.enable=true, and the user the "
-            f"right TwoPhaseCommit on transactional ids that begin with this one: {error}"
+            "option twoPhaseCommit: give the brokers transaction.two.phase.commit.enable=true, and the user "
+            f"the right TwoPhaseCommit on transactional ids that begin with this one: {error}"
         ) from error
 
 

@@ -40,7 +40,7 @@ _EC2_TOKEN_S: Final = "300"
 _SESSION_NAME: Final = "spark-kafkawire"
 #: Settings of a profile that only AWS's own library follows.
 _INDIRECT: Final = ("role_arn", "credential_process", "sso_session", "sso_start_url", "login_session")
-NEEDS_BOTOCORE: Final = "run pip install 'spark-kafkawire[aws]', for the driver and the executors"
+NEEDS_BOTOCORE: Final = "run pip install botocore, for the driver and the executors"
 
 
 def found_keys(profile: str | None, region: str | None, tls: Tls, deadline: Deadline) -> Keys:
@@ -53,7 +53,7 @@ def found_keys(profile: str | None, region: str | None, tls: Tls, deadline: Dead
         if keys is None:
             raise AuthenticationError(
                 f"AWS: no profile {printable(profile)} in {_file('credentials')} or {_file('config')} on the "
-                "machine that connects"
+                "machine that connects; add it there, or correct awsProfileName"
             )
         return keys
     places: tuple[Callable[[], Keys | None], ...] = (
@@ -122,7 +122,9 @@ def _settings_of(profile: str) -> Iterator[tuple[str, str]]:
         else:
             failure = ""
         if failure:  # not in the handler: the error's text has lines of the file
-            raise AuthenticationError(f"AWS: {printable(path)} is not a file of profiles ({failure})")
+            raise AuthenticationError(
+                f"AWS: {printable(path)} is not a file of profiles ({failure}); correct it"
+            )
         if parser.has_section(name):
             yield from parser.items(name)
 
@@ -142,14 +144,15 @@ def _of_container(tls: Tls, deadline: Deadline) -> Keys | None:
     if url is None or (url.scheme == "http" and not _is_near(url.host)):
         raise AuthenticationError(
             "AWS: AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this machine or of "
-            "its container service"
+            "its container service; correct the variable"
         )
     token = os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
     if path := os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
         token = word_in(path, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
     if token and not _are_texts(token):
         raise AuthenticationError(
-            "AWS: AWS_CONTAINER_AUTHORIZATION_TOKEN is not one line of ASCII (its value is not shown)"
+            "AWS: AWS_CONTAINER_AUTHORIZATION_TOKEN is not one line of ASCII (its value is not shown); "
+            "correct it"
         )
     headers = {"Authorization": token} if token else {}
     return _keys_in(_asked(url, "GET", headers, tls, deadline), "the container's credentials endpoint")
@@ -172,14 +175,20 @@ def _of_ec2(deadline: Deadline) -> Keys | None:
     def asked(method: str, path: str, headers: Mapping[str, str]) -> Answer:
         url = Url.parse(f"{base.rstrip('/')}{path}")
         if url is None:
-            raise AuthenticationError(f"AWS: {what} is no URL, or names a role that is not a name")
+            raise AuthenticationError(
+                f"AWS: {what} is no URL, or names a role that is not a name; check "
+                "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+            )
         return _asked(url, method, headers, Tls(), deadline)
 
     try:
         answer = asked("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": _EC2_TOKEN_S})
         token = answer.body.decode("ascii", "replace").strip()
         if answer.status != _OK or not token.isprintable() or not token.isascii():
-            raise ConnectFailed(f"it answers with HTTP status {answer.status}")
+            raise ConnectFailed(
+                f"the endpoint answers with HTTP status {answer.status}; set AWS_ACCESS_KEY_ID, a profile "
+                "or a role"
+            )
         headers = {"X-aws-ec2-metadata-token": token}
         role = asked("GET", _EC2_CREDENTIALS, headers)
         if role.status != _OK:
@@ -196,13 +205,17 @@ def _asked(url: Url, method: str, headers: Mapping[str, str], tls: Tls, deadline
 
 def _keys_in(answer: Answer, what: str) -> Keys:
     if answer.is_temporary:
-        raise ConnectFailed(f"AWS: {what} answers with HTTP status {answer.status}")
+        raise ConnectFailed(f"AWS: {what} answers with HTTP status {answer.status}; try again")
     if answer.status != _OK:
-        raise AuthenticationError(f"AWS: {what} refuses the request: HTTP status {answer.status}")
+        raise AuthenticationError(
+            f"AWS: {what} refuses the request: HTTP status {answer.status}; check the role of the machine"
+        )
     found = object_in(answer.body)
     access, secret, session = (found.get(name) for name in ("AccessKeyId", "SecretAccessKey", "Token"))
     if not _are_texts(access, secret, session):
-        raise AuthenticationError(f"AWS: the response of {what} has no credentials")
+        raise AuthenticationError(
+            f"AWS: the response of {what} has no credentials; check the role of the machine"
+        )
     return Keys(str(access), str(secret), str(session), seconds_until(found.get("Expiration")))
 
 

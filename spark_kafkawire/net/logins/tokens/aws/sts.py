@@ -98,7 +98,7 @@ def _asked(
 def keys_in(answer: Answer) -> Keys:
     """The credentials of an answer. Raises ``AuthenticationError`` (fatal), ``ConnectFailed`` (retriable)."""
     if answer.is_temporary:
-        raise ConnectFailed(f"it answers with HTTP status {answer.status}")
+        raise ConnectFailed(f"the service answers with HTTP status {answer.status}; try again later")
     if answer.status != _OK:
         code = _element(answer.body, "Code")
         reason = f" {code}" if code in _CODES else ""
@@ -109,7 +109,7 @@ def keys_in(answer: Answer) -> Keys:
     names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
     access, secret, session, expiration = (_element(answer.body, name) for name in names)
     if not access or not secret or not session:
-        raise AuthenticationError("its response has no credentials")
+        raise AuthenticationError("the response has no credentials; is a proxy between here and the service?")
     return Keys(access, secret, session, seconds_until(expiration))
 
 

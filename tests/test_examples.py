@@ -100,6 +100,9 @@ def test_the_python_of_a_page_runs_from_its_top_to_its_end(
             exec(code, namespace)
             printed = capsys.readouterr().out
             assert block.output is None or block.output.strip() == printed.strip(), block
+    # The session is that of other tests, too.
+    for table in spark.catalog.listTables():
+        spark.catalog.dropTempView(table.name)
 
 
 def test_the_first_program_is_a_file_that_runs_with_nothing_else(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_metadata_has_what_a_package_index_shows(metadata: Message) -> None:
 def test_extras_that_messages_and_pages_name_are_there(metadata: Message) -> None:
     texts = [*(ROOT / "spark_kafkawire").rglob("*.py"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
     named = {name for path in texts for name in re.findall(r"spark-kafkawire\[(\w+)\]", path.read_text())}
-    assert {"aws", "jwt", "stores"} <= named <= set(metadata.get_all("Provides-Extra", []))
+    assert {"spark"} <= named <= set(metadata.get_all("Provides-Extra", []))
 
 
 def test_links_of_the_description_are_absolute_and_lead_to_files_of_the_release(metadata: Message) -> None:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,15 +45,10 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def own_threads() -> set[threading.Thread]:
-    """The threads of now; the clients' pool, which tests share, sets a new timer when one has run."""
-    return {thread for thread in threading.enumerate() if not isinstance(thread, threading.Timer)}
-
-
 @pytest.mark.jvm
 def test_brokers_and_zookeeper_are_there_and_then_gone() -> None:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
-    threads = own_threads()
+    threads = replay.threads()
     with EmbeddedCluster(brokers=3, partitions=2, chroot="/kafka/07") as cluster:
         pids = processes_of(cluster)
         assert len(pids) == 4
@@ -73,7 +67,7 @@ def test_brokers_and_zookeeper_are_there_and_then_gone() -> None:
     assert not any(is_alive(pid) for pid in pids)
     assert not any(folder.exists() for folder in folders)
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
-    assert own_threads() <= threads
+    assert replay.threads() <= threads
 
 
 def test_a_cluster_without_zookeeper_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -528,7 +522,10 @@ def test_a_port_in_use_is_one_line_and_exit_code_1(
 ) -> None:
     with replay.listening() as port:
         assert main(["--set", "brokerid=0", "--set", f"port={port}", "--set", f"log.dir={tmp_path}"]) == 1
-    assert capsys.readouterr().err == f"error: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    assert (
+        capsys.readouterr().err
+        == f"error: cannot listen on 127.0.0.1:{port}: Address already in use; choose another port\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -558,4 +555,7 @@ def test_a_log_dir_that_is_a_file_is_an_error_that_names_it(
     path = tmp_path / "file"
     path.touch()
     assert main(["--set", "brokerid=0", "--set", "port=0", "--set", f"log.dir={path}"]) == 2
-    assert capsys.readouterr().err == f"error: log.dir {path} cannot be used: File exists\n"
+    assert (
+        capsys.readouterr().err
+        == f"error: log.dir {path} cannot be used: File exists; choose another folder\n"
+    )

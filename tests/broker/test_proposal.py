@@ -262,14 +262,14 @@ def test_polls_whose_peers_have_gone_end(broker: BrokerServer) -> None:
 
 @pytest.mark.usefixtures("only_woken")
 def test_a_broker_that_stops_ends_its_polls(start_broker: StartBroker) -> None:
-    before = set(threading.enumerate())
+    before = replay.threads()
     broker = start_broker(BOTH)
     with replay.connect(broker.port) as sock:
         sock.sendall(fetch_request({"t": [(0, 0)]}, LONG_MS, 1))
         assert replay.receive(sock, 1, replay.SILENCE_S) == (b"", "silent")
         broker.stop()
         assert replay.receive(sock, 1) == (b"", "closed")
-    assert set(threading.enumerate()) <= before
+    assert replay.threads() <= before
 
 
 def test_an_answer_is_bounded_and_no_partition_is_left_out_of_it(start_broker: StartBroker) -> None:

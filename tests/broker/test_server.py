@@ -97,7 +97,7 @@ def test_retention_and_reads_at_the_same_time_end_in_bytes_or_out_of_range(start
 
 
 def test_stop_ends_connections_that_wait_send_or_stall(start_broker: StartBroker) -> None:
-    before = set(threading.enumerate())
+    before = replay.threads()
     broker = start_broker()
     replay.produce(broker.port, LOG, LARGE)
     with (
@@ -112,7 +112,7 @@ def test_stop_ends_connections_that_wait_send_or_stall(start_broker: StartBroker
         for sock in (idle, halfway):
             assert replay.receive(sock, 1) == (b"", "closed")
         assert replay.receive(slow, len(LARGE))[1] == "closed"
-    assert set(threading.enumerate()) <= before
+    assert replay.threads() <= before
 
 
 def test_a_client_that_vanishes_in_the_middle_of_a_response_leaves_no_thread(

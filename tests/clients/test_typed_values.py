@@ -327,7 +327,9 @@ def test_text_that_is_not_utf8_is_a_bad_record() -> None:
 def test_a_field_that_a_writer_lacks_is_no_null_without_a_reader(registry: FakeRegistry) -> None:
     number = registry.add("orders-value", V1)
     fields = {"value": pa.struct([("idd", pa.int32())])}
-    with pytest.raises(CorruptDataError, match=r"Order has no field idd; to read on"):
+    with pytest.raises(
+        CorruptDataError, match=r"Order has no field idd: remove that column from .*; to read on"
+    ):
         typed(options_of(registry), fields).build(columns_of([framed(number, V1, {"id": 1, "name": "a"})]))
 
 
@@ -337,9 +339,9 @@ def test_a_field_that_a_writer_lacks_is_no_null_without_a_reader(registry: FakeR
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (status(500, b"oops"), "it answers with HTTP status 500"),
-        (status(200, PAGE), "its answer is not a JSON object"),
-        (status(404, PAGE), "it answers with HTTP status 404 and no code of a schema registry"),
+        (status(500, b"oops"), "the server answers with HTTP status 500"),
+        (status(200, PAGE), "the server's answer is not a JSON object"),
+        (status(404, PAGE), "the server answers with HTTP status 404 and no code of a schema registry"),
         (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), "ends early"),
         (cut, "ends early"),
     ],

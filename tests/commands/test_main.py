@@ -196,7 +196,7 @@ def test_a_command_that_needs_spark_says_so_in_one_line(lacking: str, tmp_path: 
         assert line.startswith(f"{name}: this command runs Spark, which {sys.executable} does not have (")
         assert "No module named 'py" in line
         assert line.endswith(f'spark-submit "$(kafkawire path {name})"')
-        assert "pip install 'spark-kafkawire[spark]'" in line
+        assert "pip install pyspark" in line
         assert (f"it has pyspark {version('pyspark')}, which pip install" in line) is is_there
         assert ("run that in an environment of its own" in line) is is_there
 

@@ -114,7 +114,9 @@ def test_a_segment_whose_rename_was_interrupted_is_listed_apart(logs: Path) -> N
 
 def test_a_checkpoint_that_is_damaged_is_named(logs: Path) -> None:
     (logs / HIGH_WATERMARKS).write_text("0\n5\n")
-    with pytest.raises(CorruptDataError, match=f"{HIGH_WATERMARKS}: it says that it has '5' entries"):
+    with pytest.raises(
+        CorruptDataError, match=f"{HIGH_WATERMARKS}: the file is damaged: it says that it has '5' entries"
+    ):
         scan(str(logs)).offsets(HIGH_WATERMARKS)
     (logs / HIGH_WATERMARKS).unlink()
     assert scan(str(logs)).offsets(HIGH_WATERMARKS) == {}

@@ -128,11 +128,14 @@ def test_a_password_is_right_or_wrong_or_absent(door: Door, mechanism: str) -> N
         assert refusal(mechanism) in message
     message = door.refused(sasl__mechanism=mechanism)
     assert (
-        message == f"OptionError: option kafka.sasl.jaas.config: set it, for kafka.sasl.mechanism={mechanism}"
+        message
+        == f"OptionError: option kafka.sasl.jaas.config is not set, and kafka.sasl.mechanism={mechanism}"
     )
     module = login(mechanism, "alice", "")["sasl__jaas__config"].replace(' password=""', "")
     message = door.refused(sasl__mechanism=mechanism, sasl__jaas__config=module)
-    assert message.startswith('OptionError: option kafka.sasl.jaas.config: give it password="…"')
+    assert message.startswith(
+        'OptionError: option kafka.sasl.jaas.config has no password: give it password="…"'
+    )
 
 
 @pytest.mark.parametrize("mechanism", [name for name in MODULES if name.startswith("SCRAM")])
@@ -180,7 +183,10 @@ def test_a_token_is_right_or_wrong_or_expired_or_absent(door: Door) -> None:
         assert message.startswith(f"{AuthenticationError.__name__}: ")
         assert refusal("OAUTHBEARER") in message
     message = door.refused(sasl__mechanism="OAUTHBEARER")
-    assert 'option kafka.sasl.jaas.config: give it token="…", or set kafka.sasl.oauthbearer.token' in message
+    assert (
+        'option kafka.sasl.jaas.config has no token: give it token="…", or set kafka.sasl.oauthbearer.token'
+        in message
+    )
 
 
 #: A source of tokens that live for a few seconds; each call is a line of a file.

@@ -63,7 +63,7 @@ def test_what_is_not_registered_is_unknown(apicurio: Apicurio) -> None:
 
 
 def test_a_schema_that_is_none_is_refused_in_the_registrys_own_words(apicurio: Apicurio) -> None:
-    with pytest.raises(RegistryError, match="it refuses the request: HTTP status 4"):
+    with pytest.raises(RegistryError, match="the server refuses the request: HTTP status 4"):
         client_of(apicurio).register("bad", Schema("AVRO", "{"))
 
 

@@ -88,7 +88,7 @@ CASES: Final = {
     "publish": (
         ("CON T", "the following arguments are required: --input"),
         ("IN CON", "one of the arguments --topic --topic-column is required"),
-        ("IN CON T --option=topic=t", "…set the topic with --topic"),
+        ("IN CON T --option=topic=t", "…topic is not an option here; set --topic"),
         ("IN CON T --topic-column c", "…not allowed with argument --topic"),
         ("IN T", "…exactly one of the options kafka.bootstrap"),
         ("IN CON T --option acks=verify", "option acks: 'verify' is not 0 or 1"),
@@ -107,7 +107,7 @@ CASES: Final = {
         ),
         (
             "IN CON T --exactly-once",
-            "argument --exactly-once: needs --state or --transactional-id, by which the next run finds",
+            "argument --exactly-once needs --state or --transactional-id, by which the next run finds",
         ),
         ("IN CON07 T --exactly-once --transactional-id a", "option delivery does not apply to Kafka 0.7"),
         ("IN CON T --transactional-id a", "argument --transactional-id needs --exactly-once"),
@@ -239,7 +239,7 @@ CASES: Final = {
         ("SRC DST T CHECK --available-now --interval 5", "…not allowed with argument --available-now"),
         ("SRC DST T CHECK --output o", "set either --target-option, the cluster to copy to, or --output"),
         ("SRC T CHECK", "set either --target-option, the cluster to copy to, or --output"),
-        ("SRC T CHECK --output o --target-topic x", "argument --target-topic: needs --target-option"),
+        ("SRC T CHECK --output o --target-topic x", "argument --target-topic needs --target-option; add that, or leave it out"),
         (
             "SRC SAME T CHECK --target-topic t",
             "argument --target-topic: source and target are the same topic of the same cluster",
@@ -256,7 +256,7 @@ CASES: Final = {
             "SRC07 DST T CHECK --keep-partitions",
             "argument --keep-partitions: the partitions of 0.7 are numbered on each broker",
         ),
-        ("SRC T CHECK --output o --keep-partitions", "argument --keep-partitions: needs --target-option"),
+        ("SRC T CHECK --output o --keep-partitions", "argument --keep-partitions needs --target-option; add that, or leave it out"),
         ("DST T CHECK", "set exactly one of the options kafka.bootstrap.servers"),
         ("SRC DST T CHECK --source-option hunter2", "argument --source-option: number 2 is not KEY="),
         (
@@ -265,7 +265,7 @@ CASES: Final = {
         ),
         (
             "SRC DST T CHECK --source-option endingOffsets=latest",
-            "option endingOffsets is for batch reads: a stream has no end",
+            "option endingOffsets is for batch reads, because a stream has no end",
         ),
         ("SRC DST T CHECK --source-options-file not-there", "…not-there: No such file"),
         (
@@ -287,23 +287,23 @@ CASES: Final = {
         ("--options-file missing", "argument --options-file: missing: No such file"),
         ("ZOO --topic", "argument --topic: expected one argument"),
         ("--option broker.list=0:127.0.0.1:9", "argument --topic: brokers of 0.7 cannot list their topics"),
-        ("ZOO --export file", "argument --export: needs --group or --all-groups"),
-        ("ZOO --check", "argument --check: needs --group or --all-groups"),
-        ("ZOO --import wrong --check", "argument --check: cannot be combined with --import"),
+        ("ZOO --export file", "argument --export needs --group or --all-groups; add one"),
+        ("ZOO --check", "argument --check needs --group or --all-groups; add one"),
+        ("ZOO --import wrong --check", "argument --check cannot be combined with --import; run the command once with each"),
         ("ZOO --group g --all-groups", "argument --all-groups: not allowed with"),
-        ("ZOO --import wrong --all-groups", "argument --all-groups: cannot be combined with --import"),
+        ("ZOO --import wrong --all-groups", "argument --all-groups cannot be combined with --import"),
         ("ZOO --import missing", "argument --import: missing: No such file"),
         ("ZOO --import latin", "argument --import: latin is not a text in UTF-8"),
         ("ZOO --import wrong --group g --export f", "argument --export: not allowed with"),
-        ("ZOO --import wrong T", "argument --topic: cannot be combined with --import"),
-        ("ZOO --import wrong --topic-pattern ''", "argument --topic-pattern: cannot be combined with"),
+        ("ZOO --import wrong T", "argument --topic cannot be combined with --import; run the command once with each"),
+        ("ZOO --import wrong --topic-pattern ''", "argument --topic-pattern cannot be combined with"),
         ("ZOO T --topic-pattern t", "argument --topic-pattern: not allowed with"),
         (
             "ZOO --topic-pattern '('",
             "option subscribePattern: '(' is not a supported Java regular expression",
         ),
-        ("ZOO --import wrong --html f", "argument --html: cannot be combined with --import"),
-        ("ZOO --dry-run", "argument --dry-run: needs --import"),
+        ("ZOO --import wrong --html f", "argument --html cannot be combined with --import; run the command once with each"),
+        ("ZOO --dry-run", "argument --dry-run needs --import; add that, or leave it out"),
         ("ZOO --json=yes", "argument --json: ignored explicit argument"),
         ("ZOO --quiet=yes", "argument --quiet: ignored explicit argument"),
         ("ZOO --gruop g", "unknown argument --gruop"),
@@ -325,9 +325,9 @@ CASES: Final = {
         ("", "the following arguments are required: CHECKPOINT"),
     ),
     "transactions": (
-        ("CON --force", "argument --force: needs --finish"),
-        ("CON --dry-run", "argument --dry-run: needs --finish"),
-        ("CON --finish", "argument --finish: needs --transactional-id, the name of the write"),
+        ("CON --force", "argument --force needs --finish; add that, or leave it out"),
+        ("CON --dry-run", "argument --dry-run needs --finish; add that, or leave it out"),
+        ("CON --finish", "argument --finish needs --transactional-id, the name of the write; add it"),
         ("CON --option=delivery=x", "argument --option: delivery is set by --transactional-id; leave it out"),
         ("CON --transactional-id ' '", "option kafka.transactional.id: '' is not a name"),
         ("--option=broker.list=0:h:1", "option delivery does not apply to Kafka 0.7"),
@@ -338,7 +338,7 @@ CASES: Final = {
 #: tags (a map).
 SPARK_CASES: Final = (
     ("CON --input /no/such", "Path does not exist: file:/no/such."),
-    ("CON --format parkay", "argument --format: Spark has no format 'parkay'; it has"),
+    ("CON --format parkay", "argument --format: Spark has no format 'parkay'; give"),
     ("CON --format orc", "argument --input: cannot be read with --format orc,"),
     (
         "CON --format csv --format-option header=maybe",

@@ -103,7 +103,7 @@ def test_each_request_goes_in_the_highest_common_version() -> None:
     with Peer(broker(offered=offered, seen=seen)) as peer, connect(peer) as client:
         client.request(ALL_TOPICS)
         with pytest.raises(
-            UnsupportedVersionError, match=r"Fetch: the broker offers 101-107, .* supports 0-\d\d$"
+            UnsupportedVersionError, match=r"Fetch: the broker offers 101-107, .* supports 0-\d\d; upgrade"
         ):
             client.version_of(modern.FETCH)
     assert [each.version for each in seen] == [ASKS[1], 7]
@@ -373,11 +373,13 @@ def test_a_proof_is_refused_where_the_cluster_has_told_its_versions_meanwhile(
         Client.connect(other.broker, settings).close()
         Client.connect(peer.broker, settings).close()
         with pytest.raises(
-            ConnectFailed, match=f"it answers as a broker of Kafka {release}, but a broker of"
+            ConnectFailed, match=f"the broker answers as one of Kafka {release}, but a broker of"
         ):
             BROKER_VERSIONS.minimum(settings, [peer.broker, other.broker])
         monkeypatch.setattr(connecting, "_may_be_old", lambda *_: True)
-        assert f"it answers as a broker of Kafka {release}, but a broker of its" in refused(other, settings)
+        assert f"the broker answers as one of Kafka {release}, but a broker of its" in refused(
+            other, settings
+        )
 
 
 def test_a_broker_that_told_its_versions_once_is_asked_for_nothing_else_when_it_breaks() -> None:
@@ -406,7 +408,7 @@ def test_a_broker_that_offers_less_than_before_is_refused(fetch: int, produce: i
     with Peer(offering(4, 3), offering(fetch, produce), offering(11, 8)) as peer:
         settings = in_cluster(peer)
         Client.connect(peer.broker, settings).close()
-        assert f"it is older than it was before: it offers {missing}; " in refused(peer, settings)
+        assert f"the broker is older than it was before: it offers {missing}; " in refused(peer, settings)
         Client.connect(peer.broker, settings).close()
 
 

@@ -634,7 +634,7 @@ def test_the_password_of_a_key_is_told_from_that_of_its_store() -> None:
     )
     for name in ("client.jks", "client-same-password.jks"):
         message = store_fails(identity_of, store(name, key_password="wrong"))
-        assert message == f"{KEY_PASSWORD_NAME} is not the password of its key"
+        assert message == f"{KEY_PASSWORD_NAME} is not the password of its key; check it with keytool -list"
     assert store_fails(identity_of, store("client.p12", key_password=KEY_OF_STORES)) == (
         f"PKCS12 has one password for the store and its key: set {KEY_PASSWORD_NAME} as {PASSWORD_NAME}, or "
         "leave it out"
@@ -657,7 +657,7 @@ def test_a_store_without_what_it_is_for_is_told(kind: str) -> None:
     assert store_fails(trust_of, store(f"empty.{kind}")).startswith("it has no certificate to trust")
     for name in ("empty", "trust"):
         assert (
-            store_fails(identity_of, store(f"{name}.{kind}")) == "it has no private key; is it a trust store?"
+            store_fails(identity_of, store(f"{name}.{kind}")) == "it has no private key; give the key store, not the trust store"
         )
 
 
@@ -752,6 +752,6 @@ except StoreError as error:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == (
-        "2\nit is a PKCS12 store, which needs a library: pip install 'spark-kafkawire[stores]'; or convert "
+        "2\nit is a PKCS12 store, which needs a library: pip install cryptography; or convert "
         "it: keytool -importkeystore -srckeystore FILE -destkeystore store.jks -deststoretype JKS\n"
     ), done.stderr

@@ -84,7 +84,9 @@ def test_a_look_up_that_does_not_end_fails_at_the_deadline(monkeypatch: pytest.M
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: end.wait(20) and [])
     began_s = time.monotonic()
     try:
-        with pytest.raises(ConnectFailed, match=r"^cannot find the host within 0\.2 s \(requestTimeout\)$"):
+        with pytest.raises(
+            ConnectFailed, match=r"^cannot find the host within 0\.2 s \(requestTimeout\); check"
+        ):
             Transport.connect(Broker(0, "a.host", 9092), Deadline.after(SOON_S))
         assert time.monotonic() - began_s < SOON_S + GRACE_S
     finally:

@@ -94,7 +94,10 @@ def test_what_is_for_the_order_of_keys_alone_is_refused_without_it(name: str) ->
         ({"minPartitions": "8"}, "option minPartitions splits what keyOrder=true reads one after the other"),
         ({"maxRecordsPerPartition": "8"}, "option maxRecordsPerPartition splits"),
         ({"partitionLayouts": COUNTS}, "t grew 1 time, and the ends of its old partitions are missing"),
-        ({"partitionLayouts": GROWN, "expansionTimestamp": "5"}, "boundaries are in partitionLayouts: leave"),
+        (
+            {"partitionLayouts": GROWN, "expansionTimestamp": "5"},
+            "partitionLayouts has all boundaries: leave",
+        ),
         ({"partitionLayouts": COUNTS, "expansionTimestamp": "5,6"}, "grew 1 time by partitionLayouts, and"),
         ({"partitionLayouts": COUNTS, "expansionTimestamp": "6,5"}, "'6,5' is not in the order of time"),
         ({"partitionLayouts": COUNTS, "expansionTimestamp": "x"}, "'x' is not milliseconds since 1970"),

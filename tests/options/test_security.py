@@ -171,13 +171,13 @@ def test_an_empty_path_of_a_store_is_told_with_what_it_is_without(path: str) -> 
 
 def test_options_that_go_together_are_told_apart(certificates: Certificates) -> None:
     client, authority = str(certificates.client), str(certificates.authority)
-    assert "kafka.ssl.truststore.location and kafka.ssl.truststore.certificates are given" in fails(
+    assert "kafka.ssl.truststore.location and kafka.ssl.truststore.certificates are both set" in fails(
         security__protocol="SSL", ssl__truststore__location=authority, ssl__truststore__certificates="x"
     )
-    assert "kafka.ssl.keystore.location and kafka.ssl.keystore.key are given" in fails(
+    assert "kafka.ssl.keystore.location and kafka.ssl.keystore.key are both set" in fails(
         security__protocol="SSL", ssl__keystore__location=client, ssl__keystore__key="x"
     )
-    assert "option kafka.ssl.keystore.key needs kafka.ssl.keystore.certificate.chain" in fails(
+    assert "option kafka.ssl.keystore.key is set without kafka.ssl.keystore.certificate.chain" in fails(
         security__protocol="SSL", ssl__keystore__key=pem(certificates.client, "key")
     )
     assert "with this kafka.ssl.key.password" in fails(
@@ -217,19 +217,23 @@ def test_the_token_endpoint_is_trusted_as_brokers_are(certificates: Certificates
 @for_each(
     ("mechanism", "jaas", "message"),
     [
-        ("", PLAIN_JAAS, "option kafka.sasl.mechanism: set PLAIN or SCRAM"),
-        ("GSSAPI", PLAIN_JAAS, "its login module is not Krb5LoginModule, which belongs to"),
-        ("AWS_MSK_IAM", PLAIN_JAAS, "its login module is not IAMLoginModule, which belongs to"),
-        ("PLAIN", SCRAM_JAAS, "its login module is not PlainLoginModule, which belongs to"),
-        ("SCRAM-SHA-256", PLAIN_JAAS, "its login module is not ScramLoginModule"),
-        ("OAUTHBEARER", PLAIN_JAAS, "its login module is not OAuthBearerLoginModule"),
-        ("PLAIN", f'{SECRET} required username="a";', "its login module is not PlainLoginModule"),
+        ("", PLAIN_JAAS, "option kafka.sasl.mechanism is not set: set it to PLAIN or SCRAM"),
+        ("GSSAPI", PLAIN_JAAS, "begin it with Krb5LoginModule"),
+        ("AWS_MSK_IAM", PLAIN_JAAS, "begin it with IAMLoginModule"),
+        ("PLAIN", SCRAM_JAAS, "begin it with PlainLoginModule"),
+        ("SCRAM-SHA-256", PLAIN_JAAS, "begin it with ScramLoginModule"),
+        ("OAUTHBEARER", PLAIN_JAAS, "begin it with OAuthBearerLoginModule"),
+        ("PLAIN", f'{SECRET} required username="a";', "begin it with PlainLoginModule"),
         ("PLAIN", f'PlainLoginModule required password="{SECRET}";', 'give it username="…"'),
         ("PLAIN", 'PlainLoginModule required username="a" password="";', 'give it password="…"'),
         ("PLAIN", f'PlainLoginModule required username="a" password="{SECRET}\\0";', 'password="…"'),
         ("OAUTHBEARER", OAUTH_JAAS, f'give it token="…", or set {TOKEN_URL} with '),
         ("OAUTHBEARER", f'OAuthBearerLoginModule required token="{SECRET} x";', "not one word of ASCII"),
-        ("OAUTHBEARER", TOKEN_JAAS.replace("logical", "logical-"), "the name of an extension has letters"),
+        (
+            "OAUTHBEARER",
+            TOKEN_JAAS.replace("logical", "logical-"),
+            "the name of an extension has other signs than letters",
+        ),
         ("PLAIN", SECRET, "it does not begin with a login module"),
     ],
 )
@@ -285,7 +289,7 @@ def test_a_login_may_be_the_drivers_alone() -> None:
 
 
 def test_a_login_that_is_missing_is_told() -> None:
-    assert "option kafka.sasl.jaas.config: set it" in fails(
+    assert "option kafka.sasl.jaas.config is not set" in fails(
         security__protocol="SASL_SSL", sasl__mechanism="PLAIN"
     )
 
@@ -302,7 +306,7 @@ def test_a_bad_token_endpoint_is_told(url: str) -> None:
         sasl__jaas__config=OAUTH_JAAS,
         sasl__oauthbearer__token__endpoint__url=url,
     )
-    assert message.startswith(f"option {TOKEN_URL}: not of the form https://")
+    assert message.startswith(f"option {TOKEN_URL} is not of the form https://")
 
 
 def test_an_unknown_protocol_is_told() -> None:
@@ -539,10 +543,10 @@ def test_the_name_of_the_service_is_in_either_place() -> None:
     assert login(f'{CACHE} serviceName="broker"', {}) == made
     both = {"sasl.kerberos.service.name": "broker"}
     assert login(f'{CACHE} serviceName="broker"', both) == made
-    assert "service.name: it is not serviceName of kafka.sasl.jaas.config" in kerberos_fails(
+    assert "service.name is broker, but serviceName in kafka.sasl.jaas.config is other" in kerberos_fails(
         f'{CACHE} serviceName="other"', both
     )
-    assert "option kafka.sasl.kerberos.service.name: set it: the first part of" in kerberos_fails(CACHE, {})
+    assert "option kafka.sasl.kerberos.service.name is not set: set it to the first part of" in kerberos_fails(CACHE, {})
     for name in ("kafka/host", "kafka@R", "a b", "a\nb"):
         assert "is not a name of a service" in kerberos_fails(CACHE, {"sasl.kerberos.service.name": name})
 
@@ -551,12 +555,12 @@ def test_kerberos_is_the_login_of_options_that_are_those_of_kerberos() -> None:
     """Java's default is GSSAPI whatever the other options are."""
     assert login(KEY_TAB, mechanism=None) == login(KEY_TAB)
     assert login(f'{CACHE} serviceName="kafka"', {}, None) == KerberosLogin("kafka")
-    assert "kafka.sasl.jaas.config: set it, for kafka.sasl.mechanism=GSSAPI" in kerberos_fails(
+    assert "kafka.sasl.jaas.config is not set, and kafka.sasl.mechanism=GSSAPI needs it" in kerberos_fails(
         None, mechanism=None
     )
     plain = "PlainLoginModule required username='a' password='s3cret'"
-    assert "kafka.sasl.mechanism: set PLAIN or" in kerberos_fails(plain, {}, None)
-    assert "its login module is not Krb5LoginModule" in kerberos_fails(plain, SERVICE, None)
+    assert "kafka.sasl.mechanism is not set: set it to PLAIN or" in kerberos_fails(plain, {}, None)
+    assert "begin it with Krb5LoginModule" in kerberos_fails(plain, SERVICE, None)
 
 
 @for_each(
@@ -728,7 +732,7 @@ def test_errors_of_a_store_name_its_option_its_path_and_what_to_do() -> None:
         "keytool -list"
     )
     assert tls_fails(**client("client.jks", key__password="wrong-password")) == at("client.jks") + (
-        "kafka.ssl.key.password is not the password of its key"
+        "kafka.ssl.key.password is not the password of its key; check it with keytool -list"
     )
     for name in ("client.jks", "client.p12"):
         message = tls_fails(keystore__location=str(FOLDER / name))
@@ -743,9 +747,10 @@ def test_errors_of_a_store_name_its_option_its_path_and_what_to_do() -> None:
 def test_a_password_needs_its_store() -> None:
     for store in ("truststore", "keystore"):
         message = tls_fails(**{f"{store}__password": STORE_PASSWORD})
-        assert message == f"option kafka.ssl.{store}.password needs kafka.ssl.{store}.location"
+        needed = f"kafka.ssl.{store}.location is not set; set it, too"
+        assert message == f"option kafka.ssl.{store}.password is the password of a store, and {needed}"
     text = {"truststore__certificates": pem_of("authority.pem"), "truststore__password": STORE_PASSWORD}
-    assert tls_fails(**text) == "option kafka.ssl.truststore.password needs kafka.ssl.truststore.location"
+    assert "kafka.ssl.truststore.location is not set; set it, too" in tls_fails(**text)
 
 
 def test_a_certificate_that_openssl_refuses_is_told_with_its_file(tmp_path: Path) -> None:
@@ -887,7 +892,7 @@ def test_older_versions_are_left_out_with_a_line_or_refused(caplog: pytest.LogCa
 )
 def test_options_that_leave_no_version_are_told(given: dict[str, str], named: tuple[str, ...]) -> None:
     names = " and ".join(f"kafka.ssl.{name}" for name in named)
-    assert tls_fails(**given) == f"options {names} leave no version of TLS; give them one in common"
+    assert tls_fails(**given) == f"options {names} leave no version of TLS; set versions and suites that go together"
 
 
 def test_options_of_another_peer_have_their_own_names_in_errors() -> None:

@@ -64,7 +64,8 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
         ),
         (
             {"valueFormat": "avro", "schemaIdFrom": "none", "valueSchemaVersion": "1"},
-            "option valueSchemaVersion names a schema of a registry; set schema.registry.url",
+            "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set; "
+            "set it",
         ),
         (
             {**AVRO, "valueSchema": "int", "valueSchemaVersion": "1"},
@@ -109,7 +110,8 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
                 "schemaIdFrom": "none",
                 "basic.auth.user.info": "a:b",
             },
-            "option basic.auth.user.info needs schema.registry.url, the schema registry that it is for",
+            "option basic.auth.user.info is for a schema registry, and schema.registry.url is not set; set "
+            "it",
         ),
         (
             {**AVRO, "valueSchemaVersion": "0"},
@@ -152,7 +154,7 @@ def test_json_is_read_without_the_schemas_of_writers() -> None:
         found = typed(valueFormat="json", **changes)
         assert (found.value.format, found.registry) == ("json", None)
     assert refusal(valueFormat="json", valueSchemaVersion="1") == (
-        "option valueSchemaVersion names a schema of a registry; set schema.registry.url"
+        "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set; set it"
     )
     for source, ids in (({}, "none"), ({"schemaIdFrom": "prefix"}, "prefix")):
         assert typed(valueFormat="json", **source).schema_id_from == ids
@@ -180,7 +182,8 @@ def test_a_stream_may_end_on_new_fields() -> None:
     assert stream.ends_on_new_fields
     assert not typed(**AVRO).ends_on_new_fields
     assert refusal(StreamOptions, valueFormat="string", avroSchemaEvolutionMode="restart") == (
-        "option avroSchemaEvolutionMode=restart is for valueFormat=avro or keyFormat=avro"
+        "option avroSchemaEvolutionMode=restart is for valueFormat=avro or keyFormat=avro, which are not "
+        "set; set one of them, or leave it out"
     )
     assert StreamOptions.parse({**base, "avroSchemaEvolutionMode": "none"}).read.typed is None
 
@@ -222,7 +225,7 @@ def test_a_file_that_is_no_schema_is_refused(tmp_path: Path) -> None:
     large = tmp_path / "large"
     with large.open("wb") as file:
         file.truncate(SCHEMA_BYTES_MAX + 1)
-    assert refused(large) == f"option valueSchema: '{large}' is longer than {SCHEMA_BYTES_MAX} bytes"
+    assert refused(large) == f"option valueSchema: '{large}' is longer than {SCHEMA_BYTES_MAX} bytes{advice}"
 
 
 # The registry
@@ -255,25 +258,25 @@ def test_a_url_with_a_login_is_refused_without_being_shown() -> None:
 @for_each(
     ("changes", "beginning"),
     [
-        ({"basic.auth.user.info": SECRET}, "option basic.auth.user.info: not of the form"),
-        ({"basic.auth.user.info": f":{SECRET}"}, "option basic.auth.user.info: not of the form"),
-        ({"basic.auth.user.info": f"a:{SECRET}\r\nX: y"}, "option basic.auth.user.info: not of the form"),
-        ({"basic.auth.user.info": ""}, "option basic.auth.user.info: set it"),
-        ({"basic.auth.credentials.source": "USER_INFO"}, "option basic.auth.user.info: set it"),
+        ({"basic.auth.user.info": SECRET}, "option basic.auth.user.info is not of the form"),
+        ({"basic.auth.user.info": f":{SECRET}"}, "option basic.auth.user.info is not of the form"),
+        ({"basic.auth.user.info": f"a:{SECRET}\r\nX: y"}, "option basic.auth.user.info is not of the form"),
+        ({"basic.auth.user.info": ""}, "option basic.auth.user.info is not set: set it"),
+        ({"basic.auth.credentials.source": "USER_INFO"}, "option basic.auth.user.info is not set: set it"),
         ({"basic.auth.credentials.source": "URL"}, "option basic.auth.credentials.source: 'url' is not"),
         ({"basic.auth.user.info": f"a:{SECRET}", "bearer.auth.token": SECRET},
          "options basic.auth.user.info and bearer.auth.token are two logins"),
-        ({"bearer.auth.token": f"{SECRET} {SECRET}"}, "option bearer.auth.token: not one word of ASCII"),
-        ({"bearer.auth.token": ""}, "option bearer.auth.token: set it"),
-        ({"bearer.auth.credentials.source": "STATIC_TOKEN"}, "option bearer.auth.token: set it"),
-        ({"bearer.auth.credentials.source": "OAUTHBEARER"}, "option bearer.auth.issuer.endpoint.url: set it"),
-        ({"bearer.auth.client.id": "me"}, "option bearer.auth.issuer.endpoint.url: set it"),
-        ({"bearer.auth.issuer.endpoint.url": "https://i/t"}, "option bearer.auth.client.id: set it"),
+        ({"bearer.auth.token": f"{SECRET} {SECRET}"}, "option bearer.auth.token is not one word of ASCII"),
+        ({"bearer.auth.token": ""}, "option bearer.auth.token is not set: set it"),
+        ({"bearer.auth.credentials.source": "STATIC_TOKEN"}, "option bearer.auth.token is not set: set it"),
+        ({"bearer.auth.credentials.source": "OAUTHBEARER"}, "option bearer.auth.issuer.endpoint.url"),
+        ({"bearer.auth.client.id": "me"}, "option bearer.auth.issuer.endpoint.url is not set: set it"),
+        ({"bearer.auth.issuer.endpoint.url": "https://i/t"}, "option bearer.auth.client.id is not set"),
         ({"bearer.auth.token": SECRET, "bearer.auth.scope": "s"}, "option bearer.auth.scope is for a client"),
         ({"bearer.auth.token": SECRET, "bearer.auth.logical.cluster": "a\r\nb"},
          "option bearer.auth.logical.cluster: 'a\\r\\nb' is not one word of ASCII"),
         ({"bearer.auth.issuer.endpoint.url": "http://i/t", "bearer.auth.client.id": "me",
-          "bearer.auth.client.secret": SECRET}, "option bearer.auth.issuer.endpoint.url: not of the form https://"),
+          "bearer.auth.client.secret": SECRET}, "option bearer.auth.issuer.endpoint.url is not of the form https://"),
     ],
 )  # fmt: skip
 def test_a_login_that_is_not_whole_is_refused_and_never_shown(

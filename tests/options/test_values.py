@@ -196,9 +196,13 @@ def test_an_unknown_option_suggests_the_close_one(name: str, close: str) -> None
 
 
 def test_the_checkpoint_of_a_query_is_no_option_of_its_source() -> None:
-    with pytest.raises(OptionError, match=r"^option checkpointLocation is for writeStream, not for a read$"):
+    with pytest.raises(
+        OptionError, match=r"^option checkpointLocation is for writeStream, not for a read; leave it out$"
+    ):
         read(checkpointLocation="/data/checkpoint")
-    with pytest.raises(OptionError, match=r"^option checkpointLocation is for writeStream, not for a write$"):
+    with pytest.raises(
+        OptionError, match=r"^option checkpointLocation is for writeStream, not for a write; leave it out$"
+    ):
         write(checkpointLocation="/data/checkpoint")
 
 
@@ -233,7 +237,9 @@ def test_options_that_name_what_to_read_and_where_to_write_are_of_both_sides(
 
 
 def test_a_path_is_refused_by_name() -> None:
-    with pytest.raises(OptionError, match=r"save\(\) and start\(\) take no path, topics are options$"):
+    with pytest.raises(
+        OptionError, match=r"call save\(\) and start\(\) without a path, and set the option topic$"
+    ):
         write(path="/tmp")
 
 
@@ -271,7 +277,7 @@ OFFSETS: Final = '{"t":{"0-1":123}}'
         ),
         (
             {"startingTimestamp": "6", "endingTimestamp": "5"},
-            "option startingTimestamp: 6 is after endingTimestamp=5",
+            "option startingTimestamp: 6 is after endingTimestamp=5; exchange them",
         ),
         (
             {"wireFormat": "proposal", "fetchesInFlight": "4"},
@@ -341,8 +347,13 @@ def test_of_several_starts_the_most_specific_option_wins(given: tuple[str, ...],
         ),
         (
             {"startingOffsetsByTimestamp": '{"t":{"0-1":-3}}'},
-            "option startingOffsetsByTimestamp: the timestamp of t 0-1 is negative; -1 is latest, -2 "
-            "earliest",
+            "option startingOffsetsByTimestamp: the timestamp of t 0-1 is -3; set milliseconds since "
+            "1970, or -1 for latest, -2 for earliest",
+        ),
+        (
+            {"startingTimestamp": "2026-01-01"},
+            "option startingTimestamp: '2026-01-01' is not milliseconds since 1970, like 1767225600000, or "
+            "-1 for latest, -2 for earliest",
         ),
         (
             {"subscribe": None, "subscribePattern": "("},
@@ -686,9 +697,9 @@ def test_a_key_that_is_there_twice_is_named(text: str) -> None:
         (" \n", "it is empty"),
         ("[]", "it is no JSON object"),
         ("1", "it is no JSON object"),
-        ('{"a": 1', "it is not JSON, or cut"),
-        ('{"a": 1} {}', "it is not JSON, or cut"),
-        ("[" * 100_000, "it is not JSON, or cut"),
+        ('{"a": 1', "it is not JSON, or it is cut"),
+        ('{"a": 1} {}', "it is not JSON, or it is cut"),
+        ("[" * 100_000, "it is not JSON, or it is cut"),
         ('{"a": NaN}', "NaN is no number"),
         ('{"a": [-Infinity]}', "-Infinity is no number"),
     ],

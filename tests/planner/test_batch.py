@@ -173,7 +173,7 @@ def test_an_offset_outside_of_the_log_is_a_data_loss_or_a_warning(
         ({"subscribe": "debian-plane"}, r"no broker holds the topic debian-plane; did you mean debian-plain"),
         (
             {"subscribe": "", "assign": '{"debian-plain":["0-7"]}'},
-            r"assign: no broker holds debian-plain 0-7; the topic's partitions are 0-0, 1-0, 0-1, ",
+            r"no broker holds debian-plain 0-7; correct it: the topic's partitions are 0-0, 1-0, 0-1, ",
         ),
     ],
 )

@@ -138,7 +138,7 @@ def test_a_message_type_of_protobuf_travels_with_its_schema(registry: FakeRegist
          "option valueSubject: the topics of a pattern have no one schema by subjectNameStrategy; set the "
          "subject, or give valueSchema, or name the fields with .schema()"),
         ({"subscribe": "a,b", "subjectNameStrategy": "RecordName"}, "option subjectNameStrategy: RecordName "
-         "needs a schema that has a name; set valueSubject"),
+         "needs a schema that has a name, and this one has none; set valueSubject"),
     ],
 )  # fmt: skip
 def test_a_subject_that_is_not_known_is_asked_for(
@@ -179,7 +179,8 @@ def test_a_schema_of_another_format_is_refused(registry: FakeRegistry) -> None:
     with pytest.raises(OptionError) as error:
         fixed_schemas(options_of(registry, valueSubject="proto"))
     assert str(error.value) == (
-        "option valueFormat: avro is set, and version 1 of subject 'proto' in the schema registry is PROTOBUF"
+        "option valueFormat: avro is set, and version 1 of subject 'proto' in the schema registry is "
+        "PROTOBUF; set that format"
     )
 
 
@@ -408,7 +409,7 @@ def test_keys_have_a_subject_of_their_own(empty_registry: FakeRegistry) -> None:
         (
             {"value": ORDERS},
             {"subjectNameStrategy": "RecordName"},
-            "RecordName needs a schema that has a name; set valueSubject",
+            "RecordName needs a schema that has a name, and this one has none; set valueSubject",
         ),
     ],
 )

@@ -132,7 +132,7 @@ def test_text_that_is_not_utf8_is_an_error_or_replaced_as_the_jvm_does() -> None
     [
         ("t" * 32_768, "a name of 32768 bytes is too long, the maximum is 32767"),
         ("\u20ac" * 10_923, "a name of 32769 bytes"),
-        ("t\ud800", r"the name 't\\ud800' contains an unpaired surrogate"),
+        ("t\ud800", r"the name 't\\ud800' contains half of a surrogate pair"),
     ],
 )
 def test_text_that_has_no_wire_form_is_refused(text: str, message: str) -> None:

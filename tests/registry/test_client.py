@@ -532,5 +532,7 @@ def test_a_strategy_names_the_subject(strategy: str, expected: str) -> None:
 
 
 def test_a_strategy_of_records_needs_a_name() -> None:
-    with pytest.raises(OptionError, match="RecordName needs a schema that has a name; set keySubject"):
+    with pytest.raises(
+        OptionError, match="RecordName needs a schema that has a name, and this one has none; set keySubject"
+    ):
         subject_of("RecordName", "t", None, is_key=True)

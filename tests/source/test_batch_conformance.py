@@ -206,7 +206,7 @@ def test_fail_on_data_loss_false_has_no_duplicates(
         ({"endingOffsets": '{"t":{"0":-2}}'}, "ending offset for t 0 can't be earliest (-2) for batch"),
         ({"startingOffsets": '{"t":{"0":5.0}}'}, 'not of the form earliest or {"t":{"0":123}}'),
         ({"endingOffsets": '{"t":{"0":5.0}}'}, 'not of the form latest or {"t":{"0":123}}'),
-        ({"startingTimestamp": "-3"}, "option startingTimestamp: '-3' is not a whole number from 0"),
+        ({"startingTimestamp": "-3"}, "option startingTimestamp: '-3' is not milliseconds since 1970"),
         ({"subscribe": ""}, "subscribe: '' is not a topic or a list of topics"),
         ({"subscribe": None}, "subscribe, subscribePattern and assign: none is set"),
         ({"assign": '{"t":[0]}'}, "subscribe, subscribePattern and assign: subscribe and assign are set"),
@@ -235,7 +235,7 @@ def test_options_of_streams_warn(noida: NoidaBroker, topic: str, caplog: pytest.
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         found = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
     assert found == numbers(range(21))
-    assert "option maxOffsetsPerTrigger has no effect in kafkawire and is ignored" in caplog.text
+    assert "option maxOffsetsPerTrigger is for readStream and has no effect in a batch read" in caplog.text
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])

@@ -180,7 +180,9 @@ def test_an_old_broker_is_told_of_in_one_line() -> None:
         write = OnceWrite(server.bootstrap_servers, "t", TASKS, {})
         with pytest.raises(OptionError) as error:
             write.writer()
-    reported = "option delivery: exactly-once needs transactions, which Kafka has from 0.11 on: "
+    reported = (
+        "option delivery: exactly-once needs transactions, which Kafka has from 0.11 on; leave the option"
+    )
     assert str(error.value).startswith(reported)
     assert str(error.value).isprintable()
 

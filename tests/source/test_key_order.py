@@ -206,7 +206,7 @@ def test_keys_of_another_partitioner(noida: NoidaBroker, caplog: pytest.LogCaptu
     )
     assert reported.endswith(
         "or a layout is missing; their keys are in no order: set it to true to continue and mark them in "
-        "the column misplaced, or to false to use only the boundaries"
+        "the column misplaced, or to false to trust only the offsets in partitionLayouts"
     )
     assert astray.decode() not in reported
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):

@@ -151,7 +151,10 @@ def test_noise_after_the_high_watermark_is_no_error(logs: Path, caplog: pytest.L
     active.write_bytes(active.read_bytes() + b"noise, and no batch of Kafka")
     with caplog.at_level(logging.WARNING):
         assert offsets(logs) == due(START_OFFSET, KILLED_END)
-    assert "unknown magic; the bytes before it are whole; it is after the high watermark" in caplog.text
+    assert (
+        "unknown magic; the records before it are whole, read up to that offset; it is after the high "
+        "watermark" in caplog.text
+    )
     (logs / HIGH_WATERMARKS).unlink()
     with pytest.raises(
         CorruptDataError, match=r"00310\.log: batch at offset \d+ is damaged: it has an unknown"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -152,3 +153,8 @@ def connect(port: int) -> socket.socket:
     sock = socket.create_connection((HOST, port), ANSWER_TIMEOUT_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
+
+
+def threads() -> set[threading.Thread]:
+    """The threads of now; the clients' pool, which tests share, sets a new timer when one has run."""
+    return {thread for thread in threading.enumerate() if not isinstance(thread, threading.Timer)}

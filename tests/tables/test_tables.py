@@ -350,7 +350,10 @@ class TestKafka07:
             "option kafka.group.id has no meaning with table=topics",
         ),
         ({"table": "topics", "subscribe": "t", "subscribePattern": "t"}, "set exactly one of the options"),
-        ({"table": "segments"}, "option table=segments is of log directories: give their path to load()"),
+        (
+            {"table": "segments"},
+            "option table=segments reads log directories, and no path is set: give their path to load()",
+        ),
         ({"table": "topics", "fs.region": "r"}, "option fs.region is for log directories"),
     ],
 )

@@ -312,12 +312,14 @@ def test_what_cannot_be_placed_is_refused_and_nothing_is_written(checkpoint: Che
         assert checkpoint.files() == before
         return err
 
-    assert "no batch was planned: startingOffsets says where" in refused('{"t":{}}')
+    assert "no batch was planned, so there is nothing to place" in refused('{"t":{}}')
     checkpoint.batch(0, OURS, done=False)
     assert "batch 0 is not done and will run again: start the query" in refused('{"t":{}}')
     checkpoint.batch(0, OURS, done=True)
-    assert "no source of the checkpoint has offsets of u; nothing was written" in refused('{"u":{"0":1}}')
-    assert "no partition '7' of t; nothing was written" in refused('{"t":{"7":1}}')
+    assert "no source of the checkpoint has offsets of u; correct its name; nothing was written" in refused(
+        '{"u":{"0":1}}'
+    )
+    assert "no partition '7' of t; correct its number; nothing was written" in refused('{"t":{"7":1}}')
     checkpoint.batch(1, json.dumps({"t": {"0": 9, "1": 12}}), done=False)
     assert "batch 1 is not done and will run again" in refused('{"t":{"0":1}}')
 

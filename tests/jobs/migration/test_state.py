@@ -56,8 +56,8 @@ def state_file(folder: Path) -> Path:
     ("text", "why"),
     [
         ("", "it is empty"),
-        ("\0", "it is not JSON, or cut"),
-        ("[" * 100_000, "it is not JSON, or cut"),
+        ("\0", "it is not JSON, or it is cut"),
+        ("[" * 100_000, "it is not JSON, or it is cut"),
         ("[]", "it is no JSON object"),
         ("{}", "its format is None, and not spark-kafkawire migration 2"),
         ('{"format": "spark-kafkawire migration 3"}', "its format is spark-kafkawire migration 3, and not"),
@@ -122,7 +122,7 @@ def test_a_state_of_the_layout_before_is_refused(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(FileError, match="cannot make the folder: a file is in its place"),
+        pytest.raises(FileError, match="cannot make the folder, because a file is in its place"),
         StateDirectory(tmp_path / "file"),
     ):
         pass

@@ -62,7 +62,8 @@ def test_a_pipe_that_nobody_reads_from_is_waited_for_a_while(
     monkeypatch.setattr(files, "PIPE_TIMEOUT_S", 0.1)
     pipe = special_file(tmp_path / "pipe", "pipe")
     with pytest.raises(
-        OptionError, match=r"^argument --html: .*: it is a pipe that no process reads from for 0\.1 s$"
+        OptionError,
+        match=r"^argument --html: .*: it is a pipe that no process reads from for 0\.1 s; start the reader$",
     ):
         write_file(pipe, "text", "--html")
 
@@ -90,7 +91,10 @@ def test_a_pipe_that_nobody_writes_to_or_that_does_not_end_is_named(
 ) -> None:
     monkeypatch.setattr(files, "PIPE_TIMEOUT_S", 0.1)
     pipe = special_file(tmp_path / "pipe", "pipe")
-    with pytest.raises(OptionError, match=r"^argument --import: .*: it is a pipe that no process writes to$"):
+    with pytest.raises(
+        OptionError,
+        match=r"^argument --import: .*: it is a pipe that no process writes to; start the writer$",
+    ):
         read_file(pipe, "--import")
     other = os.open(pipe, os.O_RDWR)
     try:

@@ -74,9 +74,15 @@ def of_password(module: str) -> Rows:
         lambda secret: jaas(module, username=USER, password=secret),
         1 if module == "PlainLoginModule" else 2,
         (
-            ({}, "option kafka.sasl.jaas.config: set it, for kafka.sasl.mechanism="),
-            (jaas(module, username=USER), 'option kafka.sasl.jaas.config: give it password="…"'),
-            (jaas(module, username=USER, password=""), 'option kafka.sasl.jaas.config: give it password="…"'),
+            ({}, "option kafka.sasl.jaas.config is not set, and kafka.sasl.mechanism="),
+            (
+                jaas(module, username=USER),
+                'option kafka.sasl.jaas.config has no password: give it password="…"',
+            ),
+            (
+                jaas(module, username=USER, password=""),
+                'option kafka.sasl.jaas.config has no password: give it password="…"',
+            ),
             (jaas(module, password="${env:NOT_SET}"), "${env:NOT_SET}: the variable is not set in the"),
         ),
     )
@@ -92,8 +98,14 @@ ROWS: Final[dict[str, Rows]] = {
         lambda token: jaas(BEARER, token=token, extension_logicalCluster="lkc"),
         1,
         (
-            ({}, 'option kafka.sasl.jaas.config: give it token="…", or set kafka.sasl.oauthbearer.token.'),
-            (jaas(BEARER, token=""), 'option kafka.sasl.jaas.config: give it token="…", or set '),
+            (
+                {},
+                'option kafka.sasl.jaas.config has no token: give it token="…", or set kafka.',
+            ),
+            (
+                jaas(BEARER, token=""),
+                'option kafka.sasl.jaas.config has no token: give it token="…", or set ',
+            ),
             (
                 {"kafka.sasl.oauthbearer.token.endpoint.url": "file:///no/such/token"},
                 "'/no/such/token' cannot be read where the client connects: No such file",

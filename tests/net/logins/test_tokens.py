@@ -152,13 +152,13 @@ def fails(answer: bytes, certificates: Certificates, kind: type[KafkaWireError] 
         (http_answer({"error": f"{SECRET}\n"}, "400 Bad"), "of kafka.sasl.jaas.config: HTTP status 400"),
         (http_answer(b"<html>", "403 No"), "HTTP status 403"),
         (http_answer({}, "302 Found", "Location: https://elsewhere/"), "HTTP status 302"),
-        (http_answer({}), "its response has no access_token; check that the URL"),
-        (http_answer([TOKEN]), "its response has no access_token; check that the URL"),
-        (http_answer(b"not json"), "its response has no access_token; check that the URL"),
-        (http_answer(b"[" * 100_000), "its response has no access_token; check that the URL"),
-        (http_answer(granted(5)), "its response has no access_token; check that the URL"),
-        (http_answer(granted("")), "its response has no access_token; check that the URL"),
-        (http_answer(granted("a\x01auth=b")), "its response has no access_token; check that the URL"),
+        (http_answer({}), "response has no access_token; check that the URL"),
+        (http_answer([TOKEN]), "response has no access_token; check that the URL"),
+        (http_answer(b"not json"), "response has no access_token; check that the URL"),
+        (http_answer(b"[" * 100_000), "response has no access_token; check that the URL"),
+        (http_answer(granted(5)), "response has no access_token; check that the URL"),
+        (http_answer(granted("")), "response has no access_token; check that the URL"),
+        (http_answer(granted("a\x01auth=b")), "response has no access_token; check that the URL"),
     ],
 )  # fmt: skip
 def test_a_refusal_is_told(answer: bytes, message: str, certificates: Certificates) -> None:
@@ -453,7 +453,8 @@ def test_a_refused_assertion_is_reported(certificates: Certificates, tmp_path: P
         tls = Tls(certificates.authority.read_text())
         message = refused(JwtAssertion(url_of(peer), assertion_file=str(path), tls=tls))
     assert message.endswith(
-        "rejects the assertion of kafka.sasl.oauthbearer.assertion.*: HTTP status 400 invalid_grant"
+        "rejects the assertion of kafka.sasl.oauthbearer.assertion.*: HTTP status 400 invalid_grant; check "
+        "that it knows this client"
     )
 
 
@@ -599,10 +600,10 @@ def in_a_day() -> float:
 @for_each(
     ("returned", "message"),
     [
-        (None, "did not return (token, expires_at_seconds"),
-        (SOURCES_SECRET, "did not return (token, expires_at_seconds"),
-        ((SOURCES_SECRET,), "did not return (token, expires_at_seconds"),
-        ((SOURCES_SECRET, 1, 2, 3, 4), "did not return (token, expires_at_seconds"),
+        (None, "returned something else than (token, expires_at_seconds"),
+        (SOURCES_SECRET, "returned something else than (token, expires_at_seconds"),
+        ((SOURCES_SECRET,), "returned something else than (token, expires_at_seconds"),
+        ((SOURCES_SECRET, 1, 2, 3, 4), "returned something else than (token, expires_at_seconds"),
         ((SOURCES_SECRET.encode(), in_a_day()), "returned a token that is not one word of ASCII"),
         ((f"{SOURCES_SECRET} x", in_a_day()), "returned a token that is not one word of ASCII"),
         ((f"{SOURCES_SECRET}\x01", in_a_day()), "returned a token that is not one word of ASCII"),
@@ -723,7 +724,7 @@ def test_no_secret_goes_over_http(grant: dict[str, str], certificates: Certifica
         message = hostile_refused(url, grant, certificates, "5s")
         assert endpoint.connection_count == 0
     assert message.startswith(
-        f"{OptionError.__name__}: option {URL}: not of the form https://host:port/path; "
+        f"{OptionError.__name__}: option {URL} is not of the form https://host:port/path (its value"
     )
 
 

@@ -135,7 +135,7 @@ def test_the_response_to_another_request_poisons_the_connection(correlation_id: 
     connection.send(MetadataRequest(topics=None))
     with pytest.raises(ProtocolError) as first:
         feed(connection, [response_frame(METADATA_RESPONSE, 5, correlation_id)])
-    assert str(first.value) == f"Metadata request 0 got the response to request {correlation_id}"
+    assert str(first.value).startswith(f"Metadata request 0 got the response to request {correlation_id}; ")
     for later in (lambda: connection.send(fetch()), connection.wanted, lambda: connection.received(1)):
         with pytest.raises(ProtocolError) as again:
             later()
@@ -283,7 +283,7 @@ def test_a_response_above_its_limit_is_refused_before_memory_is_taken(request_: 
     [
         (b"HTTP/1.1 400", r"b'HTTP'; is this the port of a Kafka 0\.8\+ broker\?"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "begins like TLS; does this port want kafka.security.protocol=SSL"),
-        (b"\xff\xff\xff\xff", "announces -1 bytes, at most 1048576 were expected$"),
+        (b"\xff\xff\xff\xff", "announces -1 bytes, at most 1048576 were expected; check that this is"),
     ],
 )
 def test_a_peer_that_is_no_broker_is_recognized(data: bytes, hint: str) -> None:

@@ -99,7 +99,7 @@ def test_what_the_broker_says_itself_is_shown_in_one_line_of_bounded_length() ->
 
 def test_an_unknown_code_is_fatal_and_named_by_its_number() -> None:
     error = broker_error(999, "t 3")
-    assert str(error) == "t 3: the broker answered with the unknown error code 999"
+    assert str(error) == "t 3: the broker answered with the unknown error code 999; see its log"
     assert (error.code, error.action) == (999, Action.FAIL)
 
 
@@ -127,7 +127,7 @@ def test_each_code_asks_for_what_cures_them() -> None:
 
 def test_a_code_that_nobody_knows_is_told_by_number() -> None:
     error = error_of_07(77, "t 0-1")
-    assert str(error) == "t 0-1: the broker answered with the unknown error code 77"
+    assert str(error) == "t 0-1: the broker answered with the unknown error code 77; see its log"
     assert (error.code, error.action) == (77, Action.FAIL)
 
 

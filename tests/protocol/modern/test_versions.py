@@ -92,7 +92,7 @@ def test_no_common_version_names_the_request_and_both_ranges(offered: VersionRan
     api = dataclasses.replace(modern.FETCH, versions=VersionRange(4, 9))
     with pytest.raises(UnsupportedVersionError) as caught:
         BrokerVersions({api.key: offered}).highest_common(api)
-    assert str(caught.value) == f"no common version of Fetch: {message}"
+    assert str(caught.value) == f"no common version of Fetch: {message}; upgrade the older of both"
     assert not caught.value.retriable
 
 

@@ -274,7 +274,7 @@ def test_other_types_are_refused_by_name(records: Records, match: str) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"compression": "brotli"}, "compression is one of none, gzip, snappy, .*, not 'brotli'"),
+        ({"compression": "brotli"}, "compression 'brotli' is unknown; choose one of none, gzip, snappy, "),
         ({"compression": "zstd", "magic": 1}, "compression zstd needs Kafka 2.1"),
         ({"compression": "gzip", "level": 10}, "gzip has the compression levels 1 to 9, not 10"),
         ({"compression": "snappy", "level": 1}, "snappy has no compression levels"),

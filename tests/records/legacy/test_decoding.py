@@ -145,30 +145,33 @@ def test_every_cut_gives_the_whole_messages_before_it() -> None:
 GOOD = message(5, b"value", b"key")
 BAD: dict[str, tuple[bytes, str]] = {
     "a size below the header": (GOOD[:8] + struct.pack(">i", 21) + GOOD[12:], "a size that is shorter"),
-    "a wrong CRC": (GOOD[:-1] + b"!", "the CRC-32 of a message is wrong"),
+    "a wrong CRC": (GOOD[:-1] + b"!", "the CRC-32 of a message in it is wrong"),
     "a wrong CRC of what is compressed": (wrapper([GOOD], 5)[:-1] + b"!", "its CRC-32 is wrong"),
-    "a wrong CRC inside": (wrapper([GOOD[:-1] + b"!"], 5), "the CRC-32 of a message is wrong"),
+    "a wrong CRC inside": (wrapper([GOOD[:-1] + b"!"], 5), "the CRC-32 of a message in it is wrong"),
     "a key size of -2": (
         repaired(GOOD[:26] + b"\xff\xff\xff\xfe" + GOOD[30:]),
-        "sizes of a message do not add up",
+        "sizes of a message in it do not add up",
     ),
     "a key longer than the message": (
         repaired(GOOD[:29] + b"\x63" + GOOD[30:]),
-        "sizes of a message do not add up",
+        "sizes of a message in it do not add up",
     ),
     "a value size of -2": (
         repaired(message(5, None, b"key")[:-4] + b"\xff\xff\xff\xfe"),
-        "sizes of a message do not add up",
+        "sizes of a message in it do not add up",
     ),
     "a value longer than the message": (
         repaired(GOOD[:36] + b"\x06" + GOOD[37:]),
-        "sizes of a message do not add up",
+        "sizes of a message in it do not add up",
     ),
     "a value shorter than the message": (
         repaired(GOOD[:36] + b"\x04" + GOOD[37:]),
-        "sizes of a message do not",
+        "sizes of a message in it do not",
     ),
-    "a null that is compressed": (message(5, None, attributes=1), "the sizes of a message do not add up"),
+    "a null that is compressed": (
+        message(5, None, attributes=1),
+        "the sizes of a message in it do not add up",
+    ),
     "a codec that does not exist": (message(5, b"x", attributes=5), "its compression codec 5 is unknown"),
     "zstd": (message(5, compressed("zstd", GOOD), attributes=4), "its compression codec 4 is unknown"),
     "nothing that is compressed": (wrapper([], 5), "it does not hold whole messages"),
@@ -207,7 +210,9 @@ def test_what_cannot_be_is_damage_and_tells_where(name: str) -> None:
 def test_a_message_that_becomes_too_large_is_refused_with_both_numbers(compression: str) -> None:
     fits, above = (wrapper([message(0, bytes(size))], 7, compression) for size in (960, 1000))
     assert rows(fits, limits=SMALL) == [(7, bytes(960))]
-    with pytest.raises(LimitError, match=r"batch at offset 7: .*10\d\d bytes.*maxDecompressedBytes is 1000"):
+    with pytest.raises(
+        LimitError, match=r"batch at offset 7: .*10\d\d bytes.*raise maxDecompressedBytes, which is 1000"
+    ):
         rows(above, limits=SMALL)
 
 

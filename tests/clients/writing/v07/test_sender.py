@@ -208,7 +208,9 @@ def test_a_broker_that_closes_leaves_an_error_that_says_what_may_be_missing(serv
     message = str(raised.value)
     assert message.startswith("broker 0 (127.0.0.1:")
     assert f"; not proven: {len(VALUES)} message(s) that this task sent there (to t 0-0), each may" in message
-    assert message.endswith(" be in its partition or missing, and is not sent again")
+    assert message.endswith(
+        " be in its partition or missing, and is not sent again: compare the topic with the rows"
+    )
     assert "\n" not in message
 
 
@@ -442,8 +444,9 @@ def test_a_broker_that_drops_in_silence_in_07_is_an_error_that_says_so(serve: Se
         r"t 0-0 on broker 0 \(127\.0\.0\.1:\d+\): a message is larger than the broker's max\.message\.size "
         r"\(error 10 MESSAGE_TOO_LARGE\); set the option max\.message\.size to the brokers' value, or "
         r"raise that setting of the brokers; refused: 1 message\(s\) "
-        r"that this task sent there; not proven: 1 message\(s\) that "
-        r"this task sent there \(to t 0-0\), each may be in its partition or missing, and is not sent again",
+        r"that this task sent there, write them again; not proven: 1 message\(s\) that "
+        r"this task sent there \(to t 0-0\), each may be in its partition or missing, and is not sent again: "
+        r"compare the topic with the rows",
         str(raised.value),
     )
 

@@ -301,7 +301,7 @@ def test_other_acks_are_refused_with_a_state_alone(given: dict[str, str], needed
 
 
 def test_a_time_to_settle_goes_with_a_state() -> None:
-    with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state$"):
+    with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state;"):
         PublishOptions.parse(GIVEN, settle_s=3)
     for given_s, settle_s in ((None, SETTLE_S), (3, 3)):
         state = PublishOptions.parse(GIVEN, state="/s", settle_s=given_s).state

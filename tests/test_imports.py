@@ -250,7 +250,7 @@ except ImportError as error:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == (
         "spark-kafkawire needs Spark 4.0 or later, or Databricks 16.4 or later, and this is pyspark 3.5.0 "
-        "without pyspark.sql.datasource.DataSourceArrowWriter\n"
+        "without pyspark.sql.datasource.DataSourceArrowWriter: upgrade it\n"
     )
 
 

@@ -253,7 +253,5 @@ def _raise_for_status(response: Any, *_: Any, **__: Any) -> None:
         kind, message = "", str(response.reason)
     if kind == "FileNotFoundException":
         raise FileNotFoundError(message)
-    raise OSError(
-        f"{response.url.partition('?')[0]} answers with status {response.status_code} {kind}: {message}; "
-        "check its address, and what this user may do"
-    )
+    url = response.url.partition("?")[0]
+    raise OSError(f"{url} answers with status {response.status_code} {kind}: {message}")

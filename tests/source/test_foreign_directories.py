@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import threading
 import tracemalloc
@@ -62,12 +63,13 @@ READS: Final = (
     {"startingOffsets": "earliest"},
     {"kafka.isolation.level": "read_committed", "startingTimestamp": "1"},
 )
-#: What an error says for a kind that cannot be opened.
+#: What an error says after the path for a kind that cannot be opened.
 REASONS: Final = {
-    **KINDS,
-    "link to nothing": "it is a link to a file that does not exist",
-    "link to itself": "Too many levels of symbolic links",
-    "unreadable": "Permission denied",
+    **{kind: f"cannot be read: {reason}" for kind, reason in KINDS.items()},
+    "folder": "has the name of a file, and is a folder: remove or rename it",
+    "link to nothing": "cannot be read: it is a link to a file that does not exist",
+    "link to itself": "cannot be read: Too many levels of symbolic links",
+    "unreadable": "cannot be read: Permission denied",
 }
 
 
@@ -152,7 +154,7 @@ def test_file_of_another_kind_is_an_error_or_costs_nothing(logs: Path, name: str
             assert peak < MEMORY_MAX
             if isinstance(found, FileAccessError):
                 assert kind != "link"
-                assert kind == "zeros" or f"{logs / name} cannot be read: {REASONS[kind]}" in str(found)
+                assert kind == "zeros" or f"{logs / name} {REASONS[kind]}" in str(found)
             elif isinstance(found, KafkaWireError):
                 assert kind == "zeros"
             else:
@@ -177,7 +179,7 @@ def test_a_folder_of_a_log_that_is_of_another_kind_is_named(logs: Path, kind: st
     if kind == "link":
         assert found == len(EXPECTED[0]) + KILLED_END - len(MARKERS)
     else:
-        assert f"{logs / 'events-0'} cannot be read: {REASONS[kind]}" in str(found)
+        assert f"{logs / 'events-0'} {REASONS[kind]}" in str(found)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in REASONS if kind != "unreadable"])
@@ -348,7 +350,7 @@ def test_failed_request(request: tuple[str, str], failure: tuple[int, bytes, str
     hdfs.fail(operation, end, status, body)
     with pytest.raises(FileAccessError) as raised:
         DirectoryRead(hdfs.uri()).table()
-    assert str(raised.value).endswith(f"{end} cannot be read: {reason}")
+    assert re.search(rf"{re.escape(end)} cannot be read: http://.* answers with {re.escape(reason)}; ", str(raised.value))
     assert hdfs.uri("") in str(raised.value)
 
 
@@ -376,7 +378,7 @@ def test_an_error_does_not_show_a_delegation_token(hdfs: WebHdfs, monkeypatch: p
     assert "hush" not in str(cut.value)
     with pytest.raises(FileAccessError) as down:
         DirectoryRead(f"webhdfs://{HOST}:1/logs")
-    assert str(down.value) == f"webhdfs://{HOST}:1/logs cannot be read: Connection refused"
+    assert str(down.value) == f"webhdfs://{HOST}:1/logs cannot be read: Connection refused; check that it is there, and who may read it"
     with pytest.raises(FileAccessError) as unknown:
         DirectoryRead("webhdfs://no host:9870/logs")
     assert "hush" not in str(unknown.value)

@@ -131,7 +131,7 @@ def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(
             read = loaded(alone)
         assert read.rows() == expected
     assert (
-        "no Kafka broker is alive: /brokers/ids is empty; trying again for up to 60 s" in reported.warnings[0]
+        "correct zookeeper.connect; trying again for up to 60 s" in reported.warnings[0]
     )
     assert reported.warnings[1:] == [
         "broker 0 has just come back; other brokers may still be starting, and their partitions would not be "

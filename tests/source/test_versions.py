@@ -209,7 +209,7 @@ def test_a_task_that_finds_its_broker_older_than_planning_did_fails_with_one_lin
                 work()
             assert "\n" not in str(error.value)
             if change == "offers less":
-                assert "it is older than its cluster when the query was planned: it offers Fetch 3" in str(
+                assert "the broker is older than its cluster when the query was planned: it offers Fetch 3" in str(
                     error.value
                 )
             else:

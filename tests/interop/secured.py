@@ -8,7 +8,6 @@ import time
 from typing import Any, Final
 
 import pytest
-
 from spark_kafkawire.errors import AuthenticationError, KafkaWireError
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.options import ReadOptions
@@ -50,6 +49,11 @@ def login(mechanism: str, user: str, password: str) -> dict[str, Any]:
     module = f"org.apache.kafka.common.security.{MODULES[mechanism]}LoginModule"
     jaas = f'{module} required username="{user}" password="{escaped}";'
     return {"sasl__mechanism": mechanism, "sasl__jaas__config": jaas}
+
+
+def bearer(token: str) -> dict[str, Any]:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    return {"sasl__mechanism": "OAUTHBEARER", "sasl__jaas__config": f'{module} required token="{token}";'}
 
 
 def trust(certificates: Certificates) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +17,6 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
-
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.errors import OptionError, UnsupportedVersionError
 from spark_kafkawire.jobs.migration.report import check
@@ -31,11 +31,12 @@ from tests.support.exactly_once import dying as dying_write
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS, Record, values
 from tests.support.interrupted import TransactionsJob
 from tests.support.late_requests import failed_and_late, waiting
+from tests.support.noida import HOST
 from tests.support.old_brokers import LAST_KEYS, OldLogServer
 from tests.support.polling import poll
 
-from .needs import needs_broker
-from .probing import probe
+from .apache_kafka import ApacheKafka
+from .versions import needs_broker
 from .zookeeper_kafka import ZooKeeperKafka
 
 #: Each is the first or the last of its kind: magic 0, a broker that ignores ApiVersions, magic 1,
@@ -137,7 +138,7 @@ def test_what_a_broker_is_too_old_for_is_an_error_that_says_so(broker: ZooKeeper
             ours.produce(broker.bootstrap_servers, topic_name(), RECORDS, "zstd")
 
 
-#: How long the answers to two Fetches are, and which of two other questions are answered: see ``probing``.
+#: How long the answers to two Fetches are, and which of two other questions are answered: see ``probe``.
 PROOFS: Final[dict[tuple[int, ...], tuple[list[int | None], list[int] | None]]] = {
     (0, 8): ([8, 8], None),
     (0, 9): ([12, 12], [1]),
@@ -154,6 +155,11 @@ def test_brokers_before_0_10_alone_give_a_proof_of_their_age(broker: ZooKeeperKa
     if release in LAST_KEYS:
         with OldLogServer(release, {}) as fake:
             assert probe(fake.port) == proofs
+
+
+def test_todays_brokers_give_neither_proof_of_being_old(kafka: ApacheKafka) -> None:
+    found = probe(kafka.ports["PLAINTEXT"])
+    assert found == ([None if kafka.version.startswith("4") else 12, None], [0, 1])
 
 
 def test_an_old_broker_is_known_for_what_it_is_and_what_it_lacks_is_told(
@@ -294,3 +300,45 @@ def _alter(servers: str, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(CLIENT_TIMEOUT_S)
+
+
+#: Fetch of no topics, in two versions; ApiVersions 4 (correlation id 0) and DescribeGroups 0 of none (1).
+#: The client's name is "x": a broker 0.9 fails with a client that has none, in layouts of its own.
+_FETCHES: Final = [
+    bytes.fromhex(f"0000001b 0001 {version:04x} 00000000 0001 78 ffffffff 00000000 00000000 00000000")
+    for version in (1, 32767)
+]
+_VERSIONS: Final = bytes.fromhex("00000011 0012 0004 00000000 0001 78 00 02 61 02 62 00")
+_GROUPS: Final = bytes.fromhex("0000000f 000f 0000 00000001 0001 78 00000000")
+
+
+def probe(port: int) -> tuple[list[int | None], list[int] | None]:
+    """Lengths of the answers to Fetch 1 and Fetch 32767, and the ids of the other two requests that are
+    answered, in order; None if the broker closes instead."""
+    sizes: list[int | None] = []
+    for fetch in _FETCHES:
+        with socket.create_connection((HOST, port), CLIENT_TIMEOUT_S) as fetching:
+            fetching.sendall(fetch)
+            answer = _frame(fetching)
+            sizes.append(None if answer is None else len(answer))
+    with socket.create_connection((HOST, port), CLIENT_TIMEOUT_S) as asking:
+        asking.sendall(_VERSIONS + _GROUPS)
+        ids = []
+        while (response := _frame(asking)) is not None:
+            ids.append(int.from_bytes(response[:4], "big"))
+            if ids[-1] == 1:
+                break
+    return sizes, ids or None
+
+
+def _frame(connection: socket.socket) -> bytes | None:
+    try:
+        size = _exactly(connection, 4)
+        return None if size is None else _exactly(connection, int.from_bytes(size, "big"))
+    except ConnectionError:
+        return None
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes | None:
+    data = connection.recv(size, socket.MSG_WAITALL)
+    return data if len(data) == size else None

@@ -1,42 +1,122 @@
-"""Values that Confluent's own serializers wrote to Apache Kafka: reads give those of its deserializers, which
-read in turn what Spark writes.
+"""A schema registry with Confluent's API, Apicurio, and values that Confluent's own serializers wrote to
+Apache Kafka: reads give those of its deserializers, which read in turn what Spark writes.
 
-The registry is a real one, Apicurio, except for GUIDs, which it does not have.
+Apicurio keeps its schemas in memory, and has no look-up of schemas by GUID: a registry of ours does that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
+import os
+import tarfile
+import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pytest
 
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.broker.processes import ChildProcess
+from spark_kafkawire.errors import RegistryError, TransportError, UnknownSchemaError
 from spark_kafkawire.net.http import Url
+from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.registry.client import Registry
+from spark_kafkawire.registry.schemas import Schema
 from spark_kafkawire.registry.settings import RegistrySettings
 from spark_kafkawire.values.registry_frame import Framed, SchemaIdSource, unframed
 from tests.support import librdkafka
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
+from tests.support.noida import HOST, free_port
 from tests.support.reading import Read
 
 from .apache_kafka import ApacheKafka
-from .apicurio import Apicurio
-from .needs import needed_confluent
-from .versions import newest
+from .jars import apicurio_archive
+from .versions import needed_confluent, needs_registry, newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from .confluent import Confluent
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
 UTC = dt.timezone.utc
 NOON = dt.datetime(2026, 11, 25, 12, 0, 0, 123_456)
+
+
+#: Six seconds on an idle machine.
+_START_TIMEOUT_S: Final = 180.0
+_PATH: Final = "/apis/ccompat/v7"
+_JAVA_OPTIONS: Final = ("-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_RUNNER: Final = "apicurio-registry-app-3.0.9-runner.jar"
+
+
+class Apicurio:
+    """A registry from ``with`` to its end, without its schemas after that."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self._folder = folder
+        self._process: ChildProcess | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address, as ``schema.registry.url`` has it."""
+        return f"http://{HOST}:{self.port}{_PATH}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers.
+
+        Raises ``NoJars`` and ``OptionError`` where Maven or Java is missing, ``ConnectFailed`` when it does
+        not start.
+        """
+        assert self._process is None, "Apicurio runs already"
+        program, log = self._folder / "program", self._folder / "registry.log"
+        if not program.exists():
+            with tarfile.open(apicurio_archive()) as archive:
+                archive.extractall(program)
+        environ = {**os.environ, "QUARKUS_HTTP_HOST": HOST, "QUARKUS_HTTP_PORT": str(self.port)}
+        argv = [str(find_java()), *_JAVA_OPTIONS, "-jar", str(program / _RUNNER)]
+        self._process = ChildProcess("Apicurio", argv, output=log, log=log, environ=environ)
+        self._process.wait_until(self._answering, "answering", _START_TIMEOUT_S)
+
+    def kill(self) -> None:
+        """End it as ``kill -9`` does. Its schemas are gone."""
+        if self._process:
+            self._process.kill()
+            self._process = None
+
+    def _answering(self) -> bool | None:
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"{self.url}/subjects", timeout=5) as answer,
+        ):
+            return True if answer.status == 200 else None
+        return None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+@pytest.fixture(scope="module")
+def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
+    """A schema registry that all tests share: each has subjects of its own."""
+    needs_registry()
+    with Apicurio(tmp_path_factory.mktemp("apicurio")) as registry:
+        yield registry
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +129,7 @@ def registry_of(url: str) -> Registry:
     """A client without any schema yet."""
     parsed = Url.parse(url)
     assert parsed is not None
-    return Registry(RegistrySettings((parsed,)))
+    return Registry(RegistrySettings((parsed,), retry=RetryPolicy(retries=1)))
 
 
 def write(kafka: ApacheKafka, topic: str, values: Sequence[Any]) -> None:
@@ -250,41 +330,6 @@ def save(rows: DataFrame, kafka: ApacheKafka, options: dict[str, str]) -> list[b
     return [each.value for each in librdkafka.consume(kafka.bootstrap_servers(), topic)]
 
 
-FIRST = record("Order", id="int", name="string", gone={"type": "array", "items": "string"})
-SECOND = record("Order", name="string", id="long", amount="float")
-THIRD = {
-    **record("Order"),
-    "fields": [
-        {"name": "id", "type": "double"},
-        {"name": "customer", "type": ["null", "string"], "aliases": ["name"]},
-        {"name": "amount", "type": "double", "default": -1.0},
-        {"name": "tags", "type": {"type": "map", "values": "string"}, "default": {"from": "default"}},
-    ],
-}
-
-
-@newest
-def test_three_versions_of_a_schema_in_one_topic_are_resolved_to_the_last_one(
-    kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
-) -> None:
-    topic, texts = "orders-in-three-versions", [json.dumps(each) for each in (FIRST, SECOND, THIRD)]
-    rows: list[list[dict[str, Any]]] = [
-        [{"id": 1, "name": "a", "gone": ["x", "y"]}, {"id": 2, "name": "b", "gone": []}],
-        [{"id": 2**40, "name": "c", "amount": 2.5}],
-        [{"id": 0.5, "customer": None, "amount": 1.0, "tags": {}}],
-    ]
-    first, second, third = (judge.avro(topic, text, given) for text, given in zip(texts, rows, strict=True))
-    # The versions are not in order, and one comes again after another.
-    messages = [*third, first[0], None, *second, first[1], *third]
-    write(kafka, topic, messages)
-    found = read(kafka, topic, apicurio.url)
-    judged = judge.avro_rows(topic, messages, texts[2])
-    assert found.to_pylist() == as_spark(judged, found.type)
-    assert [row and row["id"] for row in judged] == [0.5, 1, None, 2**40, 2, 0.5]
-    assert [row and row["amount"] for row in judged] == [1.0, -1.0, None, 2.5, -1.0, 1.0]
-    assert [row and row["customer"] for row in judged] == [None, "a", None, "c", "b", None]
-
-
 @newest
 def test_references_between_schemas_are_resolved(
     kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
@@ -431,3 +476,42 @@ def protobuf_type(name: str) -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}"))
+
+
+LONG = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}'
+WITH_DEFAULT = LONG[:-2] + ', {"name": "b", "type": "string", "default": ""}]}'
+
+
+def test_what_is_registered_is_found_by_id_version_and_text(apicurio: Apicurio) -> None:
+    writer = registry_of(apicurio.url)
+    first, second = (writer.register("orders-value", Schema("AVRO", text)) for text in (LONG, WITH_DEFAULT))
+    assert first != second
+    reader = registry_of(apicurio.url)
+    assert reader.schema(first).schema == Schema("AVRO", LONG)
+    assert reader.version("orders-value", 1).id == first
+    assert (reader.latest("orders-value").id, reader.latest("orders-value").version) == (second, 2)
+    assert reader.look_up("orders-value", Schema("AVRO", LONG)) == first
+    assert registry_of(apicurio.url).register("orders-value", Schema("AVRO", LONG)) == first
+
+
+def test_what_is_not_registered_is_unknown(apicurio: Apicurio) -> None:
+    registry = registry_of(apicurio.url)
+    with pytest.raises(UnknownSchemaError):
+        registry.schema(123_456)
+    with pytest.raises(UnknownSchemaError):
+        registry.latest("no such subject")
+    # It has no GUIDs, and its answer is not one of a registry.
+    with pytest.raises(TransportError, match="HTTP status 404 and no code of a schema registry"):
+        registry.schema_of_guid(bytes(16))
+
+
+def test_a_schema_that_is_none_is_refused_in_the_registrys_own_words(apicurio: Apicurio) -> None:
+    with pytest.raises(RegistryError, match="it refuses the request: HTTP status 4"):
+        registry_of(apicurio.url).register("bad", Schema("AVRO", "{"))
+
+
+def test_confluents_client_finds_what_ours_registers(apicurio: Apicurio, judge: Confluent) -> None:
+    schema_id = registry_of(apicurio.url).register("judged", Schema("AVRO", LONG))
+    assert judge.client.get_schema(schema_id).schema_str == LONG
+    second = judge.register("judged", judge.schema(WITH_DEFAULT))
+    assert registry_of(apicurio.url).schema(second).text == WITH_DEFAULT

@@ -28,6 +28,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
 from tests.chaos.proxy import Upstream
 from tests.support import stream_once
 from tests.support.exactly_once import WAITING_MAX_S, await_readers, committed
@@ -36,7 +37,6 @@ from tests.support.write_process import ForkedWrites, SparkWrites, WriteProcess
 
 from .apache_kafka import ApacheCluster, ApacheKafka
 from .exchange_steps import Cut, Fault, Phase, Place, Stage, StagedProxy, Step
-from .jars import connector_jars
 from .versions import NEWEST, needed_connector, needs_broker, newest_replicated
 
 TOPIC: Final = "killed-writes"
@@ -235,7 +235,7 @@ class KilledWrites:
         upstreams = [Upstream(str(node), port, "kafka") for node, port in enumerate(self._cluster.ports)]
         self._proxy = StagedProxy(upstreams, self._stage)
         (folder / "spark").mkdir()
-        self._spark = SparkWrites(folder / "spark", {**SETTINGS, "spark.jars": _jars()})
+        self._spark = SparkWrites(folder / "spark", {**SETTINGS, "spark.jars": ",".join(needed_connector())})
         self._forks = ForkedWrites(folder)
         self._exits = contextlib.ExitStack()
         self._starting: list[threading.Thread] = []
@@ -454,10 +454,6 @@ class KilledWrites:
         poll(self._is_whole, "the topic is there")
 
 
-def _jars() -> str:
-    return ",".join(map(str, connector_jars()))
-
-
 RUNS: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_RUNS", "4"))
 KILLS: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_KILLS", "6"))
 SEED: Final = int(os.environ.get("KAFKAWIRE_EXACTLY_ONCE_SEED", "1"))
@@ -506,7 +502,6 @@ def test_writes_that_faults_strike_are_there_once_or_not_at_all(
     version: str, nodes: int, by_spark: bool, tmp_path: Path
 ) -> None:
     needs_broker(version)
-    needed_connector()
     runs = RUNS if nodes == 1 and not by_spark else -(-RUNS // OTHERS_SHARE)
     title = f"Apache Kafka {version}, {nodes} node(s), {'Spark' if by_spark else 'forks'}, seed {SEED}"
     with KilledWrites(version, tmp_path, nodes, SEED, by_spark=by_spark) as writes:
@@ -522,7 +517,6 @@ def test_writes_that_faults_strike_are_there_once_or_not_at_all(
 def test_kills_on_three_brokers_lose_double_and_hold_up_nothing(version: str, tmp_path: Path) -> None:
     """Runs again what was killed; then nobody who reads what is committed waits for longer than 15 s."""
     needs_broker(version)
-    needed_connector()
     with KilledWrites(version, tmp_path, 3, SEED, kills=True) as writes:
         try:
             writes.run_until_killed(KILLS)

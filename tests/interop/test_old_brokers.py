@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
+
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.errors import OptionError, UnsupportedVersionError
 from spark_kafkawire.jobs.migration.report import check
@@ -178,19 +179,6 @@ def test_an_old_broker_is_known_for_what_it_is_and_what_it_lacks_is_told(
     reported = [message for message in caplog.messages if message.startswith("column")]
     names = "timestamp, timestampType, headers" if known else "headers"
     assert [message.split(":")[0] for message in reported] == ([f"columns {names}"] if lacking else [])
-
-
-def test_what_the_user_says_of_an_old_broker_is_enough(broker: ZooKeeperKafka) -> None:
-    if broker.release >= (0, 10):
-        pytest.skip("it is asked")
-    topic = topic_name()
-    said: dict[str, Any] = {
-        "kafka__api__version__request": "false",
-        "kafka__broker__version__fallback": broker.version,
-    }
-    ours.produce(broker.bootstrap_servers, topic, RECORDS, **said)
-    assert ours.consume(broker.bootstrap_servers, topic, **said) == in_log(broker, RECORDS)
-    assert not BROKER_VERSIONS._known
 
 
 def test_a_migration_in_transactions_goes_on_where_brokers_have_them(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
 
@@ -50,16 +51,17 @@ def needs_broker(version: str) -> None:
 
 def needed_connector() -> list[str]:
     """The jars of Spark's own connector; skips the test where there are none."""
-    try:
-        return [str(jar) for jar in connector_jars()]
-    except NoJars as reason:
-        pytest.skip(str(reason))
+    return _needed(connector_jars)
 
 
 def needed_avro() -> list[str]:
     """The jars of Spark's functions for Avro; skips the test where there are none."""
+    return _needed(avro_jars)
+
+
+def _needed(get: Callable[[], list[Path]]) -> list[str]:
     try:
-        return [str(jar) for jar in avro_jars()]
+        return [str(jar) for jar in get()]
     except NoJars as reason:
         pytest.skip(str(reason))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from tests.support.certificates import Certificates
 
 from .apache_kafka import ApacheCluster, ApacheKafka

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.protocol.api import Api

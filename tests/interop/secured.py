@@ -8,6 +8,7 @@ import time
 from typing import Any, Final
 
 import pytest
+
 from spark_kafkawire.errors import AuthenticationError, KafkaWireError
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.options import ReadOptions

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import DeliveryError, KafkaWireError
@@ -318,7 +319,7 @@ def check(
 def test_what_comes_late_for_a_transaction_is_refused(
     kafka: ApacheKafka | ApacheCluster, writes: WriteProcess, kills_run: bool, begins: bool
 ) -> None:
-    """What begins one, and the rows and records of one that was open."""
+    """It begins one, or has the rows and records of one that was open."""
     check(kafka, writes, BEGINS[kafka.version] if begins else modern.TXN_OFFSET_COMMIT, kills_run)
 
 

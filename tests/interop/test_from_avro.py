@@ -32,6 +32,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.avro import functions as theirs
+
 from spark_kafkawire import functions as ours
 from spark_kafkawire.errors import OptionError
 from tests.support.local_spark import local_spark

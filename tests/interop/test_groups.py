@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+
 from spark_kafkawire.clients.writing.modern.transactional.requests import (
     CommitOffset,
     EndTransaction,

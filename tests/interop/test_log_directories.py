@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
 from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError

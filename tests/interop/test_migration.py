@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.migration.report import check

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.errors import BrokerError, DataLossError, OptionError

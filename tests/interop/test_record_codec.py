@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+
 from spark_kafkawire.records.record_log import encode_batches
 from tests.protocol.modern.kafkas_codes import kafkas_own
 from tests.records.batch.golden_batches import BATCHES

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 from pyspark.sql import SparkSession
+
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import (
     AuthenticationError,

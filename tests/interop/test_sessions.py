@@ -16,6 +16,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
+
 from spark_kafkawire.cluster.modern.delegation_tokens import expire_tokens, forget_tokens, login_of_tasks
 from spark_kafkawire.errors import AuthenticationError, BrokerError
 from spark_kafkawire.net.client import Client

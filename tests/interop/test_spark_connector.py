@@ -27,6 +27,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.local_spark import local_spark

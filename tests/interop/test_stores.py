@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import pytest
 from pyspark.sql import SparkSession
+
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.broker.processes import ChildProcess
 from spark_kafkawire.directories.files import FileAccessError

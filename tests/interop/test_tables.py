@@ -24,6 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourcePatternType,
     ResourceType,
 )
+
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net.pool import POOL

@@ -28,14 +28,13 @@ from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.list_transactions import ONGOING
 from tests.support import librdkafka
-from tests.support.certificates import Certificates
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.late_requests import VALUES, failed_and_late, killed_and_late, open_ids, waiting
 from tests.support.polling import GRACE_S, poll
 from tests.support.write_process import ForkedWrites, WriteProcess
 
 from .apache_kafka import USERS, ApacheCluster, ApacheKafka
-from .versions import NEWEST, VERSIONS, needs_broker, newest, replicated
+from .versions import NEWEST, broker_with, newest, replicated
 
 PARTITIONS: Final = 2
 #: More requests about transactions than the write makes.
@@ -139,15 +138,7 @@ STRICT: Final = (
 )
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def strict(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
-) -> Iterator[ApacheKafka]:
-    version: str = request.param
-    needs_broker(version)
-    folder = tmp_path_factory.mktemp(f"strict-{version}")
-    with ApacheKafka(version, folder, certificates, settings=STRICT) as broker:
-        yield broker
+strict = broker_with(STRICT)
 
 
 def transactions_at(servers: str) -> Transactions:

@@ -27,11 +27,10 @@ from tests.support.polling import poll
 from tests.support.reading import Read
 from tests.support.table_reading import Rows, rows_of
 
-from .apache_kafka import ApacheCluster, ApacheKafka
+from .apache_kafka import ApacheCluster, ApacheKafka, ZooKeeperKafka
 from .compaction import COMPACTED, compacted_topic
 from .jars import NoJars, broker_jars
 from .versions import NEWEST, VERSIONS, needs_broker
-from .zookeeper_kafka import ZooKeeperKafka
 
 COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 SMALL_SEGMENTS: Final = {"segment.bytes": "1048576", "segment.index.bytes": "8192"}

@@ -36,9 +36,8 @@ from tests.support.noida import HOST
 from tests.support.old_brokers import LAST_KEYS, OldLogServer
 from tests.support.polling import poll
 
-from .apache_kafka import ApacheKafka
+from .apache_kafka import ApacheKafka, ZooKeeperKafka
 from .versions import needs_broker
-from .zookeeper_kafka import ZooKeeperKafka
 
 #: Each is the first or the last of its kind: magic 0, a broker that ignores ApiVersions, magic 1,
 #: magic 2, and the last one but one to need ZooKeeper.
@@ -104,19 +103,6 @@ def test_what_others_write_is_read_by_us(broker: ZooKeeperKafka) -> None:
         topic = topic_name()
         kafka_python.produce(broker.bootstrap_servers, topic, RECORDS, codec, **old(broker))
         assert ours.consume(broker.bootstrap_servers, topic) == in_log(broker, RECORDS)
-
-
-def test_a_read_begins_and_ends_inside_of_compressed_messages(broker: ZooKeeperKafka) -> None:
-    for codec in ("none", "gzip"):
-        topic = topic_name()
-        ours.produce(broker.bootstrap_servers, topic, RECORDS, codec)
-        ends = {
-            name: f'{{"{topic}":{{"0":{offset}}}}}' for name, offset in (("starting", 99), ("ending", 205))
-        }
-        found = ours.consume(
-            broker.bootstrap_servers, topic, startingOffsets=ends["starting"], endingOffsets=ends["ending"]
-        )
-        assert found == in_log(broker, RECORDS)[99:205]
 
 
 def test_a_time_is_a_start_where_brokers_know_times(broker: ZooKeeperKafka) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import subprocess
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import (
     AuthenticationError,
     ConnectFailed,
@@ -28,10 +26,6 @@ from tests.support.polling import poll
 from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
 from .judging import newest_version
 from .secured import MODULES, bearer, connect, is_served, login, option_name, refused, trust, unsecured_token
-
-STORE_PASSWORD: Final = "store-password"
-#: That of the key in JKS; PKCS12 has that of the store.
-STORE_KEY_PASSWORD: Final = "key-password"
 
 
 def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
@@ -72,61 +66,6 @@ def test_a_listener_that_wants_a_client_certificate_gets_one(
     assert "the broker refuses the TLS connection" in refused(
         kafka, "MTLS", **stranger, **trust(certificates)
     )
-
-
-def make_stores(folder: Path, certificates: Certificates, kind: str) -> tuple[Path, Path]:
-    """Keytool's stores of a kind, ``JKS`` or ``PKCS12``: one with the client's key, and one that trusts the
-    authority. Skips the test where Java has no keytool."""
-    keytool = find_java().resolve().with_name("keytool")
-    if not keytool.exists():
-        pytest.skip(f"no {keytool}")
-    key, trusted = (folder / f"key.{kind}", folder / f"trust.{kind}")
-    exported = folder / f"exported.{kind}"
-    _run(
-        *("openssl", "pkcs12", "-export", "-in", certificates.client, "-name", "client"),
-        *("-out", exported, "-passout", f"pass:{STORE_PASSWORD}"),
-    )
-    key_password = ("-destkeypass", STORE_KEY_PASSWORD) if kind == "JKS" else ()
-    _run(
-        *(keytool, "-importkeystore", "-noprompt", "-srckeystore", exported, "-srcstorepass", STORE_PASSWORD),
-        *("-srcalias", "client", "-destkeystore", key, "-deststoretype", kind),
-        *("-deststorepass", STORE_PASSWORD, *key_password),
-    )
-    _run(
-        *(keytool, "-importcert", "-noprompt", "-keystore", trusted, "-storetype", kind),
-        *("-storepass", STORE_PASSWORD, "-alias", "authority", "-file", certificates.authority),
-    )
-    return key, trusted
-
-
-def _run(*command: str | Path) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_a_client_is_let_in_with_stores_of_keytool(
-    kafka: ApacheKafka, certificates: Certificates, tmp_path: Path, kind: str
-) -> None:
-    key, trusted = make_stores(tmp_path, certificates, kind)
-    given: dict[str, Any] = {
-        "ssl__truststore__location": str(trusted),
-        "ssl__truststore__password": STORE_PASSWORD,
-        "ssl__keystore__location": str(key),
-        "ssl__keystore__password": STORE_PASSWORD,
-    }
-    if kind == "JKS":
-        given["ssl__key__password"] = STORE_KEY_PASSWORD
-    limits: tuple[dict[str, Any], ...] = (
-        {},
-        {"ssl__truststore__type": kind, "ssl__keystore__type": kind, "ssl__enabled__protocols": "TLSv1.3"},
-        {"ssl__cipher__suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ssl__protocol": "TLSv1.2"},
-    )
-    for more in limits:
-        assert is_served(connect(kafka, "MTLS", **given, **more))
-    # The key of the tests' broker is of EC.
-    wrong: dict[str, Any] = {"ssl__cipher__suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
-    assert "kafka.ssl.cipher.suites" in refused(kafka, "MTLS", **given, **wrong)
 
 
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])

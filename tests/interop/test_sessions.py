@@ -33,7 +33,7 @@ from tests.support.reading import Read
 
 from .apache_kafka import USERS, ApacheKafka
 from .secured import bearer, login, option_name, trust, unsecured_token
-from .versions import VERSIONS, needs_broker
+from .versions import broker_with
 
 #: The lifetime of each login with PLAIN and SCRAM-SHA-512. Brokers let a client log in again once a second.
 LIFETIME_S: Final = 3.0
@@ -46,16 +46,7 @@ VALUE: Final = StructType([StructField("value", BinaryType())])
 PARTS: Final = 12
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def strict(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
-) -> Iterator[ApacheKafka]:
-    """A broker whose logins end soon."""
-    version: str = request.param
-    needs_broker(version)
-    folder = tmp_path_factory.mktemp(f"strict-{version}")
-    with ApacheKafka(version, folder, certificates, settings=SETTINGS) as broker:
-        yield broker
+strict = broker_with(SETTINGS)
 
 
 @pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL"])
@@ -253,16 +244,7 @@ def _no_tokens() -> Iterator[None]:
     forget_tokens()
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def issuer(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
-) -> Iterator[ApacheKafka]:
-    """A broker that gives tokens."""
-    version: str = request.param
-    needs_broker(version)
-    folder = tmp_path_factory.mktemp(f"issuer-{version}")
-    with ApacheKafka(version, folder, certificates, settings=TOKEN_SETTINGS) as broker:
-        yield broker
+issuer = broker_with(TOKEN_SETTINGS)
 
 
 def options(kafka: ApacheKafka, listener: str = "SASL_PLAINTEXT", **more: Any) -> dict[str, str]:

@@ -10,7 +10,6 @@ import socket
 import struct
 import subprocess
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +28,6 @@ from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net.pool import POOL
 from tests.support import librdkafka
-from tests.support.certificates import Certificates
 from tests.support.foreign import Record
 from tests.support.kio_library import HAS_KIO, NEEDS_KIO
 from tests.support.noida import HOST
@@ -39,7 +37,7 @@ from tests.support.table_reading import table_rows
 from .apache_kafka import NEW_PROTOCOL_SINCE, USERS, ApacheCluster, ApacheKafka
 from .jars import broker_jars
 from .judging import judge_of
-from .versions import NEWEST, VERSIONS, needs_broker, newest
+from .versions import NEWEST, broker_with, needs_broker, newest
 
 if HAS_KIO:
     from kio.schema.offset_commit.v9 import request as commit
@@ -71,17 +69,7 @@ REFUSED: Final = {
 }
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def kafka(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
-) -> Iterator[ApacheKafka]:
-    """A broker of these tests alone: a table shows all of a cluster."""
-    version: str = request.param
-    needs_broker(version)
-    folder = tmp_path_factory.mktemp(f"tables-{version}")
-    with ApacheKafka(version, folder, certificates, settings=STRICT) as broker:
-        yield broker
-        POOL.close_idle()
+kafka = broker_with(STRICT)
 
 
 def ms_of(time: datetime.datetime | None) -> int | None:

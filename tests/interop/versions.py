@@ -4,7 +4,7 @@ skips of the tests that a machine cannot run which has no Java, or where Maven d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +12,10 @@ import pytest
 
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.net.pool import POOL
+from tests.support.certificates import Certificates
 
+from .apache_kafka import ApacheKafka
 from .jars import NoJars, apicurio_archive, avro_jars, broker_jars, connector_jars, hdfs_jars
 
 NEWEST: Final = "4.4.0"
@@ -87,3 +90,19 @@ def _needs_java_and(get: Callable[[], Path]) -> None:
 def needed_confluent() -> Any:
     """The module of Confluent's serializers; skips the test without the packages that they need."""
     return pytest.importorskip("tests.interop.confluent", exc_type=ImportError)
+
+
+def broker_with(settings: Sequence[str]) -> Any:
+    """A fixture of a module: brokers of its own with these lines of properties, one of each version."""
+
+    @pytest.fixture(scope="module", params=VERSIONS)
+    def broker(
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+    ) -> Iterator[ApacheKafka]:
+        needs_broker(request.param)
+        folder = tmp_path_factory.mktemp(f"own-{request.param}")
+        with ApacheKafka(request.param, folder, certificates, settings=settings) as own:
+            yield own
+            POOL.close_idle()
+
+    return broker

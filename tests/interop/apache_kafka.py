@@ -1,7 +1,10 @@
-"""Apache Kafka's own broker in a process: one KRaft node on loopback with all kinds of listeners.
+"""Apache Kafka's own brokers in processes: one KRaft node on loopback with all kinds of listeners, several
+nodes of a cluster, or an old broker with a ZooKeeper.
 
     with ApacheKafka("3.9.1", folder, certificates) as broker:
         broker.bootstrap_servers("SASL_SSL")
+    with ZooKeeperKafka("0.8.2.2", folder, zookeeper.connect) as broker:
+        broker.bootstrap_servers
 
 Users are ``USERS``, for PLAIN and for both kinds of SCRAM; OAUTHBEARER takes unsecured tokens. The TLS
 listeners are named ``localhost`` and take a client's certificate; MTLS demands one.
@@ -9,6 +12,8 @@ listeners are named ``localhost`` and take a client's certificate; MTLS demands 
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +22,12 @@ from typing import Final
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.broker.processes import ChildProcess
 from tests.support.certificates import SERVER_NAME, Certificates
-from tests.support.noida import HOST, answers, free_ports, listens
+from tests.support.noida import HOST, answers, free_port, free_ports, listens
 
 from .jars import broker_jars
 
-#: A second and a half on an idle machine.
-START_TIMEOUT_S: Final = 120.0
+#: A second and a half on an idle machine, some seconds for several nodes.
+START_TIMEOUT_S: Final = 180.0
 #: The second password has what JAAS lines and SCRAM's messages use as signs of their own, the third one
 #: what a normalised text would not have.
 USERS: Final = {
@@ -123,21 +128,17 @@ class ApacheKafka:
         properties = self._folder / "server.properties"
         if not properties.exists():
             properties.write_text(self._properties())
-            self._format(java, properties)
+            scram = [
+                f'{mechanism}=[name="{user}",password="{password}"]'
+                for user, password in USERS.items()
+                for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+            ]
+            _format(java, properties, *(word for each in scram for word in ("--add-scram", each)))
         log = self._folder / "server.log"
         self._process = ChildProcess(
             f"Apache Kafka {self.version}", [*java, "kafka.Kafka", str(properties)], output=log, log=log
         )
         self._process.wait_until(self._answering, "answering", START_TIMEOUT_S)
-
-    def _format(self, java: list[str], properties: Path) -> None:
-        command = [*java, "kafka.tools.StorageTool", "format"]
-        command += ["--cluster-id", _CLUSTER_ID, "--config", str(properties)]
-        for user, password in USERS.items():
-            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-                command += ["--add-scram", f'{mechanism}=[name="{user}",password="{password}"]']
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
 
     def _answering(self) -> bool | None:
         # Its listeners open one after another once it is ready, those with logins later than PLAINTEXT.
@@ -207,3 +208,235 @@ def _plain_users() -> str:
     # A properties file is Latin-1, other characters are escaped.
     users = " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
     return "".join(sign if sign.isascii() else f"\\u{ord(sign):04x}" for sign in users)
+
+
+def _format(java: Sequence[str], properties: Path, *words: str) -> None:
+    command = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", _CLUSTER_ID]
+    done = subprocess.run([*command, "--config", str(properties), *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+_CLUSTER_PROPERTIES: Final = """\
+process.roles=broker,controller
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+num.network.threads=2
+num.io.threads=4
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=4000
+broker.heartbeat.interval.ms=500
+controller.quorum.election.timeout.ms=500
+controller.quorum.fetch.timeout.ms=1500
+transaction.abort.timed.out.transaction.cleanup.interval.ms=500
+"""
+
+
+class ApacheCluster:
+    """So many nodes of a version, numbered from 0, each a broker and controller, on loopback.
+
+        with ApacheCluster("4.1.1", folder, nodes=3) as cluster:
+            cluster.kill(1)
+            cluster.start(1)
+
+    They keep everything on as many nodes as there are, three at most, and go on while most of them run. What
+    they wait for is short: a node that died is missed after seconds, and a transaction that has had its time
+    is aborted within half a second.
+    """
+
+    def __init__(self, version: str, folder: Path, nodes: int) -> None:
+        self.version = version
+        ports = free_ports(2 * nodes)
+        self.ports, self._controllers = ports[:nodes], ports[nodes:]
+        self._folder = folder
+        self._java = [str(find_java()), *_JAVA_OPTIONS, _STARTS_SOON, "-cp", f"{broker_jars(version)}/*"]
+        self._processes: list[ChildProcess | None] = [None] * nodes
+
+    def bootstrap_servers(self) -> str:
+        """All nodes' addresses."""
+        return ",".join(f"{HOST}:{port}" for port in self.ports)
+
+    @property
+    def plain_ports(self) -> tuple[int, ...]:
+        """All nodes' ports."""
+        return tuple(self.ports)
+
+    @property
+    def replicas(self) -> int:
+        """On how many nodes everything is kept."""
+        return min(3, len(self.ports))
+
+    def start(self, node: int) -> None:
+        """Start a node that does not run; it is not waited for."""
+        assert self._processes[node] is None, f"node {node} runs already"
+        folder = self._folder / f"node-{node}"
+        properties = folder / "server.properties"
+        if not properties.exists():
+            folder.mkdir()
+            properties.write_text(self._properties(node, folder))
+            _format(self._java, properties)
+        log = folder / "server.log"
+        name = f"node {node} of Apache Kafka {self.version}"
+        argv = [*self._java, "kafka.Kafka", str(properties)]
+        self._processes[node] = ChildProcess(name, argv, output=log, log=log)
+
+    def await_answer(self, node: int) -> None:
+        """Wait until a node serves clients. Raises ``ConnectFailed`` where it does not."""
+        process = self._processes[node]
+        assert process is not None
+        process.wait_until(lambda: answers(HOST, self.ports[node]) or None, "answering", START_TIMEOUT_S)
+
+    def stop(self, node: int) -> None:
+        """End a node in order: it gives what it leads to others first."""
+        if process := self._processes[node]:
+            process.stop()
+            self._processes[node] = None
+
+    def kill(self, node: int) -> None:
+        """End a node as ``kill -9`` does."""
+        if process := self._processes[node]:
+            process.kill()
+            self._processes[node] = None
+
+    def is_running(self, node: int) -> bool:
+        """True if the node was started, and has not ended since."""
+        return self._processes[node] is not None
+
+    def __enter__(self) -> ApacheCluster:
+        try:
+            for node in range(len(self.ports)):
+                self.start(node)
+            for node in range(len(self.ports)):
+                self.await_answer(node)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for node in range(len(self.ports)):
+            self.kill(node)
+
+    def _properties(self, node: int, folder: Path) -> str:
+        voters = (f"{each}@{HOST}:{port}" for each, port in enumerate(self._controllers))
+        own = f"PLAINTEXT://{HOST}:{self.ports[node]}"
+        kept = self.replicas
+        lines = [
+            _CLUSTER_PROPERTIES,
+            f"node.id={node}",
+            f"controller.quorum.voters={','.join(voters)}",
+            f"listeners={own},CONTROLLER://{HOST}:{self._controllers[node]}",
+            f"advertised.listeners={own}",
+            f"log.dirs={folder / 'data'}",
+            f"offsets.topic.num.partitions={kept}",
+            f"offsets.topic.replication.factor={kept}",
+            f"transaction.state.log.num.partitions={kept}",
+            f"transaction.state.log.replication.factor={kept}",
+            f"transaction.state.log.min.isr={min(2, kept)}",
+            f"min.insync.replicas={min(2, kept)}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+# Brokers before 0.9 know no listeners, those of 3 know nothing else.
+_OLD_PROPERTIES: Final = """\
+broker.id=0
+host.name={host}
+advertised.host.name={host}
+port={port}
+log.dirs={folder}/data
+zookeeper.connect={zookeeper}
+num.partitions=1
+num.network.threads=2
+num.io.threads=2
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.enable=false
+controlled.shutdown.enable=false
+"""
+# Those of before 2.0 log with log4j itself, which says nothing unless it is told where.
+_LOG4J: Final = """\
+log4j.rootLogger=WARN, stderr
+log4j.appender.stderr=org.apache.log4j.ConsoleAppender
+log4j.appender.stderr.Target=System.err
+log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
+log4j.appender.stderr.layout.ConversionPattern=%p %c %m%n
+"""
+# Metadata of all topics, version 0, correlation id 7, no client id; and how the answer begins. It names
+# no broker before 0.9, as long as there is no topic.
+_METADATA: Final = bytes.fromhex("0000000e 0003 0000 00000007 ffff 00000000")
+_ANSWER: Final = bytes.fromhex("00000007")
+
+
+class ZooKeeperKafka:
+    """A broker of the years 2015 to 2022, which needs a ZooKeeper, from ``start`` (or ``with``) to ``kill``;
+    topics come to be when they are asked for."""
+
+    def __init__(self, version: str, folder: Path, zookeeper: str) -> None:
+        self.version = version
+        self.port = free_port()
+        self._folder = folder
+        self._zookeeper = zookeeper
+        self._process: ChildProcess | None = None
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """Its version, to compare with others."""
+        return tuple(int(number) for number in self.version.split("."))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Its address: ``host:port``."""
+        return f"{HOST}:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers.
+
+        Raises ``NoJars`` and ``OptionError`` where Maven or Java is missing, ``ConnectFailed`` when it does
+        not start.
+        """
+        assert self._process is None, "Apache Kafka runs already"
+        properties, log4j = self._folder / "server.properties", self._folder / "log4j.properties"
+        log4j.write_text(_LOG4J)
+        properties.write_text(
+            _OLD_PROPERTIES.format(
+                host=HOST,
+                port=self.port,
+                folder=self._folder,
+                zookeeper=f"{self._zookeeper}/kafka-{self.version}",
+            )
+        )
+        log = self._folder / "server.log"
+        argv = [str(find_java()), *_JAVA_OPTIONS, _STARTS_SOON, f"-Dlog4j.configuration=file:{log4j}"]
+        argv += ["-cp", f"{broker_jars(self.version)}/*", "kafka.Kafka", str(properties)]
+        self._process = ChildProcess(f"Apache Kafka {self.version}", argv, output=log, log=log)
+        self._process.wait_until(
+            lambda: True if answers_metadata(HOST, self.port) else None, "answering", START_TIMEOUT_S
+        )
+
+    def kill(self) -> None:
+        """End it as ``kill -9`` does."""
+        if self._process:
+            self._process.kill()
+            self._process = None
+
+    def __enter__(self) -> ZooKeeperKafka:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill()
+
+
+def answers_metadata(host: str, port: int, timeout_s: float = 5.0) -> bool:
+    """True if a broker of any age answers."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout_s) as sock:
+        sock.sendall(_METADATA)
+        with sock.makefile("rb") as answer:
+            return answer.read(4 + len(_ANSWER))[4:] == _ANSWER
+    return False

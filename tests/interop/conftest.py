@@ -1,4 +1,4 @@
-"""Real brokers, one of each version, and a registry, where this machine has Java and Maven gets the jars."""
+"""Real brokers, one of each version, where this machine has Java and Maven gets the jars."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import pytest
 
 from tests.support.certificates import Certificates
 
-from .apache_cluster import ApacheCluster
-from .apache_kafka import ApacheKafka
-from .apicurio import Apicurio
-from .needs import needs_broker, needs_registry
-from .versions import VERSIONS, is_nightly
+from .apache_kafka import ApacheCluster, ApacheKafka
+from .versions import VERSIONS, is_nightly, needs_broker
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -40,11 +37,3 @@ def kafka(
         ApacheKafka(version, folder, certificates) if nodes == 1 else ApacheCluster(version, folder, nodes)
     ) as brokers:
         yield brokers
-
-
-@pytest.fixture(scope="session")
-def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
-    """A schema registry that all tests share: each has subjects of its own."""
-    needs_registry()
-    with Apicurio(tmp_path_factory.mktemp("apicurio")) as registry:
-        yield registry

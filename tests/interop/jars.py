@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import re
@@ -10,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -66,46 +65,51 @@ def _jars(pom: Path, what: str, settings: Sequence[str] = ()) -> Path:
 
 
 def _kept(what: str, version: bytes, goal: Sequence[str]) -> Path:
-    """The folder of what Maven copies, which is there already or is made now."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    """The folder of what Maven copies."""
     name = re.sub(r"[^a-z0-9.]+", "-", what.lower())
-    folder = Path(home, "spark-kafkawire-tests", f"{name}-{zlib.crc32(version):08x}")
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder.parent):
-            if not folder.is_dir():
-                _resolve(goal, what, folder)
-    return folder
+    return kept(f"{name}-{zlib.crc32(version):08x}", lambda folder: _resolve(goal, what, folder))
 
 
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time: Maven's own cache takes no more."""
-    lock = os.open(folder, os.O_RDONLY)
+def kept(name: str, get: Callable[[Path], None]) -> Path:
+    """A folder of this user's that is there already, or that ``get`` makes now, in one process at a time:
+    Maven's own cache takes no more. It is complete or not there at all."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home, "spark-kafkawire-tests", name)
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder.parent, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+                get(made := Path(temporary, "made"))
+                made.rename(folder)
     finally:
         os.close(lock)
+    return folder
 
 
 def _resolve(goal: Sequence[str], what: str, folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise NoJars(f"{what} is got with Maven: mvn is not in PATH")
-    # Complete or not there at all.
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        command = [maven, "--batch-mode", "--quiet", "--no-transfer-progress", *goal]
-        command += [f"-DoutputDirectory={temporary}/jars"]
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S
-            )
-        except subprocess.TimeoutExpired:
-            raise NoJars(f"Maven did not get {what} in {MAVEN_TIMEOUT_S:g} s") from None
-        if done.returncode != 0:
-            raise NoJars(f"Maven does not get {what}: {_reason(done.stdout)}")
-        Path(temporary, "jars").rename(folder)
+    command = [
+        maven,
+        "--batch-mode",
+        "--quiet",
+        "--no-transfer-progress",
+        *goal,
+        f"-DoutputDirectory={folder}",
+    ]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise NoJars(f"Maven did not get {what} in {MAVEN_TIMEOUT_S:g} s") from None
+    if done.returncode != 0:
+        raise NoJars(f"Maven does not get {what}: {_reason(done.stdout)}")
 
 
 def _scala(version: str) -> str:

@@ -52,6 +52,11 @@ def login(mechanism: str, user: str, password: str) -> dict[str, Any]:
     return {"sasl__mechanism": mechanism, "sasl__jaas__config": jaas}
 
 
+def bearer(token: str) -> dict[str, Any]:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    return {"sasl__mechanism": "OAUTHBEARER", "sasl__jaas__config": f'{module} required token="{token}";'}
+
+
 def trust(certificates: Certificates) -> dict[str, Any]:
     return {"ssl__truststore__type": "PEM", "ssl__truststore__location": str(certificates.authority)}
 

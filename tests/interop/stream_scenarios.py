@@ -1,4 +1,5 @@
-"""Streaming queries that both connectors run side by side: what they read, and what happens meanwhile.
+"""Streaming queries that both connectors run side by side: what they read, and what happens meanwhile. Then
+stories of queries that go from one connector to the other.
 
 Each scenario has a topic of its own, whose name stands for ``TOPIC`` in its options. Each step happens before
 a run of the queries, or while they run where the trigger is ``RUNNING``.
@@ -9,12 +10,21 @@ from __future__ import annotations
 import enum
 import itertools
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import window
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
 from tests.support import librdkafka
 from tests.support.foreign import Record
+from tests.support.spark_streams import WAIT_MAX_S, started
 
 from .compaction import compacted_topic
 
@@ -209,12 +219,7 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "running-least-most",
-        {
-            **EARLIEST,
-            "minOffsetsPerTrigger": "10",
-            "maxOffsetsPerTrigger": "16",
-            "maxTriggerDelay": "1h",
-        },
+        {**EARLIEST, "minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "16", "maxTriggerDelay": "1h"},
         (_filled, _few, _more, _few),
         Trigger.RUNNING,
     ),
@@ -237,10 +242,7 @@ SCENARIOS: Final = (
     Scenario("latest-running", {}, (_filled, _more, _few), Trigger.RUNNING, quirk=Quirk.MARK),
     Scenario("specific", {"startingOffsets": _json(p0=20, p1=-2, p2=0)}, (_filled, _more)),
     Scenario(
-        "specific-latest",
-        {"startingOffsets": _json(p0=20, p1=-1, p2=-2)},
-        (_filled, _more),
-        quirk=Quirk.MARK,
+        "specific-latest", {"startingOffsets": _json(p0=20, p1=-1, p2=-2)}, (_filled, _more), quirk=Quirk.MARK
     ),
     Scenario("timestamp", {"startingTimestamp": str(T0 + 7_000)}, (_both_filled, _more)),
     Scenario(
@@ -261,20 +263,11 @@ SCENARIOS: Final = (
     ),
     # What happens to partitions
     Scenario("grown", EARLIEST, (_filled, _grow, _more)),
-    Scenario(
-        "grown-and-aged",
-        EARLIEST,
-        (_filled, _grow_and_age),
-        fails=True,
-    ),
+    Scenario("grown-and-aged", EARLIEST, (_filled, _grow_and_age), fails=True),
     Scenario(
         "deleted", {**EARLIEST, **BOTH}, (_two_topics, _delete_one), fails=True, quirk=Quirk.FAILS_SOONER
     ),
-    Scenario(
-        "deleted-borne",
-        {**EARLIEST, **BOTH, **BEARS},
-        (_two_topics, _delete_one, _more),
-    ),
+    Scenario("deleted-borne", {**EARLIEST, **BOTH, **BEARS}, (_two_topics, _delete_one, _more)),
     Scenario(
         "made-anew", {**EARLIEST, **BOTH}, (_two_topics, _recreate), fails=True, quirk=Quirk.FAILS_SOONER
     ),
@@ -285,21 +278,9 @@ SCENARIOS: Final = (
     ),
     # What records have, and how they are read
     Scenario("headers", {**EARLIEST, "includeHeaders": "true"}, (_headers,)),
-    Scenario(
-        "transactions",
-        {**EARLIEST, **COMMITTED},
-        (_transactions, Topic.end_transactions),
-    ),
-    Scenario(
-        "transactions-most",
-        {**EARLIEST, **COMMITTED, "maxOffsetsPerTrigger": "15"},
-        (_transactions,),
-    ),
-    Scenario(
-        "transactions-uncommitted",
-        EARLIEST,
-        (_transactions,),
-    ),
+    Scenario("transactions", {**EARLIEST, **COMMITTED}, (_transactions, Topic.end_transactions)),
+    Scenario("transactions-most", {**EARLIEST, **COMMITTED, "maxOffsetsPerTrigger": "15"}, (_transactions,)),
+    Scenario("transactions-uncommitted", EARLIEST, (_transactions,)),
     Scenario("min-partitions", {**EARLIEST, "minPartitions": "7"}, (_filled, _more)),
     Scenario(
         "max-records-per-partition",
@@ -321,3 +302,239 @@ TAKEN_OVER: Final = (
     "transactions",
 )
 BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+class Story:
+    """A query on one checkpoint, with a topic of its own."""
+
+    def __init__(self, spark: SparkSession, servers: str, folder: Path, name: str) -> None:
+        self._spark = spark
+        self.topic = Topic(servers, f"story-{name}")
+        self.folder = folder / f"story-{name}"
+        self.checkpoint = self.folder / "checkpoint"
+
+    def frame(self, source: str, more: str = "", **options: str) -> DataFrame:
+        reader = self._spark.readStream.format(source).option("kafka.bootstrap.servers", self.topic.servers)
+        return reader.option("subscribe", self.topic.name + more).options(**options).load()
+
+    def sink(self, frame: DataFrame, sink: str) -> DataStreamWriter:
+        """Writes the values to the topic's namesake ``-out``."""
+        # Spark finds Python sinks in threads alone that it knows a session of.
+        self._spark.createDataFrame([(0,)], "a INT")
+        writer = frame.select("value").writeStream.format(sink)
+        return writer.options(
+            **{"kafka.bootstrap.servers": self.topic.servers, "topic": f"{self.topic.name}-out"}
+        )
+
+    def run(self, writer: DataStreamWriter) -> str | None:
+        """The error that the query ends with, if it does."""
+        writer = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
+
+        def ended() -> None:
+            assert writer.start().awaitTermination(WAIT_MAX_S), "the query does not end"
+
+        try:
+            started(ended)
+        except StreamingQueryException as error:
+            return str(error)
+        return None
+
+    def read(self, source: str, **options: str) -> dict[str, Any]:
+        """The offsets that each batch of one run had, by number, and its error."""
+        batches: dict[int, list[int]] = {}
+
+        def keep(frame: DataFrame, number: int) -> None:
+            batches[number] = sorted(row["offset"] for row in frame.select("offset").collect())
+
+        error = self.run(self.frame(source, **options).writeStream.foreachBatch(keep))
+        return {"batches": batches, "error": error}
+
+    def ends(self) -> list[Any]:
+        """The offsets of all batches, as they are written down."""
+        files = sorted((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+        return [json.loads(file.read_text().splitlines()[2]) for file in files]
+
+    def crash(self) -> None:
+        """Undo the commit of the last batch."""
+        commits = self.checkpoint / "commits"
+        last = max(int(file.name) for file in commits.glob("[0-9]*"))
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
+    def prepare(self, target: str) -> Any:
+        """Result of ``kafkawire checkpoints``, which prepares the checkpoint for the other connector."""
+        return run_checkpoints(str(self.checkpoint), target, sys.stdout, write=True, json=True)
+
+
+def parquet(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """A stream into Parquet, four times from one to the other."""
+    story = Story(spark, servers, folder, "parquet")
+    story.topic.create()
+    out = str(story.folder / "out")
+    for number, source in enumerate(("kafka", "kafkawire", "kafka", "kafkawire")):
+        story.topic.put(10, number % 2)
+        frame = story.frame(source, **EARLIEST, maxOffsetsPerTrigger="4")
+        writer = frame.writeStream.format("parquet").option("path", out)
+        assert (error := story.run(writer)) is None, error
+    return sorted([row["partition"], row["offset"]] for row in spark.read.parquet(out).collect())
+
+
+def state(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """Rows that one connector has seen are duplicates to the other."""
+    story = Story(spark, servers, folder, "state")
+    story.topic.create(1)
+    seen: list[list[str]] = []
+
+    def keep(frame: DataFrame, _: int) -> None:
+        seen.append(sorted(bytes(row["value"]).decode() for row in frame.collect()))
+
+    story.topic.put(5, key=b"k")
+    for source in ("kafka", "kafkawire", "kafka"):
+        frame = story.frame(source, **EARLIEST).withWatermark("timestamp", "1 hour")
+        writer = frame.dropDuplicates(["value", "timestamp"]).writeStream.foreachBatch(keep)
+        assert (error := story.run(writer)) is None, error
+        story.topic.again()
+        story.topic.put(1)
+    return [values for values in seen if values]
+
+
+def sinks(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """Source and sink are swapped one after the other; then the last batch is written again by the other
+    sink."""
+    story = Story(spark, servers, folder, "sinks")
+    story.topic.create()
+    story.topic.create(1, "-out")
+    both, written = ("kafka", "kafkawire"), []
+    swaps = [(source, sink) for source in both for sink in both]
+    for source, sink in (*swaps, swaps[0]):
+        story.topic.put(3)
+        writer = story.sink(story.frame(source, **EARLIEST, maxOffsetsPerTrigger="2"), sink)
+        assert (error := story.run(writer)) is None, error
+        written.append(_values(story, "-out"))
+    for sink in both:
+        story.crash()
+        assert (error := story.run(story.sink(story.frame("kafka", **EARLIEST), sink))) is None, error
+        written.append(_values(story, "-out"))
+    return written
+
+
+def _values(story: Story, more: str) -> list[int]:
+    found = librdkafka.consume(story.topic.servers, story.topic.name + more)
+    return sorted(int(each.value or b"") for each in found)
+
+
+def aggregate(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """Windows are counted in the mode update; each run but the first two has records, too, that are late
+    by the watermark of the run before, which was the other connector's."""
+    story = Story(spark, servers, folder, "aggregate")
+    story.topic.create(1)
+    counted: list[dict[int, int]] = []
+
+    def keep(frame: DataFrame, _: int) -> None:
+        rows = frame.selectExpr("unix_seconds(window.start) start", "count").collect()
+        counted.append({row["start"] - T0 // 1000: row["count"] for row in rows})
+
+    story.topic.put(6)
+    for number, source in enumerate(("kafka", "kafkawire", "kafka", "kafkawire", "kafka")):
+        frame = story.frame(source, **EARLIEST).withWatermark("timestamp", "2 seconds")
+        counts = frame.groupBy(window("timestamp", "5 seconds")).count()
+        assert (error := story.run(counts.writeStream.outputMode("update").foreachBatch(keep))) is None, error
+        if number:
+            story.topic.again()
+        story.topic.put(3 if number else 6)
+    return [counts for counts in counted if counts]
+
+
+def union(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """One source by each connector, which change places; every other run ends with a crash."""
+    story = Story(spark, servers, folder, "union")
+    for more in ("", "-b"):
+        story.topic.create(1, more)
+    batches: dict[int, list[list[Any]]] = {}
+
+    def keep(frame: DataFrame, number: int) -> None:
+        rows = [[row["topic"].removeprefix(story.topic.name), row["offset"]] for row in frame.collect()]
+        assert batches.setdefault(number, sorted(rows)) == sorted(rows)
+
+    for number, places in enumerate((("kafka", "kafkawire"), ("kafkawire", "kafka")) * 2):
+        story.topic.put(3)
+        story.topic.put(2, more="-b")
+        first, second = (
+            story.frame(source, more, **EARLIEST, maxOffsetsPerTrigger="2").select("topic", "offset")
+            for source, more in zip(places, ("", "-b"), strict=True)
+        )
+        assert (error := story.run(first.union(second).writeStream.foreachBatch(keep))) is None, error
+        if number % 2 == 0:
+            story.crash()
+    return sorted(row for rows in batches.values() for row in rows)
+
+
+def crashed(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """A batch that one has not finished is finished by the other, both ways."""
+    story = Story(spark, servers, folder, "crashed")
+    story.topic.create(1)
+    runs = []
+    for source in ("kafka", "kafkawire", "kafka"):
+        story.topic.put(5)
+        runs.append(story.read(source, **EARLIEST, maxOffsetsPerTrigger="3"))
+        story.crash()
+    return runs
+
+
+def first_of_kafka(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """The first batch of Spark's own is not finished; its start was 3."""
+    story = Story(spark, servers, folder, "first-of-kafka")
+    story.topic.create(1)
+    story.topic.put(5)
+    runs = [story.read("kafka", startingOffsets=json.dumps({story.topic.name: {"0": 3}}))]
+    story.crash()
+    runs.append(story.read("kafkawire", startingOffsets="latest"))
+    [source] = story.prepare("kafkawire")["sources"]
+    runs.append(story.read("kafkawire", startingOffsets=json.dumps(source["start"])))
+    return runs
+
+
+def first_of_kafkawire(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """The first batch of ours, which pins the latest offsets, is not finished."""
+    story = Story(spark, servers, folder, "first-of-kafkawire")
+    story.topic.create(1)
+    story.topic.put(5)
+    runs = [story.read("kafkawire")]
+    story.crash()
+    story.topic.put(3)
+    runs.append(story.read("kafka", startingOffsets="latest"))
+    story.prepare("kafka")
+    runs.append(story.read("kafka", startingOffsets="latest"))
+    return runs
+
+
+def recreated(spark: SparkSession, servers: str, folder: Path) -> Any:
+    """A query goes to ours, which keeps the topic's id, back and again; then the topic is recreated with more
+    records, and after an error at each of two starts ours reads it from its first record."""
+    story = Story(spark, servers, folder, "recreated")
+    story.topic.create(1)
+    runs = []
+    for source in ("kafka", "kafkawire", "kafka", "kafkawire"):
+        story.topic.put(3)
+        runs.append(story.read(source, **EARLIEST))
+    story.topic.delete()
+    story.topic.create(1)
+    story.topic.put(20)
+    runs += [story.read("kafkawire", **EARLIEST) for _ in range(2)]
+    runs.append(story.read("kafkawire", **EARLIEST, failOnDataLoss="false"))
+    story.topic.put(2)
+    runs.append(story.read("kafka", **EARLIEST))
+    return {"runs": runs, "ends": story.ends()}
+
+
+STORIES: Final[dict[str, Callable[[SparkSession, str, Path], Any]]] = {
+    "parquet": parquet,
+    "state": state,
+    "sinks": sinks,
+    "aggregate": aggregate,
+    "union": union,
+    "crashed": crashed,
+    "first-of-kafka": first_of_kafka,
+    "first-of-kafkawire": first_of_kafkawire,
+    "recreated": recreated,
+}

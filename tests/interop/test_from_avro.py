@@ -1,4 +1,13 @@
-"""Spark's own ``from_avro`` and ``to_avro`` beside ours, in one Spark: the same types, values, messages."""
+"""Spark's own ``from_avro`` and ``to_avro`` beside ours, in one Spark: the same types, values, messages.
+
+    python -m tests.interop.test_from_avro JARS CASES ANSWERS
+
+A jar is only taken when a JVM starts, so this Spark is not the one that all tests share. The cases are a list
+of objects with a ``schema``, ``messages`` in hexadecimal, and the ``options`` of Spark's function.
+The file of the answers gets an object for each case: Spark's ``values`` and ours, and the ``messages``
+that both make of Spark's values. Each is a column: its ``type``, its ``rows`` as texts, and the ``error``
+if there is one.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +16,30 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import fastavro
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.avro import functions as theirs
 
+from spark_kafkawire import functions as ours
+from spark_kafkawire.errors import OptionError
+from tests.support.local_spark import local_spark
 from tests.values.avro.drawn import LOGICAL, PRIMITIVES, Values, schemas
 from tests.values.avro.judge import Judge
 
-from .needs import needed_avro
+from .versions import needed_avro
 
 ROOT: Final = Path(__file__).parents[2]
 _TIMEOUT_S: Final = 600.0
@@ -39,13 +58,7 @@ def record(*types: Any) -> dict[str, Any]:
 
 
 def decimal(precision: int, scale: int, **of: Any) -> dict[str, Any]:
-    return {
-        "type": "bytes",
-        "logicalType": "decimal",
-        "precision": precision,
-        "scale": scale,
-        **of,
-    }
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale, **of}
 
 
 def fixed(name: str, size: int, **of: Any) -> dict[str, Any]:
@@ -70,10 +83,7 @@ _NAMED: Final[dict[str, Any]] = {
     "fixed": record(fixed("Key", 16), fixed("Empty", 0), fixed("Span", 12, logicalType="duration")),
     "enum": record({"type": "enum", "name": "test.Kind", "symbols": ["A", "B", "C"]}),
     "arrays and maps": record(
-        {
-            "type": "array",
-            "items": ["null", {"type": "map", "values": ["null", "long"]}],
-        },
+        {"type": "array", "items": ["null", {"type": "map", "values": ["null", "long"]}]},
         {"type": "map", "values": {"type": "array", "items": "string"}},
     ),
     "general unions": record(["int", "string"], ["null", "boolean", "double", "bytes"], ["string", _INNER]),
@@ -130,32 +140,14 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     folder = tmp_path_factory.mktemp("avro")
     given, answers = folder / "cases.json", folder / "answers.json"
     asked = [
-        {
-            "schema": json.dumps(each.schema),
-            "messages": each.messages,
-            "options": each.options,
-        }
+        {"schema": json.dumps(each.schema), "messages": each.messages, "options": each.options}
         for each in named.values()
     ]
     given.write_text(json.dumps(asked))
-    command = [
-        sys.executable,
-        "-m",
-        "tests.interop.avro_columns",
-        jars,
-        str(given),
-        str(answers),
-    ]
+    command = [sys.executable, "-m", "tests.interop.test_from_avro", jars, str(given), str(answers)]
     # Years 1 and 9999 are in Python's range in this zone only.
     in_utc = {**os.environ, "TZ": "UTC"}
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=in_utc,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-    )
+    done = subprocess.run(command, cwd=ROOT, env=in_utc, capture_output=True, text=True, timeout=_TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     found = json.loads(answers.read_text())
     return {
@@ -241,3 +233,67 @@ def read(schema: Any, message: str) -> Any:
     """The value that fastavro reads."""
     parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
     return fastavro.schemaless_reader(io.BytesIO(bytes.fromhex(message)), parsed, None)
+
+
+#: Characters of an error that name its cause: Spark's errors have stacks of Java.
+_ERROR_LENGTH: Final = 20_000
+
+
+def main(jars: str, cases: Path, answers: Path) -> None:
+    """Answer all cases."""
+    spark = local_spark("columns of Avro", {"spark.jars": jars, "spark.sql.session.timeZone": "UTC"})
+    answers.write_text(json.dumps([_answers(spark, **case) for case in json.loads(cases.read_text())]))
+    spark.stop()
+
+
+def _answers(
+    spark: SparkSession, schema: str, messages: list[str], options: dict[str, str]
+) -> dict[str, Any]:
+    table = pa.table({"value": pa.array([bytes.fromhex(each) for each in messages], pa.binary())})
+    given = spark.createDataFrame(table).coalesce(1)
+    our_options = {"valueSchema": schema, "schemaIdFrom": "none"}
+
+    def their_values() -> DataFrame:
+        return given.select(theirs.from_avro("value", schema, options).alias("value"))
+
+    return {
+        "values": [
+            _column(their_values),
+            _column(lambda: given.select(ours.from_avro("value", our_options).alias("value"))),
+        ],
+        "messages": [
+            _column(lambda: their_values().select(theirs.to_avro("value", schema).alias("value"))),
+            _column(lambda: their_values().select(ours.to_avro("value", our_options).alias("value"))),
+        ],
+    }
+
+
+def _column(made: Callable[[], DataFrame]) -> dict[str, Any]:
+    try:
+        frame = made()
+        # Not toArrow(): PySpark 4.3 takes no field without null in a struct that is null.
+        rows = [row.asDict(recursive=True)["value"] for row in frame.collect()]
+    except (PySparkException, Py4JError, OptionError) as error:
+        return {"type": None, "rows": [], "error": str(error)[:_ERROR_LENGTH]}
+    return {
+        "type": frame.schema["value"].dataType.jsonValue(),
+        "rows": list(map(_text, rows)),
+        "error": None,
+    }
+
+
+def _text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes | bytearray) else repr(_comparable(value))
+
+
+def _comparable(value: Any) -> Any:
+    """The value with the entries of maps in order, and times of a day as microseconds."""
+    if isinstance(value, time):
+        return (datetime.combine(date.min, value) - datetime.min) // timedelta(microseconds=1)
+    if isinstance(value, dict):
+        return {name: _comparable(value[name]) for name in sorted(value)}
+    return list(map(_comparable, value)) if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -1,36 +1,36 @@
-"""Log directories of Apache Kafka from 0.8.2 to 4.1, read without a broker: row for row what the broker
-served before it was stopped or killed; also from S3."""
+"""Log directories of Apache Kafka, read without a broker: rows, and batches and segments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import datetime
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from spark_kafkawire.broker import ZooKeeperServer
-from spark_kafkawire.directories.files import FileAccessError
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.errors import OptionError
 from tests.support import kafka_python, librdkafka, ours
 from tests.support.certificates import Certificates
 from tests.support.codecs import BY_NAME
 from tests.support.directory_reading import DirectoryRead
 from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS, Record
-from tests.support.golden import CORPUS
-from tests.support.log_folders import KILLED
 from tests.support.polling import poll
 from tests.support.reading import Read
+from tests.support.table_reading import Rows, rows_of
 
-from .apache_cluster import ApacheCluster
-from .apache_kafka import ApacheKafka
+from .apache_kafka import ApacheCluster, ApacheKafka, ZooKeeperKafka
 from .compaction import COMPACTED, compacted_topic
-from .moto_server import ENVIRONMENT, REGION, MotoServer
-from .needs import needs_broker
-from .versions import NEWEST, VERSIONS
-from .zookeeper_kafka import ZooKeeperKafka
+from .jars import NoJars, broker_jars
+from .versions import NEWEST, VERSIONS, needs_broker
 
 COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 SMALL_SEGMENTS: Final = {"segment.bytes": "1048576", "segment.index.bytes": "8192"}
@@ -210,8 +210,6 @@ def marks(folder: Path, topic: str) -> int:
 
 
 def replicated_topic(servers: str) -> str:
-    from confluent_kafka.cimpl import NewTopic
-
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     topic = NewTopic("replicated", 3, 3, config={"min.insync.replicas": "2"})
     for done in admin.create_topics([topic]).values():
@@ -219,36 +217,113 @@ def replicated_topic(servers: str) -> str:
     return "replicated"
 
 
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
-    """An S3 with a directory of each kind."""
-    pytest.importorskip("moto", reason="the extra interop has an S3")
-    with MotoServer(tmp_path_factory.mktemp("moto")) as server:
-        server.upload(KILLED, "logs", "broker-1")
-        server.upload(CORPUS / "broker0", "old-logs", "broker-0")
-        yield server
+_TOOL: Final = "kafka.tools.DumpLogSegments"
+#: The last release that has it among the broker's jars.
+_VERSION: Final = "4.1.1"
+_FILE: Final = re.compile(r"Dumping (\S+)")
+_FIELD: Final = re.compile(r"(\w+): (\S+)")
+#: Numbers that a batch may lack; it is -1 then.
+_OPTIONAL: Final = ("producerId", "producerEpoch", "baseSequence", "partitionLeaderEpoch")
 
 
-def test_directories_in_s3(s3: MotoServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    where = {"fs__endpoint": s3.endpoint, "fs__region": REGION}
-    for uri, local in (("s3://logs/broker-1", KILLED), ("s3a://old-logs/broker-0/", CORPUS / "broker0")):
-        expected = DirectoryRead(local).table()
-        assert DirectoryRead(uri, **where).table() == expected
-        assert in_order(DirectoryRead(uri, minPartitions="5", **where).table()) == in_order(expected)
-    committed = DirectoryRead("s3://logs/broker-1", **where, kafka__isolation__level="read_committed").table()
-    assert committed == DirectoryRead(KILLED, kafka__isolation__level="read_committed").table()
-    with pytest.raises(FileAccessError, match=r"does not exist$"):
-        DirectoryRead("s3://logs/missing", **where)
-    with pytest.raises(FileAccessError, match=r"there are some below .*broker-1; give these paths"):
-        DirectoryRead("s3://logs", **where)
+def dumped(logs: Sequence[Path]) -> list[dict[str, Any]]:
+    """The batches of the files, one after the other, under the names of the columns of ``batches``."""
+    try:
+        java, jars = find_java(), broker_jars(_VERSION)
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+    files = ",".join(map(str, logs))
+    command = [str(java), "-cp", f"{jars}/*", _TOOL, "--skip-record-metadata", "--files", files]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    file, found = "", []
+    for line in done.stdout.splitlines():
+        if match := _FILE.match(line):
+            file = Path(match[1]).name
+        elif line.startswith("baseOffset: "):
+            found.append(_row(file, dict(_FIELD.findall(line))))
+    return found
 
 
-def test_an_s3_that_does_not_answer_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {**ENVIRONMENT, "AWS_MAX_ATTEMPTS": "1"}.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(FileAccessError) as error:
-        DirectoryRead("s3://logs/broker-1", fs__endpoint="http://127.0.0.1:9", fs__region=REGION)
-    assert "s3://logs/broker-1 cannot be" in str(error.value)
-    assert len(str(error.value)) < 600
+def _row(file: str, fields: dict[str, str]) -> dict[str, Any]:
+    number = {name: int(fields[name]) for name in fields if fields[name].lstrip("-").isdigit()}
+    known = {name: None if number[name] < 0 else number[name] for name in _OPTIONAL}
+    kind = next(name for name in ("CreateTime", "LogAppendTime") if name in fields)
+    return {
+        "file": file,
+        "position": number["position"],
+        "bytes": number["size"],
+        "baseOffset": number["baseOffset"],
+        "lastOffset": number["lastOffset"],
+        "records": number["count"],
+        "magic": number["magic"],
+        "codec": fields["compresscodec"].lower(),
+        "timestampType": kind,
+        "maxTimestamp": number[kind] if number[kind] >= 0 else None,
+        "producerId": known["producerId"],
+        "producerEpoch": known["producerEpoch"],
+        "baseSequence": known["baseSequence"],
+        "leaderEpoch": known["partitionLeaderEpoch"],
+        "isTransactional": fields["isTransactional"] == "true",
+        "isControl": fields["isControl"] == "true",
+        "crc": number["crc"],
+        "isValid": fields["isvalid"] == "true",
+    }
+
+
+def short_records(count: int) -> list[Record]:
+    return [Record(b"%d" % each * 100, b"k%d" % each) for each in range(count)]
+
+
+def write_batches(servers: str) -> None:
+    """Batches of all codecs, of transactions that end either way, with times of the broker."""
+    for codec in CODECS:
+        topic = librdkafka.create_topic(servers, topic_config={"segment.bytes": "1048576"})
+        for _ in range(3):
+            librdkafka.produce(servers, topic, short_records(1500), codec)
+    stamped = librdkafka.create_topic(servers, topic_config={"message.timestamp.type": "LogAppendTime"})
+    librdkafka.produce(servers, stamped, short_records(20))
+    for _ in range(3):
+        librdkafka.commit(servers, stamped, short_records(5))
+        librdkafka.abort(servers, stamped, short_records(5))
+    with librdkafka.transaction(servers, stamped, short_records(3), outcome="open"):
+        librdkafka.commit_offsets(servers, "a group", stamped, {0: 5})
+
+
+def in_ms(time: datetime.datetime | None) -> int | None:
+    return None if time is None else round(time.timestamp() * 1000)
+
+
+def batches_of(folder: Path) -> dict[str, Rows]:
+    """The rows by the folder of their log, with times as the tool prints them."""
+    found: dict[str, Rows] = {}
+    for row in rows_of({"table": "batches", "path": str(folder)}):
+        row["maxTimestamp"] = in_ms(row["maxTimestamp"])
+        found.setdefault(f"{row['topic']}-{row['partition']}", []).append(row)
+    return found
+
+
+def test_batches_are_what_kafka_dump_log_prints(kafka: ApacheKafka, tmp_path: Path) -> None:
+    write_batches(kafka.bootstrap_servers())
+    kafka.stop()
+    data = tmp_path / "data"
+    found = batches_of(data)
+    assert {"__consumer_offsets-0", "__transaction_state-0"} <= found.keys()
+    assert {row["codec"] for rows in found.values() for row in rows} == set(CODECS)
+    for name, rows in found.items():
+        expected = dumped(sorted((data / name).glob("*.log")))
+        assert [{column: row[column] for column in expected[0]} for row in rows] == expected
+    segments = rows_of({"table": "segments", "path": str(data)})
+    assert any(row["baseOffset"] for row in segments)
+    for segment in segments:
+        own = [
+            row
+            for row in found.get(f"{segment['topic']}-{segment['partition']}", [])
+            if row["file"] == segment["file"]
+        ]
+        assert segment["bytes"] == sum(row["bytes"] for row in own)
+        if own:
+            assert segment["firstOffset"] == own[0]["baseOffset"]
+            assert segment["nextOffset"] == own[-1]["lastOffset"] + 1
+            times = [row["maxTimestamp"] for row in own if row["maxTimestamp"] is not None]
+            assert in_ms(segment["maxTimestamp"]) == max(times, default=None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -29,10 +28,9 @@ from tests.jobs.migration.dying import (
     pieces_to_copy,
     without_comparing,
 )
-from tests.jobs.migration.migrating import Killed, clusters_of, killed_after, run
+from tests.jobs.migration.migrating import clusters_of, run
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, recorded
-from tests.support.freezing import freeze
 from tests.support.golden import values_sha256
 from tests.support.polling import poll
 
@@ -61,22 +59,6 @@ def counted_partitions(kafka: ApacheKafka, topic: str) -> list[tuple[int, str]]:
 def saved(state: Path) -> bool:
     """True if a run has saved its state there."""
     return any(state.glob("migration-*.json"))
-
-
-def test_a_migration_that_is_killed_and_run_again_copies_each_message_once(
-    kafka: ApacheKafka, corpus: EmbeddedCluster, tmp_path: Path
-) -> None:
-    servers, name = kafka.bootstrap_servers(), "migrated"
-    clusters = clusters_of(corpus.zookeeper_connect, servers, [GZIP_TOPIC])
-    for count in (2, 9):
-        with pytest.raises(Killed):
-            run(clusters, tmp_path, {GZIP_TOPIC: name}, 60_000, killed_after(count))
-    check(run(clusters, tmp_path, {GZIP_TOPIC: name}, 60_000))
-    copied = [
-        [record.value or b"" for record in librdkafka.consume(servers, name, partition)]
-        for partition in range(6)
-    ]
-    assert [(len(values), values_sha256(iter(values))) for values in copied] == recorded()
 
 
 def test_a_run_in_transactions_that_dies_at_any_step_is_gone_on_with_and_compares_nothing(
@@ -188,22 +170,3 @@ def test_a_migration_in_transactions_that_is_killed_at_random_moments_copies_eac
         )
         if kills >= KILLS and aborted:
             break
-
-
-@newest
-def test_a_run_in_transactions_that_wakes_up_after_another_took_its_place_adds_nothing(
-    migrations: Migrations, kafka: ApacheKafka, tmp_path: Path
-) -> None:
-    """As a driver may whose machine had stopped: the lock of the directory is not seen on the other one."""
-    here, there, name = tmp_path / "here", tmp_path / "there", "woken-in-transactions"
-    frozen = migrations.start(name, here)
-    poll(partial(saved, here), "the first run to begin")
-    time.sleep(0.1)
-    freeze(frozen.pid)
-    shutil.copytree(here, there)
-    assert migrations.ended(migrations.start(name, there)) == 0
-    found = counted_partitions(kafka, name)
-    assert found == recorded()
-    frozen.signal(signal.SIGCONT)
-    assert migrations.ended(frozen, may_fail=True) in (0, 1)
-    assert counted_partitions(kafka, name) == found

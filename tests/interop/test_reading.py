@@ -1,8 +1,9 @@
-"""Our reads of Apache Kafka: codecs, transactions, compaction, retention, recreated topics."""
+"""Our reads of Apache Kafka: codecs, transactions, compaction, retention, recreated topics, restarts."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,18 +11,17 @@ import pytest
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.errors import BrokerError, DataLossError, OptionError
-from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.protocol import modern
-from tests.support import kafka_python, librdkafka
+from tests.support import kafka_python, librdkafka, ours
+from tests.support.certificates import Certificates
 from tests.support.foreign import CODECS, Record
 from tests.support.reading import QUICK, Read, read
 
 from .apache_kafka import ApacheKafka
 from .compaction import COMPACTED, compacted_topic
-from .judging import newest_version
-from .versions import NEWEST, also_between
+from .versions import also_between
 
+pytestmark = also_between
 T0 = 1_750_000_000_000
 
 
@@ -56,22 +56,6 @@ def test_we_read_what_librdkafka_wrote(kafka: ApacheKafka, compression: str) -> 
             headers = [{"key": key, "value": value} for key, value in record.headers] or None
             assert (row["value"], row["key"], row["headers"]) == (record.value, record.key, headers)
             assert round(row["timestamp"].timestamp() * 1000) == record.timestamp_ms
-
-
-@also_between
-def test_the_newest_versions_are_spoken(kafka: ApacheKafka) -> None:
-    topic = librdkafka.create_topic(kafka.bootstrap_servers())
-    librdkafka.produce(kafka.bootstrap_servers(), topic, [Record(b"v")])
-    [task] = Read(kafka.bootstrap_servers(), subscribe=topic).tasks
-    assert task.leader.topic_id is not None
-    assert task.leader.epoch >= 0
-    options = ReadOptions.parse({"kafka.bootstrap.servers": kafka.bootstrap_servers(), "subscribe": topic})
-    client = POOL.take(task.leader.broker, options.net.connection)
-    apis = (modern.FETCH, modern.LIST_OFFSETS, modern.METADATA, modern.OFFSET_FETCH)
-    spoken = [client.version_of(api) for api in apis]
-    assert spoken == [min(api.versions.max, newest_version(api, kafka.version)) for api in apis]
-    assert spoken[0] == {"3.9.1": 17, "4.1.1": 18, NEWEST: 18}[kafka.version]
-    client.close()
 
 
 def test_a_quota_slows_a_read_down_and_does_not_end_it(kafka: ApacheKafka) -> None:
@@ -177,3 +161,54 @@ def test_a_topic_made_anew_is_a_loss_while_a_planned_read_runs(kafka: ApacheKafk
     with pytest.raises(DataLossError, match=r"was deleted, and another topic has its name"):
         list(Fetcher(task, cluster, options.fetch, options.net).columns())
     assert Read(servers, subscribe=topic).column("value") == [b"new"] * 10
+
+
+def test_a_topic_may_stamp_records_itself(kafka: ApacheKafka) -> None:
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers, topic_config={"message.timestamp.type": "LogAppendTime"})
+    ours.produce(servers, topic, [Record(b"v", timestamp_ms=T0)])
+    [found] = ours.consume(servers, topic)
+    assert [found] == librdkafka.consume(servers, topic)
+    assert (found.timestamp_type, (found.timestamp_ms or 0) > T0) == (1, True)
+
+
+def test_a_planned_read_survives_a_restart_that_ends_the_leader_epoch(
+    kafka: ApacheKafka, certificates: Certificates, tmp_path: Path
+) -> None:
+    with ApacheKafka(kafka.version, tmp_path, certificates) as broker:
+        servers = broker.bootstrap_servers()
+        topic = librdkafka.create_topic(servers)
+        librdkafka.produce(servers, topic, [Record(b"v")] * 500)
+        planned = Read(servers, subscribe=topic)
+        [leader] = [task.leader for task in planned.tasks]
+        assert leader.topic_id is not None
+        broker.stop()
+        broker.start()
+        [after] = [task.leader.epoch for task in Read(servers, subscribe=topic).tasks]
+        assert 0 <= leader.epoch < after
+        assert planned.column("value") == [b"v"] * 500
+
+
+@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+def test_packs_of_partitions_have_the_rows_of_a_task_for_each(
+    kafka: ApacheKafka, isolation_level: str
+) -> None:
+    """In all codecs, with transactions, and with batches above the limit of a partition."""
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers, partitions=20)
+    places = range(20)
+    librdkafka.commit(servers, topic, [Record(b"c", partition=place) for place in places])
+    librdkafka.abort(servers, topic, [Record(b"a", partition=place) for place in places])
+    for codec in CODECS:
+        librdkafka.produce(servers, topic, [Record(b"p" * 20, partition=place) for place in places], codec)
+    librdkafka.produce(servers, topic, [Record(b"l" * 300_000, partition=place) for place in places])
+    options = {"subscribe": topic, "kafka.isolation.level": isolation_level}
+    found = [Read(servers, packSmallPartitions=packs, **options) for packs in ("true", "false")]
+    assert [len(each.partitions) for each in found] == [1, 20]
+    of_pack, apart = (each.table() for each in found)
+    by_place = [("partition", "ascending"), ("offset", "ascending")]
+    assert of_pack.sort_by(by_place) == apart.sort_by(by_place)
+    firsts = [value[:1] for value in of_pack.column("value").to_pylist()]
+    aborted = 20 if isolation_level == "read_uncommitted" else 0
+    expected = {b"c": 20, b"a": aborted, b"p": 20 * len(CODECS), b"l": 20}
+    assert {each: firsts.count(each) for each in expected} == expected

@@ -1,4 +1,4 @@
-"""Apache Kafka's own classes read the batches that we make, and still make those that were recorded."""
+"""Record batches and error codes: Kafka's own classes are the judge."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.records.record_log import encode_batches
+from tests.protocol.modern.kafkas_codes import kafkas_own
 from tests.records.batch.golden_batches import BATCHES
 from tests.records.judges import Headers, Record, arrow_records
 from tests.support.codecs import known_to, of_magic
 
 from .judging import Judge, judge_of
+from .versions import VERSIONS
 
 VERSION: Final = "3.9.1"
 CASES: Final = [
@@ -72,3 +74,11 @@ def text(record: Record, magic: int, offset: int) -> str:
 
 def in_hex(data: bytes | None) -> str:
     return "null" if data is None else data.hex()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_code_of_a_brokers_classes_is_among_those_recorded(version: str) -> None:
+    lines = [line.split("\t") for line in judge_of("ErrorsJudge.java", version)().splitlines()]
+    theirs = [(int(number), name, way) for number, name, way in lines]
+    assert len(theirs) > 100
+    assert theirs == kafkas_own()[: len(theirs)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +21,11 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support import librdkafka
 from tests.support.certificates import KEY_PASSWORD, Certificates
-from tests.support.foreign import Record
 from tests.support.polling import poll
 
-from . import keytool
 from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
 from .judging import newest_version
-from .secured import MODULES, connect, is_served, login, option_name, refused, trust, unsecured_token
+from .secured import MODULES, bearer, connect, is_served, login, option_name, refused, trust, unsecured_token
 
 
 def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
@@ -43,11 +39,10 @@ def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
                 assert client.version_of(api) == newest, api.name
 
 
-def test_tls_lets_in_who_trusts_the_authority(kafka: ApacheKafka, certificates: Certificates) -> None:
+def test_tls_lets_in_who_trusts_the_authority_and_its_names(
+    kafka: ApacheKafka, certificates: Certificates
+) -> None:
     assert is_served(connect(kafka, "SSL", **trust(certificates)))
-
-
-def test_tls_refuses_other_authorities_and_names(kafka: ApacheKafka, certificates: Certificates) -> None:
     other = trust(certificates) | {"ssl__truststore__location": str(certificates.other_authority)}
     assert "unable to get local issuer certificate" in refused(kafka, "SSL", **other)
     assert "unable to get local issuer certificate" in refused(kafka, "SSL")
@@ -71,31 +66,6 @@ def test_a_listener_that_wants_a_client_certificate_gets_one(
     assert "the broker refuses the TLS connection" in refused(
         kafka, "MTLS", **stranger, **trust(certificates)
     )
-
-
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_a_client_is_let_in_with_stores_of_keytool(
-    kafka: ApacheKafka, certificates: Certificates, tmp_path: Path, kind: str
-) -> None:
-    stores = keytool.make_stores(tmp_path, certificates, kind)
-    given: dict[str, Any] = {
-        "ssl__truststore__location": str(stores.trust),
-        "ssl__truststore__password": keytool.STORE_PASSWORD,
-        "ssl__keystore__location": str(stores.key),
-        "ssl__keystore__password": keytool.STORE_PASSWORD,
-    }
-    if kind == "JKS":
-        given["ssl__key__password"] = keytool.KEY_PASSWORD
-    limits: tuple[dict[str, Any], ...] = (
-        {},
-        {"ssl__truststore__type": kind, "ssl__keystore__type": kind, "ssl__enabled__protocols": "TLSv1.3"},
-        {"ssl__cipher__suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ssl__protocol": "TLSv1.2"},
-    )
-    for more in limits:
-        assert is_served(connect(kafka, "MTLS", **given, **more))
-    # The key of the tests' broker is of EC.
-    wrong: dict[str, Any] = {"ssl__cipher__suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
-    assert "kafka.ssl.cipher.suites" in refused(kafka, "MTLS", **given, **wrong)
 
 
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
@@ -129,37 +99,17 @@ def test_a_login_that_ends_is_made_again_or_the_broker_closes(kafka: ApacheKafka
             poll(lambda: not served(), "the broker closes once the login has ended")
 
 
-def test_a_bearer_of_a_good_token_is_let_in(kafka: ApacheKafka, certificates: Certificates) -> None:
-    def bearer(token: str) -> Mapping[str, Any]:
-        module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-        jaas = f'{module} required token="{token}";'
-        return {"sasl__mechanism": "OAUTHBEARER", "sasl__jaas__config": jaas, **trust(certificates)}
-
-    assert is_served(connect(kafka, "SASL_SSL", **bearer(unsecured_token())))
-    expired = unsecured_token(exp=1_000_000_000, iat=999_999_000)
-    message = refused(kafka, "SASL_SSL", **bearer(expired))
-    assert "SASL OAUTHBEARER: the broker refuses the " in message
-    assert expired not in message
-
-
-def token_of_alice(config: str) -> tuple[str, float]:
-    """A source of tokens in the form of confluent-kafka's ``oauth_cb``."""
-    assert config == ""
-    return unsecured_token(), time.time() + 300
-
-
-def test_tokens_of_a_file_and_of_a_function_are_let_in(
-    kafka: ApacheKafka, certificates: Certificates, tmp_path: Path
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_bearer_of_a_good_token_is_let_in(
+    kafka: ApacheKafka, certificates: Certificates, listener: str
 ) -> None:
-    path = tmp_path / "token"
-    url = {"sasl__oauthbearer__token__endpoint__url": path.as_uri()}
-    for token in (unsecured_token(), unsecured_token(jti="renewed")):
-        path.write_text(token)
-        login = {"sasl__mechanism": "OAUTHBEARER", **url, **trust(certificates)}
-        assert is_served(connect(kafka, "SASL_SSL", **login))
-    function = f"{__name__}:{token_of_alice.__name__}"
-    login = {"sasl__mechanism": "OAUTHBEARER", "saslTokenProvider": function, **trust(certificates)}
-    assert is_served(connect(kafka, "SASL_SSL", **login))
+    more: dict[str, Any] = trust(certificates) if listener == "SASL_SSL" else {}
+    assert is_served(connect(kafka, listener, **bearer(unsecured_token()), **more))
+    expired = unsecured_token(exp=1_000_000_000, iat=999_999_000)
+    for token in ("wr0ng-one", "a.b.c", unsecured_token(sub=7), expired, unsecured_token(exp=None)):
+        message = refused(kafka, listener, **bearer(token), **more)
+        assert "SASL OAUTHBEARER: the broker refuses the " in message
+        assert token not in message
 
 
 def test_the_wrong_protocol_for_a_port_is_told(kafka: ApacheKafka, certificates: Certificates) -> None:
@@ -178,26 +128,6 @@ def test_the_wrong_protocol_for_a_port_is_told(kafka: ApacheKafka, certificates:
     alice = login("PLAIN", "alice", USERS["alice"])
     message = refused(kafka, "SASL_PLAINTEXT", bootstrap__servers=doors["PLAINTEXT"], **alice)
     assert "kafka.security.protocol" in message
-
-
-def test_spark_reads_and_writes_by_a_secured_listener(
-    kafka: ApacheKafka, certificates: Certificates, spark: SparkSession
-) -> None:
-    topic = librdkafka.create_topic(kafka.bootstrap_servers())
-    librdkafka.produce(kafka.bootstrap_servers(), topic, [Record(b"theirs")])
-    secured = {
-        f"kafka.{name.replace('__', '.')}": value
-        for name, value in {
-            "bootstrap.servers": kafka.bootstrap_servers("SASL_SSL"),
-            "security.protocol": "SASL_SSL",
-            **login("SCRAM-SHA-512", "bob", USERS["bob"]),
-            **trust(certificates),
-        }.items()
-    }
-    rows = spark.createDataFrame([(b"ours",)], "value binary")
-    rows.write.format("kafkawire").mode("append").options(**secured, topic=topic).save()
-    frame = spark.read.format("kafkawire").options(**secured, subscribe=topic).load()
-    assert sorted(row.value for row in frame.select("value").collect()) == [b"ours", b"theirs"]
 
 
 def test_spark_calls_the_function_of_a_file_that_it_sends(

@@ -1,47 +1,88 @@
-"""Values that Confluent's own serializers wrote to Apache Kafka: reads give those of its deserializers, which
-read in turn what Spark writes.
+"""A schema registry with Confluent's API, Apicurio, and values that Confluent's own serializers wrote to
+Apache Kafka: reads give those of its deserializers, which read in turn what Spark writes.
 
-The registry is a real one, Apicurio, except for GUIDs, which it does not have.
+Apicurio keeps its schemas in memory, and has no look-up of schemas by GUID: a registry of ours does that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
+import os
+import tarfile
+import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pytest
 
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.broker.processes import ChildProcess
+from spark_kafkawire.errors import RegistryError, TransportError, UnknownSchemaError
 from spark_kafkawire.net.http import Url
+from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.registry.client import Registry
+from spark_kafkawire.registry.schemas import Schema
 from spark_kafkawire.registry.settings import RegistrySettings
 from spark_kafkawire.values.registry_frame import Framed, SchemaIdSource, unframed
 from tests.support import librdkafka
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
+from tests.support.noida import HOST, free_port
 from tests.support.reading import Read
 
 from .apache_kafka import ApacheKafka
-from .apicurio import Apicurio
-from .needs import needed_confluent
-from .versions import newest
+from .jars import apicurio_archive
+from .versions import needed_confluent, needs_registry, newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from .confluent import Confluent
 
+
 UTC = dt.timezone.utc
 NOON = dt.datetime(2026, 11, 25, 12, 0, 0, 123_456)
 
 
+#: Six seconds on an idle machine.
+_START_TIMEOUT_S: Final = 180.0
+_JAVA_OPTIONS: Final = ("-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_RUNNER: Final = "apicurio-registry-app-3.0.9-runner.jar"
+
+
 @pytest.fixture(scope="module")
-def judge(apicurio: Apicurio) -> Iterator[Confluent]:
-    with needed_confluent().Confluent(apicurio.url) as judge:
+def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a schema registry that all tests share, as ``schema.registry.url`` has it: each has
+    subjects of its own."""
+    needs_registry()
+    folder, port = tmp_path_factory.mktemp("apicurio"), free_port()
+    with tarfile.open(apicurio_archive()) as archive:
+        archive.extractall(folder)
+    url, log = f"http://{HOST}:{port}/apis/ccompat/v7", folder / "registry.log"
+
+    def answering() -> bool | None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/subjects", timeout=5) as answer:
+            return True if answer.status == 200 else None
+        return None
+
+    environ = {**os.environ, "QUARKUS_HTTP_HOST": HOST, "QUARKUS_HTTP_PORT": str(port)}
+    argv = [str(find_java()), *_JAVA_OPTIONS, "-jar", str(folder / _RUNNER)]
+    process = ChildProcess("Apicurio", argv, output=log, log=log, environ=environ)
+    try:
+        process.wait_until(answering, "answering", _START_TIMEOUT_S)
+        yield url
+    finally:
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def judge(apicurio: str) -> Iterator[Confluent]:
+    with needed_confluent().Confluent(apicurio) as judge:
         yield judge
 
 
@@ -49,7 +90,7 @@ def registry_of(url: str) -> Registry:
     """A client without any schema yet."""
     parsed = Url.parse(url)
     assert parsed is not None
-    return Registry(RegistrySettings((parsed,)))
+    return Registry(RegistrySettings((parsed,), retry=RetryPolicy(retries=1)))
 
 
 def write(kafka: ApacheKafka, topic: str, values: Sequence[Any]) -> None:
@@ -185,11 +226,11 @@ EVERY_TEXT = json.dumps(EVERY_TYPE)
 
 @newest
 def test_all_types_are_read_as_confluents_deserializer_reads_them(
-    kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+    kafka: ApacheKafka, apicurio: str, judge: Confluent
 ) -> None:
     messages = [*judge.avro("every", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS]), None]
     write(kafka, "every", messages)
-    found = read(kafka, "every", apicurio.url)
+    found = read(kafka, "every", apicurio)
     judged = judge.avro_rows("every", messages)
     assert judged == [EVERY_ROW, *OTHER_ROWS, None]
     assert [each.name for each in found.type] == list(EVERY_ROW)
@@ -202,31 +243,11 @@ def test_all_types_are_read_as_confluents_deserializer_reads_them(
 
 
 @newest
-def test_spark_has_the_same_rows_of_all_types(
-    spark: SparkSession, kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
-) -> None:
-    messages = judge.avro("every-in-spark", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS])
-    write(kafka, "every-in-spark", messages)
-    options = options_of(kafka, "every-in-spark", apicurio.url)
-    frame = spark.read.format("kafkawire").options(**options).load().orderBy("offset")
-    judged = judge.avro_rows("every-in-spark", messages)
-    of = read(kafka, "every-in-spark", apicurio.url).type
-    # Spark makes no Arrow table of a struct that is null and has fields that are not.
-    with_nulls = ["one_of", "node"]
-    others = frame.select(*(f"value.{name}" for name in EVERY_ROW if name not in with_nulls)).toArrow()
-    structs = [row.asDict(recursive=True) for row in frame.select("value.one_of", "value.node").collect()]
-    found = [{**row, **more} for row, more in zip(others.to_pylist(), structs, strict=True)]
-    assert found == as_spark(judged, of)
-    selected = frame.where("value.maybe = 'x'").select("value.point.x", "value.price").collect()
-    assert selected == [(1, EVERY_ROW["price"])]
-
-
-@newest
 def test_confluents_deserializer_reads_all_types_that_spark_writes(
-    spark: SparkSession, kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+    spark: SparkSession, kafka: ApacheKafka, apicurio: str, judge: Confluent
 ) -> None:
     write(kafka, "every-to-copy", [*judge.avro("every-to-copy", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS]), None])
-    options = options_of(kafka, "every-to-copy", apicurio.url)
+    options = options_of(kafka, "every-to-copy", apicurio)
     rows = spark.read.format("kafkawire").options(**options).load().select("value").coalesce(1)
     ours = save(rows, kafka, {**options, "topic": "every-copied", "valueSchema": EVERY_TEXT})
     judged = judge.avro_rows("every-copied", ours)
@@ -236,8 +257,8 @@ def test_confluents_deserializer_reads_all_types_that_spark_writes(
     # A schema that follows from the columns has the types of Spark.
     ours = save(rows, kafka, {**options, "topic": "every-derived"})
     derived = judge.avro_rows("every-derived", ours)
-    of = read(kafka, "every-derived", apicurio.url).type
-    assert as_spark(derived, of) == read(kafka, "every-to-copy", apicurio.url).to_pylist()
+    of = read(kafka, "every-derived", apicurio).type
+    assert as_spark(derived, of) == read(kafka, "every-to-copy", apicurio).to_pylist()
 
 
 def save(rows: DataFrame, kafka: ApacheKafka, options: dict[str, str]) -> list[bytes | None]:
@@ -250,45 +271,8 @@ def save(rows: DataFrame, kafka: ApacheKafka, options: dict[str, str]) -> list[b
     return [each.value for each in librdkafka.consume(kafka.bootstrap_servers(), topic)]
 
 
-FIRST = record("Order", id="int", name="string", gone={"type": "array", "items": "string"})
-SECOND = record("Order", name="string", id="long", amount="float")
-THIRD = {
-    **record("Order"),
-    "fields": [
-        {"name": "id", "type": "double"},
-        {"name": "customer", "type": ["null", "string"], "aliases": ["name"]},
-        {"name": "amount", "type": "double", "default": -1.0},
-        {"name": "tags", "type": {"type": "map", "values": "string"}, "default": {"from": "default"}},
-    ],
-}
-
-
 @newest
-def test_three_versions_of_a_schema_in_one_topic_are_resolved_to_the_last_one(
-    kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
-) -> None:
-    topic, texts = "orders-in-three-versions", [json.dumps(each) for each in (FIRST, SECOND, THIRD)]
-    rows: list[list[dict[str, Any]]] = [
-        [{"id": 1, "name": "a", "gone": ["x", "y"]}, {"id": 2, "name": "b", "gone": []}],
-        [{"id": 2**40, "name": "c", "amount": 2.5}],
-        [{"id": 0.5, "customer": None, "amount": 1.0, "tags": {}}],
-    ]
-    first, second, third = (judge.avro(topic, text, given) for text, given in zip(texts, rows, strict=True))
-    # The versions are not in order, and one comes again after another.
-    messages = [*third, first[0], None, *second, first[1], *third]
-    write(kafka, topic, messages)
-    found = read(kafka, topic, apicurio.url)
-    judged = judge.avro_rows(topic, messages, texts[2])
-    assert found.to_pylist() == as_spark(judged, found.type)
-    assert [row and row["id"] for row in judged] == [0.5, 1, None, 2**40, 2, 0.5]
-    assert [row and row["amount"] for row in judged] == [1.0, -1.0, None, 2.5, -1.0, 1.0]
-    assert [row and row["customer"] for row in judged] == [None, "a", None, "c", "b", None]
-
-
-@newest
-def test_references_between_schemas_are_resolved(
-    kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
-) -> None:
+def test_references_between_schemas_are_resolved(kafka: ApacheKafka, apicurio: str, judge: Confluent) -> None:
     country = record("Country", code="string")
     address = record("Address", city="string", country="shop.Country")
     customer = record("Customer", name="string", home="shop.Address", born=["null", "shop.Country"])
@@ -301,7 +285,7 @@ def test_references_between_schemas_are_resolved(
     rows = [{"name": "a", "home": home, "born": None}, {"name": "b", "home": home, "born": {"code": "AT"}}]
     messages = judge.avro("customers-and-references", schema, rows)
     write(kafka, "customers-and-references", messages)
-    found = read(kafka, "customers-and-references", apicurio.url)
+    found = read(kafka, "customers-and-references", apicurio)
     assert found.to_pylist() == judge.avro_rows("customers-and-references", messages) == rows
 
 
@@ -350,16 +334,16 @@ JSON_ROWS: list[dict[str, Any]] = [
 
 @newest
 def test_messages_in_json_are_read_and_written_as_confluents_are(
-    spark: SparkSession, kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+    spark: SparkSession, kafka: ApacheKafka, apicurio: str, judge: Confluent
 ) -> None:
     topic, copied, text = "in-json", "in-json-copied", json.dumps(IN_JSON)
     messages = [*judge.json(topic, text, JSON_ROWS), None]
     write(kafka, topic, messages)
-    found = read(kafka, topic, apicurio.url, "json")
+    found = read(kafka, topic, apicurio, "json")
     judged = judge.json_rows(topic, messages)
     assert judged == [*JSON_ROWS, None]
     assert [without_nulls(row) for row in found.to_pylist()] == [without_nulls(row) for row in judged]
-    options = options_of(kafka, topic, apicurio.url, "json")
+    options = options_of(kafka, topic, apicurio, "json")
     rows = spark.read.format("kafkawire").options(**options).load().select("value").coalesce(1)
     ours = save(rows, kafka, {**options, "topic": copied, "valueSchema": text})
     assert [without_nulls(row) for row in judge.json_rows(copied, ours)] == list(map(without_nulls, judged))
@@ -379,7 +363,7 @@ def without_nulls(value: Any) -> Any:
     ("name", "indexes"), [("First", (0,)), ("Order", (1,)), ("Order.Line", (1, 0)), ("Order.Other", (1, 1))]
 )
 def test_messages_in_protobuf_are_read_as_confluents_deserializer_reads_them(
-    name: str, indexes: tuple[int, ...], kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+    name: str, indexes: tuple[int, ...], kafka: ApacheKafka, apicurio: str, judge: Confluent
 ) -> None:
     of, topic = protobuf_type(name), f"in-protobuf-{name}"
     sent = [of(id=-(2**63), name="größe 🙂", numbers=[1, -1]), of()]
@@ -388,9 +372,9 @@ def test_messages_in_protobuf_are_read_as_confluents_deserializer_reads_them(
     framed = read_frames(kafka, topic)
     [schema_id] = set(framed.ids.tolist())
     # Confluent's client in Python registers a descriptor, and Apicurio gives it back as it is.
-    assert registry_of(apicurio.url).schema(schema_id).format == "PROTOBUF"
+    assert registry_of(apicurio).schema(schema_id).format == "PROTOBUF"
     assert framed.indexes == (indexes,)
-    found = read(kafka, topic, apicurio.url, "protobuf", valueMessage=name)
+    found = read(kafka, topic, apicurio, "protobuf", valueMessage=name)
     judged = judge.protobuf_objects(topic, of, messages)
     assert judged == sent
     # As in Spark's from_protobuf, a field that is not in the message is null.
@@ -402,11 +386,11 @@ def test_messages_in_protobuf_are_read_as_confluents_deserializer_reads_them(
 @newest
 @pytest.mark.parametrize("name", ["Order", "Order.Other"])
 def test_confluents_deserializer_reads_messages_in_protobuf_that_spark_writes(
-    name: str, spark: SparkSession, kafka: ApacheKafka, apicurio: Apicurio, judge: Confluent
+    name: str, spark: SparkSession, kafka: ApacheKafka, apicurio: str, judge: Confluent
 ) -> None:
     of, topic = protobuf_type(name), f"to-protobuf-{name}"
     judge.protobuf(topic, [of()])  # registers the schema
-    options = options_of(kafka, topic, apicurio.url, "protobuf")
+    options = options_of(kafka, topic, apicurio, "protobuf")
     rows = spark.sql(
         "SELECT struct(id, concat('n', id) AS name, array(id, -id) AS numbers) AS value FROM range(3)"
     )
@@ -431,3 +415,42 @@ def protobuf_type(name: str) -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}"))
+
+
+LONG = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}'
+WITH_DEFAULT = LONG[:-2] + ', {"name": "b", "type": "string", "default": ""}]}'
+
+
+def test_what_is_registered_is_found_by_id_version_and_text(apicurio: str) -> None:
+    writer = registry_of(apicurio)
+    first, second = (writer.register("orders-value", Schema("AVRO", text)) for text in (LONG, WITH_DEFAULT))
+    assert first != second
+    reader = registry_of(apicurio)
+    assert reader.schema(first).schema == Schema("AVRO", LONG)
+    assert reader.version("orders-value", 1).id == first
+    assert (reader.latest("orders-value").id, reader.latest("orders-value").version) == (second, 2)
+    assert reader.look_up("orders-value", Schema("AVRO", LONG)) == first
+    assert registry_of(apicurio).register("orders-value", Schema("AVRO", LONG)) == first
+
+
+def test_what_is_not_registered_is_unknown(apicurio: str) -> None:
+    registry = registry_of(apicurio)
+    with pytest.raises(UnknownSchemaError):
+        registry.schema(123_456)
+    with pytest.raises(UnknownSchemaError):
+        registry.latest("no such subject")
+    # It has no GUIDs, and its answer is not one of a registry.
+    with pytest.raises(TransportError, match="HTTP status 404 and no code of a schema registry"):
+        registry.schema_of_guid(bytes(16))
+
+
+def test_a_schema_that_is_none_is_refused_in_the_registrys_own_words(apicurio: str) -> None:
+    with pytest.raises(RegistryError, match="the server refuses the request: HTTP status 4"):
+        registry_of(apicurio).register("bad", Schema("AVRO", "{"))
+
+
+def test_confluents_client_finds_what_ours_registers(apicurio: str, judge: Confluent) -> None:
+    schema_id = registry_of(apicurio).register("judged", Schema("AVRO", LONG))
+    assert judge.client.get_schema(schema_id).schema_str == LONG
+    second = judge.register("judged", judge.schema(WITH_DEFAULT))
+    assert registry_of(apicurio).schema(second).text == WITH_DEFAULT

@@ -1,11 +1,22 @@
-"""The versions of Apache Kafka that tests of this folder run against, but for those that name their own."""
+"""The versions of Apache Kafka that tests of this folder run against, but for those that name their own; and
+skips of the tests that a machine cannot run which has no Java, or where Maven does not get the jars."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+
+from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.errors import OptionError
+from spark_kafkawire.net.pool import POOL
+from tests.support.certificates import Certificates
+
+from .apache_kafka import ApacheKafka
+from .jars import NoJars, apicurio_archive, avro_jars, broker_jars, connector_jars, hdfs_jars
 
 NEWEST: Final = "4.4.0"
 #: The last release of the 3 line, which still serves clients from Kafka 0.8 on, and the newest one.
@@ -34,3 +45,64 @@ def is_nightly(value: object) -> bool:
         return is_nightly(value[0])
     is_version = isinstance(value, str) and re.fullmatch(r"(\d+\.){2,3}\d+", value) is not None
     return is_version and value not in EACH_COMMIT
+
+
+def needs_broker(version: str) -> None:
+    """Skip the test where the machine cannot run a broker of this version."""
+    _needs_java_and(lambda: broker_jars(version))
+
+
+def needed_connector() -> list[str]:
+    """The jars of Spark's own connector; skips the test where there are none."""
+    return _needed(connector_jars)
+
+
+def needed_avro() -> list[str]:
+    """The jars of Spark's functions for Avro; skips the test where there are none."""
+    return _needed(avro_jars)
+
+
+def _needed(get: Callable[[], list[Path]]) -> list[str]:
+    try:
+        return [str(jar) for jar in get()]
+    except NoJars as reason:
+        pytest.skip(str(reason))
+
+
+def needs_registry() -> None:
+    """Skip the test where the machine cannot run a schema registry."""
+    _needs_java_and(apicurio_archive)
+
+
+def needs_hdfs() -> None:
+    """Skip the test where the machine cannot run HDFS."""
+    _needs_java_and(hdfs_jars)
+
+
+def _needs_java_and(get: Callable[[], Path]) -> None:
+    try:
+        find_java()
+        get()
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+
+
+def needed_confluent() -> Any:
+    """The module of Confluent's serializers; skips the test without the packages that they need."""
+    return pytest.importorskip("tests.interop.confluent", exc_type=ImportError)
+
+
+def broker_with(settings: Sequence[str]) -> Any:
+    """A fixture of a module: brokers of its own with these lines of properties, one of each version."""
+
+    @pytest.fixture(scope="module", params=VERSIONS)
+    def broker(
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+    ) -> Iterator[ApacheKafka]:
+        needs_broker(request.param)
+        folder = tmp_path_factory.mktemp(f"own-{request.param}")
+        with ApacheKafka(request.param, folder, certificates, settings=settings) as own:
+            yield own
+            POOL.close_idle()
+
+    return broker

@@ -1,14 +1,17 @@
-"""Delegation tokens of Apache Kafka's brokers: the driver gets them, and tasks log in with them."""
+"""Logins that end soon (KIP-368), and delegation tokens: reads, writes and streams outlive them."""
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
@@ -26,21 +29,212 @@ from tests.support import librdkafka
 from tests.support.certificates import Certificates
 from tests.support.foreign import Record
 from tests.support.polling import DEADLINE_S, poll
+from tests.support.reading import Read
 
 from .apache_kafka import USERS, ApacheKafka
-from .needs import needs_broker
-from .secured import login, option_name, trust, unsecured_token
-from .versions import VERSIONS
+from .secured import bearer, login, option_name, trust, unsecured_token
+from .versions import broker_with
+
+#: The lifetime of each login with PLAIN and SCRAM-SHA-512. Brokers let a client log in again once a second.
+LIFETIME_S: Final = 3.0
+SETTINGS: Final = tuple(
+    f"listener.name.{listener}.{mechanism}.connections.max.reauth.ms={round(LIFETIME_S * 1000)}"
+    for listener in ("sasl_plaintext", "sasl_ssl")
+    for mechanism in ("plain", "scram-sha-512")
+)
+VALUE: Final = StructType([StructField("value", BinaryType())])
+PARTS: Final = 12
+
+
+strict = broker_with(SETTINGS)
+
+
+@pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL"])
+def secured(
+    request: pytest.FixtureRequest, strict: ApacheKafka, certificates: Certificates
+) -> dict[str, str]:
+    listener: str = request.param
+    given: dict[str, Any] = {
+        "bootstrap.servers": strict.bootstrap_servers(listener),
+        "security.protocol": listener,
+        **login("SCRAM-SHA-512", "alice", USERS["alice"]),
+        **(trust(certificates) if listener == "SASL_SSL" else {}),
+    }
+    return {option_name(name): value for name, value in given.items()}
+
+
+@pytest.fixture(params=[True, False], ids=["as promised", "earlier than promised"])
+def keeps_promise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """False where the client believes that its logins last longer than the broker keeps them."""
+    promise: bool = request.param
+    if not promise:
+        monkeypatch.setattr("spark_kafkawire.net.sasl.LIFETIME_USED", 100.0)
+    return promise
+
+
+def test_a_slow_read_has_all_rows(strict: ApacheKafka, secured: dict[str, str], keeps_promise: bool) -> None:
+    servers = strict.bootstrap_servers()
+    topic = librdkafka.create_topic(servers)
+    for part in range(PARTS):
+        records = [Record(b"%d" % (100 * part + number)) for number in range(100)]
+        librdkafka.produce(servers, topic, records)
+    raw = {**secured, "subscribe": topic, "fetchBytes": "1024"}
+    if keeps_promise:
+        raw["retries"] = "0"
+    source = KafkaWireDataSource(raw)
+    reader = source.reader(source.schema())
+    [partition] = reader.partitions()
+    found, batches, due_s = [], 0, time.monotonic()
+    read: Any = reader.read(partition)
+    for batch in read:
+        found += [int(value) for value in batch["value"].to_pylist()]
+        batches += 1
+        due_s += 1.1 * LIFETIME_S if batches < 4 else 0
+        poll(lambda: time.monotonic() > due_s, "the consumer takes its time")  # noqa: B023
+    assert batches > 4
+    assert found == list(range(100 * PARTS))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"kafka.enable.idempotence": "false", "retries": "0"},
+        {"delivery": "exactly-once"},
+    ],
+    ids=["idempotent", "without a second try", "exactly once"],
+)
+def test_a_long_write_has_each_row_once(
+    strict: ApacheKafka, secured: dict[str, str], more: dict[str, str]
+) -> None:
+    """Rows come all the time, so that requests are in flight when a login ends, and after a while without
+    any."""
+    servers = strict.bootstrap_servers()
+    topic = librdkafka.create_topic(servers)
+    writer: Any = KafkaWireDataSource({**secured, "topic": topic, "batchBytes": "4096", **more}).writer(
+        VALUE, False
+    )
+    count = 0
+
+    def next_rows() -> pa.RecordBatch:
+        nonlocal count
+        values = [b"%0100d" % number for number in range(count, count + 500)]
+        count += 500
+        return pa.record_batch([pa.array(values, pa.binary())], names=["value"])
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        began_s = time.monotonic()
+        while time.monotonic() - began_s < 2.2 * LIFETIME_S:
+            yield next_rows()
+        poll(lambda: time.monotonic() - began_s > 3.5 * LIFETIME_S, "no row comes for a lifetime")
+        yield next_rows()
+
+    writer.commit([writer.write(rows())])
+    found = Read(servers, subscribe=topic, **{"kafka.isolation.level": "read_committed"}).column("value")
+    assert [int(value) for value in found] == list(range(count))
+
+
+def test_a_write_goes_on_after_a_broker_has_closed_too_early(
+    strict: ApacheKafka, secured: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_kafkawire.net.sasl.LIFETIME_USED", 100.0)
+    test_a_long_write_has_each_row_once(strict, secured, {})
+
+
+def outlives(
+    spark: SparkSession,
+    servers: str,
+    secured: dict[str, str],
+    deliveries: list[dict[str, str]],
+    life_s: float,
+) -> None:
+    """Streams, one for each delivery, that copy all rows of a topic for so long."""
+    source = librdkafka.create_topic(servers, 2, None, {})
+    targets = {librdkafka.create_topic(servers, 2, None, {}): delivery for delivery in deliveries}
+    with contextlib.ExitStack() as running:
+        queries = []
+        for topic, delivery in targets.items():
+            folder = running.enter_context(tempfile.TemporaryDirectory())
+            stream = spark.readStream.format("kafkawire").options(**secured, subscribe=source)
+            frame = stream.option("startingOffsets", "earliest").load().select("value")
+            named = {"kafka.transactional.id": topic} if delivery else {}
+            writer = frame.writeStream.format("kafkawire").options(
+                **secured, topic=topic, **delivery, **named
+            )
+            queries.append(writer.option("checkpointLocation", folder).start())
+            running.callback(queries[-1].stop)
+
+        def read(topic: str) -> list[int]:
+            places = [(topic, 0), (topic, 1)]
+            found = librdkafka.consume_partitions(servers, places, isolation_level="read_committed")
+            return sorted(int(each.value or b"") for records in found.values() for each in records)
+
+        def check() -> None:
+            for query in queries:
+                assert query.exception() is None, query.exception()
+
+        sent, began_s = 0, time.monotonic()
+
+        def has_run() -> bool:
+            nonlocal sent
+            check()
+            librdkafka.produce(servers, source, [Record(b"%d" % sent), Record(b"%d" % (sent + 1))])
+            sent += 2
+            return time.monotonic() - began_s > life_s
+
+        poll(has_run, "the first logins have ended", life_s + DEADLINE_S)
+
+        def are_there() -> bool:
+            check()
+            return all(len(read(topic)) >= sent for topic in targets)
+
+        poll(are_there, "the last rows are there")
+    for topic in targets:
+        assert read(topic) == list(range(sent))
+
+
+def test_a_stream_outlives_its_logins(
+    strict: ApacheKafka, secured: dict[str, str], spark: SparkSession
+) -> None:
+    outlives(spark, strict.bootstrap_servers(), secured, [{}], 5 * LIFETIME_S)
+
+
+#: A source of tokens that live for six seconds.
+TOKENS: Final = """
+import base64
+import json
+import time
+
+
+def token():
+    now = time.time()
+    parts = ({"alg": "none"}, {"sub": "alice", "iat": now, "exp": now + 6})
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return ".".join((*encoded, "")), now + 6
+"""
+
+
+@pytest.mark.nightly
+def test_a_stream_outlives_its_bearer_tokens(
+    strict: ApacheKafka, certificates: Certificates, spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / f"short_tokens_{strict.version.replace('.', '_')}.py"
+    path.write_text(TOKENS)
+    spark.sparkContext.addPyFile(str(path))
+    given = {"sasl.mechanism": "OAUTHBEARER", "saslTokenProvider": f"{path.stem}:token"}
+    given |= {"bootstrap.servers": strict.bootstrap_servers("SASL_SSL"), "security.protocol": "SASL_SSL"}
+    secured = {option_name(name): value for name, value in {**given, **trust(certificates)}.items()}
+    outlives(spark, strict.bootstrap_servers(), {**secured, "retries": "0"}, [{}], 60)
+
 
 #: The life of a token, and the time after which it cannot be renewed.
 LIFE_S: Final = 60
 LIFE_S_MAX: Final = 90
-SETTINGS: Final = (
+TOKEN_SETTINGS: Final = (
     "delegation.token.secret.key=a key of the tests",
     f"delegation.token.expiry.time.ms={LIFE_S * 1000}",
     f"delegation.token.max.lifetime.ms={LIFE_S_MAX * 1000}",
 )
-VALUE: Final = StructType([StructField("value", BinaryType())])
 
 
 @pytest.fixture(autouse=True)
@@ -50,16 +244,7 @@ def _no_tokens() -> Iterator[None]:
     forget_tokens()
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def issuer(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
-) -> Iterator[ApacheKafka]:
-    """A broker that gives tokens."""
-    version: str = request.param
-    needs_broker(version)
-    folder = tmp_path_factory.mktemp(f"issuer-{version}")
-    with ApacheKafka(version, folder, certificates, settings=SETTINGS) as broker:
-        yield broker
+issuer = broker_with(TOKEN_SETTINGS)
 
 
 def options(kafka: ApacheKafka, listener: str = "SASL_PLAINTEXT", **more: Any) -> dict[str, str]:
@@ -86,18 +271,12 @@ def serves(net: NetOptions) -> bool:
         return bool(client.request(MetadataRequest(topics=())).brokers)
 
 
-def bearer() -> dict[str, Any]:
-    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-    jaas = f'{module} required token="{unsecured_token()}";'
-    return {"sasl__mechanism": "OAUTHBEARER", "sasl__jaas__config": jaas}
-
-
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
 def test_each_login_gets_a_token_that_brokers_take_at_once(
     issuer: ApacheKafka, certificates: Certificates, listener: str, mechanism: str
 ) -> None:
-    how = bearer() if mechanism == "OAUTHBEARER" else login(mechanism, "bob", USERS["bob"])
+    how = bearer(unsecured_token()) if mechanism == "OAUTHBEARER" else login(mechanism, "bob", USERS["bob"])
     net = net_of(options(issuer, listener, **how, **(trust(certificates) if "SSL" in listener else {})))
     token = login_of_tasks(net)
     assert token.mechanism == "SCRAM-SHA-512"
@@ -231,56 +410,10 @@ def test_spark_reads_and_writes_with_tokens(
 
 
 @pytest.mark.nightly
-def test_streams_outlive_their_tokens(issuer: ApacheKafka, spark: SparkSession, tmp_path: Path) -> None:
+def test_streams_outlive_their_tokens(issuer: ApacheKafka, spark: SparkSession) -> None:
     """A token lives a minute, and is renewed up to one and a half: each query uses two of them."""
-    servers = issuer.bootstrap_servers()
-    source, target, exact = (librdkafka.create_topic(servers, 2, None, {}) for _ in range(3))
-    secured = options(issuer)
-    deliveries: dict[str, dict[str, str]] = {
-        target: {},
-        exact: {"delivery": "exactly-once", "kafka.transactional.id": exact},
-    }
-    queries = [
-        spark.readStream.format("kafkawire")
-        .options(**secured, subscribe=source, startingOffsets="earliest")
-        .load()
-        .select("value")
-        .writeStream.format("kafkawire")
-        .options(**secured, topic=topic, checkpointLocation=str(tmp_path / topic), **delivery)
-        .start()
-        for topic, delivery in deliveries.items()
-    ]
-
-    def read(topic: str) -> list[int]:
-        found = librdkafka.consume_partitions(
-            servers, [(topic, 0), (topic, 1)], isolation_level="read_committed"
-        )
-        return sorted(int(each.value or b"") for records in found.values() for each in records)
-
-    try:
-        sent, began_s = 0, time.monotonic()
-
-        def has_run() -> bool:
-            nonlocal sent
-            for query in queries:
-                assert query.exception() is None, query.exception()
-            librdkafka.produce(servers, source, [Record(b"%d" % sent), Record(b"%d" % (sent + 1))])
-            sent += 2
-            return time.monotonic() - began_s > LIFE_S_MAX + LIFE_S / 2
-
-        poll(has_run, "the first tokens have expired", LIFE_S_MAX + DEADLINE_S)
-
-        def are_there() -> bool:
-            for query in queries:
-                assert query.exception() is None, query.exception()
-            return all(len(read(topic)) >= sent for topic in deliveries)
-
-        poll(are_there, "the last rows are there")
-    finally:
-        for query in queries:
-            query.stop()
-    for topic in deliveries:
-        assert read(topic) == list(range(sent))
+    deliveries: list[dict[str, str]] = [{}, {"delivery": "exactly-once"}]
+    outlives(spark, issuer.bootstrap_servers(), options(issuer), deliveries, LIFE_S_MAX + LIFE_S / 2)
 
 
 def test_a_frame_that_outlives_its_token_says_so(issuer: ApacheKafka) -> None:

@@ -109,18 +109,6 @@ def test_each_request_goes_in_the_highest_common_version() -> None:
     assert [each.version for each in seen] == [ASKS[1], 7]
 
 
-def test_a_refusal_that_names_its_versions_is_followed() -> None:
-    offered = {**OFFERED, modern.API_VERSIONS.key: VersionRange(0, 1)}
-    seen: list[Asked] = []
-    with Peer(broker(offered=offered, seen=seen)) as peer, connect(peer) as client:
-        client.request(ALL_TOPICS)
-    assert [(each.api.name, each.version) for each in seen] == [
-        ASKS,
-        ("ApiVersions", 1),
-        LEARNS,
-    ]
-
-
 def test_a_broker_that_refuses_every_version_is_asked_twice_and_no_more() -> None:
     seen: list[Asked] = []
     refusing = broker({"ApiVersions": lambda _: api_versions(code=35)}, seen=seen)

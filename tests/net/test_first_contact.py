@@ -235,16 +235,6 @@ def test_a_broker_of_07_that_answers_is_known(caplog: pytest.LogCaptureFixture) 
     assert not warnings_of(caplog)
 
 
-@pytest.mark.parametrize("turn", [1, 2])
-def test_a_test_does_not_know_the_clusters_of_an_earlier_one(turn: int) -> None:
-    """The port of a server that has ended may be that of another one in the next test."""
-    bootstrap = Bootstrap("kafka.bootstrap.servers=of-every-turn:9092", BOUND_S)
-    assert not bootstrap.is_answered, turn
-    bootstrap.answered()
-    assert bootstrap.is_answered
-    assert bootstrap.bound_s is None
-
-
 def test_a_forgotten_cluster_is_a_first_contact_again() -> None:
     bootstrap = Bootstrap("kafka.bootstrap.servers=forgotten:9092", BOUND_S)
     bootstrap.answered()

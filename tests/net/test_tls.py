@@ -36,7 +36,6 @@ from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, SERVER_NAME, Certificates
 from tests.support.java_stores import (
     CLIENT_STORES,
-    FOLDER,
     NOT_ASCII,
     SERVER,
     STORE_PASSWORD,
@@ -421,37 +420,6 @@ def refused(peer: Peer, tls: Tls) -> str:
     return str(error.value)
 
 
-@pytest.fixture
-def asking_for_stores() -> Iterator[Peer]:
-    """A broker that asks for a certificate, and knows the authority alone: the client sends those between."""
-    server = server_of(SERVER)
-    server.load_verify_locations(FOLDER / "authority.pem")
-    server.verify_mode = ssl.CERT_REQUIRED
-    with Peer(serving(server, broker())) as peer:
-        yield peer
-
-
-@pytest.mark.parametrize(("name", "key_password"), CLIENT_STORES.items())
-def test_a_client_is_let_in_with_each_key_store(
-    asking_for_stores: Peer, name: str, key_password: str | None
-) -> None:
-    identity = identity_of(Store(stored(name), STORE_PASSWORD, key_password))
-    assert is_served(asking_for_stores, Tls(trust=TRUST, identity=identity))
-
-
-@pytest.mark.parametrize("name", TRUST_STORES)
-def test_a_broker_is_trusted_by_each_trust_store(name: str) -> None:
-    with Peer(serving(server_of(SERVER), broker())) as peer:
-        assert is_served(peer, Tls(trust=trust_of(Store(stored(name), STORE_PASSWORD))))
-
-
-@pytest.mark.parametrize("kind", ["jks", "p12"])
-def test_the_chain_of_a_key_is_not_trusted(kind: str) -> None:
-    trust = trust_of(Store(stored(f"key-and-trust.{kind}"), STORE_PASSWORD))
-    with Peer(serving(server_of(SERVER), broker())) as peer:
-        assert "the broker's certificate is not trusted" in refused(peer, Tls(trust=trust))
-
-
 def noting(agreed: list[tuple[str, str]]) -> Script:
     """A broker that notes version and suite of its connections."""
 
@@ -555,10 +523,6 @@ def test_a_key_and_a_trusted_certificate_share_a_store(kind: str) -> None:
     trusted = trust_of(store(f"key-and-trust.{kind}"))
     client = blocks_of(pem_of("client.pem"))[1]
     assert sorted(blocks_of(trusted)) == sorted([client, *blocks_of(pem_of("other.pem"))])
-
-
-def test_java_trusts_the_same_of_two_keys_in_jks() -> None:
-    assert len(blocks_of(trust_of(store("two-keys.jks")))) == 2
 
 
 @pytest.mark.parametrize("kind", ["jks", "p12"])

@@ -284,24 +284,6 @@ def test_out_of_turn_some_hash_moves_to_a_partition_that_was_there_before(layout
     )
 
 
-@pytest.mark.parametrize(
-    ("layouts", "in_turn"),
-    [
-        (modern(6), True),
-        (modern(2, 4, 8), True),
-        (modern(2, 4, 6), False),
-        (modern(2, 3), False),
-        (v07({0: 2}, {0: 2, 1: 2}), True),
-        (v07({1: 1}, {0: 1, 1: 1}), True),  # what is at place 0 moves to a new partition, and the rest stays
-        (v07({0: 1, 1: 1}, {0: 2, 1: 2}), False),  # the partitions of broker 0 move those of broker 1
-    ],
-)
-def test_keys_go_on_to_new_partitions_alone_where_counts_are_multiples_and_logs_keep_their_places(
-    layouts: TopicLayouts, in_turn: bool
-) -> None:
-    assert layouts.is_in_turn == in_turn
-
-
 def test_a_merged_partition_has_all_its_parents() -> None:
     layouts = modern(4, 6)
     assert [tp.partition for tp in layouts.parents(1, TopicPartition("t", 0))] == [2]

@@ -187,19 +187,6 @@ def test_the_client_has_a_name_of_its_own() -> None:
     assert net().connection.client_id == "spark-kafkawire"
 
 
-@pytest.mark.parametrize(
-    ("name", "kafkas"),
-    [
-        ("requestTimeout", "kafka.request.timeout.ms"),
-        ("retries", "kafka.retries"),
-        ("retryBackoff", "kafka.retry.backoff.ms"),
-    ],
-)
-def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
-    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} name the same setting"):
-        read(**{name: "1", kafkas: "1"})
-
-
 @pytest.mark.parametrize("name", ["kafka.request.timeout.ms", "kafka.retries", "kafka.retry.backoff.ms"])
 def test_a_bad_value_of_a_property_is_told(name: str) -> None:
     with pytest.raises(OptionError, match=f"^option {name}: 'soon' is not "):
@@ -789,9 +776,12 @@ def test_a_bad_value_is_told_of_write(name: str, value: str) -> None:
         ("batchBytes", "kafka.batch.size"),
         ("partitioner", "kafka.partitioner.class"),
         ("compressionLevel", "kafka.compression.gzip.level"),
+        ("requestTimeout", "kafka.request.timeout.ms"),
+        ("retries", "kafka.retries"),
+        ("retryBackoff", "kafka.retry.backoff.ms"),
     ],
 )
-def test_two_names_of_one_option_contradict_each_other_of_write(name: str, kafkas: str) -> None:
+def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
     with pytest.raises(OptionError, match=f"^options {name} and {kafkas} name the same setting"):
         write(**{"compression": "gzip", name: "1", kafkas: "1"})
 

@@ -32,7 +32,7 @@ from spark_kafkawire.options.security import tls_options
 from spark_kafkawire.options.tls_limits import TLS_1_2_SUITES, TLS_1_3_SUITES
 from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, Certificates
-from tests.support.java_stores import CLIENT_STORES, FOLDER, STORE_PASSWORD, TRUST_STORES, blocks_of, pem_of
+from tests.support.java_stores import CLIENT_STORES, FOLDER, STORE_PASSWORD, pem_of
 from tests.support.java_stores import KEY_PASSWORD as KEY_OF_STORES
 
 SECRET: Final = "s3cret"
@@ -198,20 +198,6 @@ def test_a_login_is_parsed_for_each_mechanism() -> None:
     assert sasl("OAUTHBEARER", OAUTH_JAAS, sasl__oauthbearer__token__endpoint__url=url) == Sasl(
         "OAUTHBEARER", Bearer(credentials)
     )
-
-
-def test_the_token_endpoint_is_trusted_as_brokers_are(certificates: Certificates) -> None:
-    chosen = security(
-        security__protocol="SASL_SSL",
-        ssl__truststore__location=str(certificates.authority),
-        sasl__mechanism="OAUTHBEARER",
-        sasl__jaas__config=OAUTH_JAAS,
-        sasl__oauthbearer__token__endpoint__url="https://h/t",
-    )
-    assert chosen.sasl is not None
-    assert isinstance(chosen.sasl.credentials, Bearer)
-    assert isinstance(chosen.sasl.credentials.source, ClientCredentials)
-    assert chosen.sasl.credentials.source.tls == Tls(certificates.authority.read_text())
 
 
 @for_each(
@@ -459,13 +445,6 @@ def test_any_text_is_taken_or_told(text: str) -> None:
     assert len(reported.splitlines()) <= 1
 
 
-@settings(deadline=None)
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), min_size=1))
-def test_a_quoted_value_survives(value: str) -> None:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    assert parse_jaas(f'{PLAIN} required password="{escaped}";').options == {"password": value}
-
-
 def test_no_repr_shows_what_a_module_is_told() -> None:
     assert "s3cret" not in repr(parse_jaas('PlainLoginModule required password="s3cret";'))
 
@@ -664,12 +643,6 @@ def test_a_key_store_travels_as_pem_without_its_passwords(name: str) -> None:
     assert b"BEGIN PRIVATE KEY" in sent
     for shown in (repr(options), str(options.net.connection.security)):
         assert not any(secret in shown for secret in SECRETS)
-
-
-@pytest.mark.parametrize("name", TRUST_STORES)
-def test_a_trust_store_travels_as_pem(name: str) -> None:
-    found = tls_with(**trust(name)).trust or ""
-    assert sorted(blocks_of(found)) == sorted(blocks_of(pem_of(*TRUST_STORES[name])))
 
 
 @pytest.mark.parametrize(

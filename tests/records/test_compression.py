@@ -422,16 +422,6 @@ def test_several_frames_are_one_after_the_other() -> None:
     assert unpacked(with_size(TEXT) + skipped + without_size(b"end") + skipped) == TEXT + b"end"
 
 
-@pytest.mark.parametrize("encode", [with_size, without_size])
-def test_sizes_of_zstd_are_bounded_exactly(encode: object) -> None:
-    assert callable(encode)
-    frame = encode(TEXT)
-    assert unpacked(frame, len(TEXT)) == TEXT
-    for size_max in (len(TEXT) - 1, 1):
-        with pytest.raises(TooLarge):
-            unpacked(frame, size_max)
-
-
 @pytest.mark.parametrize("frame", [with_size(TEXT), without_size(TEXT), with_size(b"x")], ids=len)
 def test_every_cut_and_every_lie_about_the_size_is_damage(frame: bytes) -> None:
     for size in {*range(1, min(40, len(frame))), len(frame) // 2, len(frame) - 1}:

@@ -15,7 +15,7 @@ from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.batch.golden_batches import BATCHES
-from tests.records.batches import batch, marker, message, record
+from tests.records.batches import Aborted, batch, marker, message, record
 from tests.records.judges import JUDGED, Batch, MessageSet, Record, arrow_records, column_records, judged
 from tests.support.cases import for_each
 from tests.support.codecs import CODEC_NUMBERS, judged_by_kafka_python
@@ -251,23 +251,18 @@ def test_the_next_offset_counts_records_that_compaction_took() -> None:
 def test_markers_end_transactions_and_are_no_records() -> None:
     data = bytes.fromhex(BATCHES["transactional"] + BATCHES["abort"])
     assert index_batches(data).next_offset == 8
-
-    class Aborted:
-        producer_id, first_offset = 21, 5
-
+    aborted = [Aborted(21, 5)]
     assert [each.offset.tolist() for each in decode_batches(index_batches(data))] == [[5]]
-    assert list(decode_batches(index_batches(data), aborted=[Aborted()])) == []
+    assert list(decode_batches(index_batches(data), aborted=aborted)) == []
     after = bytearray(bytes.fromhex(BATCHES["transactional"]))
     after[:8] = (9).to_bytes(8, "big")
     data = bytes.fromhex(BATCHES["abort"]) + after
-    assert [each.offset.tolist() for each in decode_batches(index_batches(data), aborted=[Aborted()])] == [
-        [9]
-    ]
+    assert [each.offset.tolist() for each in decode_batches(index_batches(data), aborted=aborted)] == [[9]]
     data = bytes.fromhex(BATCHES["commit"]) + after
     with pytest.raises(
         CorruptDataError, match="it commits the transaction of producer 21, which the response"
     ):
-        list(decode_batches(index_batches(data), aborted=[Aborted()]))
+        list(decode_batches(index_batches(data), aborted=aborted))
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])

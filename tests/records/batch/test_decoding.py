@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,19 +12,23 @@ from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.log_layout import BATCH_OVERHEAD
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
-from tests.records.batches import APPEND_TIME, CONTROL, TRANSACTIONAL, batch, marker, record, repaired, varint
+from tests.records.batches import (
+    APPEND_TIME,
+    CONTROL,
+    TRANSACTIONAL,
+    Aborted,
+    batch,
+    marker,
+    record,
+    repaired,
+    varint,
+)
 from tests.records.judges import column_records
 from tests.support.cases import for_each
 from tests.support.codecs import BY_NAME, FORMS
 
 pytestmark = pytest.mark.usefixtures("kernels")
 SMALL = DecodeLimits(decompressed_bytes_max=1000, batch_bytes_max=300)
-
-
-@dataclass(frozen=True, slots=True)
-class Aborted:
-    producer_id: int
-    first_offset: int
 
 
 def values(

@@ -137,30 +137,12 @@ def test_a_small_batch_limit_ends_calls_between_outermost_messages(
     assert found == rows(messages)
 
 
-def test_a_call_takes_no_more_than_the_batch_limit_and_one_message() -> None:
-    wrapper = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=2)
-    data = message_set([wrapper] * 20)
-    decoded = decode(data, 0, DecodeLimits(batch_bytes_max=25_000))
-    assert decoded.columns.count == 30
-    assert decoded.size == 3 * len(wrapper.encoded())
-    assert not decoded.cut
-
-
 def test_the_batch_limit_counts_what_nested_messages_hold() -> None:
     inner = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=1)
     outer = Compressed((Plain(b"first"), inner), codec=1)
     decoded = decode(message_set([outer] * 20), 0, DecodeLimits(batch_bytes_max=25_000))
     assert decoded.columns.count == 33
     assert decoded.size == 3 * len(outer.encoded())
-
-
-def test_a_call_does_not_end_inside_an_outermost_message() -> None:
-    large = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=1)
-    outer = Compressed((large, Plain(b"between"), large), codec=1)
-    messages = (Plain(b"first"), outer, outer)
-    decoded = decode(message_set(messages), 0, DecodeLimits(batch_bytes_max=5000))
-    assert column_rows(decoded.columns) == rows(messages[:2])
-    assert not decoded.cut
 
 
 def test_the_batch_limit_counts_a_message_as_128_bytes_at_least() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import struct
 from collections.abc import Iterable
 from typing import Any
@@ -11,11 +10,10 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError
-from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.message_set.decoding import decode
-from spark_kafkawire.records.message_set.index import Stop, index_messages, message_size
+from spark_kafkawire.records.message_set.index import Stop, index_messages
 from spark_kafkawire.records.message_set.public import decode_message_set, encode_message_set
-from tests.records.message_set.trees import Row, batch_rows, column_rows, message
+from tests.records.message_set.trees import batch_rows, message
 from tests.support.cases import for_each
 from tests.support.golden import CORPUS, SEGMENTS, Exchange, exchange, exchanges, read_json
 
@@ -122,24 +120,6 @@ def test_a_corpus_log_decodes_to_the_values_that_were_written(log: dict[str, Any
         assert batch["nextOffset"][-1].as_py() == segment["start_offset"] + len(data)
     assert len(values) == log["messages"]
     assert values_sha256(values) == log["values_sha256"]
-
-
-@pytest.mark.parametrize("log", CORPUS_LOGS[::3], ids=name_of)
-def test_a_log_cut_into_windows_of_any_size_decodes_to_the_same_rows(log: dict[str, Any]) -> None:
-    chance = random.Random(log["topic"])
-    limits = DecodeLimits(batch_bytes_max=100_000)
-    for segment in log["segments"]:
-        data = (CORPUS / segment["file"]).read_bytes()
-        rows, pos, window_size = list[Row](), 0, 1
-        while pos < len(data):
-            window = memoryview(data)[pos : pos + window_size]
-            decoded = decode(window, segment["start_offset"] + pos, limits)
-            rows += column_rows(decoded.columns)
-            pos += decoded.size
-            # What a fetcher does: enough for a message that did not fit, else any size.
-            needed = message_size(window[decoded.size :]) or 4 if decoded.cut else 1
-            window_size = max(needed, chance.randrange(1, 60_000))
-        assert rows == column_rows(decode(data, segment["start_offset"]).columns)
 
 
 @for_each("segment", RECORDED_SEGMENTS, ids=name_of)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.clients.reading.task import Contradiction
-from spark_kafkawire.errors import BrokerError, CorruptDataError, KafkaWireError, ProtocolError
+from spark_kafkawire.errors import BrokerError, CorruptDataError, ProtocolError
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern import fetch
@@ -23,14 +23,13 @@ from tests.records.batches import TRANSACTIONAL, batch, marker, message, record
 from tests.support.fetching import (
     PARTITION,
     SMALL,
-    VALUES,
     altered,
     fetcher_of,
     list_offsets_as,
     rows,
     values,
 )
-from tests.support.log_server import LogServer, Sent
+from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 
 #: Two batches, [0, 5) and [5, 12).
@@ -388,17 +387,6 @@ def test_markers_and_batches_that_compaction_emptied_are_of_no_transaction(pool:
         assert values(fetcher_of(server.bootstrap_servers, pool, 0, 6, COMMITTED)) == [b"b"]
 
 
-def test_what_a_fetch_brings_from_before_its_offset_is_left_out(log: MemoryLog, pool: Pool) -> None:
-    class EarlyLog(MemoryLog):
-        def read(self, offset: int, size_max: int) -> bytes:
-            return bytes(log.read(max(offset - 10, 0), size_max))
-
-    early = EarlyLog()
-    early.stop_offset = log.stop_offset
-    with LogServer({"t": [early]}) as server:
-        assert rows(fetcher_of(server.bootstrap_servers, pool)) == list(enumerate(VALUES))
-
-
 @pytest.mark.parametrize(("first", "second"), [(7, 7), (14, 7), (7, 11)])
 def test_batches_that_repeat_offsets_inside_an_answer_are_an_error(
     served: LogServer, log: MemoryLog, pool: Pool, first: int, second: int
@@ -424,17 +412,3 @@ def test_an_answer_about_something_else_ends_the_read(served: LogServer, pool: P
         ProtocolError, match=r"t 0 at offset 0: broker 0 .*: it contains [0-9a-f-]{36} 7, but "
     ):
         values(fetcher_of(served.bootstrap_servers, pool))
-
-
-@pytest.mark.parametrize("byte", [150, 1000, 3000])
-def test_a_flipped_bit_is_found(log: MemoryLog, pool: Pool, byte: int) -> None:
-    def flip(api: object, frame: bytes) -> Sent:
-        flipped = bytearray(frame)
-        if api is modern.FETCH:
-            flipped[byte] ^= 1
-        return Sent(bytes(flipped))
-
-    with LogServer({"t": [log]}, lie=flip) as server, pytest.raises(KafkaWireError, match=r"^t 0 ") as caught:
-        values(fetcher_of(server.bootstrap_servers, pool))
-    assert "000000" not in str(caught.value)
-    assert isinstance(caught.value, CorruptDataError) or byte == 150

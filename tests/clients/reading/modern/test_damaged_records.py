@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -63,13 +63,6 @@ def log_of(
     log = DamagedLog(*batches, flips={})
     log._flips.update({log.at(index, pos): bits for index, pos in places})
     return log
-
-
-@pytest.fixture
-def pool() -> Iterator[Pool]:
-    pool = Pool()
-    yield pool
-    pool.close_idle()
 
 
 def value(offset: int) -> bytes:

@@ -453,32 +453,6 @@ def test_a_partition_that_is_gone_is_a_data_loss_and_its_neighbours_are_read(
     assert "t 0-2 at offset 0" in caplog.text
 
 
-def test_a_damaged_partition_is_named(packed_dir: Path, pool: Pool) -> None:
-    file = min((packed_dir / "t-1").iterdir())
-    data = bytearray(file.read_bytes())
-    data[30] ^= 1
-    file.write_bytes(data)
-    with (
-        serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker,
-        pytest.raises(CorruptDataError, match=r"^t 0-1 on broker 0"),
-    ):
-        read(tasks_of(broker), pool)
-
-
-def test_an_offset_of_an_option_inside_a_message_is_an_error_of_the_option(
-    packed_dir: Path, pool: Pool
-) -> None:
-    with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
-        tasks = tasks_of(broker)
-        whole = tasks[1].range
-        inside = OffsetRange(whole.topic_partition, 7, whole.stop_offset)
-        tasks[1] = FetchTask(inside, tasks[1].leader, start_option="startingOffsets")
-        with pytest.raises(
-            OptionError, match=r"^option startingOffsets: 7 is not a message boundary of t 0-1"
-        ):
-            read(tasks, pool)
-
-
 @pytest.mark.parametrize(
     "fault",
     [

@@ -245,7 +245,7 @@ def test_a_broker_that_was_going_down_is_asked_what_no_other_one_answers_so() ->
     assert versions_of(seen) == [AFTER_A_CLOSE, ASKS, LEARNS]
 
 
-def test_a_broker_that_was_silent_is_asked_again_on_another_connection(
+def test_a_silent_broker_is_asked_again_on_another_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
@@ -429,7 +429,7 @@ def test_the_users_word_is_taken_and_nothing_is_asked(caplog: pytest.LogCaptureF
     assert not caplog.messages
 
 
-def test_the_users_word_beats_what_brokers_told_and_that_is_said_once(
+def test_the_users_word_beats_that_of_brokers_and_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with Peer(broker()) as peer:

@@ -114,26 +114,19 @@ def wanting_a_login(stack: ExitStack) -> list[Broker]:
         (swallowing, r"cannot connect within \S+ s \(bootstrapTimeout\)"),
         (swallowing_three, r"cannot connect within \S+ s \(bootstrapTimeout\)"),
         (nameless, "cannot find the host"),
-        (
-            wanting_a_login,
-            r"does this port require a login \(kafka.security.protocol=SASL_…\)\?",
-        ),
+        (wanting_a_login, r"does this port require a login \(kafka.security.protocol=SASL_…\)\?"),
     ],
     ids=["refused", "swallowed", "three swallowed", "no such host", "login"],
 )
 def test_a_cluster_that_never_answered_is_an_error_soon(
-    servers: Callable[[ExitStack], list[Broker]],
-    reason: str,
-    pool: Pool,
-    caplog: pytest.LogCaptureFixture,
+    servers: Callable[[ExitStack], list[Broker]], reason: str, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     began_s = time.monotonic()
     with ExitStack() as stack:
         brokers = servers(stack)
         place = place_of(*brokers)
         with pytest.raises(
-            KafkaWireError,
-            match=rf"^gave up after .* \(bootstrapTimeout\): {place}: no server.*{reason}",
+            KafkaWireError, match=rf"^gave up after .* \(bootstrapTimeout\): {place}: no server.*{reason}"
         ):
             metadata_of(pool, *brokers).topics()
     assert time.monotonic() - began_s < GRACE_S + BOUND_S
@@ -144,27 +137,18 @@ def test_a_cluster_that_never_answered_is_an_error_soon(
 
 def test_plain_text_on_a_port_of_tls_is_an_error_soon(pool: Pool, certificates: Certificates) -> None:
     script = serving(server_of(certificates.server), answering())
-    with (
-        Peer(script) as peer,
-        pytest.raises(KafkaWireError, match=r"kafka\.security\.protocol"),
-    ):
+    with Peer(script) as peer, pytest.raises(KafkaWireError, match=r"kafka\.security\.protocol"):
         metadata_of(pool, peer.broker).topics()
 
 
 def test_a_silent_server_does_not_hide_the_next_one(pool: Pool) -> None:
-    with (
-        unreachable() as silent,
-        Peer(stalling()) as frozen,
-        LogServer({"t": [MemoryLog()]}) as there,
-    ):
+    with unreachable() as silent, Peer(stalling()) as frozen, LogServer({"t": [MemoryLog()]}) as there:
         found = Broker(-1, "127.0.0.1", there.port)
         metadata = metadata_of(pool, silent, frozen.broker, found, timeout_s=2.0)
         assert [topic.name for topic in metadata.topics()] == ["t"]
 
 
-def test_a_cluster_that_has_answered_is_waited_for_with_patience(
-    pool: Pool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cluster_that_has_answered_is_waited_for(pool: Pool, caplog: pytest.LogCaptureFixture) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
         broker = Broker(-1, "127.0.0.1", server.port)
         metadata_of(pool, broker).topics()
@@ -195,7 +179,7 @@ def test_connecting_alone_is_no_answer(pool: Pool) -> None:
         assert not Bootstrap(place_of(peer.broker)).is_answered
 
 
-def test_without_a_bound_the_first_contact_is_reported_and_patience_decides(
+def test_without_a_bound_patience_decides_of_the_first_contact(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bootstrap = Bootstrap(place_of(closed_port()))
@@ -214,9 +198,7 @@ def closing(connection: socket.socket) -> None:
     read_frame(connection)
 
 
-def test_a_broker_of_07_that_never_answered_is_an_error_soon(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_broker_of_07_that_never_answered_is_an_error_soon(caplog: pytest.LogCaptureFixture) -> None:
     for number, script in enumerate((stalling(), closing)):
         with Peer(script) as peer:
             place = f"broker.list={number}:{peer.broker.host}:{peer.broker.port}"
@@ -317,8 +299,7 @@ def test_no_retries_means_one_attempt_and_no_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
-    [ProtocolError("p"), OptionError("o"), DataLossError("d"), BrokerError("b", 2, Action.FAIL)],
+    "error", [ProtocolError("p"), OptionError("o"), DataLossError("d"), BrokerError("b", 2, Action.FAIL)]
 )
 def test_what_cannot_be_cured_by_trying_again_is_raised_as_it_is(error: KafkaWireError) -> None:
     world = World()
@@ -390,7 +371,7 @@ def test_who_waits_is_told_once_and_once_when_it_goes_on(caplog: pytest.LogCaptu
     ]
 
 
-def test_a_connection_that_was_closed_and_made_anew_at_once_is_not_told(
+def test_a_connection_that_is_replaced_at_once_is_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")

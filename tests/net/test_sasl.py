@@ -220,9 +220,7 @@ def test_a_secret_that_the_broker_sends_back_is_hidden() -> None:
 
 @for_each("secret", ['p"ä\\ss wörd\n%41&', "correct-horse+battery/staple"])
 @for_each("spelled", [repr, lambda text: base64.b64encode(text.encode()).decode(), " ".join])
-def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(
-    spelled: Callable[[str], str], secret: str
-) -> None:
+def test_a_text_of_the_brokers_is_not_shown_in_a_login(spelled: Callable[[str], str], secret: str) -> None:
     def echo() -> Generator[bytes, bytes, None]:
         yield b""
         raise Refused(f"no: {spelled(secret)}!")
@@ -235,9 +233,7 @@ def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(
 @for_each("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
 @for_each("said", [b"", b"{}", b'{"status":"invalid_token"}', b"r=1,s=YQ==,i=4096", bytes(1 << 19)])
 @for_each("mechanism", LOGINS)
-def test_no_broker_makes_a_client_talk_without_end(
-    mechanism: str, said: bytes, offered: dict[int, VersionRange]
-) -> None:
+def test_no_client_talks_without_end(mechanism: str, said: bytes, offered: dict[int, VersionRange]) -> None:
     """A broker answers every token with the same bytes, and never comes to an end."""
     tokens: list[bytes] = []
 
@@ -326,7 +322,7 @@ def before_login(connection: socket.socket) -> int:
         (b"\0\0", ConnectionLost, "closed the connection"),
     ],
 )
-def test_a_hostile_answer_to_a_bare_token_is_an_error(
+def test_hostile_bytes_after_a_token_are_errors(
     data: bytes, kind: type[KafkaWireError], message: str
 ) -> None:
     def hostile(connection: socket.socket) -> None:

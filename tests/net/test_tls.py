@@ -191,9 +191,7 @@ def test_a_strangers_certificate_is_refused(asking: Peer, certificates: Certific
 
 
 @pytest.mark.parametrize("password", [None, "wrong"])
-def test_an_encrypted_key_with_a_wrong_password_is_told(
-    certificates: Certificates, password: str | None
-) -> None:
+def test_a_wrong_password_of_a_key_is_told(certificates: Certificates, password: str | None) -> None:
     with pytest.raises(OptionError) as error:
         context(known_as(certificates, certificates.client_encrypted, password))
     assert str(error.value).startswith(
@@ -266,9 +264,7 @@ def dripping(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("script", [stalling(), lambda each: each.sendall(b"\x16\x03\x03"), dripping])
-def test_a_handshake_that_does_not_end_fails_at_the_deadline(
-    script: Script, certificates: Certificates
-) -> None:
+def test_an_endless_handshake_fails_at_the_deadline(script: Script, certificates: Certificates) -> None:
     def silent(connection: socket.socket) -> None:
         script(connection)
         stalling()(connection)

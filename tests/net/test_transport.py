@@ -136,9 +136,7 @@ def test_a_large_buffer_is_sent_while_the_peer_reads_slowly() -> None:
     assert sizes == [8 << 20]
 
 
-def test_a_peer_that_reads_nothing_ends_a_send_at_its_deadline(
-    pair: tuple[Transport, socket.socket],
-) -> None:
+def test_a_peer_that_reads_nothing_ends_a_send_at_its_deadline(pair: tuple[Transport, socket.socket]) -> None:
     transport, _ = pair
     began_s = time.monotonic()
     with pytest.raises(RequestTimedOut, match=r"within 0\.2 s \(requestTimeout\)"):
@@ -154,7 +152,7 @@ def test_a_silent_peer_ends_a_receive_at_its_deadline(pair: tuple[Transport, soc
     assert SOON_S <= time.monotonic() - began_s < SOON_S + GRACE_S
 
 
-def test_a_deadline_that_has_passed_is_a_timeout_without_a_wait(
+def test_a_deadline_that_has_passed_is_a_timeout_at_once(
     pair: tuple[Transport, socket.socket],
 ) -> None:
     transport, theirs = pair
@@ -165,7 +163,7 @@ def test_a_deadline_that_has_passed_is_a_timeout_without_a_wait(
         transport.send([b"x"], Deadline.after(-1))
 
 
-def test_a_peer_that_closed_gives_no_bytes_and_then_a_broken_connection(
+def test_a_peer_that_closed_gives_no_bytes_and_then_breaks(
     pair: tuple[Transport, socket.socket],
 ) -> None:
     transport, theirs = pair
@@ -256,7 +254,7 @@ def test_many_bytes_that_are_due_come_many_at_a_time(
     poll(lambda: not transport.is_quiet(), "a byte without a request")
 
 
-def test_the_window_of_a_connection_with_a_small_buffer_is_left_to_the_system(
+def test_the_window_of_a_small_buffer_is_the_systems(
     new_tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = new_tcp
@@ -268,7 +266,7 @@ def test_the_window_of_a_connection_with_a_small_buffer_is_left_to_the_system(
     assert transport._has_marks, "nothing was waited for"
 
 
-def test_a_peer_that_sends_little_at_a_time_is_read_without_a_wait_for_much(
+def test_a_peer_that_sends_little_is_read_without_a_wait(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = tcp
@@ -282,7 +280,7 @@ def test_a_peer_that_sends_little_at_a_time_is_read_without_a_wait_for_much(
     assert transport.receive_into(view, Deadline.after(60), is_due=True) == 1
 
 
-def test_what_came_before_a_peer_closed_is_taken_although_more_was_due(
+def test_what_came_before_a_close_is_taken_if_more_was_due(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = tcp
@@ -293,7 +291,7 @@ def test_what_came_before_a_peer_closed_is_taken_although_more_was_due(
     assert transport.receive_into(view, Deadline.after(60), is_due=True) == 0
 
 
-def test_a_peer_that_sends_nothing_of_what_is_due_ends_a_receive_at_its_deadline(
+def test_nothing_of_what_is_due_ends_a_receive_in_time(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     transport, began_s = Transport(tcp[0]), time.monotonic()
@@ -302,7 +300,7 @@ def test_a_peer_that_sends_nothing_of_what_is_due_ends_a_receive_at_its_deadline
     assert SOON_S <= time.monotonic() - began_s < SOON_S + GRACE_S
 
 
-def test_less_than_all_that_there_is_room_for_is_not_waited_for_unless_it_is_due(
+def test_what_is_not_due_is_not_waited_for(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = tcp
@@ -318,7 +316,7 @@ class WithoutMarks(socket.socket):
         raise OSError(errno.ENOPROTOOPT, "Protocol not available")
 
 
-def test_a_system_without_low_water_marks_is_read_from_all_the_same(
+def test_a_system_without_low_water_marks_is_read_from(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = tcp
@@ -342,7 +340,7 @@ def test_the_sooner_of_two_deadlines_counts_and_is_named() -> None:
     assert str(request.within(delivery)) == "0.01 s (kafka.delivery.timeout.ms)"
 
 
-def test_what_has_come_is_taken_although_an_outer_deadline_has_passed(
+def test_what_has_come_is_taken_past_an_outer_deadline(
     pair: tuple[Transport, socket.socket],
 ) -> None:
     transport, theirs = pair

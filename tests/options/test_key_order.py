@@ -167,25 +167,17 @@ def test_what_is_no_object_of_json_is_told(text: str) -> None:
         ([(4, None), (2, {"0": 1})], "t: each layout must have all partitions of the one before, and more"),
         ([(2, None), (2, {"0": 1})], "t: each layout must have all partitions of the one before, and more"),
         ([(2, {"0": 1})], "t: the first layout has no boundaries, only those after it have"),
-        (
-            [(2, None), (4, {"0": 1})],
-            "t: boundaries must name the 2 partitions of the layout before, 0 to 1, each",
-        ),
+        ([(2, None), (4, {"0": 1})],
+         "t: boundaries must name the 2 partitions of the layout before, 0 to 1, each"),
         ([(1, None), (4, {"0": 1, "1": 1})], "t: boundaries must name the 1 partition of"),
         ([(1, None), (4, {"00": 1})], "t: boundaries must name the 1 partition of"),
-        (
-            [(1, None), (2, {"0": 9}), (3, {"0": 8, "1": 0})],
-            "t: the boundaries of t 0 run backwards, 9 and 8",
-        ),
-        (
-            [(1, None), (2, {"0": 9}), (3, None)],
-            "t: give the boundaries of each layout but the first, or of none",
-        ),
+        ([(1, None), (2, {"0": 9}), (3, {"0": 8, "1": 0})],
+         "t: the boundaries of t 0 run backwards, 9 and 8"),
+        ([(1, None), (2, {"0": 9}), (3, None)],
+         "t: give the boundaries of each layout but the first, or of none"),
     ],
-)
-def test_layouts_that_cannot_be_are_told(
-    layouts: list[tuple[int, dict[str, int] | None]], reported: str
-) -> None:
+)  # fmt: skip
+def test_impossible_layouts_are_told(layouts: list[tuple[int, dict[str, int] | None]], reported: str) -> None:
     given = [
         {"partitions": count, **({} if boundaries is None else {"boundaries": boundaries})}
         for count, boundaries in layouts

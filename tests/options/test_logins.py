@@ -44,36 +44,21 @@ MADE: Final = ClientCredentials(URL, "me", SECRET, names=IN_OPTIONS)
 KAFKA: Final = "org.apache.kafka.common.security"
 #: The names of logins with tokens that kafka-clients 4.1.1 has, from the constants of its class SaslConfigs.
 NAMES: Final = (
-    "sasl.oauthbearer.token.endpoint.url",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.header.urlencode",
-    "sasl.oauthbearer.jwt.retriever.class",
-    "sasl.oauthbearer.jwt.validator.class",
-    "sasl.oauthbearer.assertion.algorithm",
-    "sasl.oauthbearer.assertion.file",
-    "sasl.oauthbearer.assertion.template.file",
-    "sasl.oauthbearer.assertion.private.key.file",
-    "sasl.oauthbearer.assertion.private.key.passphrase",
-    "sasl.oauthbearer.assertion.claim.aud",
-    "sasl.oauthbearer.assertion.claim.iss",
-    "sasl.oauthbearer.assertion.claim.sub",
-    "sasl.oauthbearer.assertion.claim.exp.seconds",
-    "sasl.oauthbearer.assertion.claim.nbf.seconds",
-    "sasl.oauthbearer.assertion.claim.jti.include",
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.retry.backoff.ms",
-    "sasl.login.retry.backoff.max.ms",
-    "sasl.login.refresh.window.factor",
-    "sasl.login.refresh.window.jitter",
-    "sasl.login.refresh.min.period.seconds",
-    "sasl.login.refresh.buffer.seconds",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.header.urlencode", "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.jwt.validator.class", "sasl.oauthbearer.assertion.algorithm",
+    "sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.template.file",
+    "sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.assertion.claim.aud", "sasl.oauthbearer.assertion.claim.iss",
+    "sasl.oauthbearer.assertion.claim.sub", "sasl.oauthbearer.assertion.claim.exp.seconds",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds", "sasl.oauthbearer.assertion.claim.jti.include",
+    "sasl.login.callback.handler.class", "sasl.login.class", "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms", "sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms",
+    "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
+    "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds",
     "sasl.client.callback.handler.class",
-)
+)  # fmt: skip
 HANDLER: Final = "sasl.login.callback.handler.class"
 RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
 
@@ -234,11 +219,7 @@ def test_an_assertion_may_be_in_a_file() -> None:
 @pytest.mark.parametrize(
     ("key", "more", "message"),
     [
-        (
-            "rsa",
-            {"algorithm": "ES256"},
-            "its key is not one for ES256; RS256 signs",
-        ),
+        ("rsa", {"algorithm": "ES256"}, "its key is not one for ES256; RS256 signs"),
         ("p256", {}, "its key is not one for RS256; RS256 signs"),
         ("p384", {"algorithm": "ES256"}, "ES256 with one of the curve P-256"),
         ("rsa-locked", {}, "no private key in PEM can be read without a passphrase"),
@@ -247,9 +228,7 @@ def test_an_assertion_may_be_in_a_file() -> None:
         ("rsa", {"algorithm": "HS256"}, "'hs256' is not rs256 or es256"),
     ],
 )
-def test_a_bad_key_of_assertions_is_reported(
-    key: str, more: dict[str, str], message: str, keys: dict[str, Path]
-) -> None:
+def test_a_bad_key_is_reported(key: str, more: dict[str, str], message: str, keys: dict[str, Path]) -> None:
     name = "sasl.oauthbearer.assertion"
     given = {f"{name}.private.key.file": str(keys[key]), **{f"{name}.{k}": v for k, v in more.items()}}
     assert message in fails({**ENDPOINT, **given})
@@ -270,7 +249,7 @@ def test_bad_files_of_assertions_are_reported(keys: dict[str, Path], tmp_path: P
         assert "exp.seconds: " in fails({f"{name}.claim.exp.seconds": value, **given})
 
 
-def test_without_cryptography_the_extra_is_named(
+def test_without_cryptography_an_extra_is_named(
     keys: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
@@ -446,7 +425,7 @@ def test_bad_options_of_amazons_login_module_are_reported(options: str, message:
     assert message in fails(oauth)
 
 
-def test_options_of_amazons_login_module_without_an_effect_are_warned_of(
+def test_options_of_amazon_without_an_effect_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
@@ -457,7 +436,7 @@ def test_options_of_amazons_login_module_without_an_effect_are_warned_of(
     ]
 
 
-def test_the_trust_store_is_for_amazons_services_too(
+def test_amazons_services_are_trusted_too(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")

@@ -83,9 +83,7 @@ def test_options_that_sound_secret_are_declared_so() -> None:
 
 
 @for_each("option", SECRET_OPTIONS, ids=lambda option: option.name)
-def test_no_other_option_shows_a_secret(
-    option: Option[Any], secret: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_option_shows_a_secret(option: Option[Any], secret: str, caplog: pytest.LogCaptureFixture) -> None:
     refused = 0
     others = {each.name for each in (*OPTIONS, *STREAM_OPTIONS)} - {option.name} | {"unknown"}
     # Each name of other options in one of the ways; the way, and what is around it, goes round from another
@@ -179,9 +177,7 @@ def properties(tmp_path: Path) -> Path:
     return path
 
 
-def test_values_come_from_the_environment_a_file_and_a_folder(
-    monkeypatch: pytest.MonkeyPatch, properties: Path
-) -> None:
+def test_values_come_from_three_providers(monkeypatch: pytest.MonkeyPatch, properties: Path) -> None:
     monkeypatch.setenv("KAFKA_SECRET", SECRET)
     monkeypatch.setenv("EMPTY", "")
     assert value("${env:KAFKA_SECRET}") == SECRET

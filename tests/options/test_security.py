@@ -318,9 +318,7 @@ def test_options_that_the_protocol_makes_no_use_of_are_warned_of(caplog: pytest.
     ],
 )
 @for_each("protocol", [{}, {"security__protocol": "PLAINTEXT"}, {"security__protocol": "ssl"}])
-def test_a_login_without_a_protocol_that_logs_in_is_an_error(
-    protocol: dict[str, str], given: dict[str, str], name: str
-) -> None:
+def test_a_login_needs_its_protocol(protocol: dict[str, str], given: dict[str, str], name: str) -> None:
     """Java's clients do not log in then, and say nothing."""
     chosen = protocol.get("security__protocol", "PLAINTEXT").upper()
     assert fails(**protocol, **given) == (
@@ -407,23 +405,15 @@ def test_shaded_and_bare_modules_are_known_by_their_last_name() -> None:
 @for_each(
     "text",
     [
-        "",
-        ";",
-        "s3cret",
-        "PlainLoginModule",
-        'PlainLoginModule password="s3cret";',
+        "", ";", "s3cret", "PlainLoginModule", 'PlainLoginModule password="s3cret";',
         'KafkaClient { PlainLoginModule required password="s3cret"; };',
-        'PlainLoginModule required password="s3cret',
-        "PlainLoginModule required password='s3cret",
-        'PlainLoginModule required password="s3cret\n";',
-        "PlainLoginModule required password;",
-        "PlainLoginModule required password=;",
-        "PlainLoginModule required password==s3cret;",
-        'PlainLoginModule required "s3cret";',
-        'PlainLoginModule required username="a", password="s3cret";',
+        'PlainLoginModule required password="s3cret', "PlainLoginModule required password='s3cret",
+        'PlainLoginModule required password="s3cret\n";', "PlainLoginModule required password;",
+        "PlainLoginModule required password=;", "PlainLoginModule required password==s3cret;",
+        'PlainLoginModule required "s3cret";', 'PlainLoginModule required username="a", password="s3cret";',
         'PlainLoginModule required password="s3cret"; ScramLoginModule required password="s3cret";',
     ],
-)
+)  # fmt: skip
 def test_bad_text_is_told_and_not_shown(text: str) -> None:
     with pytest.raises(
         OptionError, match=r"^option kafka\.sasl\.jaas\.config: .* \(its value is not shown\)$"
@@ -654,9 +644,7 @@ def test_a_key_store_travels_as_pem_without_its_passwords(name: str) -> None:
         ("authority.pem", "jks", "the store is PEM, not JKS, and is read as that"),
     ],
 )
-def test_a_wrong_type_is_logged_once(
-    store: str, said: str, logged: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_wrong_type_is_logged(store: str, said: str, logged: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
     more = {} if store.endswith("pem") else {"truststore__password": STORE_PASSWORD}
     for _ in range(3):
@@ -700,14 +688,6 @@ def test_errors_of_a_store_name_its_option_its_path_and_what_to_do() -> None:
         "kafka.ssl.keystore.password is not its password, or the file is damaged; check both with "
         "keytool -list"
     )
-    assert tls_fails(**client("client.jks", key__password="wrong-password")) == at("client.jks") + (
-        "kafka.ssl.key.password is not the password of its key"
-    )
-    for name in ("client.jks", "client.p12"):
-        message = tls_fails(keystore__location=str(FOLDER / name))
-        assert message == f"{at(name)}it has a password; set kafka.ssl.keystore.password"
-    two = tls_fails(keystore__location=str(FOLDER / "two-keys.p12"), keystore__password=STORE_PASSWORD)
-    assert two.startswith(at("two-keys.p12") + "it has 2 private keys ('client', 'second'), ")
     assert tls_fails(**trust("empty.jks")).startswith(
         f"option kafka.ssl.truststore.location: '{FOLDER / 'empty.jks'}': it has no certificate to trust"
     )

@@ -194,19 +194,13 @@ def test_damage_in_any_byte_of_a_payload_is_an_error_or_seen_by_a_checksum() -> 
 @for_each(
     "payload",
     [
-        b"",
-        XERIAL_HEADER[:15],
-        XERIAL_HEADER[:8] + struct.pack(">ii", 0, 1) + b"",
-        XERIAL_HEADER + struct.pack(">i", -1) + bytes(9),
-        XERIAL_HEADER + struct.pack(">i", 0),
-        XERIAL_HEADER + struct.pack(">i", 10) + bytes(9),
-        xerial(WORDS, 1000)[:-1],
-        xerial(WORDS, 1000) + xerial(WORDS, 1000),
-        snappy_raw(WORDS)[:-1],
-        b"\xff\xff\xff\xff\xff\x01",
+        b"", XERIAL_HEADER[:15], XERIAL_HEADER[:8] + struct.pack(">ii", 0, 1) + b"",
+        XERIAL_HEADER + struct.pack(">i", -1) + bytes(9), XERIAL_HEADER + struct.pack(">i", 0),
+        XERIAL_HEADER + struct.pack(">i", 10) + bytes(9), xerial(WORDS, 1000)[:-1],
+        xerial(WORDS, 1000) + xerial(WORDS, 1000), snappy_raw(WORDS)[:-1], b"\xff\xff\xff\xff\xff\x01",
         b"\xff\x06\x00\x00sNaPpY" + snappy_raw(WORDS),
     ],
-)
+)  # fmt: skip
 def test_damaged_snappy_is_refused(payload: bytes) -> None:
     with pytest.raises(CorruptDataError, match="snappy"):
         decompressed(SNAPPY, payload)
@@ -286,19 +280,14 @@ def test_sizes_are_bounded_exactly(linked: bool) -> None:
 @for_each(
     "frame",
     [
-        b"",
-        b"\x04\x22\x4d\x18",
-        b"\x05\x22\x4d\x18" + bytes(20),
-        bytes(LZ4.compress(TEXT, None))[:-1],
-        bytes(LZ4.compress(TEXT, None))[:-5],
-        bytes(LZ4.compress(TEXT, None))[:100],
-        b"\x04\x22\x4d\x18\x61\x40\x00" + bytes(8),
-        b"\x04\x22\x4d\x18\x60\x30\x00" + bytes(8),
+        b"", b"\x04\x22\x4d\x18", b"\x05\x22\x4d\x18" + bytes(20), bytes(LZ4.compress(TEXT, None))[:-1],
+        bytes(LZ4.compress(TEXT, None))[:-5], bytes(LZ4.compress(TEXT, None))[:100],
+        b"\x04\x22\x4d\x18\x61\x40\x00" + bytes(8), b"\x04\x22\x4d\x18\x60\x30\x00" + bytes(8),
         b"\x04\x22\x4d\x18\x60\x40\x82" + struct.pack("<I", 5) + b"\xf0" + bytes(8),
         b"\x04\x22\x4d\x18\x60\x40\x82" + struct.pack("<I", 1 << 31 | 70_000) + bytes(70_004),
         b"\x04\x22\x4d\x18\x60\x40\x82" + struct.pack("<I", 0x7FFFFFFF) + bytes(9),
     ],
-)
+)  # fmt: skip
 def test_damage_is_told_as_such(frame: bytes) -> None:
     with pytest.raises(CorruptDataError, match="lz4"):
         unpacked_lz4(LZ4, frame)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import gzip
-import io
 
 import pyarrow as pa
 import pytest
@@ -19,12 +18,6 @@ from tests.records.batches import Aborted, batch, marker, message, record
 from tests.records.judges import JUDGED, Batch, MessageSet, Record, arrow_records, column_records, judged
 from tests.support.cases import for_each
 from tests.support.codecs import CODEC_NUMBERS, judged_by_kafka_python
-from tests.support.kio_library import HAS_KIO, NEEDS_KIO
-
-if HAS_KIO:
-    import kio.records.schema
-    import kio.records.writers
-    from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 RECORDS = (
     Record(b"a", b"k", timestamp_ms=5, offset=0),
@@ -76,34 +69,6 @@ def test_message_sets_of_kafka_python_are_read(compression: str, magic: int) -> 
         for each in RECORDS
     ]
     assert decoded(data) == judged(data) == expected
-
-
-@NEEDS_KIO
-def test_batches_of_kio_are_read() -> None:
-    when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
-    records = tuple(
-        kio.records.schema.Record(
-            attributes=i8(0),
-            timestamp=TZAwareMicros.parse(when + datetime.timedelta(milliseconds=7 * i)),
-            offset=i64(100 + i),
-            key=key,
-            value=value,
-            headers=headers,
-        )
-        for i, (key, value, headers) in enumerate(
-            [(b"k", b"v" * 100, (kio.records.schema.RecordHeader(key=b"h", value=None),)), (None, None, ())]
-        )
-    )
-    new = kio.records.schema.NewRecordBatch(
-        producer_id=i64(5), producer_epoch=i16(1), base_sequence=i32(9), records=records, attributes=i16(0)
-    )
-    buffer = io.BytesIO()
-    kio.records.writers.write_batch(buffer, new)
-    first_ms = int(when.timestamp() * 1000)
-    assert decoded(buffer.getvalue()) == [
-        Record(b"v" * 100, b"k", (("h", None),), first_ms, 100),
-        Record(None, None, (), first_ms + 7, 101),
-    ]
 
 
 def overlapping(magic: int) -> dict[str, bytes]:

@@ -87,8 +87,7 @@ def headers_of(*rows: list[tuple[str, bytes | None]] | None) -> pa.Array:
 
 def test_a_prefix_has_the_id() -> None:
     framed = unframed(
-        column(id_prefix(7) + b"abc", None, id_prefix(2**31 - 1), id_prefix(0) + b"\0"),
-        SchemaIdSource.PREFIX,
+        column(id_prefix(7) + b"abc", None, id_prefix(2**31 - 1), id_prefix(0) + b"\0"), SchemaIdSource.PREFIX
     )
     assert framed.ids.tolist() == [7, -1, 2**31 - 1, 0]
     assert bodies(framed) == [b"abc", None, b"", b"\0"]

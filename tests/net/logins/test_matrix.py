@@ -88,26 +88,14 @@ ROWS: Final[dict[str, Rows]] = {
     "PLAIN": of_password("PlainLoginModule"),
     "SCRAM-SHA-256": of_password("ScramLoginModule"),
     "SCRAM-SHA-512": of_password("ScramLoginModule"),
-    "OAUTHBEARER": Rows(
-        lambda token: jaas(BEARER, token=token, extension_logicalCluster="lkc"),
-        1,
-        (
-            ({}, 'option kafka.sasl.jaas.config: give it token="…", or set kafka.sasl.oauthbearer.token.'),
-            (jaas(BEARER, token=""), 'option kafka.sasl.jaas.config: give it token="…", or set '),
-            (
-                {"kafka.sasl.oauthbearer.token.endpoint.url": "file:///no/such/token"},
-                "'/no/such/token' cannot be read where the client connects: No such file",
-            ),
-        ),
-        secret=TOKEN,
-    ),
-    "AWS_MSK_IAM": Rows(
-        lambda _: IAM,
-        1,
-        (({}, "credentials"), (IAM, "credentials")),
-        environment=lambda secret: {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": secret},
-    ),
-}
+    "OAUTHBEARER": Rows(lambda token: jaas(BEARER, token=token, extension_logicalCluster="lkc"), 1,
+     (({}, 'option kafka.sasl.jaas.config: give it token="…", or set kafka.sasl.oauthbearer.token.'),
+     (jaas(BEARER, token=""), 'option kafka.sasl.jaas.config: give it token="…", or set '),
+     ({"kafka.sasl.oauthbearer.token.endpoint.url": "file:///no/such/token"},
+     "'/no/such/token' cannot be read where the client connects: No such file")), secret=TOKEN),
+    "AWS_MSK_IAM": Rows(lambda _: IAM, 1, (({}, "credentials"), (IAM, "credentials")),
+     environment=lambda secret: {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": secret}),
+}  # fmt: skip
 MATRIX: Final = [(mechanism, protocol) for mechanism in ROWS for protocol in PROTOCOLS]
 
 

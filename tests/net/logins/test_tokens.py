@@ -97,9 +97,7 @@ def test_a_token_is_asked_for_with_the_clients_credentials(certificates: Certifi
     assert body == "grant_type=client_credentials&scope=kafka+all"
 
 
-def test_a_token_is_used_for_most_of_its_life(
-    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_is_used_while_it_lasts(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [http_answer(granted(f"token-{number}", expires_in=100)) for number in (1, 2)]
     scripts = [serving(server_of(certificates.server), asked_for(answer)) for answer in answers]
     now_s = time.monotonic()
@@ -424,9 +422,7 @@ def client(peer: Peer, certificates: Certificates, **more: Any) -> ClientCredent
 
 
 @pytest.mark.parametrize("encodes", [False, True])
-def test_name_and_secret_are_encoded_if_the_server_wants_it(
-    encodes: bool, certificates: Certificates
-) -> None:
+def test_name_and_secret_are_encoded_if_the_server_asks(encodes: bool, certificates: Certificates) -> None:
     seen: list[bytes] = []
     with secured(certificates, http_answer(granted()), seen=seen) as peer:
         got(client(peer, certificates, encodes_header=encodes))
@@ -486,9 +482,7 @@ def test_the_time_to_connect_is_bounded_by_its_own_option() -> None:
         (Renewal(), 1e99, 0.0, 0.8 * LIFETIME_MAX_S),
     ],
 )
-def test_a_token_is_renewed_when_the_options_say(
-    renewal: Renewal, lifetime_s: float, draw: float, used_s: float
-) -> None:
+def test_options_say_when_to_renew(renewal: Renewal, lifetime_s: float, draw: float, used_s: float) -> None:
     assert renewal.used_s(lifetime_s, draw) == used_s
 
 
@@ -554,28 +548,20 @@ def in_a_day() -> float:
         ((SOURCES_SECRET, float("nan")), "returned a time that is not in seconds since 1970"),
         ((SOURCES_SECRET, float("inf")), "returned a time that is not in seconds since 1970"),
         ((SOURCES_SECRET, 10**400), "returned a time that is not in seconds since 1970"),
-        (
-            (SOURCES_SECRET, in_a_day() * 1000),
-            "returned a time that is not in seconds since 1970: divide milliseconds",
-        ),
+        ((SOURCES_SECRET, in_a_day() * 1000),
+         "returned a time that is not in seconds since 1970: divide milliseconds"),
         ((SOURCES_SECRET, time.time() - 1), "returned a token that has expired"),
         ((SOURCES_SECRET, 3600), "returned a token that has expired"),
         ((SOURCES_SECRET, in_a_day(), "p", [1]), "returned extensions that are not a dict"),
-        (
-            (SOURCES_SECRET, in_a_day(), "p", {"auth": SOURCES_SECRET}),
-            "returned extensions that are not a dict",
-        ),
-        (
-            (SOURCES_SECRET, in_a_day(), "p", {"a-b": SOURCES_SECRET}),
-            "returned extensions that are not a dict",
-        ),
-        (
-            (SOURCES_SECRET, in_a_day(), "p", {"a": f"{SOURCES_SECRET}\x01"}),
-            "returned extensions that are not a dict",
-        ),
+        ((SOURCES_SECRET, in_a_day(), "p", {"auth": SOURCES_SECRET}),
+         "returned extensions that are not a dict"),
+        ((SOURCES_SECRET, in_a_day(), "p", {"a-b": SOURCES_SECRET}),
+         "returned extensions that are not a dict"),
+        ((SOURCES_SECRET, in_a_day(), "p", {"a": f"{SOURCES_SECRET}\x01"}),
+         "returned extensions that are not a dict"),
         ((SOURCES_SECRET, in_a_day(), "p", {1: SOURCES_SECRET}), "returned extensions that are not a dict"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_a_token_is_reported(returned: object, message: str) -> None:
     reported = refused(provided(lambda: returned))
     assert reported.startswith(f"option saslTokenProvider: {MODULE}:token {message}")
@@ -672,9 +658,7 @@ def test_no_secret_goes_over_http(grant: dict[str, str], certificates: Certifica
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_no_redirect_is_followed(
-    grant: dict[str, str], certificates: Certificates, status: int, scheme: str
-) -> None:
+def test_redirects_end(grant: dict[str, str], certificates: Certificates, status: int, scheme: str) -> None:
     with_tls = server_of(certificates.server)
     other_script = asked_for(http_answer(granted()))
     with Peer(serving(with_tls, other_script) if scheme == "https" else other_script) as other:

@@ -100,9 +100,7 @@ THREE = (Plain(b"a"), Plain(b"", magic=0), Plain(b"ccc"))
 
 
 @given(MESSAGES, st.integers(0, 2**62))
-def test_any_message_set_decodes_to_the_rows_it_was_built_of(
-    messages: list[Message], base_offset: int
-) -> None:
+def test_any_message_set_decodes_to_its_rows(messages: list[Message], base_offset: int) -> None:
     data = message_set(messages)
     decoded = decode(data, base_offset)
     assert column_rows(decoded.columns) == rows(messages, base_offset)
@@ -111,9 +109,7 @@ def test_any_message_set_decodes_to_the_rows_it_was_built_of(
 
 
 @given(MESSAGES, st.data())
-def test_a_set_cut_at_any_byte_decodes_to_its_whole_messages(
-    messages: list[Message], data: st.DataObject
-) -> None:
+def test_a_cut_set_decodes_to_its_whole_messages(messages: list[Message], data: st.DataObject) -> None:
     whole = message_set(messages)
     cut = data.draw(st.integers(0, len(whole)))
     decoded = decode(whole[:cut], 0)
@@ -122,9 +118,7 @@ def test_a_set_cut_at_any_byte_decodes_to_its_whole_messages(
 
 
 @given(MESSAGES, st.integers(1, 2000))
-def test_a_small_batch_limit_ends_calls_between_outermost_messages(
-    messages: list[Message], batch_bytes_max: int
-) -> None:
+def test_a_small_limit_ends_calls_between_messages(messages: list[Message], batch_bytes_max: int) -> None:
     data = message_set(messages)
     limits = DecodeLimits(batch_bytes_max=batch_bytes_max)
     found, pos, cut = [], 0, False
@@ -306,7 +300,7 @@ def test_damage_is_told_with_its_offset() -> None:
         decode_message_set(message(b"value", crc=0), 50)
 
 
-def test_more_than_one_batch_can_hold_is_refused_with_the_place_to_go_on(
+def test_more_than_a_batch_holds_is_refused_with_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(public, "_LIMITS", DecodeLimits(batch_bytes_max=100))

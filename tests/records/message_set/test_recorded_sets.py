@@ -34,20 +34,10 @@ CLIENT_FETCHES = [
 ]
 #: Exchanges whose message set made the broker close the connection.
 REFUSED_SETS = [
-    "zlib_not_gzip",
-    "snappy_google_framing",
-    "codec3",
-    "bad_crc",
-    "bad_crc_middle",
-    "bad_crc_inner",
-    "nested_bad_crc_inner",
-    "bad_snappy_data",
-    "snappy_xerial_version_0",
-    "snappy_block_truncated",
-    "snappy_two_headers",
-    "message_len_zero",
-    "message_len_5_magic1",
-]
+    "zlib_not_gzip", "snappy_google_framing", "codec3", "bad_crc", "bad_crc_middle", "bad_crc_inner",
+    "nested_bad_crc_inner", "bad_snappy_data", "snappy_xerial_version_0", "snappy_block_truncated",
+    "snappy_two_headers", "message_len_zero", "message_len_5_magic1",
+]  # fmt: skip
 
 
 def payloads(iteration: dict[str, Any]) -> list[bytes]:

@@ -123,9 +123,7 @@ def test_a_decimal_of_more_digits_is_a_fault(number: int) -> None:
         (DECIMAL, "bytes", True),
     ],
 )
-def test_decimals_resolve_if_their_scales_and_precisions_match(
-    writer: Any, reader: Any, is_read: bool
-) -> None:
+def test_decimals_resolve_if_scales_and_precisions_match(writer: Any, reader: Any, is_read: bool) -> None:
     result = decoded(writer, [b"\x02\x07"], reader)
     assert result.faults.tolist() == [0 if is_read else Fault.UNRESOLVABLE_SCHEMA]
     if is_read:
@@ -319,20 +317,12 @@ _BITS: Final = {"int": 31, "long": 63}
 #: Where a value may be: the schemas of both sides, and the message, around it.
 PLACES: Final[dict[str, Any]] = {
     "bare": (lambda of: of, lambda of: of, b"", b""),
-    "field": (
-        lambda of: {"type": "record", "name": "R", "fields": [{"name": "x", "type": of}]},
-        lambda of: {"type": "record", "name": "R", "fields": [{"name": "x", "type": ["null", of]}]},
-        b"",
-        b"",
-    ),
+    "field": (lambda of: {"type": "record", "name": "R", "fields": [{"name": "x", "type": of}]},
+     lambda of: {"type": "record", "name": "R", "fields": [{"name": "x", "type": ["null", of]}]}, b"", b""),
     "branch": (lambda of: ["null", of], lambda of: ["null", of], b"\x02", b""),
-    "item": (
-        lambda of: {"type": "array", "items": of},
-        lambda of: {"type": "array", "items": of},
-        b"\x02",
-        b"\0",
-    ),
-}
+    "item": (lambda of: {"type": "array", "items": of}, lambda of: {"type": "array", "items": of}, b"\x02",
+     b"\0"),
+}  # fmt: skip
 
 
 def schema_of(name: str) -> Any:
@@ -447,11 +437,7 @@ def test_rows_are_those_of_fastavro() -> None:
     print(f"{seen}")
 
 
-@settings(
-    max_examples=RECORDS // ROWS,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
+@settings(max_examples=RECORDS // ROWS, suppress_health_check=list(HealthCheck), database=None)
 @given(st.data(), st.integers(0, 2**32))
 def _rows_are_those_of_fastavro(data: st.DataObject, seed: int) -> None:
     writer = data.draw(schemas(), "writer")

@@ -53,9 +53,7 @@ def test_a_range_begins_and_ends_inside_batches(served: LogServer, pool: Pool, s
 
 
 @pytest.mark.parametrize(("count", "asked_bytes"), [(3, 64 << 10), (200, 250 << 10), (2000, 2500 << 10)])
-def test_a_small_range_is_not_paid_for_with_a_large_fetch(
-    served: LogServer, pool: Pool, count: int, asked_bytes: int
-) -> None:
+def test_a_small_range_is_a_small_fetch(served: LogServer, pool: Pool, count: int, asked_bytes: int) -> None:
     asked: list[fetch.FetchPartition] = []
     altered(served, lambda each: (asked.append(each), {})[1])  # type: ignore[func-returns-value]
     found = values(fetcher_of(served.bootstrap_servers, pool, stop=count, options=FetchOptions()))
@@ -100,7 +98,7 @@ def test_a_read_ends_where_it_was_planned_while_producers_go_on(pool: Pool) -> N
 
 
 @pytest.mark.parametrize("isolation_level", [READ_COMMITTED, READ_UNCOMMITTED])
-def test_a_fetch_says_what_it_knows_of_the_leader_and_what_it_wants(
+def test_a_fetch_names_the_leaders_epoch_and_limits(
     served: LogServer, pool: Pool, isolation_level: int
 ) -> None:
     asked = served.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
@@ -222,9 +220,7 @@ def test_an_error_that_passes_costs_nothing_but_time(written: MockCluster, pool:
 
 
 @pytest.mark.parametrize("error", [29, 35])
-def test_an_error_that_stays_is_one_line_that_names_the_place(
-    written: MockCluster, pool: Pool, error: int
-) -> None:
+def test_an_error_that_stays_names_the_place(written: MockCluster, pool: Pool, error: int) -> None:
     written.push_request_errors(FETCH, error)
     with pytest.raises(
         BrokerError, match=r"^t 0 at offset 0 on broker 1 \(127.0.0.1:\d+\): Fetch: "

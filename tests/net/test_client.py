@@ -327,11 +327,6 @@ def test_a_lent_connection_is_given_back_or_closed(pool: Pool) -> None:
         assert peer.connection_count == 1
 
 
-def test_a_broker_that_is_gone_is_an_error_as_without_a_pool(pool: Pool) -> None:
-    with pytest.raises(ConnectFailed):
-        pool.take(closed_port(), settings_07(TIMEOUT_S))
-
-
 def test_idle_connections_are_closed_without_anybody_asking() -> None:
     closed = threading.Event()
 

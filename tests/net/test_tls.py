@@ -138,15 +138,12 @@ def test_a_wrong_host_name_is_refused_unless_the_check_is_given_up(certificates:
             assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
-def test_an_authority_is_checked_where_host_names_are_not(certificates: Certificates) -> None:
+def test_an_expired_certificate_and_a_strange_authority_are_refused(certificates: Certificates) -> None:
+    with Peer(serving(server_of(certificates.expired), broker())) as peer:
+        assert "certificate has expired" in fails(peer, trusting(certificates))
     stranger = Tls(trust=certificates.other_authority.read_text(), checks_host_name=False)
     with Peer(serving(server_of(certificates.server), broker())) as peer:
         assert "unable to get local issuer certificate" in fails(peer, stranger)
-
-
-def test_an_expired_certificate_is_refused(certificates: Certificates) -> None:
-    with Peer(serving(server_of(certificates.expired), broker())) as peer:
-        assert "certificate has expired" in fails(peer, trusting(certificates))
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1:DeprecationWarning")
@@ -179,13 +176,12 @@ def test_a_client_with_a_certificate_is_let_in(asking: Peer, certificates: Certi
             assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
-def test_a_client_without_a_certificate_is_told_what_to_set(asking: Peer, certificates: Certificates) -> None:
+def test_a_client_without_a_known_certificate_is_told_what_to_set(
+    asking: Peer, certificates: Certificates
+) -> None:
     message = fails(asking, trusting(certificates))
     assert "the broker refuses the TLS connection: " in message
     assert "kafka.ssl.keystore.location" in message
-
-
-def test_a_strangers_certificate_is_refused(asking: Peer, certificates: Certificates) -> None:
     message = fails(asking, known_as(certificates, certificates.stranger))
     assert "the broker refuses the TLS connection: unknown ca" in message
 
@@ -572,20 +568,17 @@ def test_a_key_without_a_mac_opens_with_its_password_alone() -> None:
     assert identity_of(right) == pem_of("client.pem")
 
 
-def test_a_trust_store_without_a_password_opens_with_any() -> None:
+def test_a_trust_store_needs_a_password_where_java_needs_it() -> None:
     for password in (None, "", "anything"):
         assert trust_of(store("trust-no-password.p12", password)) == pem_of("authority.pem")
+    assert len(blocks_of(trust_of(store("trust.jks", None)))) == 2
+    for name in ("trust.p12", "trust-legacy.p12", "empty.p12"):
+        assert store_fails(trust_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
 
 
 @for_each("name", [*CLIENT_STORES, "trust.jks", "empty.p12"])
 def test_a_key_store_needs_its_password(name: str) -> None:
     assert store_fails(identity_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
-
-
-def test_a_trust_store_needs_a_password_where_java_needs_it() -> None:
-    assert len(blocks_of(trust_of(store("trust.jks", None)))) == 2
-    for name in ("trust.p12", "trust-legacy.p12", "empty.p12"):
-        assert store_fails(trust_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
 
 
 def test_the_password_of_a_key_is_told_from_that_of_its_store() -> None:

@@ -38,20 +38,14 @@ def refusal(base: Mapping[str, str] = MODERN, **given: str) -> str:
     return message
 
 
-def test_a_read_has_no_order_of_keys_unless_it_is_asked_for() -> None:
+def test_boundaries_are_of_the_partitions_before() -> None:
     assert ReadOptions.parse(MODERN).key_order is None
     assert ReadOptions.parse({**MODERN, "keyOrder": "false"}).key_order is None
-
-
-def test_boundaries_are_of_the_partitions_before() -> None:
     found = order(partitionLayouts=GROWN)
     assert found.topics["t"].counts == (2, 4)
     assert found.topics["t"].boundaries == ({TopicPartition("t", 0): 70, TopicPartition("t", 1): 65},)
     assert (found.check, found.moments_ms) == (PartitionerCheck.STRICT, ())
     assert pickle.loads(pickle.dumps(found)) == found
-
-
-def test_a_stream_takes_the_same() -> None:
     given = {**MODERN, "keyOrder": "true", "partitionLayouts": GROWN}
     assert StreamOptions.parse(given).read.key_order == order(partitionLayouts=GROWN)
 
@@ -105,7 +99,7 @@ def test_options_that_contradict_or_lack_each_other_are_told(given: dict[str, st
     assert reported in refusal(MODERN, **given)
 
 
-def test_moments_alone_are_for_batch_reads_that_check_keys() -> None:
+def test_moments_or_named_partitions_alone_are_refused() -> None:
     found = order(expansionTimestamp="5,7")
     assert (found.topics, found.moments_ms) == ({}, (5, 7))
     assert refusal(expansionTimestamp="5", verifyPartitioner="false") == (
@@ -116,9 +110,6 @@ def test_moments_alone_are_for_batch_reads_that_check_keys() -> None:
         OptionError, match=r"^option expansionTimestamp: a stream needs partitionLayouts, too"
     ):
         StreamOptions.parse({**MODERN, "keyOrder": "true", "expansionTimestamp": "5"})
-
-
-def test_named_partitions_alone_are_refused() -> None:
     base = {"kafka.bootstrap.servers": "h:1", "assign": '{"t":[0]}'}
     assert refusal(base, partitionLayouts=GROWN) == (
         "option assign: a key may have been in any partition, and keyOrder=true reads them all: name the "

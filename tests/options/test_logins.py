@@ -118,9 +118,6 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_client_credentials_need_no_login_module() -> None:
     assert bearer(CLIENT) == Bearer(MADE)
     assert bearer({**CLIENT, "sasl.jaas.config": f"{JAAS};"}) == Bearer(MADE)
-
-
-def test_an_option_goes_before_the_same_in_the_login_module() -> None:
     jaas = f'{JAAS} clientId="other" clientSecret="other" scope="a" extension_logicalCluster="lkc";'
     whole = {**CLIENT, "sasl.jaas.config": jaas, "sasl.oauthbearer.scope": "b c"}
     made = ClientCredentials(URL, "me", SECRET, "b c", names=IN_OPTIONS)
@@ -283,11 +280,19 @@ def test_classes_of_kafka_choose_what_they_do_in_java(name: str, known: str) -> 
     assert "Java classes are not run here" in message
 
 
-def test_an_unknown_handler_is_reported_with_what_to_use() -> None:
+def test_handlers_of_others_and_two_sources_are_errors() -> None:
     for name in (HANDLER, "sasl.client.callback.handler.class", RETRIEVER):
         message = fails({**CLIENT, name: "com.acme.Tokens"})
         assert "saslTokenProvider=package.module:function" in message
         assert "kafka.sasl.oauthbearer.token.endpoint.url" in message
+    message = fails({HANDLER: "com.acme.Keys"}, "AWS_MSK_IAM")
+    assert "com.acme.Keys is not one of" in message
+    assert "leave the option out" in fails({"saslTokenProvider": "m:f"}, "AWS_MSK_IAM")
+    given = {"saslTokenProvider": "m:f", RETRIEVER: f"{KAFKA}.oauthbearer.FileJwtRetriever"}
+    assert (
+        "options saslTokenProvider and kafka.sasl.oauthbearer.jwt.retriever.class choose different"
+        in fails(given)
+    )
 
 
 def test_a_retriever_without_what_it_needs_is_reported() -> None:
@@ -305,14 +310,6 @@ def test_a_retriever_without_what_it_needs_is_reported() -> None:
     assert "client.secret: set it, too" in fails(half)
     empty = {**CLIENT, "sasl.oauthbearer.client.credentials.client.secret": ""}
     assert "client.secret: it is empty" in fails(empty)
-
-
-def test_two_sources_of_tokens_are_an_error() -> None:
-    given = {"saslTokenProvider": "m:f", RETRIEVER: f"{KAFKA}.oauthbearer.FileJwtRetriever"}
-    assert (
-        "options saslTokenProvider and kafka.sasl.oauthbearer.jwt.retriever.class choose different"
-        in fails(given)
-    )
 
 
 def test_options_that_a_source_does_not_use_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -444,9 +441,3 @@ def test_amazons_services_are_trusted_too(
     for protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
         assert aws_login(trust, protocol).tls == Tls(certificates.authority.read_text())
     assert caplog.messages == []
-
-
-def test_a_handler_of_another_login_is_an_error() -> None:
-    message = fails({HANDLER: "com.acme.Keys"}, "AWS_MSK_IAM")
-    assert "com.acme.Keys is not one of" in message
-    assert "leave the option out" in fails({"saslTokenProvider": "m:f"}, "AWS_MSK_IAM")

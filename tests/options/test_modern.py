@@ -90,10 +90,12 @@ def test_bad_bootstrap_servers_are_told(text: str) -> None:
     assert str(error.value) == f"option kafka.bootstrap.servers: {text!r} is not {form}"
 
 
-def test_the_discovery_option_chooses_the_generation() -> None:
+def test_the_discovery_option_chooses_generation_and_cluster() -> None:
     assert net().connection.generation is Generation.MODERN
     for old in ({"zookeeper.connect": "h:1"}, {"broker.list": "0:h:1"}):
         assert ReadOptions.parse({**old, "subscribe": "t"}).net.connection.generation is Generation.V07
+    assert net().connection.bootstrap_servers == (Broker(-1, "a", 9092),)
+    assert net().connection.client_id == "spark-kafkawire"
 
 
 @pytest.mark.parametrize(
@@ -106,11 +108,6 @@ def test_the_discovery_option_chooses_the_generation() -> None:
 )
 def test_a_place_does_not_depend_on_the_order_of_brokers(option: str, given: str, place: str) -> None:
     assert ReadOptions.parse({option: given, "subscribe": "t"}).discovery.place == place
-
-
-def test_two_discovery_options_contradict_each_other() -> None:
-    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers and zookeeper\.connect are set$"):
-        read(**{"zookeeper.connect": "h:1"})
 
 
 MODERN_VALUES: Final[list[tuple[str, str, str, Any]]] = [
@@ -147,11 +144,6 @@ def test_a_release_that_brokers_tell_themselves_or_that_is_none_is_refused_in_on
             read(**{"kafka.api.version.request": asks, "kafka.broker.version.fallback": text})
 
 
-def test_brokers_that_are_not_asked_must_have_a_release() -> None:
-    with pytest.raises(OptionError, match=r"^option kafka\.api\.version\.request: false needs kafka\.broker"):
-        read(**{"kafka.api.version.request": "false"})
-
-
 def test_a_release_alone_means_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert net(**{"kafka.broker.version.fallback": "0.9.0"}).connection.assumed_release is None
     assert caplog.messages == [
@@ -173,14 +165,6 @@ def test_old_brokers_know_none_of_the_logins_that_are_supported() -> None:
                 "kafka.sasl.jaas.config": "PlainLoginModule required username='a' password='b';",
             }
         )
-
-
-def test_the_servers_name_the_cluster_of_a_connection() -> None:
-    assert net().connection.bootstrap_servers == (Broker(-1, "a", 9092),)
-
-
-def test_the_client_has_a_name_of_its_own() -> None:
-    assert net().connection.client_id == "spark-kafkawire"
 
 
 @pytest.mark.parametrize("name", ["kafka.request.timeout.ms", "kafka.retries", "kafka.retry.backoff.ms"])
@@ -214,18 +198,13 @@ def _is_read(name: str) -> bool:
     return next(option.read for option in OPTIONS if option.name == name)
 
 
-def test_a_property_that_is_a_typing_error_is_told_with_its_name(warnings: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_property_is_logged_once_without_its_value(warnings: pytest.LogCaptureFixture) -> None:
     read(**{"kafka.security.protcol": "SSL"})
     assert [line.partition("; ")[2] for line in warnings.messages] == [
         "did you mean kafka.security.protocol?"
     ]
     with pytest.raises(OptionError, match=r"none is set; did you mean kafka\.bootstrap\.servers\?$"):
         ReadOptions.parse({"kafka.bootstrap.server": "127.0.0.1:1", "subscribe": "t"})
-
-
-def test_an_unknown_property_is_logged_once_without_its_value(
-    warnings: pytest.LogCaptureFixture,
-) -> None:
     for _ in range(3):
         assert read(**{"kafka.Metric.Reporters": "s3cret", "kafka.linger": "1"}) == read()
     assert warnings.messages == [
@@ -234,9 +213,16 @@ def test_an_unknown_property_is_logged_once_without_its_value(
     ]
 
 
-def test_an_unknown_property_is_an_error_where_there_are_no_modern_clients() -> None:
+def test_properties_that_a_read_does_not_take_are_refused_with_advice() -> None:
     with pytest.raises(OptionError, match=r"^option kafka\.linger does not apply to Kafka 0\.7, which zoo"):
         ReadOptions.parse({"zookeeper.connect": "h:1", "subscribe": "t", "kafka.linger": "1"})
+    with pytest.raises(OptionError, match="startingOffsets says where a query starts") as error:
+        read(**{"kafka.auto.offset.reset": "earliest"})
+    assert "latest" not in str(error.value)  # a batch cannot start there
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers and zookeeper\.connect are set$"):
+        read(**{"zookeeper.connect": "h:1"})
+    with pytest.raises(OptionError, match=r"^option kafka\.api\.version\.request: false needs kafka\.broker"):
+        read(**{"kafka.api.version.request": "false"})
 
 
 _REFUSED_BY_READS: Final = (
@@ -281,12 +267,6 @@ def test_what_spark_refuses_on_the_other_side_only_is_passed_over(
     selection = {"subscribe": "t"} if side is ReadOptions else {}
     side.parse({**MODERN, **selection, name: "s3cret"})
     assert warnings.messages == [f"option {name} has no effect in kafkawire and is ignored"]
-
-
-def test_the_advice_against_a_reset_names_the_option_to_set() -> None:
-    with pytest.raises(OptionError, match="startingOffsets says where a query starts") as error:
-        read(**{"kafka.auto.offset.reset": "earliest"})
-    assert "latest" not in str(error.value)  # a batch cannot start there
 
 
 # --- Options of a modern read, and their values ---
@@ -794,13 +774,10 @@ def test_options_of_transactions_that_conflict_are_refused(changes: dict[str, st
     assert message in str(error.value)
 
 
-def test_a_topic_is_bare() -> None:
-    assert write(topic=" t ").topic == "t"
-
-
 def test_what_is_alike_in_each_run_does_not_go_by_how_fast_brokers_are() -> None:
     with pytest.raises(
         OptionError, match=r"^option kafka\.partitioner\.adaptive\..*partitionerSeed makes them the same"
     ):
         write(**{ADAPTIVE: "true", "partitionerSeed": "1"})
     assert not write(**{ADAPTIVE: "false", "partitionerSeed": "1"}).delivery.adapts
+    assert write(topic=" t ").topic == "t"

@@ -177,7 +177,13 @@ def properties(tmp_path: Path) -> Path:
     return path
 
 
-def test_values_come_from_three_providers(monkeypatch: pytest.MonkeyPatch, properties: Path) -> None:
+def test_values_come_from_three_providers_for_each_query(
+    properties: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"${{file:{properties}:user}}"
+    assert value(text) == "carol"
+    properties.write_text("user=dave")
+    assert value(text) == "dave"
     monkeypatch.setenv("KAFKA_SECRET", SECRET)
     monkeypatch.setenv("EMPTY", "")
     assert value("${env:KAFKA_SECRET}") == SECRET
@@ -191,13 +197,6 @@ def test_values_come_from_three_providers(monkeypatch: pytest.MonkeyPatch, prope
     assert value(f"${{directory:{properties.parent}:token}}") == "one\ntwo"
 
 
-def test_a_file_is_read_again_for_each_query(properties: Path) -> None:
-    text = f"${{file:{properties}:user}}"
-    assert value(text) == "carol"
-    properties.write_text("user=dave")
-    assert value(text) == "dave"
-
-
 @for_each(
     "text",
     ["", "$", "${", "${}", "${x}", "$env:X", "$ConnectionString", "{env:X}", "${env:X", "${ env:X}", "${:X}"],
@@ -206,13 +205,10 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
     assert value(text) == text
 
 
-def test_a_value_is_not_searched_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_is_no_reference_and_a_variable_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTER", "${env:INNER} ${vault:x}")
     monkeypatch.setenv("INNER", SECRET)
     assert value("${env:OUTER}") == "${env:INNER} ${vault:x}"
-
-
-def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_SECRET", raising=False)
     assert refused("a ${env:KAFKA_SECRET}") == (
         "option x: ${env:KAFKA_SECRET}: the variable is not set in the environment of Spark's driver; set it "

@@ -77,21 +77,22 @@ def pem(path: Path, part: str) -> str:
     return key if part == "key" else begin + chain
 
 
-def test_nothing_is_encrypted_and_nobody_logs_in_by_default() -> None:
+def test_protocols_encrypt_check_names_and_log_in() -> None:
     assert security() is PLAINTEXT
     assert security(security__protocol=" plaintext ") is PLAINTEXT
-
-
-def test_ssl_alone_trusts_what_the_system_trusts_and_checks_host_names() -> None:
     assert security(security__protocol="SSL") == Security(tls=Tls())
-
-
-def test_the_check_of_host_names_is_given_up_by_nothing() -> None:
     for value in ("", " "):
         chosen = security(security__protocol="SSL", ssl__endpoint__identification__algorithm=value).tls
         assert chosen == Tls(checks_host_name=False)
     assert "'none' is not https, or nothing" in fails(
         security__protocol="SSL", ssl__endpoint__identification__algorithm="none"
+    )
+    assert (
+        "option kafka.security.protocol: 'TLS' is not PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL"
+        in fails(security__protocol="tls")
+    )
+    assert "option kafka.sasl.jaas.config: set it" in fails(
+        security__protocol="SASL_SSL", sasl__mechanism="PLAIN"
     )
 
 
@@ -270,12 +271,6 @@ def test_a_login_may_be_the_drivers_alone() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_login_that_is_missing_is_told() -> None:
-    assert "option kafka.sasl.jaas.config: set it" in fails(
-        security__protocol="SASL_SSL", sasl__mechanism="PLAIN"
-    )
-
-
 @for_each(
     "url",
     ["", "http://h/t", "h/t", "https://", "https://h:x/t", "https://h:70000/t", f"https://u:{SECRET}@h/t",
@@ -289,13 +284,6 @@ def test_a_bad_token_endpoint_is_told(url: str) -> None:
         sasl__oauthbearer__token__endpoint__url=url,
     )
     assert message.startswith(f"option {TOKEN_URL}: not of the form https://")
-
-
-def test_an_unknown_protocol_is_told() -> None:
-    assert (
-        "option kafka.security.protocol: 'TLS' is not PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL"
-        in fails(security__protocol="tls")
-    )
 
 
 def test_options_that_the_protocol_makes_no_use_of_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -397,9 +385,10 @@ def test_a_login_module_is_understood(text: str, options: dict[str, str]) -> Non
     assert (login.module, login.options) == ("PlainLoginModule", options)
 
 
-def test_shaded_and_bare_modules_are_known_by_their_last_name() -> None:
+def test_modules_are_known_by_their_last_name_and_hide_what_they_have() -> None:
     for module in (f"kafkashaded.{PLAIN}", "PlainLoginModule"):
         assert parse_jaas(f"{module} required;").module == "PlainLoginModule"
+    assert "s3cret" not in repr(parse_jaas('PlainLoginModule required password="s3cret";'))
 
 
 @for_each(
@@ -433,10 +422,6 @@ def test_any_text_is_taken_or_told(text: str) -> None:
     else:
         reported = "".join(f"{len(value)}" for value in login.options.values())
     assert len(reported.splitlines()) <= 1
-
-
-def test_no_repr_shows_what_a_module_is_told() -> None:
-    assert "s3cret" not in repr(parse_jaas('PlainLoginModule required password="s3cret";'))
 
 
 # --- Options of logins with Kerberos: what they become, and which are refused ---
@@ -489,18 +474,16 @@ def kerberos_fails(
     return str(error.value)
 
 
-def test_a_key_tab_is_read_with_its_principal() -> None:
+def test_a_key_tab_or_a_ticket_cache_logs_in() -> None:
     made = KerberosLogin("kafka", "a@R", "/etc/a.keytab")
     assert login(KEY_TAB) == made
     assert login(KEY_TAB.replace("com.sun.security.auth.module.", "")) == made
     usual = "storeKey=true doNotPrompt=true debug=false refreshKrb5Config=true isInitiator=true"
     assert login(f"{KEY_TAB} useTicketCache=FALSE {usual}") == made
-
-
-def test_a_ticket_cache_is_named_or_that_of_the_environment() -> None:
     assert login(CACHE) == KerberosLogin("kafka")
     named = f'{CACHE} ticketCache="tickets-of-a" principal="a@R" useKeyTab=false'
     assert login(named) == KerberosLogin("kafka", "a@R", None, "tickets-of-a")
+    assert "does not log in; set" in kerberos_fails(None, {**SERVICE, "security.protocol": "SSL"}, None)
 
 
 def test_the_name_of_the_service_is_in_either_place() -> None:
@@ -563,10 +546,6 @@ def test_what_has_no_effect_is_warned_of(caplog: pytest.LogCaptureFixture) -> No
     given = raw("PlainLoginModule required username='a' password='b'", SERVICE, "PLAIN")
     ReadOptions.parse({**given, "subscribe": "t"})
     assert caplog.messages == ["kafka.sasl.mechanism=PLAIN does not use kafka.sasl.kerberos.service.name"]
-
-
-def test_a_service_without_a_login_is_an_error() -> None:
-    assert "does not log in; set" in kerberos_fails(None, {**SERVICE, "security.protocol": "SSL"}, None)
 
 
 # --- Java's stores, versions and cipher suites, from options to the settings of TLS ---
@@ -743,22 +722,16 @@ def offered(found: Tls) -> list[str]:
     return [str(each["name"]) for each in context(found).get_ciphers() if each["protocol"] != "TLSv1.3"]
 
 
-def test_suites_are_offered_in_the_order_given_and_leave_tls_1_3_out() -> None:
+def test_suites_are_offered_in_order_or_refused() -> None:
     suites = "tls_ecdhe_rsa_with_aes_128_gcm_sha256 , TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
     found = tls_with(cipher__suites=suites)
     assert offered(found) == ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"]
     made = context(found)
     assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_2, TLSVersion.TLSv1_2)
-
-
-def test_all_suites_of_tls_1_3_leave_it_in() -> None:
     made = context(tls_with(cipher__suites=f"{ALL_1_3},{GCM}"))
     assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_2, TLSVersion.MAXIMUM_SUPPORTED)
     made = context(tls_with(cipher__suites=ALL_1_3))
     assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_3, TLSVersion.MAXIMUM_SUPPORTED)
-
-
-def test_some_suites_of_tls_1_3_cannot_be_chosen() -> None:
     assert tls_fails(cipher__suites=f"TLS_AES_256_GCM_SHA384,{GCM}") == (
         "option kafka.ssl.cipher.suites: Python cannot choose suites of TLS 1.3, all of them are offered: "
         "leave TLS_AES_256_GCM_SHA384 out, which leaves TLS 1.2 only, or name "
@@ -767,9 +740,6 @@ def test_some_suites_of_tls_1_3_cannot_be_chosen() -> None:
     # Without TLS 1.3 they have no effect, as in Java.
     found = tls_with(cipher__suites=f"TLS_AES_256_GCM_SHA384,{GCM}", enabled__protocols="TLSv1.2")
     assert offered(found) == ["ECDHE-RSA-AES256-GCM-SHA384"]
-
-
-def test_unknown_suites_are_refused() -> None:
     assert tls_fails(cipher__suites=f"{GCM},TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA38") == (
         "option kafka.ssl.cipher.suites: 'TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA38' is no cipher suite of TLS "
         f"1.2 by its name in Java; did you mean {GCM}?"

@@ -104,13 +104,16 @@ def test_json_is_read_without_the_schemas_of_writers() -> None:
     )
 
 
-def test_kafka_07_has_no_headers() -> None:
+def test_headers_of_07_and_logins_in_urls_are_refused() -> None:
     given = {"zookeeper.connect": "h:2181", "subscribe": "t", **AVRO}
     assert ReadOptions.parse(given).typed
     with pytest.raises(
         OptionError, match=r"^option schemaIdFrom: Kafka 0\.7 has no headers; set prefix or none$"
     ):
         ReadOptions.parse({**given, "schemaIdFrom": "header"})
+    message = refusal(valueFormat="avro", **{URL: f"http://a,http://me:{SECRET}@r:8081"})
+    assert message.startswith("option schema.registry.url: a URL with a login is not supported")
+    assert message.endswith("; set basic.auth.user.info")
 
 
 def test_a_stream_may_end_on_new_fields() -> None:
@@ -177,12 +180,6 @@ def test_a_file_that_is_no_schema_is_refused(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     assert refusal(valueFormat="avro", **{URL: url}).startswith("option schema.registry.url: '")
-
-
-def test_a_url_with_a_login_is_refused_without_being_shown() -> None:
-    message = refusal(valueFormat="avro", **{URL: f"http://a,http://me:{SECRET}@r:8081"})
-    assert message.startswith("option schema.registry.url: a URL with a login is not supported")
-    assert message.endswith("; set basic.auth.user.info")
 
 
 @for_each(

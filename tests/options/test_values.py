@@ -151,19 +151,9 @@ def test_a_suggestion_has_the_spelling_of_the_tables(option: Option[Any]) -> Non
             other.parse({**ZOOKEEPER, option.name.lower(): "1"})
 
 
-def test_an_unknown_option_suggests_the_close_one() -> None:
+def test_an_unknown_option_suggests_a_close_one_or_lists_all() -> None:
     with pytest.raises(OptionError, match=r"^unknown option request\.timeout for a read; did you mean requ"):
         read(**{"request.timeout": "1"})
-
-
-def test_the_checkpoint_of_a_query_is_no_option_of_its_source() -> None:
-    with pytest.raises(OptionError, match=r"^option checkpointLocation is for writeStream, not for a read$"):
-        read(checkpointLocation="/data/checkpoint")
-    with pytest.raises(OptionError, match=r"^option checkpointLocation is for writeStream, not for a write$"):
-        write(checkpointLocation="/data/checkpoint")
-
-
-def test_an_unknown_option_like_no_other_lists_the_known_ones() -> None:
     with pytest.raises(OptionError) as error:
         write(xyzzy="1")
     assert str(error.value).startswith("unknown option xyzzy for a write; known are: kafka.bootstrap.")
@@ -189,11 +179,6 @@ def test_options_of_both_sides_are_told_apart_for_each(selection: str, value: st
     for parse, side in ((ReadOptions.parse, reading), (WriteOptions.parse, writing)):
         with pytest.raises(OptionError, match="unknown option ackz for a"):
             parse(side)
-
-
-def test_a_path_is_refused_by_name() -> None:
-    with pytest.raises(OptionError, match=r"save\(\) and start\(\) take no path, topics are options$"):
-        write(path="/tmp")
 
 
 # --- Options that go together, and options that do not ---
@@ -243,14 +228,17 @@ def test_what_is_acknowledged_is_not_read_back() -> None:
         WriteOptions.parse({"kafka.bootstrap.servers": "h:1", "wireFormat": "proposal"})
 
 
-def test_a_range_of_time_may_be_empty() -> None:
+def test_what_is_not_for_this_side_or_codec_is_refused() -> None:
     options = read(startingTimestamp="5", endingTimestamp="5")
     assert options.starting.for_all == options.ending.for_all == timestamp(5)
-
-
-def test_a_compression_level_needs_gzip() -> None:
+    with pytest.raises(OptionError, match=r"save\(\) and start\(\) take no path, topics are options$"):
+        write(path="/tmp")
     with pytest.raises(OptionError, match="compressionLevel is not for compression=snappy; leave it out"):
         write(compression="snappy", compressionLevel="1")
+    with pytest.raises(OptionError, match=r"^option checkpointLocation is for writeStream, not for a read$"):
+        read(checkpointLocation="/data/checkpoint")
+    with pytest.raises(OptionError, match=r"^option checkpointLocation is for writeStream, not for a write$"):
+        write(checkpointLocation="/data/checkpoint")
 
 
 @pytest.mark.parametrize(

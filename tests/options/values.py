@@ -235,15 +235,15 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({**AVRO, "schema.registry.url": "https://a",
      "schema.registry.ssl.endpoint.identification.algorithm": ""}, "typed.registry.tls.checks_host_name",
      False),
-]  # fmt: skip
-# Files and keys are those of test_schema_registry.
-READ_VALUES += [
-    ({**AVRO, f"schema.registry.ssl.{name}": "PEM"}, "typed.registry.tls", None)
-    for name in (
-        "protocol", "enabled.protocols", "cipher.suites", "truststore.password", "keystore.password",
-        "truststore.type", "truststore.location", "truststore.certificates", "keystore.type",
-        "keystore.location", "keystore.key", "keystore.certificate.chain", "key.password",
-    )
+    # Files and keys are those of test_schema_registry.
+    *(
+        ({**AVRO, f"schema.registry.ssl.{name}": "PEM"}, "typed.registry.tls", None)
+        for name in (
+            "protocol", "enabled.protocols", "cipher.suites", "truststore.password", "keystore.password",
+            "truststore.type", "truststore.location", "truststore.certificates", "keystore.type",
+            "keystore.location", "keystore.key", "keystore.certificate.chain", "key.password",
+        )
+    ),
 ]  # fmt: skip
 #: The values that an option of a read does not take: each is refused in one line that names the option.
 BAD_READ_VALUES: Final[dict[str, list[str]]] = {

@@ -19,7 +19,9 @@ from tests.support.short_and_long import short_and_long
 
 @short_and_long("count", short=30, long=4_400)
 @pytest.mark.parametrize(("form", "codec", "is_mixed"), KINDS)
-def test_flipped_bytes_cost_their_batches_alone(form: int, codec: str, is_mixed: bool, count: int) -> None:
+def test_flipped_bytes_cost_only_the_batches_they_are_in(
+    form: int, codec: str, is_mixed: bool, count: int
+) -> None:
     """The long form has 100,000 logs."""
     for seed in range(count):
         with failing_case(f"damaged_log({seed}, {form}, {codec!r}, is_mixed={is_mixed})"):

@@ -69,9 +69,12 @@ def random_values(seed: int) -> list[bytes]:
 
 
 @pytest.mark.usefixtures("compiled")
-def test_the_library_s_crc_is_called_where_it_can_be() -> None:
+def test_the_library_is_called_where_it_can_be() -> None:
     assert library_address()
     assert crc32c_address()
+    major, minor = map(int, version("isal").split(".")[:2])
+    # Wheels of isal 1.7 and 1.8 have ISA-L without CRC-64.
+    assert bool(content._library()) == ((major, minor) >= (1, 9))
 
 
 @pytest.mark.usefixtures("compiled")
@@ -128,13 +131,6 @@ def without_the_library(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("compiled")
-def test_the_library_s_crc_64_is_called_where_it_can_be() -> None:
-    major, minor = map(int, version("isal").split(".")[:2])
-    # Wheels of isal 1.7 and 1.8 have ISA-L without CRC-64.
-    assert bool(content._library()) == ((major, minor) >= (1, 9))
-
-
-@pytest.mark.usefixtures("compiled")
 @for_each("order", range(5))
 def test_the_sum_is_the_same_in_any_order_and_in_every_way_to_compute_it(order: int) -> None:
     rows = random.Random(order).sample(ROWS, len(ROWS))
@@ -151,8 +147,14 @@ def test_the_sum_is_the_same_in_any_order_and_in_every_way_to_compute_it(order: 
 
 
 @pytest.mark.usefixtures("compiled")
-def test_the_sum_of_parts_is_that_of_all_rows() -> None:
+def test_sums_are_of_parts_topics_and_partitions() -> None:
     assert (sum_of(ROWS[:30]) + sum_of(ROWS[30:])) % (1 << 64) == sum_of(ROWS)
+    [topics, *columns] = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*ROWS, strict=True)]
+    one = Column.of(pa.array([b"t"], pa.binary()), "c")
+    assert content.content_sum(one, columns, len(ROWS)) == content.content_sum(topics, columns, len(ROWS))
+    sums = {sum_of([A, B], partitions) for partitions in ([0, 0], [0, 1], [1, 0], [1, 1], [2, 0])}
+    assert len(sums) == 5
+    assert sum_of([A, B], [0, 0]) == sum_of([A, B])
 
 
 A: Final = (b"t", b"k1", b"12345678")
@@ -183,20 +185,6 @@ def test_other_rows_have_another_sum(other: list[Row]) -> None:
     assert sum_of(other) != sum_of([A, B])
 
 
-@pytest.mark.usefixtures("compiled")
-def test_one_topic_may_be_that_of_all_rows() -> None:
-    [topics, *columns] = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*ROWS, strict=True)]
-    one = Column.of(pa.array([b"t"], pa.binary()), "c")
-    assert content.content_sum(one, columns, len(ROWS)) == content.content_sum(topics, columns, len(ROWS))
-
-
-@pytest.mark.usefixtures("compiled")
-def test_partitions_that_rows_name_count() -> None:
-    sums = {sum_of([A, B], partitions) for partitions in ([0, 0], [0, 1], [1, 0], [1, 1], [2, 0])}
-    assert len(sums) == 5
-    assert sum_of([A, B], [0, 0]) == sum_of([A, B])
-
-
 # Source: org.apache.kafka.common.utils.UtilsTest.testMurmur2.
 JAVA_HASHES = {
     b"21": -973932308,
@@ -224,19 +212,11 @@ def binary(keys: list[bytes]) -> pa.Array:
 
 
 @pytest.mark.usefixtures("_kernel")
-def test_hashes_are_those_of_the_java_client() -> None:
+def test_hashes_and_partitions_are_those_of_the_java_client() -> None:
     hashes = positive_hashes(binary(list(JAVA_HASHES)))
     assert hashes.tolist() == [java & 0x7FFFFFFF for java in JAVA_HASHES.values()]
-
-
-@pytest.mark.usefixtures("_kernel")
-def test_partitions_are_those_of_the_java_client() -> None:
     hashes = positive_hashes(binary(list(JAVA_PARTITIONS)))
     assert (hashes % 1000).tolist() == list(JAVA_PARTITIONS.values())
-
-
-@pytest.mark.usefixtures("_kernel")
-def test_a_slice_of_a_column_hashes_as_its_keys_do() -> None:
     keys = binary([b"before", b"foobar", b"21", b"after"])
     assert positive_hashes(keys.slice(1, 2)).tolist() == positive_hashes(binary([b"foobar", b"21"])).tolist()
 

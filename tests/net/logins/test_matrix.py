@@ -346,13 +346,10 @@ def test_a_name_goes_as_it_is(username: str) -> None:
     assert next(scram("SCRAM-SHA-512", username, "x")).decode().startswith(f"n,,n={username},r=")
 
 
-def test_every_login_has_a_nonce_of_its_own() -> None:
+def test_every_login_has_its_nonce_and_passes_over_extensions() -> None:
     nonces = {next(scram("SCRAM-SHA-256", "user", "x")).rpartition(b"r=")[2] for _ in range(100)}
     assert len(nonces) == 100
     assert min(map(len, nonces)) >= 32
-
-
-def test_extensions_that_the_broker_adds_are_passed_over() -> None:
     tokens = scram("SCRAM-SHA-256", "user", "x")
     nonce = next(tokens).rpartition(b"r=")[2]
     final = tokens.send(b"r=" + nonce + b"more,s=AAAA,i=4096,tokenauth=true")

@@ -292,9 +292,6 @@ def test_a_file_is_read_again_for_each_connection(tmp_path: Path) -> None:
     for token in ("first.token", "second.token"):
         path.write_text(f" {token}\n")
         assert got(TokenFile(str(path))) == Token(token)
-
-
-def test_a_projected_token_is_a_link_to_a_file(tmp_path: Path) -> None:
     (tmp_path / "..data").mkdir()
     (tmp_path / "..data" / "token").write_text("projected.token")
     (tmp_path / "token").symlink_to("..data/token")
@@ -431,7 +428,7 @@ def test_name_and_secret_are_encoded_if_the_server_asks(encodes: bool, certifica
     assert base64.b64decode(login).decode() == expected
 
 
-def test_a_server_that_fails_is_asked_again_as_long_as_the_options_say(certificates: Certificates) -> None:
+def test_a_server_that_fails_is_asked_again_and_one_that_refuses_not(certificates: Certificates) -> None:
     bad, good = http_answer({}, "503 Later"), http_answer(granted())
     with secured(certificates, bad, b"", good) as peer:
         source = client(peer, certificates, patience=Patience(retry_backoff_s=0.01, retry_s=60))
@@ -443,24 +440,18 @@ def test_a_server_that_fails_is_asked_again_as_long_as_the_options_say(certifica
         assert "HTTP status 503" in message
         assert 1 < peer.connection_count < 10
         assert time.monotonic() - began_s < 5 + GRACE_S
-
-
-def test_a_refusal_is_not_asked_for_again(certificates: Certificates) -> None:
     with secured(certificates, http_answer({"error": "invalid_client"}, "401 No")) as peer:
         refused(client(peer, certificates, patience=Patience(retry_backoff_s=0.01, retry_s=60)))
         assert peer.connection_count == 1
 
 
-def test_the_time_of_a_request_is_bounded_by_its_own_option(certificates: Certificates) -> None:
+def test_the_times_of_a_request_are_bounded_by_their_own_options(certificates: Certificates) -> None:
     with Peer(serving(server_of(certificates.server), stalling())) as peer:
         source = client(peer, certificates, patience=Patience(read_timeout_s=0.3))
         with pytest.raises(RequestTimedOut, match=r"0\.3 s \(kafka\.sasl\.login\.read\.timeout\.ms\)"):
             got(source, 60)
         with pytest.raises(RequestTimedOut, match=r"0\.2 s \(requestTimeout\)"):
             got(replace(source, patience=Patience(read_timeout_s=50)), 0.2)
-
-
-def test_the_time_to_connect_is_bounded_by_its_own_option() -> None:
     bound = Patience(connect_timeout_s=2).bounded(Deadline.after(30))
     assert str(bound.to_dial()) == "2 s (kafka.sasl.login.connect.timeout.ms)"
     assert str(bound) == "30 s (requestTimeout)"

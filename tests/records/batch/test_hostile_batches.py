@@ -147,7 +147,7 @@ def test_mutations_give_the_same_compiled_and_interpreted(part: int, both_ways: 
     reached = Counter(kind for kind, _, _ in outcomes)
     assert set(reached) <= {None, CorruptDataError, MarkersDisagree, LimitError}
     assert reached[CorruptDataError] > 250
-    assert reached[None] > 250
+    assert reached[None] > 200
 
 
 def test_random_bytes_neither_crash_nor_hang(both_ways: BothWays) -> None:

@@ -200,12 +200,14 @@ def test_damage_is_told_with_the_offset_of_the_outermost_message(damaged: bytes)
     assert error.value.offset == 1000 + len(before)
 
 
-def test_an_inner_set_with_no_whole_message_is_damage_as_for_the_jvm() -> None:
+def test_damage_inside_and_outside_is_told() -> None:
     with pytest.raises(CorruptDataError, match="cut"):
         decode(Compressed((), codec=1, cut=message(b"value")[:-1]).encoded(), 0)
+    with pytest.raises(CorruptDataError, match="offset 50"):
+        decode_message_set(message(b"value", crc=0), 50)
 
 
-def test_too_large_a_content_is_refused_with_both_numbers_and_the_option() -> None:
+def test_too_large_a_content_is_refused_with_both_numbers() -> None:
     limits = DecodeLimits(decompressed_bytes_max=1000)
     for codec in (1, 2):
         with pytest.raises(
@@ -213,9 +215,6 @@ def test_too_large_a_content_is_refused_with_both_numbers_and_the_option() -> No
         ):
             decode(Compressed((Plain(bytes(1000)),), codec).encoded(), 7, limits)
         assert decode(Compressed((Plain(bytes(990)),), codec).encoded(), 7, limits).columns.count == 1
-
-
-def test_the_limit_holds_for_all_that_one_outermost_message_becomes() -> None:
     inner = Compressed((Plain(bytes(500)),), codec=2)
     limits = DecodeLimits(decompressed_bytes_max=1500)
     assert decode(message_set([Compressed((inner,), 1)] * 9), 0, limits).columns.count == 9
@@ -237,31 +236,25 @@ def test_wrong_checksums_whose_errors_cancel_out_are_damage_of_the_first_one(cod
         decode(data, 0)
 
 
-def test_nesting_is_bounded() -> None:
+def test_nesting_and_limits_are_bounded() -> None:
     nested: Message = Plain(b"x")
     for _ in range(8):
         nested = Compressed((nested,), codec=1)
     assert decode(nested.encoded(), 0).columns.count == 1
     with pytest.raises(LimitError, match=r"offset 3 .*8 levels"):
         decode(Compressed((nested,), codec=1).encoded(), 3)
-
-
-def test_limits_that_arrow_cannot_hold_are_refused() -> None:
     with pytest.raises(OptionError, match="maxDecompressedBytes"):
         DecodeLimits(decompressed_bytes_max=2**31)
     with pytest.raises(OptionError, match="maxDecompressedBytes"):
         DecodeLimits(decompressed_bytes_max=0)
 
 
-def test_a_set_becomes_a_batch_with_places_and_values() -> None:
+def test_a_set_becomes_a_batch_without_its_cut_tail() -> None:
     batch = decode_message_set(message_set([Plain(b"a"), Plain(b"bb", magic=0)]), base_offset=1000)
     assert batch.schema == pa.schema(
         {"offset": pa.int64(), "index": pa.int32(), "nextOffset": pa.int64(), "value": pa.binary()}
     )
     assert batch_rows(batch) == [(1000, 0, 1011, b"a"), (1011, 0, 1022, b"bb")]
-
-
-def test_a_cut_tail_is_left_out_even_when_nothing_else_is_there() -> None:
     data = message(b"first") + message(b"second")
     assert decode_message_set(data[:-1])["value"].to_pylist() == [b"first"]
     assert decode_message_set(data[:10]).num_rows == 0
@@ -293,11 +286,6 @@ def test_other_values_are_refused_without_showing_them(values: Any) -> None:
 def test_a_base_offset_outside_of_any_log_is_refused(base_offset: int) -> None:
     with pytest.raises(OptionError, match=f"base_offset {base_offset}"):
         decode_message_set(message(b"value"), base_offset)
-
-
-def test_damage_is_told_with_its_offset() -> None:
-    with pytest.raises(CorruptDataError, match="offset 50"):
-        decode_message_set(message(b"value", crc=0), 50)
 
 
 def test_more_than_a_batch_holds_is_refused_with_its_place(

@@ -154,12 +154,9 @@ def test_a_set_that_the_broker_refused_is_damage_at_an_offset(name: str) -> None
     assert str(error.value.offset) in str(error.value)
 
 
-def test_a_compressed_set_of_nothing_is_read_over() -> None:
+def test_inner_sets_of_nothing_or_cut_are_read_over() -> None:
     data = produced_set("produce/gzip_of_nothing") + produced_set("produce/after_gzip_of_nothing")
     assert [row[1:] for row in batch_rows(decode_message_set(data))] == [(0, len(data), b"next")]
-
-
-def test_an_inner_set_that_ends_in_a_partial_message_gives_its_whole_ones() -> None:
     recorded = exchange("produce/gzip_inner_partial")
     assert [row[:3] for row in batch_rows(decode_message_set(recorded.appended))] == [(0, 0, 70), (0, 1, 70)]
 

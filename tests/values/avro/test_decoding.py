@@ -232,12 +232,9 @@ def test_items_without_bytes_cannot_ask_for_more_memory_than_the_limit(schema: A
         assert result.column.nbytes < 1000
 
 
-def test_items_without_bytes_are_values() -> None:
+def test_items_without_bytes_are_values_and_records_that_double_end() -> None:
     result = decoded(NULLS, [encoded("long", 10_000) + b"\0"] * 2)
     assert [len(each) for each in result.column.to_pylist()] == [10_000] * 2
-
-
-def test_records_that_double_are_not_passed_over_for_ever() -> None:
     doubled: Any = record()
     for level in range(40):
         first = {**doubled, "name": f"L{level}"}

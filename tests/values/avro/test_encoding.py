@@ -233,9 +233,6 @@ def test_a_string_that_is_not_utf8_is_refused() -> None:
     broken = pa.array([None, b"ok", b"\xff"]).cast(pa.binary()).view(pa.string())
     with pytest.raises(RowError, match="row 2: the Avro value is not UTF-8"):
         encoded(parse("string"), broken)
-
-
-def test_what_lies_under_a_null_is_not_looked_at() -> None:
     parsed = parse(json.dumps(["null", record({"name": "a", "type": "string"})]))
     inner = pa.array([None, "x"])
     outer = pa.StructArray.from_arrays([inner], ["a"], mask=pa.array([True, False]))

@@ -20,7 +20,16 @@ from spark_kafkawire.protocol.modern.fetch import AbortedTransaction, FetchParti
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import LATEST_TIMESTAMP
 from tests.records.batches import TRANSACTIONAL, batch, marker, message, record
-from tests.support.fetching import PARTITION, SMALL, altered, fetcher_of, list_offsets_as, rows, values
+from tests.support.fetching import (
+    PARTITION,
+    SMALL,
+    VALUES,
+    altered,
+    fetcher_of,
+    list_offsets_as,
+    rows,
+    values,
+)
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 
@@ -369,3 +378,14 @@ def test_an_answer_about_something_else_ends_the_read(served: LogServer, pool: P
         ProtocolError, match=r"t 0 at offset 0: broker 0 .*: it contains [0-9a-f-]{36} 7, but "
     ):
         values(fetcher_of(served.bootstrap_servers, pool))
+
+
+def test_what_a_fetch_brings_from_before_its_offset_is_left_out(log: MemoryLog, pool: Pool) -> None:
+    class EarlyLog(MemoryLog):
+        def read(self, offset: int, size_max: int) -> bytes:
+            return bytes(log.read(max(offset - 10, 0), size_max))
+
+    early = EarlyLog()
+    early.stop_offset = log.stop_offset
+    with LogServer({"t": [early]}) as server:
+        assert rows(fetcher_of(server.bootstrap_servers, pool)) == list(enumerate(VALUES))

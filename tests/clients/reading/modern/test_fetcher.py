@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
-from tests.records.batches import batch, record
+from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support.fetching import (
     COUNT,
     ERRORS,
@@ -282,3 +283,38 @@ def test_a_slow_answer_is_waited_for_and_a_slower_one_ends_the_read(written: Moc
     written.set_broker_rtt(1, 30_000)
     with pytest.raises(RequestTimedOut, match=r"no answer within 0.5 s \(requestTimeout\)"):
         list(columns)
+
+
+def transactions() -> MemoryLog:
+    """Producer 1 aborts and then commits, between records of 2, which commits."""
+    parts = []
+    for offset, (producer_id, value) in enumerate(
+        [(1, b"a0"), (2, b"b1"), (1, b"a2"), (1, None), (1, b"a4"), (2, b"b5"), (1, None), (2, None)]
+    ):
+        kind = int(offset != 3)
+        producer = (producer_id, 0, offset)
+        parts.append(
+            marker(offset, producer_id, kind)
+            if value is None
+            else batch([record(0, value)], offset, attributes=TRANSACTIONAL, producer=producer)
+        )
+    return MemoryLog(*parts)
+
+
+def aborted_in(asked: fetch.FetchPartition) -> dict[str, Any]:
+    """The aborted transaction that a broker names in responses that begin before its marker."""
+    aborted = fetch.AbortedTransaction(producer_id=1, first_offset=0)
+    return {"aborted_transactions": (aborted,) if asked.fetch_offset <= 3 else ()}
+
+
+@pytest.mark.parametrize("fetch_bytes", [1, 4096])
+@pytest.mark.parametrize(("start", "stop"), [(0, 8), (0, 3), (2, 8), (3, 7), (4, 8), (6, 8)])
+def test_records_of_aborted_transactions_are_left_out(
+    pool: Pool, fetch_bytes: int, start: int, stop: int
+) -> None:
+    with LogServer({"t": [transactions()]}) as server:
+        altered(server, aborted_in)
+        options = replace(SMALL, fetch_bytes=fetch_bytes, isolation_level=READ_COMMITTED)
+        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options))
+    committed = [(1, b"b1"), (4, b"a4"), (5, b"b5")]
+    assert found == [(offset, value) for offset, value in committed if start <= offset < stop]

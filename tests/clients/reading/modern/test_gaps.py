@@ -53,7 +53,9 @@ def test_a_partition_whose_last_records_are_compacted_away_ends_where_it_was_pla
     assert "compaction removed all records up to offset 2000" in caplog.text
 
 
-def test_empty_answers_prove_no_loss(served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture) -> None:
+def test_empty_answers_do_not_prove_that_records_are_gone(
+    served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
     numbers = itertools.count(1)
     altered(served, lambda _: {"records": b""} if next(numbers) <= 3 else {})
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
@@ -69,7 +71,9 @@ def test_empty_answers_prove_no_loss(served: LogServer, pool: Pool, caplog: pyte
     assert caplog.text == ""
 
 
-def test_a_compacted_topic_is_asked_again_before_its_end_is_believed(served: LogServer, pool: Pool) -> None:
+def test_a_compacted_topic_is_asked_once_more_before_its_end_is_believed(
+    served: LogServer, pool: Pool
+) -> None:
     served.broker.configs["t"] = {"cleanup.policy": "compact"}
     numbers = itertools.count(1)
     altered(served, lambda _: {"records": b""} if next(numbers) <= 3 else {})
@@ -159,7 +163,9 @@ def _only_uncommitted(response: fetch.FetchResponse, request: fetch.FetchRequest
     [{"high_watermark": 1999}, {"high_watermark": -1}, {"throttle_time_ms": 1}],
     ids=["a new leader", "a leader that does not tell", "a quota"],
 )
-def test_late_records_are_no_compacted_ones(served: LogServer, pool: Pool, change: dict[str, Any]) -> None:
+def test_records_that_are_only_late_are_not_taken_for_compacted_ones(
+    served: LogServer, pool: Pool, change: dict[str, Any]
+) -> None:
     # Compaction could explain it: what the broker says besides is why it does not.
     served.broker.configs |= {PARTITION.topic: {"cleanup.policy": "compact"}}
     altered(served, lambda _: {"records": b"", **change})
@@ -200,7 +206,9 @@ def test_a_broker_that_gives_nothing_for_lost_offsets_is_a_data_loss(served: Log
     assert values(fetcher_of(served.bootstrap_servers, pool, options=options)) == VALUES[1500:]
 
 
-def test_a_lost_end_is_a_data_loss(served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_partition_that_lost_its_end_is_a_data_loss(
+    served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
     # A leader out of sync was elected: what it has not got is gone.
     with pytest.raises(DataLossError, match=r"records up to 2010 are gone; the log now holds \[0, 2000\)"):
         values(fetcher_of(served.bootstrap_servers, pool, stop=COUNT + 10))
@@ -266,7 +274,7 @@ def test_a_gap_at_a_log_start_that_moved_is_a_data_loss(log: MemoryLog, pool: Po
             values(fetcher_of(server.bootstrap_servers, pool, start=7, stop=21))
 
 
-def test_a_topic_made_again_is_a_loss(
+def test_a_topic_that_was_made_anew_is_a_data_loss(
     served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     planned = cluster_of(served.bootstrap_servers, pool).leaders_of((PARTITION,))[PARTITION]
@@ -296,7 +304,7 @@ def test_a_topic_whose_id_was_not_known_is_not_another_one(
     assert values(fetcher_of(served.bootstrap_servers, pool, leader=leader)) == VALUES
 
 
-def test_no_leader_of_an_older_epoch_is_read(
+def test_a_leader_whose_epoch_falls_is_not_read_from(
     served: LogServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Before 2.8 topics have no ids; the epochs of one that is made anew begin with 0.
@@ -348,3 +356,12 @@ def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None
         )
         with pytest.raises(DataLossError, match=r"records up to 2000 are gone; the topic is gone: "):
             values(fetcher)
+
+
+@pytest.mark.parametrize("start", [0, 3, 7, 13, 14])
+def test_offsets_that_compaction_took_are_no_loss(log: MemoryLog, pool: Pool, start: int) -> None:
+    stop = COUNT - COUNT % 14
+    with LogServer({"t": [CompactedLog(log)]}) as server:
+        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop - 7))
+    left = [offset for offset in range(start, stop) if offset % 14 < 7]
+    assert found == [(offset, VALUES[offset]) for offset in left]

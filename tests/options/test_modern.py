@@ -205,6 +205,7 @@ def test_an_unknown_property_is_logged_once_without_its_value(warnings: pytest.L
     ]
     with pytest.raises(OptionError, match=r"none is set; did you mean kafka\.bootstrap\.servers\?$"):
         ReadOptions.parse({"kafka.bootstrap.server": "127.0.0.1:1", "subscribe": "t"})
+    warnings.clear()
     for _ in range(3):
         assert read(**{"kafka.Metric.Reporters": "s3cret", "kafka.linger": "1"}) == read()
     assert warnings.messages == [

@@ -292,6 +292,7 @@ def test_a_file_is_read_again_for_each_connection(tmp_path: Path) -> None:
     for token in ("first.token", "second.token"):
         path.write_text(f" {token}\n")
         assert got(TokenFile(str(path))) == Token(token)
+    path.unlink()
     (tmp_path / "..data").mkdir()
     (tmp_path / "..data" / "token").write_text("projected.token")
     (tmp_path / "token").symlink_to("..data/token")

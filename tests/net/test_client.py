@@ -62,17 +62,6 @@ def test_a_produce_is_sent_and_nothing_awaited() -> None:
     assert received == [b"\x00\x00\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03set"]
 
 
-def test_a_response_may_come_byte_by_byte() -> None:
-    def trickle(connection: socket.socket) -> None:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        read_frame(connection)
-        for byte in ANSWER:
-            connection.sendall(bytes([byte]))
-
-    with Peer(trickle) as peer, connect(peer) as client:
-        assert client.request(OFFSETS).offsets == (202_000,)
-
-
 def test_a_response_that_trickles_past_the_deadline_is_a_timeout() -> None:
     def trickle(connection: socket.socket) -> None:
         read_frame(connection)
@@ -338,11 +327,6 @@ def test_a_lent_connection_is_given_back_or_closed(pool: Pool) -> None:
         assert peer.connection_count == 1
 
 
-def test_a_broker_that_is_gone_is_an_error_as_without_a_pool(pool: Pool) -> None:
-    with pytest.raises(ConnectFailed):
-        pool.take(closed_port(), settings_07(TIMEOUT_S))
-
-
 def test_idle_connections_are_closed_without_anybody_asking() -> None:
     closed = threading.Event()
 
@@ -357,21 +341,6 @@ def test_idle_connections_are_closed_without_anybody_asking() -> None:
         pool.give_back(client)
         assert closed.wait(TIMEOUT_S)
         assert pool.kept_count == 0
-
-
-def test_only_connections_that_idle_long_enough_are_closed() -> None:
-    now_s = 100.0
-    pool = Pool(LONG_S, clock=lambda: now_s)
-    with Peer(stalling()) as peer:
-        old, young = take(pool, peer), take(pool, peer)
-        pool.give_back(old)
-        now_s = 109.0
-        pool.give_back(young)
-        now_s = 110.0
-        pool.close_idle(10.0)
-        assert pool.kept_count == 1
-        assert take(pool, peer) is young
-        young.close()
 
 
 def test_a_bounded_number_is_kept_the_youngest_ones(pool: Pool) -> None:

@@ -114,26 +114,19 @@ def wanting_a_login(stack: ExitStack) -> list[Broker]:
         (swallowing, r"cannot connect within \S+ s \(bootstrapTimeout\)"),
         (swallowing_three, r"cannot connect within \S+ s \(bootstrapTimeout\)"),
         (nameless, "cannot find the host"),
-        (
-            wanting_a_login,
-            r"does this port require a login \(kafka.security.protocol=SASL_…\)\?",
-        ),
+        (wanting_a_login, r"does this port require a login \(kafka.security.protocol=SASL_…\)\?"),
     ],
     ids=["refused", "swallowed", "three swallowed", "no such host", "login"],
 )
 def test_a_cluster_that_never_answered_is_an_error_soon(
-    servers: Callable[[ExitStack], list[Broker]],
-    reason: str,
-    pool: Pool,
-    caplog: pytest.LogCaptureFixture,
+    servers: Callable[[ExitStack], list[Broker]], reason: str, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     began_s = time.monotonic()
     with ExitStack() as stack:
         brokers = servers(stack)
         place = place_of(*brokers)
         with pytest.raises(
-            KafkaWireError,
-            match=rf"^gave up after .* \(bootstrapTimeout\): {place}: no server.*{reason}",
+            KafkaWireError, match=rf"^gave up after .* \(bootstrapTimeout\): {place}: no server.*{reason}"
         ):
             metadata_of(pool, *brokers).topics()
     assert time.monotonic() - began_s < GRACE_S + BOUND_S
@@ -144,27 +137,18 @@ def test_a_cluster_that_never_answered_is_an_error_soon(
 
 def test_plain_text_on_a_port_of_tls_is_an_error_soon(pool: Pool, certificates: Certificates) -> None:
     script = serving(server_of(certificates.server), answering())
-    with (
-        Peer(script) as peer,
-        pytest.raises(KafkaWireError, match=r"kafka\.security\.protocol"),
-    ):
+    with Peer(script) as peer, pytest.raises(KafkaWireError, match=r"kafka\.security\.protocol"):
         metadata_of(pool, peer.broker).topics()
 
 
 def test_a_silent_server_does_not_hide_the_next_one(pool: Pool) -> None:
-    with (
-        unreachable() as silent,
-        Peer(stalling()) as frozen,
-        LogServer({"t": [MemoryLog()]}) as there,
-    ):
+    with unreachable() as silent, Peer(stalling()) as frozen, LogServer({"t": [MemoryLog()]}) as there:
         found = Broker(-1, "127.0.0.1", there.port)
         metadata = metadata_of(pool, silent, frozen.broker, found, timeout_s=2.0)
         assert [topic.name for topic in metadata.topics()] == ["t"]
 
 
-def test_a_cluster_that_has_answered_is_waited_for_with_patience(
-    pool: Pool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cluster_that_has_answered_is_waited_for(pool: Pool, caplog: pytest.LogCaptureFixture) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
         broker = Broker(-1, "127.0.0.1", server.port)
         metadata_of(pool, broker).topics()
@@ -195,7 +179,7 @@ def test_connecting_alone_is_no_answer(pool: Pool) -> None:
         assert not Bootstrap(place_of(peer.broker)).is_answered
 
 
-def test_without_a_bound_the_first_contact_is_reported_and_patience_decides(
+def test_without_a_bound_patience_decides_of_the_first_contact(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bootstrap = Bootstrap(place_of(closed_port()))
@@ -214,9 +198,7 @@ def closing(connection: socket.socket) -> None:
     read_frame(connection)
 
 
-def test_a_broker_of_07_that_never_answered_is_an_error_soon(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_broker_of_07_that_never_answered_is_an_error_soon(caplog: pytest.LogCaptureFixture) -> None:
     for number, script in enumerate((stalling(), closing)):
         with Peer(script) as peer:
             place = f"broker.list={number}:{peer.broker.host}:{peer.broker.port}"
@@ -233,16 +215,6 @@ def test_a_broker_of_07_that_answers_is_known(caplog: pytest.LogCaptureFixture) 
         ask(peer.broker, [OFFSETS], first(net_07(), place), str)
     assert Bootstrap(place).is_answered
     assert not warnings_of(caplog)
-
-
-@pytest.mark.parametrize("turn", [1, 2])
-def test_a_test_does_not_know_the_clusters_of_an_earlier_one(turn: int) -> None:
-    """The port of a server that has ended may be that of another one in the next test."""
-    bootstrap = Bootstrap("kafka.bootstrap.servers=of-every-turn:9092", BOUND_S)
-    assert not bootstrap.is_answered, turn
-    bootstrap.answered()
-    assert bootstrap.is_answered
-    assert bootstrap.bound_s is None
 
 
 def test_a_forgotten_cluster_is_a_first_contact_again() -> None:
@@ -292,12 +264,9 @@ def test_waits_double_and_are_drawn_from_their_upper_half(draw: float, share: fl
     assert waits == pytest.approx([0.1 * share, 0.2 * share, 0.4 * share, 0.8 * share])
 
 
-def test_a_wait_has_a_limit_however_many_attempts_there_were() -> None:
+def test_a_policy_bounds_waits_and_lasts_as_long_as_one_step() -> None:
     assert RetryPolicy(1000, 0.1).wait_s(1000, 0.999) < BACKOFF_MAX_S
     assert RetryPolicy(1000, 3600.0).wait_s(1, 0.999) < BACKOFF_MAX_S
-
-
-def test_a_policy_lasts_at_least_as_long_as_one_step_needs() -> None:
     assert POLICY.lasting(30.0) == RetryPolicy(3, 0.1, retry_timeout_s=30.0)
     assert POLICY.lasting(30.0).lasting(10.0) == RetryPolicy(3, 0.1, retry_timeout_s=30.0)
 
@@ -308,6 +277,10 @@ def test_what_succeeds_at_last_is_returned_and_waited_for() -> None:
     assert world.retried(lambda: failing(3, LOST, calls)) == "done"
     assert len(calls) == 4
     assert world.slept_s == pytest.approx([0.075, 0.15, 0.3])
+    world = World()
+    with pytest.raises(ZeroDivisionError):
+        world.retried(lambda: 1 // 0)
+    assert not world.slept_s
 
 
 def test_the_last_error_is_raised_with_attempts_and_elapsed_time() -> None:
@@ -327,8 +300,7 @@ def test_no_retries_means_one_attempt_and_no_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
-    [ProtocolError("p"), OptionError("o"), DataLossError("d"), BrokerError("b", 2, Action.FAIL)],
+    "error", [ProtocolError("p"), OptionError("o"), DataLossError("d"), BrokerError("b", 2, Action.FAIL)]
 )
 def test_what_cannot_be_cured_by_trying_again_is_raised_as_it_is(error: KafkaWireError) -> None:
     world = World()
@@ -400,7 +372,7 @@ def test_who_waits_is_told_once_and_once_when_it_goes_on(caplog: pytest.LogCaptu
     ]
 
 
-def test_a_connection_that_was_closed_and_made_anew_at_once_is_not_told(
+def test_a_connection_that_is_replaced_at_once_is_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
@@ -422,13 +394,6 @@ def test_an_inner_patience_that_is_used_up_is_not_waited_for_again() -> None:
     ):
         world.retried(inner, POLICY.lasting(10.0))
     assert calls == [1]
-
-
-def test_an_error_that_is_not_ours_passes_through() -> None:
-    world = World()
-    with pytest.raises(ZeroDivisionError):
-        world.retried(lambda: 1 // 0)
-    assert not world.slept_s
 
 
 def test_an_outer_deadline_shortens_the_wait_and_ends_the_tries() -> None:

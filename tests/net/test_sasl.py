@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import pickle
 import random
 import socket
-import textwrap
 import threading
 import time
 import traceback
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Final
-from urllib.parse import quote
 
 import pytest
 
@@ -26,7 +23,6 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     OptionError,
     ProtocolError,
-    RequestTimedOut,
     UnsupportedVersionError,
 )
 from spark_kafkawire.model import Broker
@@ -35,7 +31,7 @@ from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.logins.delegation_token import UNKNOWN_S, DelegationToken
 from spark_kafkawire.net.logins.mechanism import Credentials, Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
-from spark_kafkawire.net.logins.scram import ITERATIONS_MAX, scram
+from spark_kafkawire.net.logins.scram import ITERATIONS_MAX
 from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
 from spark_kafkawire.net.logins.tokens.aws.signing import Keys
 from spark_kafkawire.net.logins.tokens.token import FixedToken
@@ -69,10 +65,9 @@ from .login_broker import (
 )
 from .login_broker import scram as login_of_token
 from .modern_peers import METADATA_RESPONSE, OFFERED, answer, api_versions, asked, mutated
-from .peers import Peer, Script, read_frame, stalling
+from .peers import Peer, Script, read_frame
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
-MUTATION_COUNT: Final = 1_000
 #: Conversations with a broker of which each is damaged.
 CONVERSATION_COUNT: Final = 150
 BARE: Final = {**OFFERED, modern.SASL_HANDSHAKE.key: VersionRange(0, 0)}
@@ -150,14 +145,6 @@ def test_the_first_version_of_tokens_in_requests_is_spoken() -> None:
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)
-def test_a_wrong_secret_is_told_once_and_not_tried_again(mechanism: str) -> None:
-    message = fails(login_broker(), mechanism, secret="wr0ng")
-    assert "the broker refuses the credentials (error 58" in message
-    assert f"SASL {mechanism}" in message
-    assert not AuthenticationError("").retriable
-
-
-@pytest.mark.parametrize("mechanism", LOGINS)
 def test_an_old_broker_refuses_by_closing(mechanism: str) -> None:
     message = fails(login_broker(offered=BARE), mechanism, secret="wr0ng", kind=ConnectionLost)
     assert "a broker of this age rejects credentials by closing" in message
@@ -231,42 +218,12 @@ def test_a_secret_that_the_broker_sends_back_is_hidden() -> None:
         assert f"the broker refuses the token, in an answer of {len(echoed)} bytes; check that" in message
 
 
-def java(text: str) -> str:
-    return "".join(f"\\u{ord(each):04x}" for each in text)
-
-
-#: How a broker may spell what it was sent.
-SPELLINGS: Final[dict[str, Callable[[str], str]]] = {
-    "repr": repr,
-    "ascii": ascii,
-    "json": json.dumps,
-    "json in json": lambda text: json.dumps({"error": json.dumps({"sent": text})}),
-    "java": java,
-    "octal": lambda text: "".join(f"\\{byte:03o}" for byte in text.encode()),
-    "url": lambda text: quote(text, safe=""),
-    "url, all of it": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
-    "html": lambda text: "".join(f"&#{ord(each)};" for each in text),
-    "base64": lambda text: base64.b64encode(text.encode()).decode(),
-    "base64 for urls": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
-    "base64 of all": lambda text: base64.b64encode(f"\0{USER}\0{text}".encode()).decode(),
-    "base64 in lines": lambda text: "\n".join(
-        textwrap.wrap(base64.b64encode(f"a longer text {text}".encode()).decode(), 5)
-    ),
-    "base64 in json": lambda text: json.dumps({"sent": base64.b64encode(text.encode()).decode()}),
-    "hex": lambda text: text.encode().hex(),
-    "hex dump": lambda text: text.encode().hex(" ").upper(),
-    "spaced": " ".join,
-    "capitals": str.upper,
-    "in pieces": lambda text: f"{text[:12]}, and {text[12:]}",
-}
-
-
-@for_each("spelling", SPELLINGS)
-@for_each("secret", ['p"ä\\ss wörd\n%41&', "correct-horse+battery/staple", "x" * 3 + "Yz{8}"])
-def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(spelling: str, secret: str) -> None:
+@for_each("secret", ['p"ä\\ss wörd\n%41&', "correct-horse+battery/staple"])
+@for_each("spelled", [repr, lambda text: base64.b64encode(text.encode()).decode(), " ".join])
+def test_a_text_of_the_brokers_is_not_shown_in_a_login(spelled: Callable[[str], str], secret: str) -> None:
     def echo() -> Generator[bytes, bytes, None]:
         yield b""
-        raise Refused(f"no: {SPELLINGS[spelling](secret)}!")
+        raise Refused(f"no: {spelled(secret)}!")
 
     refusal = "the broker refuses the credentials (error 58 SASL_AUTHENTICATION_FAILED)"
     said = fails(login_broker({"PLAIN": echo}), secret=secret)
@@ -276,9 +233,7 @@ def test_a_text_of_the_brokers_is_not_shown_while_the_client_logs_in(spelling: s
 @for_each("offered", [IN_REQUESTS, BARE], ids=["in requests", "bare"])
 @for_each("said", [b"", b"{}", b'{"status":"invalid_token"}', b"r=1,s=YQ==,i=4096", bytes(1 << 19)])
 @for_each("mechanism", LOGINS)
-def test_no_broker_makes_a_client_talk_without_end(
-    mechanism: str, said: bytes, offered: dict[int, VersionRange]
-) -> None:
+def test_no_client_talks_without_end(mechanism: str, said: bytes, offered: dict[int, VersionRange]) -> None:
     """A broker answers every token with the same bytes, and never comes to an end."""
     tokens: list[bytes] = []
 
@@ -367,7 +322,7 @@ def before_login(connection: socket.socket) -> int:
         (b"\0\0", ConnectionLost, "closed the connection"),
     ],
 )
-def test_a_hostile_answer_to_a_bare_token_is_an_error(
+def test_hostile_bytes_after_a_token_are_errors(
     data: bytes, kind: type[KafkaWireError], message: str
 ) -> None:
     def hostile(connection: socket.socket) -> None:
@@ -376,23 +331,6 @@ def test_a_hostile_answer_to_a_bare_token_is_an_error(
         connection.sendall(data)
 
     assert message in fails(hostile, kind=kind)
-
-
-def test_mutations_of_scrams_messages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_kafkawire.net.logins.scram.hashlib.pbkdf2_hmac", lambda *_: bytes(32))
-    draw = random.Random(MUTATION_COUNT)
-    refused_first = 0
-    for turn in range(MUTATION_COUNT):
-        tokens = scram("SCRAM-SHA-256", USER, SECRET)
-        nonce = next(tokens).decode().rpartition("r=")[2]
-        first = FIRST.format(nonce=nonce + "more", salt=SALT, rounds=4096).encode()
-        with pytest.raises(AuthenticationError) as error:  # noqa: PT012 - which of both is refused, varies
-            refused_first += 1
-            tokens.send(mutated(first, draw) if turn % 2 else first)
-            refused_first -= 1
-            tokens.send(mutated(b"v=" + base64.b64encode(bytes(32)), draw))
-        assert len(str(error.value).splitlines()) == 1
-    assert MUTATION_COUNT // 4 < refused_first < MUTATION_COUNT // 2
 
 
 def said_by_a_broker(mechanism: str) -> bytes:
@@ -444,23 +382,6 @@ def test_mutations_of_all_that_a_broker_says_give_a_connection_or_an_error_of_ou
                 outcomes.append(f"{type(error).__name__}: {error}")
     assert {len(outcome.splitlines()) for outcome in outcomes} == {1}
     assert {"ConnectionLost", "ProtocolError"} <= {outcome.partition(":")[0] for outcome in outcomes}
-
-
-def silent_after_versions(connection: socket.socket) -> None:
-    question = asked(connection)
-    assert question is not None
-    answer(connection, question, api_versions())
-    stalling()(connection)
-
-
-def silent_after_handshake(connection: socket.socket) -> None:
-    before_login(connection)
-    stalling()(connection)
-
-
-@pytest.mark.parametrize("script", [silent_after_versions, silent_after_handshake])
-def test_silence_during_a_login_ends_at_the_deadline(script: Script) -> None:
-    assert "no answer within 0.4 s" in fails(script, kind=RequestTimedOut, timeout_s=0.4)
 
 
 def test_an_error_of_the_brokers_own_may_be_tried_again() -> None:

@@ -36,7 +36,6 @@ from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, SERVER_NAME, Certificates
 from tests.support.java_stores import (
     CLIENT_STORES,
-    FOLDER,
     NOT_ASCII,
     SERVER,
     STORE_PASSWORD,
@@ -139,15 +138,12 @@ def test_a_wrong_host_name_is_refused_unless_the_check_is_given_up(certificates:
             assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
-def test_an_authority_is_checked_where_host_names_are_not(certificates: Certificates) -> None:
+def test_an_expired_certificate_and_a_strange_authority_are_refused(certificates: Certificates) -> None:
+    with Peer(serving(server_of(certificates.expired), broker())) as peer:
+        assert "certificate has expired" in fails(peer, trusting(certificates))
     stranger = Tls(trust=certificates.other_authority.read_text(), checks_host_name=False)
     with Peer(serving(server_of(certificates.server), broker())) as peer:
         assert "unable to get local issuer certificate" in fails(peer, stranger)
-
-
-def test_an_expired_certificate_is_refused(certificates: Certificates) -> None:
-    with Peer(serving(server_of(certificates.expired), broker())) as peer:
-        assert "certificate has expired" in fails(peer, trusting(certificates))
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1:DeprecationWarning")
@@ -180,21 +176,18 @@ def test_a_client_with_a_certificate_is_let_in(asking: Peer, certificates: Certi
             assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
-def test_a_client_without_a_certificate_is_told_what_to_set(asking: Peer, certificates: Certificates) -> None:
+def test_a_client_without_a_known_certificate_is_told_what_to_set(
+    asking: Peer, certificates: Certificates
+) -> None:
     message = fails(asking, trusting(certificates))
     assert "the broker refuses the TLS connection: " in message
     assert "kafka.ssl.keystore.location" in message
-
-
-def test_a_strangers_certificate_is_refused(asking: Peer, certificates: Certificates) -> None:
     message = fails(asking, known_as(certificates, certificates.stranger))
     assert "the broker refuses the TLS connection: unknown ca" in message
 
 
 @pytest.mark.parametrize("password", [None, "wrong"])
-def test_an_encrypted_key_with_a_wrong_password_is_told(
-    certificates: Certificates, password: str | None
-) -> None:
+def test_a_wrong_password_of_a_key_is_told(certificates: Certificates, password: str | None) -> None:
     with pytest.raises(OptionError) as error:
         context(known_as(certificates, certificates.client_encrypted, password))
     assert str(error.value).startswith(
@@ -267,9 +260,7 @@ def dripping(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("script", [stalling(), lambda each: each.sendall(b"\x16\x03\x03"), dripping])
-def test_a_handshake_that_does_not_end_fails_at_the_deadline(
-    script: Script, certificates: Certificates
-) -> None:
+def test_an_endless_handshake_fails_at_the_deadline(script: Script, certificates: Certificates) -> None:
     def silent(connection: socket.socket) -> None:
         script(connection)
         stalling()(connection)
@@ -421,37 +412,6 @@ def refused(peer: Peer, tls: Tls) -> str:
     return str(error.value)
 
 
-@pytest.fixture
-def asking_for_stores() -> Iterator[Peer]:
-    """A broker that asks for a certificate, and knows the authority alone: the client sends those between."""
-    server = server_of(SERVER)
-    server.load_verify_locations(FOLDER / "authority.pem")
-    server.verify_mode = ssl.CERT_REQUIRED
-    with Peer(serving(server, broker())) as peer:
-        yield peer
-
-
-@pytest.mark.parametrize(("name", "key_password"), CLIENT_STORES.items())
-def test_a_client_is_let_in_with_each_key_store(
-    asking_for_stores: Peer, name: str, key_password: str | None
-) -> None:
-    identity = identity_of(Store(stored(name), STORE_PASSWORD, key_password))
-    assert is_served(asking_for_stores, Tls(trust=TRUST, identity=identity))
-
-
-@pytest.mark.parametrize("name", TRUST_STORES)
-def test_a_broker_is_trusted_by_each_trust_store(name: str) -> None:
-    with Peer(serving(server_of(SERVER), broker())) as peer:
-        assert is_served(peer, Tls(trust=trust_of(Store(stored(name), STORE_PASSWORD))))
-
-
-@pytest.mark.parametrize("kind", ["jks", "p12"])
-def test_the_chain_of_a_key_is_not_trusted(kind: str) -> None:
-    trust = trust_of(Store(stored(f"key-and-trust.{kind}"), STORE_PASSWORD))
-    with Peer(serving(server_of(SERVER), broker())) as peer:
-        assert "the broker's certificate is not trusted" in refused(peer, Tls(trust=trust))
-
-
 def noting(agreed: list[tuple[str, str]]) -> Script:
     """A broker that notes version and suite of its connections."""
 
@@ -557,10 +517,6 @@ def test_a_key_and_a_trusted_certificate_share_a_store(kind: str) -> None:
     assert sorted(blocks_of(trusted)) == sorted([client, *blocks_of(pem_of("other.pem"))])
 
 
-def test_java_trusts_the_same_of_two_keys_in_jks() -> None:
-    assert len(blocks_of(trust_of(store("two-keys.jks")))) == 2
-
-
 @pytest.mark.parametrize("kind", ["jks", "p12"])
 def test_two_keys_are_refused_by_their_names(kind: str) -> None:
     message = store_fails(identity_of, store(f"two-keys.{kind}"))
@@ -612,20 +568,17 @@ def test_a_key_without_a_mac_opens_with_its_password_alone() -> None:
     assert identity_of(right) == pem_of("client.pem")
 
 
-def test_a_trust_store_without_a_password_opens_with_any() -> None:
+def test_a_trust_store_needs_a_password_where_java_needs_it() -> None:
     for password in (None, "", "anything"):
         assert trust_of(store("trust-no-password.p12", password)) == pem_of("authority.pem")
+    assert len(blocks_of(trust_of(store("trust.jks", None)))) == 2
+    for name in ("trust.p12", "trust-legacy.p12", "empty.p12"):
+        assert store_fails(trust_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
 
 
 @for_each("name", [*CLIENT_STORES, "trust.jks", "empty.p12"])
 def test_a_key_store_needs_its_password(name: str) -> None:
     assert store_fails(identity_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
-
-
-def test_a_trust_store_needs_a_password_where_java_needs_it() -> None:
-    assert len(blocks_of(trust_of(store("trust.jks", None)))) == 2
-    for name in ("trust.p12", "trust-legacy.p12", "empty.p12"):
-        assert store_fails(trust_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
 
 
 def test_the_password_of_a_key_is_told_from_that_of_its_store() -> None:

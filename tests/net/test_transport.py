@@ -69,14 +69,15 @@ def test_many_silent_addresses_share_one_deadline(monkeypatch: pytest.MonkeyPatc
         assert time.monotonic() - began_s < SOON_S + GRACE_S
 
 
-def test_a_silent_address_leaves_time_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_address_is_tried_where_one_is_silent_or_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     with Peer(stalling()) as peer, unreachable() as silent:
-        addresses: list[Any] = [
-            (socket.AF_INET, socket.SOCK_STREAM, 0, "", (broker.host, broker.port))
-            for broker in (silent, peer.broker)
-        ]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
-        Transport.connect(peer.broker, Deadline.after(0.5)).close()
+        for other in (silent, closed_port()):
+            addresses: list[Any] = [
+                (socket.AF_INET, socket.SOCK_STREAM, 0, "", (broker.host, broker.port))
+                for broker in (other, peer.broker)
+            ]
+            monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=addresses, **__: found)
+            Transport.connect(peer.broker, Deadline.after(0.5)).close()
 
 
 def test_a_look_up_that_does_not_end_fails_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,16 +92,6 @@ def test_a_look_up_that_does_not_end_fails_at_the_deadline(monkeypatch: pytest.M
         assert time.monotonic() - began_s < SOON_S + GRACE_S
     finally:
         end.set()
-
-
-def test_the_next_address_is_tried_where_one_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Peer(stalling()) as peer:
-        addresses: list[Any] = [
-            (socket.AF_INET, socket.SOCK_STREAM, 0, "", (broker.host, broker.port))
-            for broker in (closed_port(), peer.broker)
-        ]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
-        Transport.connect(peer.broker, Deadline.after(5)).close()
 
 
 def test_an_ipv6_address_is_connected_to() -> None:
@@ -138,7 +129,7 @@ def test_a_large_buffer_is_sent_while_the_peer_reads_slowly() -> None:
     assert sizes == [8 << 20]
 
 
-def test_a_peer_that_reads_nothing_ends_a_send_at_its_deadline(
+def test_a_silent_peer_ends_a_send_and_a_receive_at_the_deadline(
     pair: tuple[Transport, socket.socket],
 ) -> None:
     transport, _ = pair
@@ -146,9 +137,6 @@ def test_a_peer_that_reads_nothing_ends_a_send_at_its_deadline(
     with pytest.raises(RequestTimedOut, match=r"within 0\.2 s \(requestTimeout\)"):
         transport.send([bytes(64 << 20)], Deadline.after(SOON_S))
     assert time.monotonic() - began_s < SOON_S + GRACE_S
-
-
-def test_a_silent_peer_ends_a_receive_at_its_deadline(pair: tuple[Transport, socket.socket]) -> None:
     transport, _ = pair
     began_s = time.monotonic()
     with pytest.raises(RequestTimedOut, match=r"no answer within 0\.2 s \(requestTimeout\)"):
@@ -156,7 +144,7 @@ def test_a_silent_peer_ends_a_receive_at_its_deadline(pair: tuple[Transport, soc
     assert SOON_S <= time.monotonic() - began_s < SOON_S + GRACE_S
 
 
-def test_a_deadline_that_has_passed_is_a_timeout_without_a_wait(
+def test_a_deadline_that_has_passed_is_a_timeout_at_once(
     pair: tuple[Transport, socket.socket],
 ) -> None:
     transport, theirs = pair
@@ -167,13 +155,16 @@ def test_a_deadline_that_has_passed_is_a_timeout_without_a_wait(
         transport.send([b"x"], Deadline.after(-1))
 
 
-def test_a_peer_that_closed_gives_no_bytes_and_then_a_broken_connection(
-    pair: tuple[Transport, socket.socket],
-) -> None:
+def test_a_peer_that_closed_gives_no_bytes_and_then_breaks(pair: tuple[Transport, socket.socket]) -> None:
     transport, theirs = pair
     theirs.close()
     assert transport.receive_into(memoryview(bytearray(1)), Deadline.after(5)) == 0
     with pytest.raises(ConnectionLost, match=r"^the connection broke: Broken pipe$"):
+        transport.send([b"x"], Deadline.after(5))
+    transport, _ = pair
+    transport.close()
+    transport.close()
+    with pytest.raises(ConnectionLost):
         transport.send([b"x"], Deadline.after(5))
 
 
@@ -258,7 +249,7 @@ def test_many_bytes_that_are_due_come_many_at_a_time(
     poll(lambda: not transport.is_quiet(), "a byte without a request")
 
 
-def test_the_window_of_a_connection_with_a_small_buffer_is_left_to_the_system(
+def test_the_window_of_a_small_buffer_is_the_systems(
     new_tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = new_tcp
@@ -270,7 +261,7 @@ def test_the_window_of_a_connection_with_a_small_buffer_is_left_to_the_system(
     assert transport._has_marks, "nothing was waited for"
 
 
-def test_a_peer_that_sends_little_at_a_time_is_read_without_a_wait_for_much(
+def test_a_peer_that_sends_little_is_read_without_a_wait(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = tcp
@@ -284,7 +275,7 @@ def test_a_peer_that_sends_little_at_a_time_is_read_without_a_wait_for_much(
     assert transport.receive_into(view, Deadline.after(60), is_due=True) == 1
 
 
-def test_what_came_before_a_peer_closed_is_taken_although_more_was_due(
+def test_what_came_before_a_close_is_taken_if_more_was_due(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = tcp
@@ -295,7 +286,7 @@ def test_what_came_before_a_peer_closed_is_taken_although_more_was_due(
     assert transport.receive_into(view, Deadline.after(60), is_due=True) == 0
 
 
-def test_a_peer_that_sends_nothing_of_what_is_due_ends_a_receive_at_its_deadline(
+def test_nothing_of_what_is_due_ends_a_receive_in_time(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     transport, began_s = Transport(tcp[0]), time.monotonic()
@@ -304,7 +295,7 @@ def test_a_peer_that_sends_nothing_of_what_is_due_ends_a_receive_at_its_deadline
     assert SOON_S <= time.monotonic() - began_s < SOON_S + GRACE_S
 
 
-def test_less_than_all_that_there_is_room_for_is_not_waited_for_unless_it_is_due(
+def test_what_is_not_due_is_not_waited_for(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = tcp
@@ -320,21 +311,13 @@ class WithoutMarks(socket.socket):
         raise OSError(errno.ENOPROTOOPT, "Protocol not available")
 
 
-def test_a_system_without_low_water_marks_is_read_from_all_the_same(
+def test_a_system_without_low_water_marks_is_read_from(
     tcp: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = tcp
     with WithoutMarks(fileno=os.dup(ours.fileno())) as sock:
         sent_in_pieces(theirs, bytes(range(256)) * 1024, 10_000, pause_s=0)
         assert received_all(Transport(sock), 256 << 10, Deadline.after(60))[0] == bytes(range(256)) * 1024
-
-
-def test_closing_twice_is_allowed(pair: tuple[Transport, socket.socket]) -> None:
-    transport, _ = pair
-    transport.close()
-    transport.close()
-    with pytest.raises(ConnectionLost):
-        transport.send([b"x"], Deadline.after(5))
 
 
 def test_the_sooner_of_two_deadlines_counts_and_is_named() -> None:
@@ -344,7 +327,7 @@ def test_the_sooner_of_two_deadlines_counts_and_is_named() -> None:
     assert str(request.within(delivery)) == "0.01 s (kafka.delivery.timeout.ms)"
 
 
-def test_what_has_come_is_taken_although_an_outer_deadline_has_passed(
+def test_what_has_come_is_taken_past_an_outer_deadline(
     pair: tuple[Transport, socket.socket],
 ) -> None:
     transport, theirs = pair

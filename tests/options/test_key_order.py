@@ -38,20 +38,14 @@ def refusal(base: Mapping[str, str] = MODERN, **given: str) -> str:
     return message
 
 
-def test_a_read_has_no_order_of_keys_unless_it_is_asked_for() -> None:
+def test_boundaries_are_of_the_partitions_before() -> None:
     assert ReadOptions.parse(MODERN).key_order is None
     assert ReadOptions.parse({**MODERN, "keyOrder": "false"}).key_order is None
-
-
-def test_boundaries_are_of_the_partitions_before() -> None:
     found = order(partitionLayouts=GROWN)
     assert found.topics["t"].counts == (2, 4)
     assert found.topics["t"].boundaries == ({TopicPartition("t", 0): 70, TopicPartition("t", 1): 65},)
     assert (found.check, found.moments_ms) == (PartitionerCheck.STRICT, ())
     assert pickle.loads(pickle.dumps(found)) == found
-
-
-def test_a_stream_takes_the_same() -> None:
     given = {**MODERN, "keyOrder": "true", "partitionLayouts": GROWN}
     assert StreamOptions.parse(given).read.key_order == order(partitionLayouts=GROWN)
 
@@ -108,7 +102,7 @@ def test_options_that_contradict_or_lack_each_other_are_told(given: dict[str, st
     assert reported in refusal(MODERN, **given)
 
 
-def test_moments_alone_are_for_batch_reads_that_check_keys() -> None:
+def test_moments_or_named_partitions_alone_are_refused() -> None:
     found = order(expansionTimestamp="5,7")
     assert (found.topics, found.moments_ms) == ({}, (5, 7))
     assert refusal(expansionTimestamp="5", verifyPartitioner="false") == (
@@ -119,9 +113,6 @@ def test_moments_alone_are_for_batch_reads_that_check_keys() -> None:
         OptionError, match=r"^option expansionTimestamp: a stream needs partitionLayouts, too"
     ):
         StreamOptions.parse({**MODERN, "keyOrder": "true", "expansionTimestamp": "5"})
-
-
-def test_named_partitions_alone_are_refused() -> None:
     base = {"kafka.bootstrap.servers": "h:1", "assign": '{"t":[0]}'}
     assert refusal(base, partitionLayouts=GROWN) == (
         "option assign: a key may have been in any partition, and keyOrder=true reads them all: name the "
@@ -170,25 +161,17 @@ def test_what_is_no_object_of_json_is_told(text: str) -> None:
         ([(4, None), (2, {"0": 1})], "t: each layout must have all partitions of the one before, and more"),
         ([(2, None), (2, {"0": 1})], "t: each layout must have all partitions of the one before, and more"),
         ([(2, {"0": 1})], "t: the first layout has no boundaries, only those after it have"),
-        (
-            [(2, None), (4, {"0": 1})],
-            "t: boundaries must name the 2 partitions of the layout before, 0 to 1, each",
-        ),
+        ([(2, None), (4, {"0": 1})],
+         "t: boundaries must name the 2 partitions of the layout before, 0 to 1, each"),
         ([(1, None), (4, {"0": 1, "1": 1})], "t: boundaries must name the 1 partition of"),
         ([(1, None), (4, {"00": 1})], "t: boundaries must name the 1 partition of"),
-        (
-            [(1, None), (2, {"0": 9}), (3, {"0": 8, "1": 0})],
-            "t: the boundaries of t 0 run backwards, 9 and 8",
-        ),
-        (
-            [(1, None), (2, {"0": 9}), (3, None)],
-            "t: give the boundaries of each layout but the first, or of none",
-        ),
+        ([(1, None), (2, {"0": 9}), (3, {"0": 8, "1": 0})],
+         "t: the boundaries of t 0 run backwards, 9 and 8"),
+        ([(1, None), (2, {"0": 9}), (3, None)],
+         "t: give the boundaries of each layout but the first, or of none"),
     ],
-)
-def test_layouts_that_cannot_be_are_told(
-    layouts: list[tuple[int, dict[str, int] | None]], reported: str
-) -> None:
+)  # fmt: skip
+def test_impossible_layouts_are_told(layouts: list[tuple[int, dict[str, int] | None]], reported: str) -> None:
     given = [
         {"partitions": count, **({} if boundaries is None else {"boundaries": boundaries})}
         for count, boundaries in layouts
@@ -285,24 +268,6 @@ def test_out_of_turn_some_hash_moves_to_a_partition_that_was_there_before(layout
         for way in ways
         for layout in range(1, len(way))
     )
-
-
-@pytest.mark.parametrize(
-    ("layouts", "in_turn"),
-    [
-        (modern(6), True),
-        (modern(2, 4, 8), True),
-        (modern(2, 4, 6), False),
-        (modern(2, 3), False),
-        (v07({0: 2}, {0: 2, 1: 2}), True),
-        (v07({1: 1}, {0: 1, 1: 1}), True),  # what is at place 0 moves to a new partition, and the rest stays
-        (v07({0: 1, 1: 1}, {0: 2, 1: 2}), False),  # the partitions of broker 0 move those of broker 1
-    ],
-)
-def test_keys_go_on_to_new_partitions_alone_where_counts_are_multiples_and_logs_keep_their_places(
-    layouts: TopicLayouts, in_turn: bool
-) -> None:
-    assert layouts.is_in_turn == in_turn
 
 
 def test_a_merged_partition_has_all_its_parents() -> None:

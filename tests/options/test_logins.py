@@ -44,36 +44,21 @@ MADE: Final = ClientCredentials(URL, "me", SECRET, names=IN_OPTIONS)
 KAFKA: Final = "org.apache.kafka.common.security"
 #: The names of logins with tokens that kafka-clients 4.1.1 has, from the constants of its class SaslConfigs.
 NAMES: Final = (
-    "sasl.oauthbearer.token.endpoint.url",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.header.urlencode",
-    "sasl.oauthbearer.jwt.retriever.class",
-    "sasl.oauthbearer.jwt.validator.class",
-    "sasl.oauthbearer.assertion.algorithm",
-    "sasl.oauthbearer.assertion.file",
-    "sasl.oauthbearer.assertion.template.file",
-    "sasl.oauthbearer.assertion.private.key.file",
-    "sasl.oauthbearer.assertion.private.key.passphrase",
-    "sasl.oauthbearer.assertion.claim.aud",
-    "sasl.oauthbearer.assertion.claim.iss",
-    "sasl.oauthbearer.assertion.claim.sub",
-    "sasl.oauthbearer.assertion.claim.exp.seconds",
-    "sasl.oauthbearer.assertion.claim.nbf.seconds",
-    "sasl.oauthbearer.assertion.claim.jti.include",
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.retry.backoff.ms",
-    "sasl.login.retry.backoff.max.ms",
-    "sasl.login.refresh.window.factor",
-    "sasl.login.refresh.window.jitter",
-    "sasl.login.refresh.min.period.seconds",
-    "sasl.login.refresh.buffer.seconds",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.header.urlencode", "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.jwt.validator.class", "sasl.oauthbearer.assertion.algorithm",
+    "sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.template.file",
+    "sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.assertion.claim.aud", "sasl.oauthbearer.assertion.claim.iss",
+    "sasl.oauthbearer.assertion.claim.sub", "sasl.oauthbearer.assertion.claim.exp.seconds",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds", "sasl.oauthbearer.assertion.claim.jti.include",
+    "sasl.login.callback.handler.class", "sasl.login.class", "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms", "sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms",
+    "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
+    "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds",
     "sasl.client.callback.handler.class",
-)
+)  # fmt: skip
 HANDLER: Final = "sasl.login.callback.handler.class"
 RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
 
@@ -133,9 +118,6 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_client_credentials_need_no_login_module() -> None:
     assert bearer(CLIENT) == Bearer(MADE)
     assert bearer({**CLIENT, "sasl.jaas.config": f"{JAAS};"}) == Bearer(MADE)
-
-
-def test_an_option_goes_before_the_same_in_the_login_module() -> None:
     jaas = f'{JAAS} clientId="other" clientSecret="other" scope="a" extension_logicalCluster="lkc";'
     whole = {**CLIENT, "sasl.jaas.config": jaas, "sasl.oauthbearer.scope": "b c"}
     made = ClientCredentials(URL, "me", SECRET, "b c", names=IN_OPTIONS)
@@ -234,11 +216,7 @@ def test_an_assertion_may_be_in_a_file() -> None:
 @pytest.mark.parametrize(
     ("key", "more", "message"),
     [
-        (
-            "rsa",
-            {"algorithm": "ES256"},
-            "its key is not one for ES256; RS256 signs",
-        ),
+        ("rsa", {"algorithm": "ES256"}, "its key is not one for ES256; RS256 signs"),
         ("p256", {}, "its key is not one for RS256; RS256 signs"),
         ("p384", {"algorithm": "ES256"}, "ES256 with one of the curve P-256"),
         ("rsa-locked", {}, "no private key in PEM can be read without a passphrase"),
@@ -247,9 +225,7 @@ def test_an_assertion_may_be_in_a_file() -> None:
         ("rsa", {"algorithm": "HS256"}, "'hs256' is not rs256 or es256"),
     ],
 )
-def test_a_bad_key_of_assertions_is_reported(
-    key: str, more: dict[str, str], message: str, keys: dict[str, Path]
-) -> None:
+def test_a_bad_key_is_reported(key: str, more: dict[str, str], message: str, keys: dict[str, Path]) -> None:
     name = "sasl.oauthbearer.assertion"
     given = {f"{name}.private.key.file": str(keys[key]), **{f"{name}.{k}": v for k, v in more.items()}}
     assert message in fails({**ENDPOINT, **given})
@@ -270,7 +246,7 @@ def test_bad_files_of_assertions_are_reported(keys: dict[str, Path], tmp_path: P
         assert "exp.seconds: " in fails({f"{name}.claim.exp.seconds": value, **given})
 
 
-def test_without_cryptography_the_extra_is_named(
+def test_without_cryptography_an_extra_is_named(
     keys: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
@@ -304,11 +280,19 @@ def test_classes_of_kafka_choose_what_they_do_in_java(name: str, known: str) -> 
     assert "Java classes are not run here" in message
 
 
-def test_an_unknown_handler_is_reported_with_what_to_use() -> None:
+def test_handlers_of_others_and_two_sources_are_errors() -> None:
     for name in (HANDLER, "sasl.client.callback.handler.class", RETRIEVER):
         message = fails({**CLIENT, name: "com.acme.Tokens"})
         assert "saslTokenProvider=package.module:function" in message
         assert "kafka.sasl.oauthbearer.token.endpoint.url" in message
+    message = fails({HANDLER: "com.acme.Keys"}, "AWS_MSK_IAM")
+    assert "com.acme.Keys is not one of" in message
+    assert "leave the option out" in fails({"saslTokenProvider": "m:f"}, "AWS_MSK_IAM")
+    given = {"saslTokenProvider": "m:f", RETRIEVER: f"{KAFKA}.oauthbearer.FileJwtRetriever"}
+    assert (
+        "options saslTokenProvider and kafka.sasl.oauthbearer.jwt.retriever.class choose different"
+        in fails(given)
+    )
 
 
 def test_a_retriever_without_what_it_needs_is_reported() -> None:
@@ -326,14 +310,6 @@ def test_a_retriever_without_what_it_needs_is_reported() -> None:
     assert "client.secret is not set, and the login needs it: set it, too" in fails(half)
     empty = {**CLIENT, "sasl.oauthbearer.client.credentials.client.secret": ""}
     assert "client.secret is empty" in fails(empty)
-
-
-def test_two_sources_of_tokens_are_an_error() -> None:
-    given = {"saslTokenProvider": "m:f", RETRIEVER: f"{KAFKA}.oauthbearer.FileJwtRetriever"}
-    assert (
-        "options saslTokenProvider and kafka.sasl.oauthbearer.jwt.retriever.class choose different"
-        in fails(given)
-    )
 
 
 def test_options_that_a_source_does_not_use_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -446,7 +422,7 @@ def test_bad_options_of_amazons_login_module_are_reported(options: str, message:
     assert message in fails(oauth)
 
 
-def test_options_of_amazons_login_module_without_an_effect_are_warned_of(
+def test_options_of_amazon_without_an_effect_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
@@ -457,7 +433,7 @@ def test_options_of_amazons_login_module_without_an_effect_are_warned_of(
     ]
 
 
-def test_the_trust_store_is_for_amazons_services_too(
+def test_amazons_services_are_trusted_too(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
@@ -465,9 +441,3 @@ def test_the_trust_store_is_for_amazons_services_too(
     for protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
         assert aws_login(trust, protocol).tls == Tls(certificates.authority.read_text())
     assert caplog.messages == []
-
-
-def test_a_handler_of_another_login_is_an_error() -> None:
-    message = fails({HANDLER: "com.acme.Keys"}, "AWS_MSK_IAM")
-    assert "com.acme.Keys is not one of" in message
-    assert "leave the option out" in fails({"saslTokenProvider": "m:f"}, "AWS_MSK_IAM")

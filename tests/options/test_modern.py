@@ -75,9 +75,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixt
         ("SSL://a.b-c:65535", [("a.b-c", 65535)]),
     ],
 )
-def test_bootstrap_servers_keep_their_order_and_have_ids_below_zero(
-    text: str, addresses: list[tuple[str, int]]
-) -> None:
+def test_bootstrap_servers_are_in_order_with_ids_below_0(text: str, addresses: list[tuple[str, int]]) -> None:
     discovery = read(**{"kafka.bootstrap.servers": text}).discovery
     assert discovery.bootstrap_servers == tuple(
         Broker(-number, host, port) for number, (host, port) in enumerate(addresses, 1)
@@ -92,10 +90,12 @@ def test_bad_bootstrap_servers_are_told(text: str) -> None:
     assert str(error.value) == f"option kafka.bootstrap.servers: {text!r} is not {form}"
 
 
-def test_the_discovery_option_chooses_the_generation() -> None:
+def test_the_discovery_option_chooses_generation_and_cluster() -> None:
     assert net().connection.generation is Generation.MODERN
     for old in ({"zookeeper.connect": "h:1"}, {"broker.list": "0:h:1"}):
         assert ReadOptions.parse({**old, "subscribe": "t"}).net.connection.generation is Generation.V07
+    assert net().connection.bootstrap_servers == (Broker(-1, "a", 9092),)
+    assert net().connection.client_id == "spark-kafkawire"
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,8 @@ def test_the_discovery_option_chooses_the_generation() -> None:
         ("broker.list", "1:a:1,0:b:2", "broker.list=0:b:2,1:a:1"),
     ],
 )
-def test_a_place_names_a_cluster_alike_in_whatever_order_its_brokers_are_given(
-    option: str, given: str, place: str
-) -> None:
+def test_a_place_does_not_depend_on_the_order_of_brokers(option: str, given: str, place: str) -> None:
     assert ReadOptions.parse({option: given, "subscribe": "t"}).discovery.place == place
-
-
-def test_two_discovery_options_contradict_each_other() -> None:
-    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers and zookeeper\.connect are set$"):
-        read(**{"zookeeper.connect": "h:1"})
 
 
 MODERN_VALUES: Final[list[tuple[str, str, str, Any]]] = [
@@ -151,11 +144,6 @@ def test_a_release_that_brokers_tell_themselves_or_that_is_none_is_refused_in_on
             read(**{"kafka.api.version.request": asks, "kafka.broker.version.fallback": text})
 
 
-def test_brokers_that_are_not_asked_must_have_a_release() -> None:
-    with pytest.raises(OptionError, match=r"^option kafka\.api\.version\.request: false needs kafka\.broker"):
-        read(**{"kafka.api.version.request": "false"})
-
-
 def test_a_release_alone_means_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert net(**{"kafka.broker.version.fallback": "0.9.0"}).connection.assumed_release is None
     assert caplog.messages == [
@@ -177,27 +165,6 @@ def test_old_brokers_know_none_of_the_logins_that_are_supported() -> None:
                 "kafka.sasl.jaas.config": "PlainLoginModule required username='a' password='b';",
             }
         )
-
-
-def test_the_servers_name_the_cluster_of_a_connection() -> None:
-    assert net().connection.bootstrap_servers == (Broker(-1, "a", 9092),)
-
-
-def test_the_client_has_a_name_of_its_own() -> None:
-    assert net().connection.client_id == "spark-kafkawire"
-
-
-@pytest.mark.parametrize(
-    ("name", "kafkas"),
-    [
-        ("requestTimeout", "kafka.request.timeout.ms"),
-        ("retries", "kafka.retries"),
-        ("retryBackoff", "kafka.retry.backoff.ms"),
-    ],
-)
-def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
-    with pytest.raises(OptionError, match=f"^options {name} and {kafkas} name the same setting"):
-        read(**{name: "1", kafkas: "1"})
 
 
 @pytest.mark.parametrize("name", ["kafka.request.timeout.ms", "kafka.retries", "kafka.retry.backoff.ms"])
@@ -231,20 +198,14 @@ def _is_read(name: str) -> bool:
     return next(option.read for option in OPTIONS if option.name == name)
 
 
-def test_a_property_that_is_a_typing_error_is_told_with_its_name(
-    warnings: pytest.LogCaptureFixture,
-) -> None:
+def test_an_unknown_property_is_logged_once_without_its_value(warnings: pytest.LogCaptureFixture) -> None:
     read(**{"kafka.security.protcol": "SSL"})
     assert [line.partition("; ")[2] for line in warnings.messages] == [
         "did you mean kafka.security.protocol?"
     ]
     with pytest.raises(OptionError, match=r"none is set; did you mean kafka\.bootstrap\.servers\?$"):
         ReadOptions.parse({"kafka.bootstrap.server": "127.0.0.1:1", "subscribe": "t"})
-
-
-def test_an_unknown_property_is_passed_over_with_one_warning_that_hides_its_value(
-    warnings: pytest.LogCaptureFixture,
-) -> None:
+    warnings.clear()
     for _ in range(3):
         assert read(**{"kafka.Metric.Reporters": "s3cret", "kafka.linger": "1"}) == read()
     assert warnings.messages == [
@@ -253,9 +214,16 @@ def test_an_unknown_property_is_passed_over_with_one_warning_that_hides_its_valu
     ]
 
 
-def test_an_unknown_property_is_an_error_where_there_are_no_modern_clients() -> None:
+def test_properties_that_a_read_does_not_take_are_refused_with_advice() -> None:
     with pytest.raises(OptionError, match=r"^option kafka\.linger does not apply to Kafka 0\.7, which zoo"):
         ReadOptions.parse({"zookeeper.connect": "h:1", "subscribe": "t", "kafka.linger": "1"})
+    with pytest.raises(OptionError, match="startingOffsets says where a query starts") as error:
+        read(**{"kafka.auto.offset.reset": "earliest"})
+    assert "latest" not in str(error.value)  # a batch cannot start there
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers and zookeeper\.connect are set$"):
+        read(**{"zookeeper.connect": "h:1"})
+    with pytest.raises(OptionError, match=r"^option kafka\.api\.version\.request: false needs kafka\.broker"):
+        read(**{"kafka.api.version.request": "false"})
 
 
 _REFUSED_BY_READS: Final = (
@@ -267,11 +235,7 @@ _REFUSED_BY_READS: Final = (
     "kafka.interceptor.classes",
     "kafka.transactional.id",
 )
-_REFUSED_BY_WRITES: Final = (
-    "kafka.key.serializer",
-    "kafka.value.serializer",
-    "kafka.interceptor.classes",
-)
+_REFUSED_BY_WRITES: Final = ("kafka.key.serializer", "kafka.value.serializer", "kafka.interceptor.classes")
 
 
 @for_each(
@@ -304,12 +268,6 @@ def test_what_spark_refuses_on_the_other_side_only_is_passed_over(
     selection = {"subscribe": "t"} if side is ReadOptions else {}
     side.parse({**MODERN, **selection, name: "s3cret"})
     assert warnings.messages == [f"option {name} has no effect in kafkawire and is ignored"]
-
-
-def test_the_advice_against_a_reset_names_the_option_to_set() -> None:
-    with pytest.raises(OptionError, match="startingOffsets says where a query starts") as error:
-        read(**{"kafka.auto.offset.reset": "earliest"})
-    assert "latest" not in str(error.value)  # a batch cannot start there
 
 
 # --- Options of a modern read, and their values ---
@@ -445,61 +403,39 @@ def test_a_word_of_other_clients_is_told_with_ours(word: str, meant: str) -> Non
         ({"maxTriggerDelay": "7us"}, STREAM_MODERN, StreamLimits(delay_max_s=7e-6)),
     ],
 )
-def test_limits_of_a_batch_are_parsed(
-    given: dict[str, str], base: dict[str, str], limits: StreamLimits
-) -> None:
+def test_batch_limits_are_parsed(given: dict[str, str], base: dict[str, str], limits: StreamLimits) -> None:
     assert stream(given, base).limits == limits
 
 
 @for_each(
     ("given", "base", "reported"),
     [
-        (
-            {"endingOffsets": "latest"},
-            STREAM_MODERN,
-            "option endingOffsets is for batch reads, because a stream has no end",
-        ),
+        ({"endingOffsets": "latest"}, STREAM_MODERN,
+         "option endingOffsets is for batch reads, because a stream has no end"),
         ({"endingTimestamp": "5"}, STREAM_MODERN, "option endingTimestamp is for batch reads"),
         ({"endingOffsetsByTimestamp": "{}"}, V07, "option endingOffsetsByTimestamp is for batch reads"),
-        (
-            {"maxOffsetsPerTrigger": "0"},
-            STREAM_MODERN,
-            "option maxOffsetsPerTrigger: '0' is not a whole number from 1",
-        ),
+        ({"maxOffsetsPerTrigger": "0"}, STREAM_MODERN,
+         "option maxOffsetsPerTrigger: '0' is not a whole number from 1"),
         ({"maxOffsetsPerTrigger": "-5"}, STREAM_MODERN, "option maxOffsetsPerTrigger: '-5' is not"),
         ({"minOffsetsPerTrigger": "many"}, STREAM_MODERN, "option minOffsetsPerTrigger: 'many' is not"),
         ({"maxTriggerDelay": "0s"}, STREAM_MODERN, "option maxTriggerDelay: '0s' is not a time above zero"),
-        (
-            {"maxTriggerDelay": "1 week"},
-            STREAM_MODERN,
-            "option maxTriggerDelay: '1 week' is not a time above zero",
-        ),
-        (
-            {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
-            STREAM_MODERN,
-            "option minOffsetsPerTrigger: 6 is more than maxOffsetsPerTrigger=5",
-        ),
+        ({"maxTriggerDelay": "1 week"}, STREAM_MODERN,
+         "option maxTriggerDelay: '1 week' is not a time above zero"),
+        ({"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, STREAM_MODERN,
+         "option minOffsetsPerTrigger: 6 is more than maxOffsetsPerTrigger=5"),
         ({"maxBytesPerTrigger": "1m"}, STREAM_MODERN, "option maxBytesPerTrigger does not apply to Kafka"),
         ({"maxBytesPerTrigger": "0"}, V07, "option maxBytesPerTrigger: '0' is not a size from 1"),
         ({"maxOffsetsPerTrigger": "5"}, V07, "option maxOffsetsPerTrigger does not apply to Kafka 0.7"),
         ({"minOffsetsPerTrigger": "5"}, V07, "option minOffsetsPerTrigger does not apply to Kafka 0.7"),
-        (
-            {"startingOffsets": '{"t":{"0":-3}}'},
-            STREAM_MODERN,
-            "starting offset for t 0 can't be negative (-3); give",
-        ),
+        ({"startingOffsets": '{"t":{"0":-3}}'}, STREAM_MODERN,
+         "starting offset for t 0 can't be negative (-3); give"),
         ({"startingOffsets": "newest"}, STREAM_MODERN, "option startingOffsets: 'newest' is not of the form"),
         ({"topic": "t"}, STREAM_MODERN, "option topic is for writing, not for a stream"),
-        (
-            {"maxOffsetPerTrigger": "5"},
-            STREAM_MODERN,
-            "unknown option maxOffsetPerTrigger for a stream; did you mean ",
-        ),
+        ({"maxOffsetPerTrigger": "5"}, STREAM_MODERN,
+         "unknown option maxOffsetPerTrigger for a stream; did you mean "),
     ],
-)
-def test_what_a_stream_refuses_is_told_in_one_line(
-    given: dict[str, str], base: dict[str, str], reported: str
-) -> None:
+)  # fmt: skip
+def test_what_a_stream_refuses_is_told(given: dict[str, str], base: dict[str, str], reported: str) -> None:
     with pytest.raises(OptionError, match=re.escape(reported)) as error:
         stream(given, base)
     assert str(error.value).isprintable()
@@ -523,21 +459,15 @@ def test_a_group_follows_a_stream_of_either_generation_where_it_is_told_to() -> 
     ("given", "base", "reported"),
     [
         ({}, STREAM_MODERN, "commitOffsets needs kafka.group.id, which is not set: set it to the group to commit to"),
-        (
-            {"kafka.group.id": " "},
-            STREAM_MODERN,
-            "option kafka.group.id: ' ' is not the name of a consumer group",
-        ),
+        ({"kafka.group.id": " "}, STREAM_MODERN,
+         "option kafka.group.id: ' ' is not the name of a consumer group"),
         ({"commitOffsets": "yes"}, STREAM_MODERN, "option commitOffsets: 'yes' is not true or false"),
-        (
-            {"kafka.group.id": "etl"},
-            V07,
-            "commitOffsets: 0.7 keeps groups in ZooKeeper; set zookeeper.connect",
-        ),
+        ({"kafka.group.id": "etl"}, V07,
+         "commitOffsets: 0.7 keeps groups in ZooKeeper; set zookeeper.connect"),
         ({"kafka.group.id": "a/b"}, V07_GROUP, "option kafka.group.id: 'a/b' is not the name of a node"),
         ({"kafka.group.id": ".."}, V07_GROUP, "option kafka.group.id: '..' is not the name of a node"),
     ],
-)
+)  # fmt: skip
 def test_a_group_that_nobody_can_commit_to_is_told_before_the_query_starts(
     given: dict[str, str], base: dict[str, str], reported: str
 ) -> None:
@@ -629,24 +559,12 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("partitioner", "sticky", "partitioner", "sticky"),
     ("kafka.partitioner.ignore.keys", "false", "partitioner", "murmur2"),
     ("kafka.partitioner.ignore.keys", "TRUE", "partitioner", "sticky"),
-    (
-        "kafka.partitioner.class",
-        "org.apache.kafka.clients.producer.RoundRobinPartitioner",
-        "partitioner",
-        "roundrobin",
-    ),
-    (
-        "kafka.partitioner.class",
-        "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
-        "partitioner",
-        "murmur2",
-    ),
-    (
-        "kafka.partitioner.class",
-        "org.apache.kafka.clients.producer.UniformStickyPartitioner",
-        "partitioner",
-        "sticky",
-    ),
+    ("kafka.partitioner.class", "org.apache.kafka.clients.producer.RoundRobinPartitioner", "partitioner",
+     "roundrobin"),
+    ("kafka.partitioner.class", "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
+     "partitioner", "murmur2"),
+    ("kafka.partitioner.class", "org.apache.kafka.clients.producer.UniformStickyPartitioner", "partitioner",
+     "sticky"),
     ("compression", "lz4", "compression", "lz4"),
     ("kafka.compression.type", "ZSTD", "compression", "zstd"),
     ("kafka.compression.type", "GZIP", "compression", "gzip"),
@@ -683,7 +601,7 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("includeHeaders", "true", "acks", "all"),
     ("retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
     ("kafka.retries", "7", "delivery.retry", RetryPolicy(7, 0.1)),
-]
+]  # fmt: skip
 
 
 @for_each(("name", "value", "path", "expected"), VALUES)
@@ -737,9 +655,7 @@ def test_a_level_without_a_codec_that_has_any_is_an_error(compression: str) -> N
         ({"acks": "1", "retries": "0"}, "acks=all and retries above 0"),
     ],
 )
-def test_what_does_not_go_with_idempotence_ends_it_or_contradicts_it(
-    changes: dict[str, str], needs: str
-) -> None:
+def test_what_excludes_idempotence_ends_it_or_contradicts_it(changes: dict[str, str], needs: str) -> None:
     assert not write(**changes).delivery.idempotent
     assert not write(**changes, **{IDEMPOTENCE: "false"}).delivery.idempotent
     with pytest.raises(OptionError) as error:
@@ -789,9 +705,12 @@ def test_a_bad_value_is_told_of_write(name: str, value: str) -> None:
         ("batchBytes", "kafka.batch.size"),
         ("partitioner", "kafka.partitioner.class"),
         ("compressionLevel", "kafka.compression.gzip.level"),
+        ("requestTimeout", "kafka.request.timeout.ms"),
+        ("retries", "kafka.retries"),
+        ("retryBackoff", "kafka.retry.backoff.ms"),
     ],
 )
-def test_two_names_of_one_option_contradict_each_other_of_write(name: str, kafkas: str) -> None:
+def test_two_names_of_one_option_contradict_each_other(name: str, kafkas: str) -> None:
     with pytest.raises(OptionError, match=f"^options {name} and {kafkas} name the same setting"):
         write(**{"compression": "gzip", name: "1", kafkas: "1"})
 
@@ -828,52 +747,32 @@ def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one()
 @for_each(
     ("changes", "message"),
     [
-        (
-            {"kafka.transactional.id": "a"},
-            "option kafka.transactional.id is for transactions: set delivery=exactly-",
-        ),
+        ({"kafka.transactional.id": "a"},
+         "option kafka.transactional.id is for transactions: set delivery=exactly-"),
         ({"batch": "a"}, "option batch is for transactions: set delivery=exactly-once too"),
-        (
-            {**ONCE, "batch": "a"},
-            "option batch names a write of kafka.transactional.id, which is not set: set that",
-        ),
-        (
-            {**ONCE, "acks": "1"},
-            "option delivery: exactly-once needs what idempotent writes do: leave acks, ",
-        ),
-        (
-            {**ONCE, "kafka.transactional.id": " "},
-            "option kafka.transactional.id: '' is not a name: set one of 1 to 120",
-        ),
-        (
-            {**ONCE, "kafka.transactional.id": "a" * 121},
-            " is not a name: set one of 1 to 120 ASCII characters",
-        ),
+        ({**ONCE, "batch": "a"},
+         "option batch names a write of kafka.transactional.id, which is not set: set that"),
+        ({**ONCE, "acks": "1"},
+         "option delivery: exactly-once needs what idempotent writes do: leave acks, "),
+        ({**ONCE, "kafka.transactional.id": " "},
+         "option kafka.transactional.id: '' is not a name: set one of 1 to 120"),
+        ({**ONCE, "kafka.transactional.id": "a" * 121},
+         " is not a name: set one of 1 to 120 ASCII characters"),
         ({**ONCE, "kafka.transactional.id": "\u00e9"}, "'\u00e9' is not a name"),
         ({**ONCE, "kafka.transaction.timeout.ms": "1"}, "option kafka.transaction.timeout.ms"),
         ({"twoPhaseCommit": "true"}, "option twoPhaseCommit is for transactions: set delivery=exactly-once "),
-        (
-            {**ONCE, "twoPhaseCommit": "true"},
-            "only its next run with the same name does: set kafka.transactional.id too",
-        ),
-        (
-            {**ONCE, **NAMED, "twoPhaseCommit": "true", "kafka.transaction.timeout.ms": "5000"},
-            "option kafka.transaction.timeout.ms: with twoPhaseCommit no timeout ends a transaction; leave",
-        ),
+        ({**ONCE, "twoPhaseCommit": "true"},
+         "only its next run with the same name does: set kafka.transactional.id too"),
+        ({**ONCE, **NAMED, "twoPhaseCommit": "true", "kafka.transaction.timeout.ms": "5000"},
+         "option kafka.transaction.timeout.ms: with twoPhaseCommit no timeout ends a transaction; leave"),
         ({**ONCE, **NAMED, "twoPhaseCommit": "yes"}, "option twoPhaseCommit: 'yes' is not true or false"),
         ({"delivery": "once"}, "option delivery: 'once' is not at-least-once or exactly-once"),
     ],
-)
-def test_options_of_transactions_that_do_not_go_together_are_refused(
-    changes: dict[str, str], message: str
-) -> None:
+)  # fmt: skip
+def test_options_of_transactions_that_conflict_are_refused(changes: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as error:
         write(**changes)
     assert message in str(error.value)
-
-
-def test_a_topic_is_bare() -> None:
-    assert write(topic=" t ").topic == "t"
 
 
 def test_what_is_alike_in_each_run_does_not_go_by_how_fast_brokers_are() -> None:
@@ -882,3 +781,4 @@ def test_what_is_alike_in_each_run_does_not_go_by_how_fast_brokers_are() -> None
     ):
         write(**{ADAPTIVE: "true", "partitionerSeed": "1"})
     assert not write(**{ADAPTIVE: "false", "partitionerSeed": "1"}).delivery.adapts
+    assert write(topic=" t ").topic == "t"

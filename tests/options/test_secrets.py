@@ -83,9 +83,7 @@ def test_options_that_sound_secret_are_declared_so() -> None:
 
 
 @for_each("option", SECRET_OPTIONS, ids=lambda option: option.name)
-def test_no_other_option_shows_a_secret(
-    option: Option[Any], secret: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_option_shows_a_secret(option: Option[Any], secret: str, caplog: pytest.LogCaptureFixture) -> None:
     refused = 0
     others = {each.name for each in (*OPTIONS, *STREAM_OPTIONS)} - {option.name} | {"unknown"}
     # Each name of other options in one of the ways; the way, and what is around it, goes round from another
@@ -179,8 +177,8 @@ def properties(tmp_path: Path) -> Path:
     return path
 
 
-def test_values_come_from_the_environment_a_file_and_a_folder(
-    monkeypatch: pytest.MonkeyPatch, properties: Path
+def test_values_come_from_three_providers_for_each_query(
+    properties: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_SECRET", SECRET)
     monkeypatch.setenv("EMPTY", "")
@@ -193,13 +191,8 @@ def test_values_come_from_the_environment_a_file_and_a_folder(
     assert value(f"[${{file:{properties}:empty}}]") == "[]"
     (properties.parent / "token").write_text("one\ntwo\r\n")
     assert value(f"${{directory:{properties.parent}:token}}") == "one\ntwo"
-
-
-def test_a_file_is_read_again_for_each_query(properties: Path) -> None:
-    text = f"${{file:{properties}:user}}"
-    assert value(text) == "carol"
     properties.write_text("user=dave")
-    assert value(text) == "dave"
+    assert value(f"${{file:{properties}:user}}") == "dave"
 
 
 @for_each(
@@ -210,13 +203,10 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
     assert value(text) == text
 
 
-def test_a_value_is_not_searched_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_is_no_reference_and_a_variable_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTER", "${env:INNER} ${vault:x}")
     monkeypatch.setenv("INNER", SECRET)
     assert value("${env:OUTER}") == "${env:INNER} ${vault:x}"
-
-
-def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_SECRET", raising=False)
     assert refused("a ${env:KAFKA_SECRET}") == (
         "option x: ${env:KAFKA_SECRET}: the variable is not set in the environment of Spark's driver; set it "

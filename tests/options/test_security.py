@@ -32,7 +32,7 @@ from spark_kafkawire.options.security import tls_options
 from spark_kafkawire.options.tls_limits import TLS_1_2_SUITES, TLS_1_3_SUITES
 from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, Certificates
-from tests.support.java_stores import CLIENT_STORES, FOLDER, STORE_PASSWORD, TRUST_STORES, blocks_of, pem_of
+from tests.support.java_stores import CLIENT_STORES, FOLDER, STORE_PASSWORD, pem_of
 from tests.support.java_stores import KEY_PASSWORD as KEY_OF_STORES
 
 SECRET: Final = "s3cret"
@@ -77,21 +77,22 @@ def pem(path: Path, part: str) -> str:
     return key if part == "key" else begin + chain
 
 
-def test_nothing_is_encrypted_and_nobody_logs_in_by_default() -> None:
+def test_protocols_encrypt_check_names_and_log_in() -> None:
     assert security() is PLAINTEXT
     assert security(security__protocol=" plaintext ") is PLAINTEXT
-
-
-def test_ssl_alone_trusts_what_the_system_trusts_and_checks_host_names() -> None:
     assert security(security__protocol="SSL") == Security(tls=Tls())
-
-
-def test_the_check_of_host_names_is_given_up_by_nothing() -> None:
     for value in ("", " "):
         chosen = security(security__protocol="SSL", ssl__endpoint__identification__algorithm=value).tls
         assert chosen == Tls(checks_host_name=False)
     assert "'none' is not https, or nothing" in fails(
         security__protocol="SSL", ssl__endpoint__identification__algorithm="none"
+    )
+    assert (
+        "option kafka.security.protocol: 'TLS' is not PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL"
+        in fails(security__protocol="tls")
+    )
+    assert "option kafka.sasl.jaas.config is not set" in fails(
+        security__protocol="SASL_SSL", sasl__mechanism="PLAIN"
     )
 
 
@@ -200,20 +201,6 @@ def test_a_login_is_parsed_for_each_mechanism() -> None:
     )
 
 
-def test_the_token_endpoint_is_trusted_as_brokers_are(certificates: Certificates) -> None:
-    chosen = security(
-        security__protocol="SASL_SSL",
-        ssl__truststore__location=str(certificates.authority),
-        sasl__mechanism="OAUTHBEARER",
-        sasl__jaas__config=OAUTH_JAAS,
-        sasl__oauthbearer__token__endpoint__url="https://h/t",
-    )
-    assert chosen.sasl is not None
-    assert isinstance(chosen.sasl.credentials, Bearer)
-    assert isinstance(chosen.sasl.credentials.source, ClientCredentials)
-    assert chosen.sasl.credentials.source.tls == Tls(certificates.authority.read_text())
-
-
 @for_each(
     ("mechanism", "jaas", "message"),
     [
@@ -288,12 +275,6 @@ def test_a_login_may_be_the_drivers_alone() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_login_that_is_missing_is_told() -> None:
-    assert "option kafka.sasl.jaas.config is not set" in fails(
-        security__protocol="SASL_SSL", sasl__mechanism="PLAIN"
-    )
-
-
 @for_each(
     "url",
     ["", "http://h/t", "h/t", "https://", "https://h:x/t", "https://h:70000/t", f"https://u:{SECRET}@h/t",
@@ -307,13 +288,6 @@ def test_a_bad_token_endpoint_is_told(url: str) -> None:
         sasl__oauthbearer__token__endpoint__url=url,
     )
     assert message.startswith(f"option {TOKEN_URL} is not of the form https://")
-
-
-def test_an_unknown_protocol_is_told() -> None:
-    assert (
-        "option kafka.security.protocol: 'TLS' is not PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL"
-        in fails(security__protocol="tls")
-    )
 
 
 def test_options_that_the_protocol_makes_no_use_of_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -336,9 +310,7 @@ def test_options_that_the_protocol_makes_no_use_of_are_warned_of(caplog: pytest.
     ],
 )
 @for_each("protocol", [{}, {"security__protocol": "PLAINTEXT"}, {"security__protocol": "ssl"}])
-def test_a_login_without_a_protocol_that_logs_in_is_an_error(
-    protocol: dict[str, str], given: dict[str, str], name: str
-) -> None:
+def test_a_login_needs_its_protocol(protocol: dict[str, str], given: dict[str, str], name: str) -> None:
     """Java's clients do not log in then, and say nothing."""
     chosen = protocol.get("security__protocol", "PLAINTEXT").upper()
     assert fails(**protocol, **given) == (
@@ -417,31 +389,24 @@ def test_a_login_module_is_understood(text: str, options: dict[str, str]) -> Non
     assert (login.module, login.options) == ("PlainLoginModule", options)
 
 
-def test_shaded_and_bare_modules_are_known_by_their_last_name() -> None:
+def test_modules_are_known_by_their_last_name_and_hide_what_they_have() -> None:
     for module in (f"kafkashaded.{PLAIN}", "PlainLoginModule"):
         assert parse_jaas(f"{module} required;").module == "PlainLoginModule"
+    assert "s3cret" not in repr(parse_jaas('PlainLoginModule required password="s3cret";'))
 
 
 @for_each(
     "text",
     [
-        "",
-        ";",
-        "s3cret",
-        "PlainLoginModule",
-        'PlainLoginModule password="s3cret";',
+        "", ";", "s3cret", "PlainLoginModule", 'PlainLoginModule password="s3cret";',
         'KafkaClient { PlainLoginModule required password="s3cret"; };',
-        'PlainLoginModule required password="s3cret',
-        "PlainLoginModule required password='s3cret",
-        'PlainLoginModule required password="s3cret\n";',
-        "PlainLoginModule required password;",
-        "PlainLoginModule required password=;",
-        "PlainLoginModule required password==s3cret;",
-        'PlainLoginModule required "s3cret";',
-        'PlainLoginModule required username="a", password="s3cret";',
+        'PlainLoginModule required password="s3cret', "PlainLoginModule required password='s3cret",
+        'PlainLoginModule required password="s3cret\n";', "PlainLoginModule required password;",
+        "PlainLoginModule required password=;", "PlainLoginModule required password==s3cret;",
+        'PlainLoginModule required "s3cret";', 'PlainLoginModule required username="a", password="s3cret";',
         'PlainLoginModule required password="s3cret"; ScramLoginModule required password="s3cret";',
     ],
-)
+)  # fmt: skip
 def test_bad_text_is_told_and_not_shown(text: str) -> None:
     with pytest.raises(
         OptionError, match=r"^option kafka\.sasl\.jaas\.config: .* \(its value is not shown\)$"
@@ -461,17 +426,6 @@ def test_any_text_is_taken_or_told(text: str) -> None:
     else:
         reported = "".join(f"{len(value)}" for value in login.options.values())
     assert len(reported.splitlines()) <= 1
-
-
-@settings(deadline=None)
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), min_size=1))
-def test_a_quoted_value_survives(value: str) -> None:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    assert parse_jaas(f'{PLAIN} required password="{escaped}";').options == {"password": value}
-
-
-def test_no_repr_shows_what_a_module_is_told() -> None:
-    assert "s3cret" not in repr(parse_jaas('PlainLoginModule required password="s3cret";'))
 
 
 # --- Options of logins with Kerberos: what they become, and which are refused ---
@@ -524,18 +478,16 @@ def kerberos_fails(
     return str(error.value)
 
 
-def test_a_key_tab_is_read_with_its_principal() -> None:
+def test_a_key_tab_or_a_ticket_cache_logs_in() -> None:
     made = KerberosLogin("kafka", "a@R", "/etc/a.keytab")
     assert login(KEY_TAB) == made
     assert login(KEY_TAB.replace("com.sun.security.auth.module.", "")) == made
     usual = "storeKey=true doNotPrompt=true debug=false refreshKrb5Config=true isInitiator=true"
     assert login(f"{KEY_TAB} useTicketCache=FALSE {usual}") == made
-
-
-def test_a_ticket_cache_is_named_or_that_of_the_environment() -> None:
     assert login(CACHE) == KerberosLogin("kafka")
     named = f'{CACHE} ticketCache="tickets-of-a" principal="a@R" useKeyTab=false'
     assert login(named) == KerberosLogin("kafka", "a@R", None, "tickets-of-a")
+    assert "does not log in; set" in kerberos_fails(None, {**SERVICE, "security.protocol": "SSL"}, None)
 
 
 def test_the_name_of_the_service_is_in_either_place() -> None:
@@ -598,10 +550,6 @@ def test_what_has_no_effect_is_warned_of(caplog: pytest.LogCaptureFixture) -> No
     given = raw("PlainLoginModule required username='a' password='b'", SERVICE, "PLAIN")
     ReadOptions.parse({**given, "subscribe": "t"})
     assert caplog.messages == ["kafka.sasl.mechanism=PLAIN does not use kafka.sasl.kerberos.service.name"]
-
-
-def test_a_service_without_a_login_is_an_error() -> None:
-    assert "does not log in; set" in kerberos_fails(None, {**SERVICE, "security.protocol": "SSL"}, None)
 
 
 # --- Java's stores, versions and cipher suites, from options to the settings of TLS ---
@@ -670,12 +618,6 @@ def test_a_key_store_travels_as_pem_without_its_passwords(name: str) -> None:
         assert not any(secret in shown for secret in SECRETS)
 
 
-@pytest.mark.parametrize("name", TRUST_STORES)
-def test_a_trust_store_travels_as_pem(name: str) -> None:
-    found = tls_with(**trust(name)).trust or ""
-    assert sorted(blocks_of(found)) == sorted(blocks_of(pem_of(*TRUST_STORES[name])))
-
-
 @pytest.mark.parametrize(
     ("store", "said", "logged"),
     [
@@ -685,9 +627,7 @@ def test_a_trust_store_travels_as_pem(name: str) -> None:
         ("authority.pem", "jks", "the store is PEM, not JKS, and is read as that"),
     ],
 )
-def test_a_wrong_type_is_logged_once(
-    store: str, said: str, logged: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_wrong_type_is_logged(store: str, said: str, logged: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
     more = {} if store.endswith("pem") else {"truststore__password": STORE_PASSWORD}
     for _ in range(3):
@@ -731,14 +671,6 @@ def test_errors_of_a_store_name_its_option_its_path_and_what_to_do() -> None:
         "kafka.ssl.keystore.password is not its password, or the file is damaged; check both with "
         "keytool -list"
     )
-    assert tls_fails(**client("client.jks", key__password="wrong-password")) == at("client.jks") + (
-        "kafka.ssl.key.password is not the password of its key; check it with keytool -list"
-    )
-    for name in ("client.jks", "client.p12"):
-        message = tls_fails(keystore__location=str(FOLDER / name))
-        assert message == f"{at(name)}it has a password; set kafka.ssl.keystore.password"
-    two = tls_fails(keystore__location=str(FOLDER / "two-keys.p12"), keystore__password=STORE_PASSWORD)
-    assert two.startswith(at("two-keys.p12") + "it has 2 private keys ('client', 'second'), ")
     assert tls_fails(**trust("empty.jks")).startswith(
         f"option kafka.ssl.truststore.location: '{FOLDER / 'empty.jks'}': it has no certificate to trust"
     )
@@ -795,22 +727,16 @@ def offered(found: Tls) -> list[str]:
     return [str(each["name"]) for each in context(found).get_ciphers() if each["protocol"] != "TLSv1.3"]
 
 
-def test_suites_are_offered_in_the_order_given_and_leave_tls_1_3_out() -> None:
+def test_suites_are_offered_in_order_or_refused() -> None:
     suites = "tls_ecdhe_rsa_with_aes_128_gcm_sha256 , TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
     found = tls_with(cipher__suites=suites)
     assert offered(found) == ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"]
     made = context(found)
     assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_2, TLSVersion.TLSv1_2)
-
-
-def test_all_suites_of_tls_1_3_leave_it_in() -> None:
     made = context(tls_with(cipher__suites=f"{ALL_1_3},{GCM}"))
     assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_2, TLSVersion.MAXIMUM_SUPPORTED)
     made = context(tls_with(cipher__suites=ALL_1_3))
     assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_3, TLSVersion.MAXIMUM_SUPPORTED)
-
-
-def test_some_suites_of_tls_1_3_cannot_be_chosen() -> None:
     assert tls_fails(cipher__suites=f"TLS_AES_256_GCM_SHA384,{GCM}") == (
         "option kafka.ssl.cipher.suites: Python cannot choose suites of TLS 1.3, all of them are offered: "
         "leave TLS_AES_256_GCM_SHA384 out, which leaves TLS 1.2 only, or name "
@@ -819,9 +745,6 @@ def test_some_suites_of_tls_1_3_cannot_be_chosen() -> None:
     # Without TLS 1.3 they have no effect, as in Java.
     found = tls_with(cipher__suites=f"TLS_AES_256_GCM_SHA384,{GCM}", enabled__protocols="TLSv1.2")
     assert offered(found) == ["ECDHE-RSA-AES256-GCM-SHA384"]
-
-
-def test_unknown_suites_are_refused() -> None:
     assert tls_fails(cipher__suites=f"{GCM},TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA38") == (
         "option kafka.ssl.cipher.suites: 'TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA38' is no cipher suite of TLS "
         f"1.2 by its name in Java; did you mean {GCM}?"

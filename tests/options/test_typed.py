@@ -44,98 +44,36 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
 
 
 @for_each(
-    ("changes", "message"),
+    ("changes", "beginning"),
     [
-        (
-            {"valueFormat": "avro"},
-            "option valueFormat: avro needs schema.registry.url, the schema registry; for "
-            "messages without the id of a schema set schemaIdFrom=none and valueSchema",
-        ),
-        (
-            {"keyFormat": "avro", "valueFormat": "string", "keySchema": "int"},
-            "option keyFormat: avro needs "
-            "schema.registry.url, the schema registry; for messages without the id of a schema set "
-            "schemaIdFrom=none and keySchema",
-        ),
-        (
-            {"valueFormat": "avro", "schemaIdFrom": "none"},
-            "option valueFormat: avro needs schema.registry.url, the "
-            "schema registry; for messages without the id of a schema set schemaIdFrom=none and valueSchema",
-        ),
-        (
-            {"valueFormat": "avro", "schemaIdFrom": "none", "valueSchemaVersion": "1"},
-            "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set; "
-            "set it",
-        ),
-        (
-            {**AVRO, "valueSchema": "int", "valueSchemaVersion": "1"},
-            "options valueSchema and valueSchemaVersion both name a schema; set one of them",
-        ),
-        (
-            {**AVRO, "keySchema": "int"},
-            f"option keySchema needs keyFormat={ANY}, which is not set; set it, or leave keySchema out",
-        ),
-        (
-            {"valueFormat": "string", "valueSubject": "s"},
-            f"option valueSubject needs valueFormat={ANY}, which is not set; set it, or leave "
-            "valueSubject out",
-        ),
-        (
-            {"valueFormat": "string", "schemaIdFrom": "none"},
-            f"option schemaIdFrom needs a format with schemas, {ANY}, which is not set; set it, or "
-            "leave schemaIdFrom out",
-        ),
-        (
-            {**AVRO, "valueMessage": "M"},
-            "option valueMessage needs valueFormat=protobuf, which is not set; set it, or leave "
-            "valueMessage out",
-        ),
-        (
-            {**AVRO, "keyFormat": "string", "keyMessage": "M"},
-            "option keyMessage needs keyFormat=protobuf, which is not set; set it, or leave keyMessage out",
-        ),
-        (
-            {**AVRO, "valueFormat": "protobuf", "valueMessage": " . "},
-            "option valueMessage: ' . ' is not the name of a message type",
-        ),
-        (
-            {"valueFormat": "json", "recursive.fields.max.depth": "3"},
-            "option recursive.fields.max.depth needs a format of avro or protobuf, which is not set; set it, "
-            "or leave recursive.fields.max.depth out",
-        ),
-        (
-            {
-                "valueFormat": "avro",
-                "valueSchema": "int",
-                "schemaIdFrom": "none",
-                "basic.auth.user.info": "a:b",
-            },
-            "option basic.auth.user.info is for a schema registry, and schema.registry.url is not set; set "
-            "it",
-        ),
-        (
-            {**AVRO, "valueSchemaVersion": "0"},
-            "option valueSchemaVersion: '0' is not a version of the subject "
-            "(1 to 2147483647), latest, or id:N, the id of a schema",
-        ),
-        (
-            {**AVRO, "valueSchemaVersion": "id:2147483648"},
-            "option valueSchemaVersion: 'id:2147483648' is not a "
-            "version of the subject (1 to 2147483647), latest, or id:N, the id of a schema",
-        ),
-        (
-            {**AVRO, "valueSubject": " "},
-            "option valueSubject: ' ' is not the name of a subject of the schema registry",
-        ),
-        (
-            {**AVRO, "subjectNameStrategy": "io.confluent.TopicNameStrategy"},
-            "option subjectNameStrategy: "
-            "'io.confluent.topicnamestrategy' is not topicname or recordname or topicrecordname",
-        ),
+        ({"valueFormat": "avro"}, "option valueFormat: avro needs schema.registry.url, the schema registry;"),
+        ({"keyFormat": "avro", "keySchema": "int"}, "option keyFormat: avro needs schema.registry.url, the "),
+        ({"valueFormat": "avro", "schemaIdFrom": "none"}, "option valueFormat: avro needs schema.registry.u"),
+        ({"valueFormat": "avro", "schemaIdFrom": "none", "valueSchemaVersion": "1"},
+         "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set; set it"),
+        ({**AVRO, "valueSchema": "int", "valueSchemaVersion": "1"},
+         "options valueSchema and valueSchemaVersion both name a schema; set one of them"),
+        ({**AVRO, "keySchema": "int"}, f"option keySchema needs keyFormat={ANY}, which is not set; set it, "),
+        ({"valueFormat": "string", "valueSubject": "s"}, f"option valueSubject needs valueFormat={ANY}, whi"),
+        ({"schemaIdFrom": "none"}, f"option schemaIdFrom needs a format with schemas, {ANY}, which is not s"),
+        ({**AVRO, "valueMessage": "M"}, "option valueMessage needs valueFormat=protobuf, which is not set; "),
+        ({**AVRO, "keyFormat": "string", "keyMessage": "M"}, "option keyMessage needs keyFormat=protobuf, w"),
+        ({**AVRO, "valueFormat": "protobuf", "valueMessage": " . "}, "option valueMessage: ' . ' is not the"),
+        ({"valueFormat": "json", "recursive.fields.max.depth": "3"},
+         "option recursive.fields.max.depth needs a format of avro or protobuf, which is not set; set it, o"),
+        ({"valueFormat": "avro", "valueSchema": "int", "schemaIdFrom": "none", "basic.auth.user.info": "a:b"},
+         "option basic.auth.user.info is for a schema registry, and schema.registry.url is not set; set it"),
+        ({**AVRO, "valueSchemaVersion": "0"}, "option valueSchemaVersion: '0' is not a version of the subje"),
+        ({**AVRO, "valueSchemaVersion": "id:2147483648"}, "option valueSchemaVersion: 'id:2147483648' is no"),
+        ({**AVRO, "valueSubject": " "}, "option valueSubject: ' ' is not the name of a subject of the schem"),
+        ({**AVRO, "subjectNameStrategy": "io.confluent.TopicNameStrategy"},
+         "option subjectNameStrategy: 'io.confluent.topicnamestrategy' is not topicname or recordname or to"),
     ],
-)
-def test_options_that_lack_or_exclude_another_one_are_refused(changes: dict[str, str], message: str) -> None:
-    assert refusal(**changes) == message
+)  # fmt: skip
+def test_options_that_lack_or_exclude_another_one_are_refused(
+    changes: dict[str, str], beginning: str
+) -> None:
+    assert refusal(**changes).startswith(beginning)
 
 
 def test_a_write_derives_its_schema_and_needs_a_registry_for_ids() -> None:
@@ -166,13 +104,16 @@ def test_json_is_read_without_the_schemas_of_writers() -> None:
     )
 
 
-def test_kafka_07_has_no_headers() -> None:
+def test_headers_of_07_and_logins_in_urls_are_refused() -> None:
     given = {"zookeeper.connect": "h:2181", "subscribe": "t", **AVRO}
     assert ReadOptions.parse(given).typed
     with pytest.raises(
         OptionError, match=r"^option schemaIdFrom: Kafka 0\.7 has no headers; set prefix or none$"
     ):
         ReadOptions.parse({**given, "schemaIdFrom": "header"})
+    message = refusal(valueFormat="avro", **{URL: f"http://a,http://me:{SECRET}@r:8081"})
+    assert message.startswith("option schema.registry.url: a URL with a login is not supported")
+    assert message.endswith("; set basic.auth.user.info")
 
 
 def test_a_stream_may_end_on_new_fields() -> None:
@@ -234,25 +175,12 @@ def test_a_file_that_is_no_schema_is_refused(tmp_path: Path) -> None:
 @for_each(
     "url",
     [
-        "",
-        "r:8081",
-        "ftp://r",
-        "http://",
-        "http://r:0",
-        "http://a,",
-        "http://a b",
-        "http://a?x=1",
+        "", "r:8081", "ftp://r", "http://", "http://r:0", "http://a,", "http://a b", "http://a?x=1",
         "http://a#f",
     ],
-)
+)  # fmt: skip
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     assert refusal(valueFormat="avro", **{URL: url}).startswith("option schema.registry.url: '")
-
-
-def test_a_url_with_a_login_is_refused_without_being_shown() -> None:
-    message = refusal(valueFormat="avro", **{URL: f"http://a,http://me:{SECRET}@r:8081"})
-    assert message.startswith("option schema.registry.url: a URL with a login is not supported")
-    assert message.endswith("; set basic.auth.user.info")
 
 
 @for_each(
@@ -279,9 +207,7 @@ def test_a_url_with_a_login_is_refused_without_being_shown() -> None:
           "bearer.auth.client.secret": SECRET}, "option bearer.auth.issuer.endpoint.url is not of the form https://"),
     ],
 )  # fmt: skip
-def test_a_login_that_is_not_whole_is_refused_and_never_shown(
-    changes: dict[str, str], beginning: str
-) -> None:
+def test_a_login_that_lacks_a_part_is_refused_and_hidden(changes: dict[str, str], beginning: str) -> None:
     assert refusal(**AVRO, **changes).startswith(beginning)
 
 
@@ -326,7 +252,7 @@ def test_tokens_are_got_with_the_trust_of_the_registry(certificates: Certificate
     assert SECRET not in repr(found)
 
 
-def test_options_of_a_registry_that_nothing_uses_are_reported(
+def test_unused_options_of_a_registry_are_logged(
     caplog: pytest.LogCaptureFixture, certificates: Certificates
 ) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")

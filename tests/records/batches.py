@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from dataclasses import dataclass
 
 import crc32c
 
@@ -11,6 +12,14 @@ from tests.support.codecs import CODEC_NUMBERS, compressed
 
 NO_PRODUCER = (-1, -1, -1)
 APPEND_TIME, TRANSACTIONAL, CONTROL = 8, 16, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """A transaction that a response calls aborted."""
+
+    producer_id: int
+    first_offset: int
 
 
 def varint(value: int) -> bytes:

@@ -96,15 +96,8 @@ def _cut(chance: random.Random, buf: bytearray) -> None:
 
 
 _DAMAGES: tuple[Callable[[random.Random, bytearray], None], ...] = (
-    _flip_bit,
-    _set_byte,
-    _set_length,
-    _nudge_length,
-    _splice,
-    _remove,
-    _insert,
-    _cut,
-)
+    _flip_bit, _set_byte, _set_length, _nudge_length, _splice, _remove, _insert, _cut,
+)  # fmt: skip
 
 
 def _repaired(buf: bytearray) -> bytes:

@@ -103,9 +103,7 @@ print(decode_message_set(data).num_rows, compiler.loaded())
     assert not list(tmp_path.iterdir())
 
 
-def test_what_was_compiled_for_all_users_is_compiled_by_none_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_all_users_have_is_compiled_by_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed, own = tmp_path / "installed", tmp_path / "own"
     monkeypatch.setattr(compiler, "INSTALLED", installed)
     kernel = compiler.Kernel(_twice, "int64(int64)")
@@ -120,9 +118,7 @@ def test_what_was_compiled_for_all_users_is_compiled_by_none_of_them(
     assert {path: file.read_bytes() for path, file in found.items()} == kept
 
 
-def test_what_others_can_have_written_is_not_taken_for_the_installers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_others_can_have_written_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed, own = tmp_path / "installed", tmp_path / "own"
     monkeypatch.setattr(compiler, "INSTALLED", installed)
     file = installed / "of_a_kernel" / "of_a_module" / "kernel.nbc"
@@ -175,7 +171,7 @@ def test_a_kernel_is_compiled_again_after_a_change_in_another_file(tmp_path: Pat
     assert results == ["42 0", "43 0", "64 0", "42 1"]
 
 
-def test_a_digest_is_the_same_in_each_process_and_that_of_each_version(
+def test_a_digest_is_the_same_in_all_processes_of_one_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kernels = "from spark_kafkawire.records.kernel_digests import digest_of\n"
@@ -232,9 +228,7 @@ def test_a_cache_of_the_users_own_choice_is_used(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.rglob("*.nbi"))
 
 
-def test_a_folder_that_others_can_write_is_not_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_others_write_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = tmp_path / "spark-kafkawire"
     shared.mkdir()
     shared.chmod(0o777)

@@ -53,46 +53,6 @@ def test_a_wrong_checksum_costs_its_batch_and_names_its_offsets() -> None:
     assert _offsets(data, walk) == [100, 101, 104, 105, 106, 107]
 
 
-@pytest.mark.parametrize("size", [-1, 0, 48, 2**31 - 1, 1000])
-def test_a_size_that_cannot_be_costs_its_batch(size: int) -> None:
-    batches = _batches(6)
-    length = len(batches[0])
-    data = bytearray(b"".join(batches))
-    struct.pack_into(">i", data, length + 8, size)
-    walk = walk_batches(data, 100, 112, is_end=True)
-    [damage] = walk.damages
-    assert (damage.pos, damage.stop, damage.start_offset, damage.stop_offset) == (
-        length,
-        2 * length,
-        102,
-        104,
-    )
-    assert _offsets(bytes(data), walk) == [100, 101, *range(104, 112)]
-
-
-def test_a_size_that_leads_to_a_later_batch_does_not_cost_the_one_between() -> None:
-    batches = _batches(6)
-    length = len(batches[0])
-    data = bytearray(b"".join(batches))
-    struct.pack_into(">i", data, length + 8, 2 * length - 12)
-    assert _offsets(bytes(data), walk_batches(data, 100)) == [100, 101, *range(104, 112)]
-    data[length + 70] ^= 1  # and its own checksum does not find its end
-    assert _offsets(bytes(data), walk_batches(data, 100)) == [100, 101, *range(104, 112)]
-
-
-@pytest.mark.parametrize("offset", [0, 101, 103, 105, 500, 2**40])
-def test_a_base_offset_that_does_not_fit_costs_its_batch(offset: int) -> None:
-    batches = _batches(6)
-    length = len(batches[0])
-    data = bytearray(b"".join(batches))
-    struct.pack_into(">q", data, length, offset)
-    walk = walk_batches(data, 100, 112)
-    [damage] = walk.damages
-    assert (damage.start_offset, damage.stop_offset) == (102, 104)
-    assert "its offsets" in damage.reason
-    assert _offsets(bytes(data), walk) == [100, 101, *range(104, 112)]
-
-
 def test_gaps_of_a_compacted_log_are_no_damage() -> None:
     batches = _batches(9)
     data = b"".join(batches[::3])

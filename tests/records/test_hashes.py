@@ -11,13 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_kafkawire.records import checksum_kernels, compiler, content, log_kernels
 from spark_kafkawire.records.arrays import byte_array
 from spark_kafkawire.records.checksum import (
-    crc32,
     crc32_each,
     crc32c_address,
     first_mismatch,
@@ -42,19 +39,6 @@ def mismatch(values: list[bytes], crcs: npt.NDArray[np.uint32]) -> int | None:
 
 
 @pytest.mark.usefixtures("kernels")
-def test_crc32_is_that_of_zlib() -> None:
-    assert crc32(b"123456789") == 0xCBF43926
-
-
-@pytest.mark.usefixtures("kernels")
-def test_right_checksums_have_no_mismatch() -> None:
-    chance = random.Random(1)
-    values = [chance.randbytes(chance.randrange(300)) for _ in range(500)]
-    for each in (values, [], [b"", b""]):
-        assert mismatch(each, claimed(each)) is None
-
-
-@pytest.mark.usefixtures("kernels")
 def test_the_first_of_the_wrong_checksums_is_named() -> None:
     chance = random.Random(2)
     values = [chance.randbytes(chance.randrange(300)) for _ in range(200)]
@@ -64,50 +48,6 @@ def test_the_first_of_the_wrong_checksums_is_named() -> None:
         for row in wrong:
             crcs[row] ^= 1 << chance.randrange(32)
         assert mismatch(values, crcs) == wrong[0]
-
-
-@pytest.mark.usefixtures("kernels")
-def test_swapped_checksums_are_seen() -> None:
-    values = [b"one", b"two", b"three"]
-    assert mismatch(values, claimed(values)[[1, 0, 2]]) == 0
-
-
-@pytest.mark.usefixtures("kernels")
-def test_wrong_checksums_whose_errors_cancel_out_are_seen() -> None:
-    """One CRC-32 over both values is right: the same bit is wrong twice, and the second one is empty."""
-    for values in ([b"P", b""], [b"", b"", b"end"], [b"long " * 200, b"", b"long " * 200]):
-        crcs = claimed(values)
-        crcs[:2] ^= 1 << 9
-        assert mismatch(values, crcs) == 0
-
-
-@pytest.mark.usefixtures("kernels")
-def test_errors_that_cancel_out_over_a_value_are_seen() -> None:
-    """The CRC-32 is linear: an error of the first one and its shift by the second value's size."""
-    values = [b"one", bytes(5), b"three"]
-    whole = zlib.crc32(b"".join(values))
-    for bit in range(32):
-        crcs = claimed(values)
-        crcs[0] ^= 1 << bit
-        # What a flipped bit of the state becomes when five zero bytes follow.
-        crcs[1] ^= shifted(1 << bit, 5)
-        assert joined(values, crcs) == whole
-        assert mismatch(values, crcs) == 0
-
-
-def shifted(crc: int, size: int) -> int:
-    """The CRC-32 register after so many zero bytes."""
-    for _ in range(8 * size):
-        crc = crc >> 1 ^ (0xEDB88320 if crc & 1 else 0)
-    return crc
-
-
-def joined(values: list[bytes], crcs: npt.NDArray[np.uint32]) -> int:
-    """The CRC-32 that all values in a row have if each has its one."""
-    whole = 0
-    for value, crc in zip(values, crcs.tolist(), strict=True):
-        whole = shifted(whole, len(value)) ^ crc
-    return whole
 
 
 @pytest.mark.usefixtures("kernels")
@@ -129,9 +69,12 @@ def random_values(seed: int) -> list[bytes]:
 
 
 @pytest.mark.usefixtures("compiled")
-def test_the_library_s_crc_is_called_where_it_can_be() -> None:
+def test_the_library_is_called_where_it_can_be() -> None:
     assert library_address()
     assert crc32c_address()
+    major, minor = map(int, version("isal").split(".")[:2])
+    # Wheels of isal 1.7 and 1.8 have ISA-L without CRC-64.
+    assert bool(content._library()) == ((major, minor) >= (1, 9))
 
 
 @pytest.mark.usefixtures("compiled")
@@ -188,13 +131,6 @@ def without_the_library(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("compiled")
-def test_the_library_s_crc_64_is_called_where_it_can_be() -> None:
-    major, minor = map(int, version("isal").split(".")[:2])
-    # Wheels of isal 1.7 and 1.8 have ISA-L without CRC-64.
-    assert bool(content._library()) == ((major, minor) >= (1, 9))
-
-
-@pytest.mark.usefixtures("compiled")
 @for_each("order", range(5))
 def test_the_sum_is_the_same_in_any_order_and_in_every_way_to_compute_it(order: int) -> None:
     rows = random.Random(order).sample(ROWS, len(ROWS))
@@ -211,8 +147,14 @@ def test_the_sum_is_the_same_in_any_order_and_in_every_way_to_compute_it(order: 
 
 
 @pytest.mark.usefixtures("compiled")
-def test_the_sum_of_parts_is_that_of_all_rows() -> None:
+def test_sums_are_of_parts_topics_and_partitions() -> None:
     assert (sum_of(ROWS[:30]) + sum_of(ROWS[30:])) % (1 << 64) == sum_of(ROWS)
+    [topics, *columns] = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*ROWS, strict=True)]
+    one = Column.of(pa.array([b"t"], pa.binary()), "c")
+    assert content.content_sum(one, columns, len(ROWS)) == content.content_sum(topics, columns, len(ROWS))
+    sums = {sum_of([A, B], partitions) for partitions in ([0, 0], [0, 1], [1, 0], [1, 1], [2, 0])}
+    assert len(sums) == 5
+    assert sum_of([A, B], [0, 0]) == sum_of([A, B])
 
 
 A: Final = (b"t", b"k1", b"12345678")
@@ -243,20 +185,6 @@ def test_other_rows_have_another_sum(other: list[Row]) -> None:
     assert sum_of(other) != sum_of([A, B])
 
 
-@pytest.mark.usefixtures("compiled")
-def test_one_topic_may_be_that_of_all_rows() -> None:
-    [topics, *columns] = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*ROWS, strict=True)]
-    one = Column.of(pa.array([b"t"], pa.binary()), "c")
-    assert content.content_sum(one, columns, len(ROWS)) == content.content_sum(topics, columns, len(ROWS))
-
-
-@pytest.mark.usefixtures("compiled")
-def test_partitions_that_rows_name_count() -> None:
-    sums = {sum_of([A, B], partitions) for partitions in ([0, 0], [0, 1], [1, 0], [1, 1], [2, 0])}
-    assert len(sums) == 5
-    assert sum_of([A, B], [0, 0]) == sum_of([A, B])
-
-
 # Source: org.apache.kafka.common.utils.UtilsTest.testMurmur2.
 JAVA_HASHES = {
     b"21": -973932308,
@@ -284,19 +212,11 @@ def binary(keys: list[bytes]) -> pa.Array:
 
 
 @pytest.mark.usefixtures("_kernel")
-def test_hashes_are_those_of_the_java_client() -> None:
+def test_hashes_and_partitions_are_those_of_the_java_client() -> None:
     hashes = positive_hashes(binary(list(JAVA_HASHES)))
     assert hashes.tolist() == [java & 0x7FFFFFFF for java in JAVA_HASHES.values()]
-
-
-@pytest.mark.usefixtures("_kernel")
-def test_partitions_are_those_of_the_java_client() -> None:
     hashes = positive_hashes(binary(list(JAVA_PARTITIONS)))
     assert (hashes % 1000).tolist() == list(JAVA_PARTITIONS.values())
-
-
-@pytest.mark.usefixtures("_kernel")
-def test_a_slice_of_a_column_hashes_as_its_keys_do() -> None:
     keys = binary([b"before", b"foobar", b"21", b"after"])
     assert positive_hashes(keys.slice(1, 2)).tolist() == positive_hashes(binary([b"foobar", b"21"])).tolist()
 
@@ -304,24 +224,3 @@ def test_a_slice_of_a_column_hashes_as_its_keys_do() -> None:
 def test_no_keys_and_empty_keys_are_hashed() -> None:
     assert positive_hashes(binary([])).tolist() == []
     assert len(set(positive_hashes(binary([b"", b""])).tolist())) == 1
-
-
-@given(st.lists(st.binary(max_size=40), max_size=20))
-def test_compiled_and_interpreted_agree(keys: list[bytes]) -> None:
-    assert compiler.load()
-    compiled = positive_hashes(binary(keys)).tolist()
-    assert compiled == [_plain(key) & 0x7FFFFFFF for key in keys]
-
-
-def _plain(key: bytes) -> int:
-    """The algorithm once more, written for one key."""
-    factor, mask = 0x5BD1E995, 0xFFFFFFFF
-    mixed = 0x9747B28C ^ len(key)
-    whole = len(key) & ~3
-    for pos in range(0, whole, 4):
-        word = int.from_bytes(key[pos : pos + 4], "little") * factor & mask
-        mixed = (mixed * factor & mask) ^ ((word ^ word >> 24) * factor & mask)
-    if tail := key[whole:]:
-        mixed = (mixed ^ int.from_bytes(tail, "little")) * factor & mask
-    mixed = (mixed ^ mixed >> 13) * factor & mask
-    return mixed ^ mixed >> 15

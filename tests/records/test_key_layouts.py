@@ -26,9 +26,7 @@ def of_row(hash_: int, keyed: bool, layout: int, partition: int, counts: list[in
 
 
 @given(COUNTS, st.integers(0, 8), st.data())
-def test_all_rows_at_once_are_what_each_is_by_itself(
-    counts: list[int], partition: int, data: st.DataObject
-) -> None:
+def test_all_rows_at_once_are_each_alone(counts: list[int], partition: int, data: st.DataObject) -> None:
     hashes = st.one_of(st.integers(0, 71), st.integers(0, 2**31 - 1))  # small ones fit more often
     row = st.tuples(hashes, st.booleans(), st.integers(0, len(counts) - 1))
     rows = data.draw(st.lists(row, max_size=20))
@@ -129,15 +127,13 @@ def run(counts: list[int], steps: list[tuple[str, int]], *, late: bool = True) -
 
 
 @given(COUNTS, STEPS)
-def test_by_keys_each_key_is_in_order_however_late_its_producer_learned(
-    counts: list[int], steps: list[tuple[str, int]]
-) -> None:
+def test_by_keys_each_key_is_in_order_for_late_ones(counts: list[int], steps: list[tuple[str, int]]) -> None:
     for numbers in run(counts, steps).in_order(by_keys=True).values():
         assert numbers == sorted(numbers)
 
 
 @given(COUNTS, STEPS)
-def test_by_offsets_each_key_is_in_order_where_all_learn_at_once(
+def test_by_offsets_keys_are_in_order_where_all_learn(
     counts: list[int], steps: list[tuple[str, int]]
 ) -> None:
     for numbers in run(counts, steps, late=False).in_order(by_keys=False).values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import gzip
-import io
 
 import pyarrow as pa
 import pytest
@@ -15,16 +14,10 @@ from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.batch.golden_batches import BATCHES
-from tests.records.batches import batch, marker, message, record
+from tests.records.batches import Aborted, batch, marker, message, record
 from tests.records.judges import JUDGED, Batch, MessageSet, Record, arrow_records, column_records, judged
 from tests.support.cases import for_each
 from tests.support.codecs import CODEC_NUMBERS, judged_by_kafka_python
-from tests.support.kio_library import HAS_KIO, NEEDS_KIO
-
-if HAS_KIO:
-    import kio.records.schema
-    import kio.records.writers
-    from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 RECORDS = (
     Record(b"a", b"k", timestamp_ms=5, offset=0),
@@ -76,34 +69,6 @@ def test_message_sets_of_kafka_python_are_read(compression: str, magic: int) -> 
         for each in RECORDS
     ]
     assert decoded(data) == judged(data) == expected
-
-
-@NEEDS_KIO
-def test_batches_of_kio_are_read() -> None:
-    when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
-    records = tuple(
-        kio.records.schema.Record(
-            attributes=i8(0),
-            timestamp=TZAwareMicros.parse(when + datetime.timedelta(milliseconds=7 * i)),
-            offset=i64(100 + i),
-            key=key,
-            value=value,
-            headers=headers,
-        )
-        for i, (key, value, headers) in enumerate(
-            [(b"k", b"v" * 100, (kio.records.schema.RecordHeader(key=b"h", value=None),)), (None, None, ())]
-        )
-    )
-    new = kio.records.schema.NewRecordBatch(
-        producer_id=i64(5), producer_epoch=i16(1), base_sequence=i32(9), records=records, attributes=i16(0)
-    )
-    buffer = io.BytesIO()
-    kio.records.writers.write_batch(buffer, new)
-    first_ms = int(when.timestamp() * 1000)
-    assert decoded(buffer.getvalue()) == [
-        Record(b"v" * 100, b"k", (("h", None),), first_ms, 100),
-        Record(None, None, (), first_ms + 7, 101),
-    ]
 
 
 def overlapping(magic: int) -> dict[str, bytes]:
@@ -172,14 +137,6 @@ def test_columns_become_batches_and_the_same_columns(compression: str) -> None:
     assert [each.offset for each in judged(data)] == [100, 101, 102]
 
 
-def test_batches_have_about_a_megabyte_and_their_offsets_go_on() -> None:
-    values = pa.array([bytes(600_000), bytes(600_000), bytes(3_000_000), b"x"])
-    data = encode_record_batches(values, base_offset=7)
-    assert len(data) > 4_200_000
-    assert decode_record_batches(data)["offset"].to_pylist() == [7, 8, 9, 10]
-    assert decode_record_batches(data, 8, 10)["value"].to_pylist() == [bytes(600_000), bytes(3_000_000)]
-
-
 def test_a_log_may_hold_all_formats_and_end_anywhere() -> None:
     data = message(0, b"a", magic=0) + message(1, b"b") + batch([record(0, b"c")], 2) + marker(3, 1, 1)
     table = decode_record_batches(data + b"cut")
@@ -187,11 +144,13 @@ def test_a_log_may_hold_all_formats_and_end_anywhere() -> None:
     assert table["timestampType"].to_pylist() == [-1, 0, 0]
     assert decode_record_batches(b"").num_rows == 0
     assert encode_record_batches(pa.array([], pa.binary())) == b""
-
-
-def test_damage_is_told_with_its_offset() -> None:
     with pytest.raises(CorruptDataError, match="offset 5"):
         decode_record_batches(batch([record(0, b"x")], 5)[:-1] + b"!")
+    values = pa.array([bytes(600_000), bytes(600_000), bytes(3_000_000), b"x"])
+    data = encode_record_batches(values, base_offset=7)
+    assert len(data) > 4_200_000
+    assert decode_record_batches(data)["offset"].to_pylist() == [7, 8, 9, 10]
+    assert decode_record_batches(data, 8, 10)["value"].to_pylist() == [bytes(600_000), bytes(3_000_000)]
 
 
 @pytest.mark.parametrize("base_offset", [-1, 2**63 - 1])
@@ -251,23 +210,18 @@ def test_the_next_offset_counts_records_that_compaction_took() -> None:
 def test_markers_end_transactions_and_are_no_records() -> None:
     data = bytes.fromhex(BATCHES["transactional"] + BATCHES["abort"])
     assert index_batches(data).next_offset == 8
-
-    class Aborted:
-        producer_id, first_offset = 21, 5
-
+    aborted = [Aborted(21, 5)]
     assert [each.offset.tolist() for each in decode_batches(index_batches(data))] == [[5]]
-    assert list(decode_batches(index_batches(data), aborted=[Aborted()])) == []
+    assert list(decode_batches(index_batches(data), aborted=aborted)) == []
     after = bytearray(bytes.fromhex(BATCHES["transactional"]))
     after[:8] = (9).to_bytes(8, "big")
     data = bytes.fromhex(BATCHES["abort"]) + after
-    assert [each.offset.tolist() for each in decode_batches(index_batches(data), aborted=[Aborted()])] == [
-        [9]
-    ]
+    assert [each.offset.tolist() for each in decode_batches(index_batches(data), aborted=aborted)] == [[9]]
     data = bytes.fromhex(BATCHES["commit"]) + after
     with pytest.raises(
         CorruptDataError, match="it commits the transaction of producer 21, which the response"
     ):
-        list(decode_batches(index_batches(data), aborted=[Aborted()]))
+        list(decode_batches(index_batches(data), aborted=aborted))
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])

@@ -92,40 +92,24 @@ def _challenge(text: str) -> None:
 MIB = 1 << 20
 #: Texts of peers, options and files, and who looks at them.
 TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
-    **{
-        f"a registration of {piece!r}": (_address, piece * (NODE_BYTES_MAX // len(piece)) + end)
-        for piece in ("x-1:", "-1", "-", "1", ":", "a:", "/", "-1:/", " ")
-        for end in ("", "!", ":1")
-    },
-    **{
-        f"PEM of {piece!r}": (normalized, piece * (MIB // len(piece)))
-        for piece in ("-----BEGIN A-----", "-----BEGIN A", "-----BEGIN A-----\n-----END B-----", "-", "A ")
-    },
-    **{
-        f"a PKCS12 store of {piece!r}": (
-            lambda text: trust_of(Store(text.encode("latin-1"), "x")),
-            "0\x80\2\1\3" + piece * (MIB // len(piece)),
-        )
-        for piece in ("0\x80", "0\0", "0\x800\0\0\0", "\4\1x")
-    },
-    **{
-        f"a JKS store of {piece!r}": (
-            lambda text: trust_of(Store(text.encode("latin-1"))),
-            "\xfe\xed\xfe\xed\0\0\0\2\xff\xff\xff\xff" + piece * (MIB // len(piece)),
-        )
-        for piece in ("\0", "\0\0\0\1" + "\0" * 18, "\0\0\0\2" + "\0" * 10 + "\0\5X.509\0\0\0\0")
-    },
-    **{
-        f"a login of {piece!r}": (parse_jaas, start + piece * (MIB // len(piece)))
-        for start in ("", 'Module required name="')
-        for piece in ("/*", "//", '"', "'", "\\", "=", "a ", "a/", "/ ", " ")
-    },
+    **{f"a registration of {piece!r}": (_address,
+     piece * (NODE_BYTES_MAX // len(piece)) + end) for piece in ("x-1:", "-1", "-", "1", ":", "a:", "/",
+     "-1:/", " ") for end in ("", "!", ":1")},
+    **{f"PEM of {piece!r}": (normalized, piece * (MIB // len(piece))) for piece in ("-----BEGIN A-----",
+     "-----BEGIN A", "-----BEGIN A-----\n-----END B-----", "-", "A ")},
+    **{f"a PKCS12 store of {piece!r}": (lambda text: trust_of(Store(text.encode("latin-1"), "x")),
+     "0\x80\2\1\3" + piece * (MIB // len(piece))) for piece in ("0\x80", "0\0", "0\x800\0\0\0", "\4\1x")},
+    **{f"a JKS store of {piece!r}": (lambda text: trust_of(Store(text.encode("latin-1"))),
+     "\xfe\xed\xfe\xed\0\0\0\2\xff\xff\xff\xff" + piece * (MIB // len(piece))) for piece in ("\0",
+     "\0\0\0\1" + "\0" * 18, "\0\0\0\2" + "\0" * 10 + "\0\5X.509\0\0\0\0")},
+    **{f"a login of {piece!r}": (parse_jaas, start + piece * (MIB // len(piece))) for start in ("",
+     'Module required name="') for piece in ("/*", "//", '"', "'", "\\", "=", "a ", "a/", "/ ", " ")},
     "as many rounds as can be": (_challenge, f"r=NONCEx,s=c2FsdA==,i={scram.ITERATIONS_MAX}"),
     "more rounds than can be": (_challenge, f"r=NONCEx,s=c2FsdA==,i={scram.ITERATIONS_MAX + 1}"),
     "a long nonce": (_challenge, f"r=NONCE{'x' * MIB},s=c2FsdA==,i=4096"),
     "a long salt": (_challenge, f"r=NONCEx,s={'A' * MIB},i=4096"),
     "a long refusal": (_challenge, "e=" + "-" * MIB),
-}
+}  # fmt: skip
 
 
 @for_each("name", TEXTS)

@@ -17,7 +17,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -33,7 +32,7 @@ from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.message_set import decoding as message_set
 from spark_kafkawire.records.record_log import decode_batches
 from tests.chaos.decoder_inputs import input_of
-from tests.records.batches import TRANSACTIONAL, batch, marker, message, record, varint
+from tests.records.batches import TRANSACTIONAL, Aborted, batch, marker, message, record, varint
 from tests.records.message_set.trees import message as message_07
 from tests.support.codecs import BY_NAME, CODEC_NUMBERS, CODECS, XERIAL_HEADER, compressed, gzipped
 
@@ -45,14 +44,6 @@ _MEMBER: Final = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x03\0" + bytes(8)
 _LZ4: Final = b"\x04\x22\x4d\x18\x60\x70\x73"
 _FRAME: Final = struct.pack("<IBB", 0xFD2FB528, 0x20, 0) + b"\1\0\0"
 _ZSTD_OPEN: Final = struct.pack("<IBB", 0xFD2FB528, 0, 0x58)
-
-
-@dataclass(frozen=True, slots=True)
-class Aborted:
-    """A transaction that a response names as aborted."""
-
-    producer_id: int
-    first_offset: int
 
 
 def _filled(piece: bytes, size: int = SIZE - 100) -> bytes:

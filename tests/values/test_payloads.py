@@ -53,11 +53,8 @@ def test_rows_are_taken_in_the_order_asked_for() -> None:
     assert messages(payloads.taken(np.array([2, 1, 2]))) == [b"bc", None, b"bc"]
 
 
-def test_every_fault_has_a_reason() -> None:
+def test_a_fault_has_a_reason_and_names_its_field() -> None:
     assert REASONS.keys() == set(Fault) - {Fault.NONE}
-
-
-def test_a_fault_names_its_field() -> None:
     faults = np.array([0, Fault.BAD_UTF8, Fault.NO_FRAME], np.uint8)
     decoded = Decoded(pa.nulls(3), faults, np.array([-1, 0, -1], np.int32), ("customer.name",))
     assert [decoded.field(row) for row in range(3)] == [None, "customer.name", None]
@@ -85,15 +82,18 @@ def headers_of(*rows: list[tuple[str, bytes | None]] | None) -> pa.Array:
     return pa.array([[("first", b"x")], *rows], HEADERS)[1:]
 
 
-def test_a_prefix_has_the_id() -> None:
+def test_a_prefix_has_the_id_where_it_is_the_source() -> None:
     framed = unframed(
-        column(id_prefix(7) + b"abc", None, id_prefix(2**31 - 1), id_prefix(0) + b"\0"),
-        SchemaIdSource.PREFIX,
+        column(id_prefix(7) + b"abc", None, id_prefix(2**31 - 1), id_prefix(0) + b"\0"), SchemaIdSource.PREFIX
     )
     assert framed.ids.tolist() == [7, -1, 2**31 - 1, 0]
     assert bodies(framed) == [b"abc", None, b"", b"\0"]
     assert not framed.faults.any()
     assert (framed.guid_of == -1).all()
+    assert unframed(column(b"\0\xff\xff\xff\xff"), SchemaIdSource.PREFIX).faults[0] == Fault.UNKNOWN_SCHEMA_ID
+    framed = unframed(column(b"", b"\0\0\0\0\1a", None), SchemaIdSource.NONE)
+    assert bodies(framed) == [b"", b"\0\0\0\0\1a", None]
+    assert not framed.faults.any()
 
 
 @pytest.mark.parametrize(
@@ -104,16 +104,6 @@ def test_a_message_without_a_frame_is_a_bad_one_and_spoils_no_other(message: byt
     assert framed.faults.tolist() == [Fault.NONE, Fault.NO_FRAME, Fault.NONE]
     assert bodies(framed) == [b"a", None, b"b"]
     assert framed.ids.tolist() == [1, -1, 2]
-
-
-def test_a_negative_id_is_unknown() -> None:
-    assert unframed(column(b"\0\xff\xff\xff\xff"), SchemaIdSource.PREFIX).faults[0] == Fault.UNKNOWN_SCHEMA_ID
-
-
-def test_without_a_source_messages_are_as_they_are() -> None:
-    framed = unframed(column(b"", b"\0\0\0\0\1a", None), SchemaIdSource.NONE)
-    assert bodies(framed) == [b"", b"\0\0\0\0\1a", None]
-    assert not framed.faults.any()
 
 
 def test_a_header_has_the_guid_and_the_last_one_counts() -> None:

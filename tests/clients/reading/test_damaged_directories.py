@@ -10,14 +10,7 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.options import BadRecords
 from tests.clients.reading.damaged_directories import bases, read, written
-from tests.records.damaged_logs import (
-    KINDS,
-    V07,
-    DamagedLog,
-    damaged_log,
-    may_be_lost,
-    may_show_content,
-)
+from tests.records.damaged_logs import KINDS, V07, DamagedLog, damaged_log, may_be_lost, may_show_content
 from tests.records.damaged_logs import is_free as _is_free
 from tests.support.failing_case import failing_case
 from tests.support.short_and_long import short_and_long
@@ -25,7 +18,7 @@ from tests.support.short_and_long import short_and_long
 
 @short_and_long("count", short=16, long=3_600)
 @pytest.mark.parametrize(("form", "codec", "is_mixed"), KINDS)
-def test_corruptions_cost_only_the_batches_they_are_in(
+def test_corruptions_cost_their_batches(
     form: int, codec: str, is_mixed: bool, count: int, tmp_path: Path
 ) -> None:
     """The long form has 100,000 corruptions of directories."""

@@ -133,9 +133,7 @@ def test_google_gives_the_account_of_the_machine(monkeypatch: pytest.MonkeyPatch
     [http_answer(b"s3cret \xff\r\n x"), http_answer(b"", "404 No"), http_answer(b"", "302 Found"), b"", b"\0",
      http_answer(b"[" * 100_000), http_answer(bytes(2 << 20)), http_answer({}, "503 Later")],
 )  # fmt: skip
-def test_a_bad_metadata_service_of_google_is_reported(
-    step: int, bad: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_metadata_of_google_is_reported(step: int, bad: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     good: Callable[[bytes], bytes] = google_metadata
     with Peer(*[asked_for(good)] * step, asked_for(bad)) as peer:
         monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{peer.broker.port}")
@@ -314,7 +312,7 @@ def test_a_token_of_unknown_life_is_used_once(expires_in: object, monkeypatch: p
     ("variable", "source"),
     [("GCE_METADATA_HOST", GoogleToken()), ("AZURE_POD_IDENTITY_AUTHORITY_HOST", AzureToken(SCOPE))],
 )
-def test_a_silent_metadata_service_ends_in_time(
+def test_silent_metadata_ends_in_time(
     variable: str, source: TokenSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Peer(stalling()) as peer:
@@ -402,9 +400,7 @@ def test_the_message_of_aws_msk_iam_is_what_botocore_signs(session: str | None) 
         ("vpce-1.vpce-svc-2.us-east-1.vpce.amazonaws.com", "us-east-1"),
     ],
 )
-def test_the_region_is_in_the_name_of_the_broker(
-    host: str, region: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_region_is_in_the_brokers_name(host: str, region: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "sa-east-1")
     assert region_of(host, None) == region
 
@@ -441,7 +437,7 @@ def test_a_broker_that_does_not_accept_the_signature_is_refused(answer: bytes) -
     assert "s3cret" not in str(error.value)
 
 
-def test_a_client_logs_in_with_a_token_of_its_own_for_each_connection(
+def test_a_client_logs_in_with_another_token_on_each_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AWS_REGION", REGION)
@@ -534,9 +530,7 @@ def test_without_credentials_all_places_are_reported() -> None:
     assert "run pip install botocore" in message
 
 
-def test_botocore_that_finds_nothing_is_reported_without_its_words(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_botocore_does_not_find_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "botocore finds no credentials on the machine that connects" in aws_refused(AwsLogin())
     assert "(ProfileNotFound) of profile p" in aws_refused(AwsLogin("p"))
     (tmp_path / ".aws").mkdir()
@@ -683,9 +677,7 @@ def test_keys_of_ec2_come_from_version_2_of_its_service(monkeypatch: pytest.Monk
     "bad",
     [http_answer(b"\xff\r\nX: y"), http_answer(b"a b\x01"), http_answer(b"", "404 No"), b"", b"\0" * 100],
 )
-def test_a_bad_metadata_service_of_ec2_is_reported(
-    step: int, bad: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_metadata_of_ec2_is_reported(step: int, bad: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     good: Callable[[bytes], bytes] = metadata_service
     scripts = [asked_for(good) for _ in range(step)] + [asked_for(bad)]
@@ -783,7 +775,7 @@ def test_the_service_of_the_region_is_asked(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("without_botocore")
-def test_a_web_identity_is_exchanged_for_a_role(
+def test_a_web_identity_has_a_role(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "token"
@@ -847,9 +839,7 @@ def test_a_refused_role_is_reported(
     assert message in found
 
 
-def test_a_service_that_is_not_trusted_gets_no_request(
-    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_request_goes_without_trust(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bytes] = []
     with sts(certificates, role_answer(), seen=seen) as peer:
         sts_url(peer, monkeypatch)
@@ -859,9 +849,7 @@ def test_a_service_that_is_not_trusted_gets_no_request(
     assert seen == []
 
 
-def test_keys_are_renewed_before_they_expire(
-    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_are_renewed_in_time(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     login = AwsLogin(
         role_arn=ROLE, role_keys=Keys(KEY_ID, AWS_SECRET), tls=Tls(certificates.authority.read_text())
     )

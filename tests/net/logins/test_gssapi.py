@@ -85,10 +85,7 @@ def saying(*tokens: bytes) -> Login:
 
 def test_a_ticket_lets_in() -> None:
     needs_library()
-    with (
-        Peer(login_broker({"GSSAPI": gssapi()})) as peer,
-        Client.connect(peer.broker, settings()) as client,
-    ):
+    with Peer(login_broker({"GSSAPI": gssapi()})) as peer, Client.connect(peer.broker, settings()) as client:
         assert client.request(MetadataRequest(topics=None)) == METADATA_RESPONSE
 
 
@@ -161,9 +158,7 @@ def test_a_broker_ends_after_few_rounds() -> None:
         tokens.send(b"")
 
 
-def test_a_key_that_is_not_that_of_the_ticket_lets_nobody_in(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_key_of_another_ticket_lets_nobody_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     data = KEY_TAB.read_bytes()
     other = tmp_path / "other.keytab"
     other.write_bytes(data[:-6] + bytes([data[-6] ^ 1]) + data[-5:])
@@ -278,9 +273,7 @@ def test_every_truncation_and_flipped_byte_of_a_key_tab_is_an_error_or_a_princip
         assert any(kind in message for message in messages)
 
 
-def test_a_file_that_spark_sends_is_found_by_its_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_file_that_spark_sends_is_found_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Spark puts the folder of ``--files`` into the path of Python's modules, on all machines."""
     here, sent = tmp_path / "here", tmp_path / "sent"
     for folder in (here, sent):

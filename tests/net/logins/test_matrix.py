@@ -94,32 +94,14 @@ ROWS: Final[dict[str, Rows]] = {
     "PLAIN": of_password("PlainLoginModule"),
     "SCRAM-SHA-256": of_password("ScramLoginModule"),
     "SCRAM-SHA-512": of_password("ScramLoginModule"),
-    "OAUTHBEARER": Rows(
-        lambda token: jaas(BEARER, token=token, extension_logicalCluster="lkc"),
-        1,
-        (
-            (
-                {},
-                'option kafka.sasl.jaas.config has no token: give it token="…", or set kafka.',
-            ),
-            (
-                jaas(BEARER, token=""),
-                'option kafka.sasl.jaas.config has no token: give it token="…", or set ',
-            ),
-            (
-                {"kafka.sasl.oauthbearer.token.endpoint.url": "file:///no/such/token"},
-                "'/no/such/token' cannot be read where the client connects: No such file",
-            ),
-        ),
-        secret=TOKEN,
-    ),
-    "AWS_MSK_IAM": Rows(
-        lambda _: IAM,
-        1,
-        (({}, "credentials"), (IAM, "credentials")),
-        environment=lambda secret: {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": secret},
-    ),
-}
+    "OAUTHBEARER": Rows(lambda token: jaas(BEARER, token=token, extension_logicalCluster="lkc"), 1,
+     (({}, 'option kafka.sasl.jaas.config has no token: give it token="…", or set kafka.sasl.oauthbearer.token.'),
+     (jaas(BEARER, token=""), 'option kafka.sasl.jaas.config has no token: give it token="…", or set '),
+     ({"kafka.sasl.oauthbearer.token.endpoint.url": "file:///no/such/token"},
+     "'/no/such/token' cannot be read where the client connects: No such file")), secret=TOKEN),
+    "AWS_MSK_IAM": Rows(lambda _: IAM, 1, (({}, "credentials"), (IAM, "credentials")),
+     environment=lambda secret: {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": secret}),
+}  # fmt: skip
 MATRIX: Final = [(mechanism, protocol) for mechanism in ROWS for protocol in PROTOCOLS]
 
 
@@ -370,13 +352,10 @@ def test_a_name_goes_as_it_is(username: str) -> None:
     assert next(scram("SCRAM-SHA-512", username, "x")).decode().startswith(f"n,,n={username},r=")
 
 
-def test_every_login_has_a_nonce_of_its_own() -> None:
+def test_every_login_has_its_nonce_and_passes_over_extensions() -> None:
     nonces = {next(scram("SCRAM-SHA-256", "user", "x")).rpartition(b"r=")[2] for _ in range(100)}
     assert len(nonces) == 100
     assert min(map(len, nonces)) >= 32
-
-
-def test_extensions_that_the_broker_adds_are_passed_over() -> None:
     tokens = scram("SCRAM-SHA-256", "user", "x")
     nonce = next(tokens).rpartition(b"r=")[2]
     final = tokens.send(b"r=" + nonce + b"more,s=AAAA,i=4096,tokenauth=true")

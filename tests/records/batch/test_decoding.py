@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,19 +12,23 @@ from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.log_layout import BATCH_OVERHEAD
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
-from tests.records.batches import APPEND_TIME, CONTROL, TRANSACTIONAL, batch, marker, record, repaired, varint
+from tests.records.batches import (
+    APPEND_TIME,
+    CONTROL,
+    TRANSACTIONAL,
+    Aborted,
+    batch,
+    marker,
+    record,
+    repaired,
+    varint,
+)
 from tests.records.judges import column_records
 from tests.support.cases import for_each
 from tests.support.codecs import BY_NAME, FORMS
 
 pytestmark = pytest.mark.usefixtures("kernels")
 SMALL = DecodeLimits(decompressed_bytes_max=1000, batch_bytes_max=300)
-
-
-@dataclass(frozen=True, slots=True)
-class Aborted:
-    producer_id: int
-    first_offset: int
 
 
 def values(
@@ -242,10 +246,8 @@ def test_a_producer_without_transactions_is_never_left_out() -> None:
 GOOD = record(0, b"value", b"key")
 BAD: dict[str, tuple[bytes, str]] = {
     "a magic that does not exist": (batch([GOOD])[:16] + b"\3" + batch([GOOD])[17:], "an unknown magic"),
-    "a size below the header": (
-        b"".join((bytes(8), b"\0\0\0\x30", batch([GOOD])[12:])),
-        "shorter than its header",
-    ),
+    "a size below the header": (b"".join((bytes(8), b"\0\0\0\x30", batch([GOOD])[12:])),
+     "shorter than its header"),
     "a negative size": (b"".join((bytes(8), b"\xff" * 4, batch([GOOD])[12:])), "shorter than its header"),
     "an offset below 0": (b"\x80" + batch([GOOD])[1:], "offsets that are below 0 or leave int64"),
     "offsets that leave int64": (batch([GOOD], 2**63 - 1), "offsets that are below 0 or leave int64"),
@@ -255,58 +257,38 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a negative count": (batch([GOOD], count=-1, last_delta=0), "claims -1 records"),
     "a count above the records": (batch([GOOD], count=2), "the sizes of a record do not add up"),
     "a count below the records": (batch([GOOD, GOOD], count=1), "the sizes of a record do not add up"),
-    "no record where bytes are": (
-        batch([GOOD], count=0, last_delta=0),
-        "the sizes of a record do not add up",
-    ),
+    "no record where bytes are": (batch([GOOD], count=0, last_delta=0),
+     "the sizes of a record do not add up"),
     "a record of no bytes": (batch([b"\0", GOOD]), "the sizes of a record do not add up"),
     "a record of a negative size": (batch([b"\1" + GOOD]), "the sizes of a record do not add up"),
     "a record longer than the batch": (batch([varint(99) + GOOD]), "the sizes of a record do not add up"),
-    "a record and its key that leave the buffer": (
-        batch([varint(1000) + b"\0\0\0" + varint(500) + b"key"]),
-        "the sizes of a record do not add up",
-    ),
+    "a record and its key that leave the buffer": (batch([varint(1000) + b"\0\0\0" + varint(500) + b"key"]),
+     "the sizes of a record do not add up"),
     "a varint without an end": (batch([b"\xff" * 20]), "the sizes of a record do not add up"),
     "a varint of 33 bits": (batch([b"\xff\xff\xff\xff\x1f" + GOOD]), "the sizes of a record do not add up"),
-    "a timestamp of 65 bits": (
-        batch([varint(15) + b"\0" + b"\x80" * 9 + b"\x03" + b"\0\1\1\0"]),
-        "the sizes of a record do not add up",
-    ),
+    "a timestamp of 65 bits": (batch([varint(15) + b"\0" + b"\x80" * 9 + b"\x03" + b"\0\1\1\0"]),
+     "the sizes of a record do not add up"),
     "a key size of -2": (batch([varint(6) + b"\0\0\0\3\1\0", GOOD]), "the sizes of a record do not add up"),
     "a value size of -2": (batch([varint(6) + b"\0\0\0\1\3\0", GOOD]), "the sizes of a record do not add up"),
     "a key longer than the record": (batch([varint(8) + b"\0\0\0\x7e\0\0\0\0"]), "the sizes of a record"),
     "a header count below 0": (batch([varint(6) + b"\0\0\0\1\1\1"]), "the sizes of a record do not add up"),
-    "more headers than bytes": (
-        batch([varint(8) + b"\0\0\0\1\1\4\0\0"]),
-        "the sizes of a record do not add up",
-    ),
-    "bytes after the headers": (
-        batch([varint(9) + b"\0\0\0\1\1\2\0\1\0"]),
-        "the sizes of a record's headers do not add up",
-    ),
-    "bytes after a record without headers": (
-        batch([varint(8) + b"\0\0\0\1\1\0\0\0"]),
-        "the sizes of a record do not add up",
-    ),
+    "more headers than bytes": (batch([varint(8) + b"\0\0\0\1\1\4\0\0"]),
+     "the sizes of a record do not add up"),
+    "bytes after the headers": (batch([varint(9) + b"\0\0\0\1\1\2\0\1\0"]),
+     "the sizes of a record's headers do not add up"),
+    "bytes after a record without headers": (batch([varint(8) + b"\0\0\0\1\1\0\0\0"]),
+     "the sizes of a record do not add up"),
     "a header without a key": (batch([record(0, b"", headers=((None, b""),))]), "headers do not add up"),
-    "a header value longer than the record": (
-        batch([varint(8) + b"\0\0\0\1\1\2\0\x08"]),
-        "the sizes of a record's headers do not add up",
-    ),
+    "a header value longer than the record": (batch([varint(8) + b"\0\0\0\1\1\2\0\x08"]),
+     "the sizes of a record's headers do not add up"),
     "an offset after the last": (batch([record(1, b"")]), "the offset of a record is not one of the batch"),
-    "an offset before the first": (
-        batch([record(-1, b"")]),
-        "the offset of a record is not one of the batch",
-    ),
-    "a timestamp that leaves int64": (
-        batch([record(0, b"", timestamp_delta=2**63 - 1)]),
-        "the timestamp of a record leaves int64",
-    ),
-    "a timestamp that leaves int64 downwards": (
-        batch([record(0, b"", timestamp_delta=-(2**63))], timestamps=(-2, 0)),
-        "the timestamp of a record leaves int64",
-    ),
-}
+    "an offset before the first": (batch([record(-1, b"")]),
+     "the offset of a record is not one of the batch"),
+    "a timestamp that leaves int64": (batch([record(0, b"", timestamp_delta=2**63 - 1)]),
+     "the timestamp of a record leaves int64"),
+    "a timestamp that leaves int64 downwards": (batch([record(0, b"", timestamp_delta=-(2**63))],
+     timestamps=(-2, 0)), "the timestamp of a record leaves int64"),
+}  # fmt: skip
 
 
 @for_each("name", BAD)

@@ -21,10 +21,6 @@ from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from spark_kafkawire.records.rows import Records
 from tests.records.judges import JUDGED, Batch, MessageSet, Record, arrow_records, column_records, judged
 from tests.support.codecs import CODEC_NUMBERS, CODECS, judged_by_kafka_python, of_magic
-from tests.support.kio_library import HAS_KIO, NEEDS_KIO
-
-if HAS_KIO:
-    import kio.records.readers
 
 LIMITS: dict[str, Any] = {"batch_bytes_max": 10**6, "request_bytes_max": 10**6, "now_ms": 77}
 COMPRESSIONS = list(CODEC_NUMBERS)
@@ -69,9 +65,7 @@ def test_what_is_encoded_decodes_to_the_same_records(records: list[Record], comp
 
 @pytest.mark.usefixtures("kernels")
 @given(RECORDS, st.sampled_from(of_magic(1)), st.sampled_from([0, 1]))
-def test_messages_of_old_magics_decode_to_the_same_records(
-    records: list[Record], compression: str, magic: int
-) -> None:
+def test_old_messages_decode_to_the_same_records(records: list[Record], compression: str, magic: int) -> None:
     records = [dataclasses.replace(each, headers=()) for each in records]
     for batch in encoded(records, compression=compression, magic=magic):
         data = bytes(batch.with_producer())
@@ -94,25 +88,10 @@ def test_uncompressed_batches_are_byte_for_byte_those_of_kafka_python(records: l
 
 
 @given(RECORDS.filter(bool), st.sampled_from([0, 1]))
-def test_uncompressed_messages_are_byte_for_byte_those_of_kafka_python(
-    records: list[Record], magic: int
-) -> None:
+def test_uncompressed_messages_are_those_of_kafka_python(records: list[Record], magic: int) -> None:
     records = [dataclasses.replace(each, headers=()) for each in records]
     (batch,) = encoded(records, magic=magic)
     assert bytes(batch.with_producer()) == MessageSet(tuple(numbered(records)), magic).encoded()
-
-
-@NEEDS_KIO
-def test_kio_reads_our_batches() -> None:
-    records = [Record(b"v", b"k", (("h", None), ("h", b"x")), 5), Record(None, None, (), 3)]
-    (batch,) = encoded(records)
-    read, size = kio.records.readers.read_batch(bytes(batch.with_producer(7, 2, 30)), 0)
-    assert size == len(batch.data)
-    assert (read.producer_id, read.producer_epoch, read.base_sequence) == (7, 2, 30)
-    assert [(each.key, each.value, len(each.headers)) for each in read.records] == [
-        (b"k", b"v", 2),
-        (None, None, 0),
-    ]
 
 
 def test_a_producer_is_stamped_when_the_batch_is_sent_and_again() -> None:

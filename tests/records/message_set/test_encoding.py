@@ -75,26 +75,20 @@ def test_sets_keep_the_order_and_the_limits(
         assert index_messages(each.data).payload_size.max() <= message_size_max
 
 
-def test_sets_are_as_full_as_they_may_be() -> None:
+def test_sets_are_as_full_as_they_may_be_and_halved_until_they_fit() -> None:
     assert [each.count for each in sets_of([bytes(90)] * 10, set_bytes_max=300)] == [3, 3, 3, 1]
     assert [each.count for each in sets_of([bytes(90)] * 3, set_bytes_max=299)] == [2, 1]
-
-
-def test_a_compressed_set_that_comes_out_too_large_is_halved_until_it_fits() -> None:
     values = [random.Random(i).randbytes(100) for i in range(16)]
     sets = sets_of(values, "snappy", message_size_max=600)
     assert [each.count for each in sets] == [4, 4, 4, 4]
     assert [value for each in sets for value in decoded(each.data)] == values
 
 
-def test_a_value_that_cannot_fit_is_named_before_the_first_set() -> None:
+def test_a_value_that_cannot_fit_is_named() -> None:
     sets = [b"small", bytes(1000), b"small", bytes(1001), bytes(2000)]
     assert len(sets_of(sets[:3], message_size_max=1000)) == 1
     with pytest.raises(RowError, match=r"row 3: value of 1001 bytes .*the limit of 1000 bytes"):
         encode_sets(pa.array(sets, pa.binary()), set_bytes_max=100, message_size_max=1000, compression="none")
-
-
-def test_a_value_that_cannot_fit_compressed_is_named_with_both_sizes() -> None:
     values = [bytes(5000), b"small", random.Random(1).randbytes(1200)]
     with pytest.raises(RowError, match=r"row 2: value of 1200 bytes is 12\d\d bytes compressed.*1000"):
         sets_of(values, "gzip", message_size_max=1000)

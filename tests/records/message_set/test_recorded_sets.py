@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import struct
 from collections.abc import Iterable
 from typing import Any
@@ -11,11 +10,10 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.errors import CorruptDataError
-from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.message_set.decoding import decode
-from spark_kafkawire.records.message_set.index import Stop, index_messages, message_size
+from spark_kafkawire.records.message_set.index import Stop, index_messages
 from spark_kafkawire.records.message_set.public import decode_message_set, encode_message_set
-from tests.records.message_set.trees import Row, batch_rows, column_rows, message
+from tests.records.message_set.trees import batch_rows, message
 from tests.support.cases import for_each
 from tests.support.golden import CORPUS, SEGMENTS, Exchange, exchange, exchanges, read_json
 
@@ -36,20 +34,10 @@ CLIENT_FETCHES = [
 ]
 #: Exchanges whose message set made the broker close the connection.
 REFUSED_SETS = [
-    "zlib_not_gzip",
-    "snappy_google_framing",
-    "codec3",
-    "bad_crc",
-    "bad_crc_middle",
-    "bad_crc_inner",
-    "nested_bad_crc_inner",
-    "bad_snappy_data",
-    "snappy_xerial_version_0",
-    "snappy_block_truncated",
-    "snappy_two_headers",
-    "message_len_zero",
-    "message_len_5_magic1",
-]
+    "zlib_not_gzip", "snappy_google_framing", "codec3", "bad_crc", "bad_crc_middle", "bad_crc_inner",
+    "nested_bad_crc_inner", "bad_snappy_data", "snappy_xerial_version_0", "snappy_block_truncated",
+    "snappy_two_headers", "message_len_zero", "message_len_5_magic1",
+]  # fmt: skip
 
 
 def payloads(iteration: dict[str, Any]) -> list[bytes]:
@@ -124,24 +112,6 @@ def test_a_corpus_log_decodes_to_the_values_that_were_written(log: dict[str, Any
     assert values_sha256(values) == log["values_sha256"]
 
 
-@pytest.mark.parametrize("log", CORPUS_LOGS[::3], ids=name_of)
-def test_a_log_cut_into_windows_of_any_size_decodes_to_the_same_rows(log: dict[str, Any]) -> None:
-    chance = random.Random(log["topic"])
-    limits = DecodeLimits(batch_bytes_max=100_000)
-    for segment in log["segments"]:
-        data = (CORPUS / segment["file"]).read_bytes()
-        rows, pos, window_size = list[Row](), 0, 1
-        while pos < len(data):
-            window = memoryview(data)[pos : pos + window_size]
-            decoded = decode(window, segment["start_offset"] + pos, limits)
-            rows += column_rows(decoded.columns)
-            pos += decoded.size
-            # What a fetcher does: enough for a message that did not fit, else any size.
-            needed = message_size(window[decoded.size :]) or 4 if decoded.cut else 1
-            window_size = max(needed, chance.randrange(1, 60_000))
-        assert rows == column_rows(decode(data, segment["start_offset"]).columns)
-
-
 @for_each("segment", RECORDED_SEGMENTS, ids=name_of)
 def test_a_recorded_segment_decodes_to_its_end(segment: dict[str, Any]) -> None:
     data = (SEGMENTS / segment["file"]).read_bytes()
@@ -184,12 +154,9 @@ def test_a_set_that_the_broker_refused_is_damage_at_an_offset(name: str) -> None
     assert str(error.value.offset) in str(error.value)
 
 
-def test_a_compressed_set_of_nothing_is_read_over() -> None:
+def test_inner_sets_of_nothing_or_cut_are_read_over() -> None:
     data = produced_set("produce/gzip_of_nothing") + produced_set("produce/after_gzip_of_nothing")
     assert [row[1:] for row in batch_rows(decode_message_set(data))] == [(0, len(data), b"next")]
-
-
-def test_an_inner_set_that_ends_in_a_partial_message_gives_its_whole_ones() -> None:
     recorded = exchange("produce/gzip_inner_partial")
     assert [row[:3] for row in batch_rows(decode_message_set(recorded.appended))] == [(0, 0, 70), (0, 1, 70)]
 

@@ -23,8 +23,6 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
-from spark_kafkawire.values import span_kernels
-from spark_kafkawire.values.avro import kernels
 from spark_kafkawire.values.avro.decoding import Decoder
 from spark_kafkawire.values.avro.defaults import encoded_bytes, encoded_integer
 from spark_kafkawire.values.avro.encoding import Encoder
@@ -52,54 +50,8 @@ def decoded(writer: Any, messages: Sequence[bytes | None], reader: Any = None, *
     return result
 
 
-def plain(value: Any, of: pa.DataType) -> Any:
-    """The value of Arrow as fastavro gives it: maps are dicts."""
-    if value is None:
-        return None
-    if pa.types.is_map(of):
-        return {key: plain(each, of.item_type) for key, each in value}
-    if pa.types.is_list(of):
-        return [plain(each, of.value_type) for each in value]
-    if pa.types.is_struct(of):
-        return {each.name: plain(value[each.name], each.type) for each in of}
-    return value
-
-
-@given(schemas(), st.integers(0, 2**32))
-def test_values_are_those_of_fastavro(schema: Any, seed: int) -> None:
-    judge, values = Judge(schema), Values(schema, Random(seed))
-    messages = [judge.written(values.next()) for _ in range(5)]
-    result = judge.decoded(messages)
-    assert not result.is_bad.any()
-    assert result.column.to_pylist() == [judge.read(message) for message in messages]
-
-
 def record(*fields: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"type": "record", "name": "R", "fields": list(fields), **more}
-
-
-def test_a_reader_has_defaults_aliases_and_wider_types() -> None:
-    inner = {"type": "array", "items": "long"}
-    writer = record(
-        {"name": "a", "type": "int"}, {"name": "gone", "type": inner}, {"name": "s", "type": "string"}
-    )
-    reader = record(
-        {"name": "s", "type": ["null", "string"]},
-        {"name": "b", "type": "double", "aliases": ["a"]},
-        {"name": "new", "type": ["null", "int"], "default": None},
-        {"name": "list", "type": {"type": "array", "items": "string"}, "default": ["x", "é"]},
-        {"name": "map", "type": {"type": "map", "values": "double"}, "default": {"k": 1.5}},
-    )
-    messages = [encoded(writer, {"a": i, "gone": [i] * i, "s": str(i)}) for i in range(4)]
-    judge = [fastavro.schemaless_reader(io.BytesIO(each), writer, reader) for each in messages]
-    result = decoded(writer, messages, reader)
-    assert [plain(each, result.column.type) for each in result.column.to_pylist()] == judge
-
-
-@pytest.mark.parametrize("reader", ["long", "float", "double", ["null", "long"], ["string", "double"]])
-def test_an_int_becomes_the_readers_number(reader: Any) -> None:
-    column = decoded("int", [encoded("int", 7)], reader).column
-    assert column.to_pylist()[0] in (7, {"member0": None, "member1": 7.0})
 
 
 def test_only_the_fields_of_a_projection_are_built() -> None:
@@ -171,9 +123,7 @@ def test_a_decimal_of_more_digits_is_a_fault(number: int) -> None:
         (DECIMAL, "bytes", True),
     ],
 )
-def test_decimals_resolve_if_their_scales_and_precisions_match(
-    writer: Any, reader: Any, is_read: bool
-) -> None:
+def test_decimals_resolve_if_scales_and_precisions_match(writer: Any, reader: Any, is_read: bool) -> None:
     result = decoded(writer, [b"\x02\x07"], reader)
     assert result.faults.tolist() == [0 if is_read else Fault.UNRESOLVABLE_SCHEMA]
     if is_read:
@@ -182,26 +132,6 @@ def test_decimals_resolve_if_their_scales_and_precisions_match(
 
 def time_of(logical: str, kind: str = "long") -> dict[str, str]:
     return {"type": kind, "logicalType": logical}
-
-
-@pytest.mark.parametrize(
-    ("writer", "reader", "micros"),
-    [
-        (time_of("timestamp-millis"), time_of("timestamp-micros"), 7000),
-        (time_of("timestamp-micros"), time_of("timestamp-millis"), 7),
-        ("long", time_of("timestamp-millis"), 7000),
-        ("int", time_of("timestamp-millis"), 7000),
-        (time_of("local-timestamp-millis"), time_of("timestamp-millis"), None),
-        (time_of("timestamp-nanos"), time_of("timestamp-micros"), None),
-        (time_of("date", "int"), time_of("timestamp-micros"), None),
-    ],
-)
-def test_times_have_the_unit_that_they_were_written_in(writer: Any, reader: Any, micros: int | None) -> None:
-    result = decoded(writer, [b"\x0e"], reader)
-    if micros is None:
-        assert result.faults.tolist() == [Fault.UNRESOLVABLE_SCHEMA]
-    else:
-        assert result.column.cast(pa.int64()).to_pylist() == [micros]
 
 
 def test_numbers_of_several_types_become_one_column() -> None:
@@ -302,12 +232,9 @@ def test_items_without_bytes_cannot_ask_for_more_memory_than_the_limit(schema: A
         assert result.column.nbytes < 1000
 
 
-def test_items_without_bytes_are_values() -> None:
+def test_items_without_bytes_are_values_and_records_that_double_end() -> None:
     result = decoded(NULLS, [encoded("long", 10_000) + b"\0"] * 2)
     assert [len(each) for each in result.column.to_pylist()] == [10_000] * 2
-
-
-def test_records_that_double_are_not_passed_over_for_ever() -> None:
     doubled: Any = record()
     for level in range(40):
         first = {**doubled, "name": f"L{level}"}
@@ -341,19 +268,6 @@ def test_a_type_that_the_schema_does_not_have_is_refused(arrow: pa.DataType) -> 
     for writer in (record(field), record()):
         with pytest.raises(OptionError):
             decoded(writer, [b""], record(field), arrow_type=arrow)
-
-
-def test_compiled_kernels_give_the_same() -> None:
-    schema = record(
-        {"name": "a", "type": ["null", "string"]}, {"name": "b", "type": {"type": "map", "values": "double"}}
-    )
-    messages = [encoded(schema, {"a": "é" * i, "b": {str(i): -i / 3}}) for i in range(5)] + [b"\x02\x7f"]
-    interpreted = decoded(schema, messages)
-    if not compiler.load():
-        pytest.skip("numba is switched off")
-    assert kernels.decode_each.compile()
-    assert span_kernels.gather.compile()
-    assert decoded(schema, messages).column.equals(interpreted.column)
 
 
 # --- Logical types, written and read ---
@@ -400,20 +314,12 @@ _BITS: Final = {"int": 31, "long": 63}
 #: Where a value may be: the schemas of both sides, and the message, around it.
 PLACES: Final[dict[str, Any]] = {
     "bare": (lambda of: of, lambda of: of, b"", b""),
-    "field": (
-        lambda of: {"type": "record", "name": "R", "fields": [{"name": "x", "type": of}]},
-        lambda of: {"type": "record", "name": "R", "fields": [{"name": "x", "type": ["null", of]}]},
-        b"",
-        b"",
-    ),
+    "field": (lambda of: {"type": "record", "name": "R", "fields": [{"name": "x", "type": of}]},
+     lambda of: {"type": "record", "name": "R", "fields": [{"name": "x", "type": ["null", of]}]}, b"", b""),
     "branch": (lambda of: ["null", of], lambda of: ["null", of], b"\x02", b""),
-    "item": (
-        lambda of: {"type": "array", "items": of},
-        lambda of: {"type": "array", "items": of},
-        b"\x02",
-        b"\0",
-    ),
-}
+    "item": (lambda of: {"type": "array", "items": of}, lambda of: {"type": "array", "items": of}, b"\x02",
+     b"\0"),
+}  # fmt: skip
 
 
 def schema_of(name: str) -> Any:
@@ -476,17 +382,6 @@ def test_a_time_is_the_same_one_in_each_unit_or_is_refused(written: str, read: s
             assert fault == Fault.NOT_REPRESENTABLE
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    sorted(pair for pair in CONVERTED if pair[0] in TIMES and "nanos" not in "".join(pair)),
-)
-def test_times_that_convert_are_those_of_fastavro(written: str, read: str) -> None:
-    judge = Judge(schema_of(written), schema_of(read))
-    most = 10_000 if written == "date" else 86_399_999
-    messages = [encoded_integer(each) for each in (0, 1, 7, 999, 1000, most)]
-    assert judge.decoded(messages).column.to_pylist() == [judge.read(each) for each in messages]
-
-
 @pytest.mark.parametrize(("written", "read"), list(product(BYTES, repeat=2)))
 def test_bytes_of_one_logical_type_are_never_those_of_another(written: str, read: str) -> None:
     writer, reader = schema_of(written), schema_of(read)
@@ -539,11 +434,7 @@ def test_rows_are_those_of_fastavro() -> None:
     print(f"{seen}")
 
 
-@settings(
-    max_examples=RECORDS // ROWS,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
+@settings(max_examples=RECORDS // ROWS, suppress_health_check=list(HealthCheck), database=None)
 @given(st.data(), st.integers(0, 2**32))
 def _rows_are_those_of_fastavro(data: st.DataObject, seed: int) -> None:
     writer = data.draw(schemas(), "writer")

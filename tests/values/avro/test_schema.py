@@ -128,11 +128,7 @@ def record(name: str, *fields: tuple[str, Any], **others: Any) -> dict[str, Any]
 
 
 def aliased(name: str, alias: str, of: Any) -> dict[str, Any]:
-    return {
-        "type": "record",
-        "name": "R",
-        "fields": [{"name": name, "type": of, "aliases": [alias]}],
-    }
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": of, "aliases": [alias]}]}
 
 
 def listed(items: Any) -> dict[str, Any]:

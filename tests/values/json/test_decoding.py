@@ -74,27 +74,6 @@ def test_values_are_those_of_pythons_json(count: int) -> None:
     check()
 
 
-@pytest.mark.timeout(1800)
-@short_and_long("count", short=60, long=1_000)
-def test_a_damaged_message_is_what_pythons_json_makes_of_it(count: int) -> None:
-    @settings(max_examples=count, deadline=None)
-    @given(st.data())
-    def check(data: st.DataObject) -> None:
-        of = data.draw(TYPES)
-        good = data.draw(texts_of(of)).encode("utf-8", "surrogatepass")
-        messages = [good]
-        for _ in range(8):
-            bad = bytearray(good) or bytearray(1)
-            for _ in range(data.draw(st.integers(1, 3))):
-                bad[data.draw(st.integers(0, len(bad) - 1))] = data.draw(st.integers(0, 255))
-            messages.append(bytes(bad[: data.draw(st.integers(0, len(bad)))]))
-        compare(of, [*messages, good])
-
-    # Interpreted: compiled kernels are judged in ``tests/values/test_mutations.py``.
-    with interpreted_kernels():
-        check()
-
-
 @for_each(
     ("of", "message", "fault", "path"),
     [

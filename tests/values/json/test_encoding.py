@@ -251,7 +251,7 @@ def test_strings_that_are_not_utf8_and_years_that_are_not_iso_are_refused() -> N
     ],
     ids=str,
 )
-def test_columns_that_cannot_fit_are_refused_before_a_row(of: pa.DataType, message: str) -> None:
+def test_columns_that_do_not_fit_are_refused_first(of: pa.DataType, message: str) -> None:
     inner = {"type": "object", "properties": {"x": {"type": "string"}}}
     with pytest.raises(OptionError, match=message):
         Encoder(object_of(["a"], a=A, s={"type": "string"}, n=inner), of)

@@ -201,33 +201,19 @@ def test_columns_that_do_not_fit_are_named(of: pa.DataType, mistake: str) -> Non
         (pa.array([{"u": 1}, None, {"u": 2**32}]), "row 2: the Protobuf field u is no fixed32"),
         (pa.array([{"u": -1}]), "row 0: the Protobuf field u is no fixed32"),
         (pa.array([{"b": []}, {"b": [1, None]}]), "row 1: the Protobuf field b has a null item"),
-        (
-            pa.array(
-                [{"l": [{"x": 1}]}, {"l": [None]}],
-                pa.struct([("l", pa.list_(pa.struct([("x", pa.int32())])))]),
-            ),
-            "row 1: the Protobuf field l has a null item",
-        ),
-        (
-            pa.array(
-                [{"d": [("k", None)]}],
-                pa.struct([("d", pa.map_(pa.string(), pa.struct([("x", pa.int32())])))]),
-            ),
-            "row 0: the Protobuf field d.value has a null item",
-        ),
-        (
-            pa.array(
-                [{"s": "a", "m": {"x": 1}}],
-                pa.struct([("s", pa.string()), ("m", pa.struct([("x", pa.int32())]))]),
-            ),
-            "row 0: several fields of the Protobuf oneof o have values",
-        ),
-        (
-            pa.StructArray.from_arrays([pa.array([b"a", b"\xff"]).view(pa.string())], ["s"]),
-            "row 1: the Protobuf field s is not UTF-8",
-        ),
+        (pa.array([{"l": [{"x": 1}]}, {"l": [None]}],
+         pa.struct([("l", pa.list_(pa.struct([("x", pa.int32())])))])),
+         "row 1: the Protobuf field l has a null item"),
+        (pa.array([{"d": [("k", None)]}],
+         pa.struct([("d", pa.map_(pa.string(), pa.struct([("x", pa.int32())])))])),
+         "row 0: the Protobuf field d.value has a null item"),
+        (pa.array([{"s": "a", "m": {"x": 1}}],
+         pa.struct([("s", pa.string()), ("m", pa.struct([("x", pa.int32())]))])),
+         "row 0: several fields of the Protobuf oneof o have values"),
+        (pa.StructArray.from_arrays([pa.array([b"a", b"\xff"]).view(pa.string())], ["s"]),
+         "row 1: the Protobuf field s is not UTF-8"),
     ],
-)
+)  # fmt: skip
 def test_values_that_do_not_fit_are_named_with_their_rows(column: pa.Array, mistake: str) -> None:
     with pytest.raises(RowError, match=mistake):
         Encoder(SCHEMA, column.type).encode(column)

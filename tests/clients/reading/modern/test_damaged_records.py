@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -63,13 +63,6 @@ def log_of(
     log = DamagedLog(*batches, flips={})
     log._flips.update({log.at(index, pos): bits for index, pos in places})
     return log
-
-
-@pytest.fixture
-def pool() -> Iterator[Pool]:
-    pool = Pool()
-    yield pool
-    pool.close_idle()
 
 
 def value(offset: int) -> bytes:
@@ -170,9 +163,7 @@ PAYLOADS, HEADERS = {"content": 80, "checksum": 17}, {"size": 11, "magic": 16, "
 
 @pytest.mark.parametrize("second", [*PAYLOADS, *HEADERS])
 @pytest.mark.parametrize("first", [*PAYLOADS, *HEADERS])
-def test_two_damaged_last_batches_are_rows_or_an_error_with_the_offset_before_them(
-    first: str, second: str, pool: Pool
-) -> None:
+def test_two_damaged_last_batches_are_rows_or_an_error(first: str, second: str, pool: Pool) -> None:
     places = {**PAYLOADS, **HEADERS}
     log = log_of((COUNT - 2, places[first]), (COUNT - 1, places[second]))
     with LogServer({"t": [log]}) as server:
@@ -249,7 +240,7 @@ def test_a_row_has_the_bytes_up_to_the_limit_and_the_reason(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("codec", BY_NAME)
-def test_records_that_cannot_be_decompressed_are_damage(
+def test_what_cannot_be_decompressed_is_damage(
     codec: str, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The checksum of the batch is right."""

@@ -54,9 +54,7 @@ def test_a_range_begins_and_ends_inside_batches(served: LogServer, pool: Pool, s
 
 
 @pytest.mark.parametrize(("count", "asked_bytes"), [(3, 64 << 10), (200, 250 << 10), (2000, 2500 << 10)])
-def test_a_small_range_is_not_paid_for_with_a_large_fetch(
-    served: LogServer, pool: Pool, count: int, asked_bytes: int
-) -> None:
+def test_a_small_range_is_a_small_fetch(served: LogServer, pool: Pool, count: int, asked_bytes: int) -> None:
     asked: list[fetch.FetchPartition] = []
     altered(served, lambda each: (asked.append(each), {})[1])  # type: ignore[func-returns-value]
     found = values(fetcher_of(served.bootstrap_servers, pool, stop=count, options=FetchOptions()))
@@ -100,43 +98,8 @@ def test_a_read_ends_where_it_was_planned_while_producers_go_on(pool: Pool) -> N
         assert sum(found) + sum(each.count for each in columns) == COUNT
 
 
-def transactions() -> MemoryLog:
-    """Producer 1 aborts and then commits, between records of 2, which commits."""
-    parts = []
-    for offset, (producer_id, value) in enumerate(
-        [(1, b"a0"), (2, b"b1"), (1, b"a2"), (1, None), (1, b"a4"), (2, b"b5"), (1, None), (2, None)]
-    ):
-        kind = int(offset != 3)
-        producer = (producer_id, 0, offset)
-        parts.append(
-            marker(offset, producer_id, kind)
-            if value is None
-            else batch([record(0, value)], offset, attributes=TRANSACTIONAL, producer=producer)
-        )
-    return MemoryLog(*parts)
-
-
-def aborted_in(asked: fetch.FetchPartition) -> dict[str, Any]:
-    """The aborted transaction that a broker names in responses that begin before its marker."""
-    aborted = fetch.AbortedTransaction(producer_id=1, first_offset=0)
-    return {"aborted_transactions": (aborted,) if asked.fetch_offset <= 3 else ()}
-
-
-@pytest.mark.parametrize("fetch_bytes", [1, 4096])
-@pytest.mark.parametrize(("start", "stop"), [(0, 8), (0, 3), (2, 8), (3, 7), (4, 8), (6, 8)])
-def test_records_of_aborted_transactions_are_left_out(
-    pool: Pool, fetch_bytes: int, start: int, stop: int
-) -> None:
-    with LogServer({"t": [transactions()]}) as server:
-        altered(server, aborted_in)
-        options = replace(SMALL, fetch_bytes=fetch_bytes, isolation_level=READ_COMMITTED)
-        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options))
-    committed = [(1, b"b1"), (4, b"a4"), (5, b"b5")]
-    assert found == [(offset, value) for offset, value in committed if start <= offset < stop]
-
-
 @pytest.mark.parametrize("isolation_level", [READ_COMMITTED, READ_UNCOMMITTED])
-def test_a_fetch_says_what_it_knows_of_the_leader_and_what_it_wants(
+def test_a_fetch_names_the_leaders_epoch_and_limits(
     served: LogServer, pool: Pool, isolation_level: int
 ) -> None:
     asked = served.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
@@ -258,9 +221,7 @@ def test_an_error_that_passes_costs_nothing_but_time(written: MockCluster, pool:
 
 
 @pytest.mark.parametrize("error", [29, 35])
-def test_an_error_that_stays_is_one_line_that_names_the_place(
-    written: MockCluster, pool: Pool, error: int
-) -> None:
+def test_an_error_that_stays_names_the_place(written: MockCluster, pool: Pool, error: int) -> None:
     written.push_request_errors(FETCH, error)
     with pytest.raises(
         BrokerError, match=r"^t 0 at offset 0 on broker 1 \(127.0.0.1:\d+\): Fetch: "
@@ -322,3 +283,38 @@ def test_a_slow_answer_is_waited_for_and_a_slower_one_ends_the_read(written: Moc
     written.set_broker_rtt(1, 30_000)
     with pytest.raises(RequestTimedOut, match=r"no answer within 0.5 s \(requestTimeout\)"):
         list(columns)
+
+
+def transactions() -> MemoryLog:
+    """Producer 1 aborts and then commits, between records of 2, which commits."""
+    parts = []
+    for offset, (producer_id, value) in enumerate(
+        [(1, b"a0"), (2, b"b1"), (1, b"a2"), (1, None), (1, b"a4"), (2, b"b5"), (1, None), (2, None)]
+    ):
+        kind = int(offset != 3)
+        producer = (producer_id, 0, offset)
+        parts.append(
+            marker(offset, producer_id, kind)
+            if value is None
+            else batch([record(0, value)], offset, attributes=TRANSACTIONAL, producer=producer)
+        )
+    return MemoryLog(*parts)
+
+
+def aborted_in(asked: fetch.FetchPartition) -> dict[str, Any]:
+    """The aborted transaction that a broker names in responses that begin before its marker."""
+    aborted = fetch.AbortedTransaction(producer_id=1, first_offset=0)
+    return {"aborted_transactions": (aborted,) if asked.fetch_offset <= 3 else ()}
+
+
+@pytest.mark.parametrize("fetch_bytes", [1, 4096])
+@pytest.mark.parametrize(("start", "stop"), [(0, 8), (0, 3), (2, 8), (3, 7), (4, 8), (6, 8)])
+def test_records_of_aborted_transactions_are_left_out(
+    pool: Pool, fetch_bytes: int, start: int, stop: int
+) -> None:
+    with LogServer({"t": [transactions()]}) as server:
+        altered(server, aborted_in)
+        options = replace(SMALL, fetch_bytes=fetch_bytes, isolation_level=READ_COMMITTED)
+        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options))
+    committed = [(1, b"b1"), (4, b"a4"), (5, b"b5")]
+    assert found == [(offset, value) for offset, value in committed if start <= offset < stop]

@@ -40,15 +40,6 @@ from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import FETCH, MockCluster
 
 
-@pytest.mark.parametrize("start", [0, 3, 7, 13, 14])
-def test_offsets_that_compaction_took_are_no_loss(log: MemoryLog, pool: Pool, start: int) -> None:
-    stop = COUNT - COUNT % 14
-    with LogServer({"t": [CompactedLog(log)]}) as server:
-        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop - 7))
-    left = [offset for offset in range(start, stop) if offset % 14 < 7]
-    assert found == [(offset, VALUES[offset]) for offset in left]
-
-
 def test_a_partition_whose_last_records_are_compacted_away_ends_where_it_was_planned(
     log: MemoryLog, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -92,9 +83,7 @@ def test_a_compacted_topic_is_asked_once_more_before_its_end_is_believed(
     assert served.requests.count(modern.METADATA) > before  # who leads it was asked again
 
 
-def test_a_compacted_topic_whose_end_its_leader_does_not_confirm_is_waited_for(
-    served: LogServer, pool: Pool
-) -> None:
+def test_an_end_that_the_leader_does_not_confirm_is_waited_for(served: LogServer, pool: Pool) -> None:
     list_offsets_as(served, {LATEST_TIMESTAMP: 1990})
     served.broker.configs["t"] = {"cleanup.policy": "compact"}
     altered(served, lambda _: {"records": b""})
@@ -197,9 +186,7 @@ def test_records_in_tiered_storage_are_waited_for(served: LogServer, pool: Pool)
     assert values(fetcher_of(served.bootstrap_servers, pool, start=1000)) == []
 
 
-def test_a_leader_that_serves_nothing_although_records_are_due_ends_the_read(
-    served: LogServer, pool: Pool
-) -> None:
+def test_a_leader_that_serves_nothing_that_is_due_ends_the_read(served: LogServer, pool: Pool) -> None:
     altered(served, lambda _: {"records": b"", "high_watermark": 1000})
     with pytest.raises(
         BrokerError,
@@ -273,17 +260,6 @@ def test_what_survives_is_read_once_with_a_warning(
     first, last = expected or (0, 0)
     assert found == list(zip(range(first, last), VALUES[first:last], strict=True))
     assert ("are gone" in caplog.text) == (start < before)
-
-
-def test_retention_in_the_middle_of_a_read_gives_no_duplicates(written: MockCluster, pool: Pool) -> None:
-    options = replace(SMALL, fail_on_data_loss=False)
-    found: list[int] = []
-    for number, columns in enumerate(fetcher_of(written.bootstrap_servers, pool, options=options).columns()):
-        found += columns.offset.tolist()
-        if number == 0:
-            loses(written, 1000)
-    assert found == sorted(set(found))
-    assert set(range(1000, COUNT)) <= set(found) < set(range(COUNT))
 
 
 def test_an_offset_that_is_out_of_range_and_back_is_read(written: MockCluster, pool: Pool) -> None:
@@ -380,3 +356,12 @@ def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None
         )
         with pytest.raises(DataLossError, match=r"records up to 2000 are gone; the topic is gone: "):
             values(fetcher)
+
+
+@pytest.mark.parametrize("start", [0, 3, 7, 13, 14])
+def test_offsets_that_compaction_took_are_no_loss(log: MemoryLog, pool: Pool, start: int) -> None:
+    stop = COUNT - COUNT % 14
+    with LogServer({"t": [CompactedLog(log)]}) as server:
+        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop - 7))
+    left = [offset for offset in range(start, stop) if offset % 14 < 7]
+    assert found == [(offset, VALUES[offset]) for offset in left]

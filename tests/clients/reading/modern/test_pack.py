@@ -14,7 +14,7 @@ import pytest
 
 from spark_kafkawire.clients.reading.pack import Pack
 from spark_kafkawire.clients.reading.task import FetchTask
-from spark_kafkawire.errors import BrokerError, CorruptDataError, DataLossError, KafkaWireError
+from spark_kafkawire.errors import CorruptDataError, DataLossError, KafkaWireError
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions
@@ -22,9 +22,8 @@ from spark_kafkawire.options.bad_records import BadRecords
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch
-from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
-from tests.records.batches import TRANSACTIONAL, batch, marker, record
-from tests.support.fetching import ERRORS, NET, CompactedLog, cluster_of, throttling
+from tests.records.batches import batch, record
+from tests.support.fetching import ERRORS, NET, cluster_of, throttling
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog
@@ -136,7 +135,7 @@ def once(topic: str, partition: int, **changes: Any) -> Callable[..., dict[str, 
 
 
 @pytest.mark.parametrize("version", range(modern.FETCH.versions.max + 1))
-def test_every_version_reads_all_partitions_with_one_fetch(
+def test_every_version_packs_all_partitions(
     logs: dict[str, list[MemoryLog]], pool: Pool, version: int
 ) -> None:
     offered = {**OFFERED, modern.FETCH.key: VersionRange(version, version)}
@@ -240,9 +239,7 @@ def test_leaders_that_moved_are_looked_up_and_asked_together(
     assert served.requests.count(modern.METADATA) == metadata_count + 1
 
 
-def test_the_leader_of_a_part_of_a_pack_moves_to_another_broker(
-    logs: dict[str, list[MemoryLog]], pool: Pool
-) -> None:
+def test_the_leader_of_a_part_moves_to_another_broker(logs: dict[str, list[MemoryLog]], pool: Pool) -> None:
     with LogServer(logs) as new, LogServer(logs) as old:
         pack = pack_of(old, pool, ranges_of(logs))
         old.broker.broker = new.broker.broker  # what Metadata says from now on
@@ -252,9 +249,7 @@ def test_the_leader_of_a_part_of_a_pack_moves_to_another_broker(
     assert (counts, new_counts) == ([7], [4])
 
 
-def test_a_pack_whose_broker_went_away_is_read_from_the_new_leader(
-    logs: dict[str, list[MemoryLog]], pool: Pool
-) -> None:
+def test_a_pack_without_its_broker_is_read_from_another(logs: dict[str, list[MemoryLog]], pool: Pool) -> None:
     with LogServer(logs) as new:
         with LogServer(logs) as old:
             pack = pack_of(old, pool, ranges_of(logs))
@@ -285,15 +280,6 @@ def test_a_quota_makes_a_pack_wait(served: LogServer, logs: dict[str, list[Memor
     assert served.requests.count(modern.FETCH) == 3
 
 
-def test_a_quota_that_stays_used_up_ends_a_pack(
-    served: LogServer, logs: dict[str, list[MemoryLog]], pool: Pool
-) -> None:
-    throttling(served, itertools.repeat(1))
-    message = r"^gave up after 4 .*t 0 \[0, 12\) and 6 other ranges.* throttles this client"
-    with pytest.raises(BrokerError, match=message):
-        read(pack_of(served, pool, ranges_of(logs)))
-
-
 def test_a_truncated_partition_is_a_data_loss(
     served: LogServer, logs: dict[str, list[MemoryLog]], pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -311,38 +297,8 @@ def test_a_truncated_partition_is_a_data_loss(
     assert "t 2 at offset 4" in caplog.text
 
 
-def test_compacted_partitions_give_what_is_left(logs: dict[str, list[MemoryLog]], pool: Pool) -> None:
-    whole = log_of("t", 1, count=28, batch_count=7)
-    compacted = {"t": [logs["t"][0], CompactedLog(whole), logs["t"][2]]}
-    with LogServer(compacted) as server:
-        server.broker.configs["t"] = {"cleanup.policy": "compact"}
-        ranges = ranges_of(compacted)
-        found = read(pack_of(server, pool, ranges))
-    rows = expected(ranges)
-    kept = [*range(7), *range(14, 21)]
-    rows[TopicPartition("t", 1)] = [each for each in rows[TopicPartition("t", 1)] if each[0] in kept]
-    assert found == rows
-
-
-def test_aborted_transactions_are_left_out(logs: dict[str, list[MemoryLog]], pool: Pool) -> None:
-    def transaction(value: bytes, producer: int) -> bytes:
-        return batch([record(0, value)], attributes=TRANSACTIONAL, producer=(producer, 0, 0))
-
-    log = MemoryLog(transaction(b"aborted", 7), marker(0, 7, 0), transaction(b"kept", 8), marker(0, 8, 1))
-    with LogServer({"t": [logs["t"][0], log, logs["t"][2]]}) as server:
-        aborted = (fetch.AbortedTransaction(producer_id=7, first_offset=0),)
-        answering(
-            server, lambda _, asked, __: {"aborted_transactions": aborted if asked.partition == 1 else ()}
-        )
-        ranges = [
-            OffsetRange(TopicPartition("t", each), 0, stop) for each, stop in ((0, 12), (1, 4), (2, 12))
-        ]
-        found = read(pack_of(server, pool, ranges, replace(OPTIONS, isolation_level=READ_COMMITTED)))
-    assert found == {**expected([ranges[0], ranges[2]]), TopicPartition("t", 1): [(2, b"kept")]}
-
-
 @pytest.mark.parametrize("is_in_log", [True, False])
-def test_damage_of_one_partition(
+def test_one_damaged_part(
     served: LogServer, logs: dict[str, list[MemoryLog]], pool: Pool, is_in_log: bool
 ) -> None:
     pack = pack_of(served, pool, ranges_of(logs), replace(OPTIONS, bad_records=BadRecords.DROP))
@@ -360,16 +316,6 @@ def test_damage_of_one_partition(
     else:
         answering(served, once("t", 1, records=bytes(damaged)))
         assert read(pack) == expected(ranges_of(logs))
-
-
-def test_a_gap_of_a_topic_that_is_not_compacted_is_fetched_again(
-    served: LogServer, logs: dict[str, list[MemoryLog]], pool: Pool
-) -> None:
-    whole = bytes(logs["t"][1]._data)
-    first, second = logs["t"][1]._positions[1:3]
-    counts = answering(served, once("t", 1, records=whole[:first] + whole[second:]))
-    assert read(pack_of(served, pool, ranges_of(logs))) == expected(ranges_of(logs))
-    assert counts == [7, 1]
 
 
 def test_a_fatal_error_ends_the_read_and_leaves_no_connection_behind(

@@ -18,13 +18,7 @@ from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
-from spark_kafkawire.errors import (
-    ConnectionLost,
-    CorruptDataError,
-    DataLossError,
-    OptionError,
-    ProtocolError,
-)
+from spark_kafkawire.errors import ConnectionLost, CorruptDataError, DataLossError, OptionError, ProtocolError
 from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition, WireFormat
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
@@ -100,9 +94,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return requests
 
 
-def test_a_partition_of_many_segments_comes_whole_by_fetches_of_the_proposal_alone(
-    tmp_path: Path, sent: list[Any]
-) -> None:
+def test_many_segments_come_whole_by_fetches_of_the_proposal(tmp_path: Path, sent: list[Any]) -> None:
     with serving(tmp_path) as server:
         fetcher = fetcher_of(server)
         assert values(fetcher) == VALUES
@@ -131,9 +123,7 @@ def test_a_message_larger_than_an_answer_is_assembled(tmp_path: Path) -> None:
     ("kind", "size"), [(FaultKind.DROP, 0), (FaultKind.CUT, 3), (FaultKind.CUT, 20), (FaultKind.CUT, 10_000)]
 )
 @pytest.mark.parametrize("nth", [1, FIRST, FIRST + 1, FIRST + 3])
-def test_a_lost_connection_is_replaced_and_nothing_comes_twice(
-    tmp_path: Path, kind: FaultKind, size: int, nth: int
-) -> None:
+def test_a_lost_connection_is_replaced(tmp_path: Path, kind: FaultKind, size: int, nth: int) -> None:
     with serving(tmp_path, Fault("Fetch", nth, kind, size)) as server:
         assert values(fetcher_of(server)) == VALUES
 
@@ -148,9 +138,7 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
             values(fetcher_of(server))
 
 
-def test_bytes_that_retention_took_are_a_data_loss_or_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_retention_took_is_a_loss_or_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with serving(tmp_path):
         pass
     segments = sorted((tmp_path / "t-0").iterdir())
@@ -215,14 +203,6 @@ def test_a_peer_that_closes_on_everything_is_tried_again_and_asked_what_it_is() 
     assert "gave up after 4 attempts" in str(error.value)
     assert str(error.value).endswith("does the broker support the proposal (wireFormat)?")
     assert str(error.value).isprintable()
-
-
-def test_a_peer_that_speaks_http_is_named_as_such() -> None:
-    with (
-        peer(lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n") as broker,
-        pytest.raises(ProtocolError, match=r"begins with b'HTTP'; is this the port of a Kafka 0.7 broker\?"),
-    ):
-        values(fetcher_of(broker))
 
 
 def test_a_broker_that_dies_between_two_questions_is_not_taken_for_one_of_07() -> None:

@@ -28,37 +28,6 @@ def ask_all(windows: Windows[bytes]) -> list[Window]:
     return asked
 
 
-def test_the_gap_of_a_short_answer_is_asked_for_and_later_answers_wait() -> None:
-    windows: Windows[bytes] = Windows(0, 30, 10, 3)
-    ask_all(windows)
-    windows.answer(0, b"aaaa", 4)
-    windows.answer(10, b"b" * 10, 10)
-    assert windows.take() == b"aaaa"
-    assert windows.take() is None
-    assert windows.ask() == Window(4, 6)
-    windows.answer(20, b"c" * 10, 10)
-    windows.answer(4, b"a" * 6, 6)
-    assert [windows.take(), windows.take(), windows.take()] == [b"a" * 6, b"b" * 10, b"c" * 10]
-    assert windows.done
-
-
-def test_gaps_are_asked_for_in_the_order_of_the_log_however_their_answers_came() -> None:
-    windows: Windows[bytes] = Windows(0, 30, 10, 3)
-    ask_all(windows)
-    windows.answer(20, b"c" * 4, 4)
-    windows.answer(0, b"a" * 4, 4)
-    windows.answer(10, b"b" * 4, 4)
-    assert ask_all(windows) == [Window(4, 6), Window(14, 6), Window(24, 6)]
-
-
-def test_after_a_lost_connection_only_what_has_not_come_is_asked_again() -> None:
-    windows: Windows[bytes] = Windows(0, 40, 10, 3)
-    ask_all(windows)
-    windows.answer(10, b"b" * 10, 10)
-    windows.restart()
-    assert ask_all(windows) == [Window(0, 10), Window(20, 10)]
-
-
 def test_a_jump_forgets_what_is_held() -> None:
     windows: Windows[bytes] = Windows(0, 40, 10, 3)
     ask_all(windows)

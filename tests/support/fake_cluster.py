@@ -1,10 +1,5 @@
 """A cluster of many partitions and brokers in a process of its own, so that it costs its client no CPU time.
 
-    with FakeCluster(partitions=10_000, brokers=10) as cluster:
-        ...                             # kafka.bootstrap.servers = cluster.bootstrap
-        cluster.grow(100)               # a batch more in each of the first 100 partitions
-        cluster.requests()              # requests since the last look, by API
-
 It has one topic, whose partition ``p`` is led by broker ``p % brokers``.
 """
 

@@ -114,20 +114,18 @@ class _Cluster(LogBroker):
             metadata.MetadataBroker(node_id=each.id, host=each.host, port=each.port) for each in self._brokers
         )
         answer = metadata.MetadataResponse(brokers=nodes, cluster_id="fake", controller_id=0, topics=())
-        return in_version(answer, 12)
+        found: metadata.MetadataResponse = in_version(answer, 12)
+        return found
 
     def _find_coordinator(self, request: Any) -> find_coordinator.FindCoordinatorResponse:
-        places = {
-            key: self._brokers[zlib.crc32(key.encode()) % len(self._brokers)]
-            for key in request.coordinator_keys
-        }
-        coordinators = tuple(
-            find_coordinator.Coordinator(
-                key=key, error_code=0, node_id=each.id, host=each.host, port=each.port
-            )
-            for key, each in places.items()
+        coordinators = []
+        for key in request.coordinator_keys:
+            each = self._brokers[zlib.crc32(key.encode()) % len(self._brokers)]
+            coordinators.append({"key": key, "node_id": each.id, "host": each.host, "port": each.port})
+        found: find_coordinator.FindCoordinatorResponse = made(
+            find_coordinator.FindCoordinatorResponse, {"coordinators": coordinators}
         )
-        return made(find_coordinator.FindCoordinatorResponse, {"coordinators": coordinators})
+        return found
 
     def _init_producer_id(self, request: Any) -> Any:
         self._ended.discard(request.transactional_id)  # ids may be used again

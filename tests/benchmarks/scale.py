@@ -39,7 +39,7 @@ from tests.net.modern_peers import broker
 from tests.net.peers import Peer, server_of, serving
 from tests.support.certificates import SERVER_NAME, make
 from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
-from tests.support.fake_coordinators import PRODUCER_EPOCH, PRODUCER_ID
+from tests.support.log_broker import PRODUCER_ID
 
 from .bars import Curve, Point
 from .measure import Figure, print_table, say
@@ -212,9 +212,7 @@ def exactly_once(cluster: FakeCluster) -> Point:
 def _of_task(task: int, partition_count: int) -> TransactionMessage:
     tps = (TopicPartition(TOPIC, (task + number) % partition_count) for number in range(10))
     totals = WriteTotals.of(PartitionReceipt(tp, 1, 100, 0, 1) for tp in tps)
-    transaction = Transaction(
-        attempt_id("scale", task, f"{time.monotonic_ns()}.0.{task}"), PRODUCER_ID, PRODUCER_EPOCH, 1
-    )
+    transaction = Transaction(attempt_id("scale", task, f"{time.monotonic_ns()}.0.{task}"), PRODUCER_ID, 0, 1)
     return TransactionMessage(
         totals, batch=BatchId(""), row_count=10, topics=(TOPIC,), transaction=transaction
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
@@ -16,11 +15,11 @@ import pytest
 
 from tests.support.fake_cluster import FakeCluster
 
-from . import bars, turns
+from . import bars
 from .bars import Curve, Point
 from .measure import Figure, Kind, Took, side_by_side
 from .processes import EXECUTOR, WORKER, Look, peaks
-from .turns import Ended, Measured, Pair, pairs_of_figures, pairs_of_runs, session
+from .turns import Ended, Measured, Pair, pairs_of_runs, session
 
 
 @pytest.mark.jvm
@@ -30,13 +29,6 @@ def test_a_name_chooses_its_subject_or_else_those_that_begin_with_it() -> None:
     assert _chosen("read") == ["read"]
     assert _chosen("stream") == ["stream-catch-up", "stream-micro-batch"]
     assert _chosen("strea") == []
-
-
-@pytest.mark.jvm
-def test_nothing_is_measured_on_apache_kafka_unless_it_is_named() -> None:
-    from .__main__ import SUBJECTS
-
-    assert not any(subject.is_default for subject in SUBJECTS.values() if subject.on_kafka)
 
 
 def test_the_second_run_of_a_turn_counts_and_the_first_turn_does_not() -> None:
@@ -94,12 +86,6 @@ def test_a_write_is_held_against_the_connectors_with_the_cost_of_the_rows_off() 
     assert (reached(3.6, 1024), reached(3.7, 1024)) == (True, False)
 
 
-def test_rows_that_are_fewer_are_compared_by_the_second() -> None:
-    some = took()
-    some[bars.CONFLUENT] = Took(ROWS // 10, 1.0, {})
-    assert figure("read: kafkawire, to confluent-kafka, one process", some).value == pytest.approx(10.0)
-
-
 def test_the_cost_of_rows_is_taken_off_by_the_row() -> None:
     write, rows_alone = Took(ROWS // 2, 3.0, {}), Took(ROWS, 2.0, {})
     assert bars.less(write, rows_alone).seconds == pytest.approx(2.0)
@@ -110,23 +96,6 @@ def test_a_write_that_takes_no_longer_than_its_rows_reaches_nothing() -> None:
     found = figure(WRITE, took(OUR_WRITE=1.0, THEIR_WRITE=5.0))
     assert math.isnan(found.value)
     assert found.reached is False
-
-
-def test_the_table_has_a_row_for_each_kind_and_columns_for_each_size() -> None:
-    header, rows = bars.table({100: took(OURS=0.5), 1024: took(OURS=2.0)})
-    assert [cell.partition(":")[0] for cell in header] == [
-        "",
-        "100 B",
-        "s",
-        "CPU ns/row",
-        "1024 B",
-        "s",
-        "CPU ns/row",
-    ]
-    assert all(len(row) == len(header) for row in rows)
-    of_kind = {row[0]: row[1:] for row in rows}
-    assert of_kind["read: kafkawire"] == ["2.00", "0.50", "100 + 23 + 4", "0.50", "2.00", "100 + 23 + 4"]
-    assert of_kind["write: kafkawire, less the rows"] == ["inf", "0.00", "", "inf", "0.00", ""]
 
 
 # --- The figures of ``--only large-topic`` from samples of the memory of an executor and its worker ---
@@ -149,11 +118,6 @@ def test_a_worker_that_was_replaced_is_told() -> None:
         peaks(look(200, 100), [look(200, 100), look(200, 100, worker_pid=4)])
 
 
-def test_an_executor_that_has_ended_is_told() -> None:
-    with pytest.raises(AssertionError, match="the executor's JVM was replaced"):
-        peaks(look(200, 100), [look(200, 100), {EXECUTOR: {}, WORKER: {}}])
-
-
 # --- ``--only scale``: the curves, and a short run of each measure ---
 
 
@@ -171,10 +135,6 @@ def test_the_exponent_is_that_of_the_growth() -> None:
 
 def test_fixed_costs_of_small_sizes_do_not_hide_a_quadratic_curve() -> None:
     assert curve(2.0, fixed_s=0.5).figure().reached is False
-
-
-def test_a_single_point_has_no_growth() -> None:
-    assert Curve("m", "rows", [Point(20, 0.1)]).exponent == 0
 
 
 @pytest.mark.jvm
@@ -263,18 +223,6 @@ def test_one_tree_works_at_a_time_and_who_begins_alternates(tmp_path: Path) -> N
     assert now.figures == {}
 
 
-def test_measures_that_come_to_nothing_are_no_success(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Without a figure the runs have no name.
-    monkeypatch.setattr(turns, "ROOT", tree(tmp_path / "b"))
-    monkeypatch.setattr(turns, "EVENTS", tmp_path / "turns.jsonl")
-    narrowed = {"value_sizes": [], "compressions": ["zsdt"], "size": None}
-    words = Namespace(before=tree(tmp_path / "a"), only=["codec"], rounds=1, sessions=1, **narrowed)
-    with pytest.raises(Ended, match="nothing was measured"):
-        turns.compare(words)
-
-
 def test_a_tree_whose_process_ends_too_early_ends_all(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -316,18 +264,6 @@ def test_runs_are_compared_round_by_round_over_all_sessions() -> None:
     assert gzip.ratios == pytest.approx((1.0, 1.1, 0.95))
     assert (gzip.before, gzip.now, gzip.ratio) == (2.0, 2.0, 1.0)
     assert [pair.is_yardstick for pair in pairs.values()] == [False, True]
-
-
-def test_figures_are_compared_where_they_are_made_of_no_runs() -> None:
-    pairs = pairs_of_figures([(of_a_tree((1.0,), 200, 0.5), of_a_tree((1.0,), 250, 0.4))])
-    # Of the peak less is better.
-    assert {pair.name: pair.ratio for pair in pairs} == pytest.approx({"peak": 0.8, "received": 0.8})
-
-
-def test_figures_of_others_are_yardsticks() -> None:
-    named = ("into Arrow by kafkawire", "into Arrow by kafka-python")
-    of_a_tree = Measured.of(told_figure(name, 1.0) for name in named)
-    assert [pair.is_yardstick for pair in pairs_of_figures([(of_a_tree, of_a_tree)])] == [False, True]
 
 
 def test_three_per_cent_are_allowed() -> None:

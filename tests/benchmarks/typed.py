@@ -9,8 +9,8 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import fastavro
@@ -18,17 +18,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from spark_kafkawire.values.avro.decoding import Decoder
-from spark_kafkawire.values.avro.schema import parse
-from spark_kafkawire.values.payloads import payloads_of
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support.fake_registry import FakeRegistry
 
 from .measure import Figure, Kind, print_took, say, side_by_side
 from .session import Bench
-from .sources import PARTITIONS, new_topic, read_into_nothing
+from .sources import new_topic, read_into_nothing
 
 SCHEMA: Final = json.dumps(
     {
@@ -57,7 +53,6 @@ _MESSAGES: Final = 50_000
 OURS, OUR_BYTES = "kafkawire, `valueFormat=avro`", "kafkawire, bytes"
 RECIPE: Final = "kafkawire, bytes + fastavro in `mapInArrow`"
 THEIRS, THEIR_BYTES = "Spark's connector + `from_avro`", "Spark's connector, bytes"
-READY: Final = "ready-made batches of the decoded columns"
 #: The size of the frame in front of each message.
 _FRAME_SIZE: Final = 5
 
@@ -79,12 +74,6 @@ def avro(bench: Bench) -> Iterator[Figure]:
     }
     ours_ns, theirs_ns = cpu_ns[OURS] - cpu_ns[OUR_BYTES], cpu_ns[THEIRS] - cpu_ns[THEIR_BYTES]
     say(f"decoding: kafkawire {ours_ns} ns of CPU a row, from_avro {theirs_ns} ns")
-    # Nothing that decodes in Python is faster: the batches are there already.
-    yield Figure(
-        "ready-made batches, to format(kafka) + from_avro",
-        "times_as_fast",
-        took[THEIRS].seconds / took[READY].seconds,
-    )
     yield Figure("CPU of decoding, to that of from_avro", "times", ours_ns / theirs_ns, 1.0, at_most=True)
     yield Figure(
         "read and decode, to format(kafka) + from_avro",
@@ -118,16 +107,12 @@ def _frames(bench: Bench, topic: str, registry: str) -> dict[str, DataFrame]:
     theirs = spark.read.format("kafka").options(**source)
     avro = {"valueFormat": "avro", "schema.registry.url": registry, "valueSchema": SCHEMA}
     our_bytes = ours.schema("value binary").load()
-    spark.dataSource.register(PrebuiltOrders)
     body = F.expr("substring(value, 6)")
     return {
         OUR_BYTES: our_bytes,
         RECIPE: our_bytes.mapInArrow(_fastavro_decoded, _FIELDS),
         THEIR_BYTES: theirs.load().select("value"),
         THEIRS: theirs.load().select(from_avro(body, SCHEMA).alias("value")),
-        READY: spark.read.format(PrebuiltOrders.name())
-        .options(rows=str(bench.size), messages=str(_MESSAGES))
-        .load(),
         # The same projection as that of the bytes: no other column is made.
         OURS: spark.read.format("kafkawire")
         .options(**source, **avro)
@@ -168,47 +153,6 @@ def _fastavro_decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
             ]
         )
         yield from pa.Table.from_pylist(rows, columns).to_batches()
-
-
-class PrebuiltOrders(DataSource):
-    """Yields one batch, made once, again and again, until there are ``rows``."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name for ``format()``."""
-        return "prebuilt-orders"
-
-    def schema(self) -> str:
-        """The column of the decoded values."""
-        return f"value struct<{_FIELDS}>"
-
-    def reader(self, schema: object) -> DataSourceReader:  # noqa: ARG002
-        """A reader of the batches."""
-        return _Reader(int(self.options["rows"]), int(self.options["messages"]))
-
-
-class _Reader(DataSourceReader):
-    def __init__(self, rows: int, count: int) -> None:
-        self._rows, self._count = rows, count
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(number) for number in range(PARTITIONS)]
-
-    def read(self, _partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        batch = _batch(self._count)
-        left = self._rows // PARTITIONS
-        while left > 0:
-            yield batch.slice(0, min(left, batch.num_rows))
-            left -= batch.num_rows
-
-
-@cache
-def _batch(count: int) -> pa.RecordBatch:
-    bodies = [message[_FRAME_SIZE:] for message in messages(count, 0)]
-    column = Decoder(parse(SCHEMA)).decode(payloads_of(pa.array(bodies, pa.binary()))).column
-    # Spark's own types are nullable in all fields.
-    names = [field.name for field in column.type]
-    return pa.RecordBatch.from_arrays([pa.StructArray.from_arrays(column.flatten(), names)], ["value"])
 
 
 def messages(count: int, schema_id: int) -> list[bytes]:

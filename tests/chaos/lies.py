@@ -1,7 +1,5 @@
 """Every lie that a broker can tell in a response, made from the responses' declarations, and its effect.
 
-    report("read Fetch newest responses.0.topic_id: zero, always")       # one of them
-
 A lie names the exchange, the API, its version, the part of the response, what is said in its place, and
 whether that is said ``always`` or ``once``. The part is a field, the whole frame, or two numbers, so that the
 response contradicts itself, or agrees in what is wrong. Whatever comes of it is what comes of honest answers,

@@ -1,10 +1,4 @@
-"""Messages taken apart along their declarations, so that any part of one can be told otherwise.
-
-for spot in spots(codec, response):            # every field, element and array that the version has
-    ...
-lie = contradicted(response, spot.path, value)
-write(codec, lie, out)                      # also where ``value`` is what no codec writes: ``Raw``
-"""
+"""Messages taken apart along their declarations, so that any part of one can be told otherwise."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import random
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import DEADLINE_S
 
-from . import clusters, reading, v07, writing
+from . import clusters, reading, writing
 from .frames import Framer, KafkaView, Spoken, ZooKeeperView
 from .operation import SECRET, attempt
 from .operations import Operations, Target, version_fault
@@ -130,11 +129,6 @@ def test_errors_that_nobody_should_see_are_told(error: Exception, reported: str)
         attempt(partial(_raise, error))
 
 
-def test_an_error_that_may_be_shown_is_a_result() -> None:
-    error = ConnectionLost("127.0.0.1:9092: the peer closed")
-    assert attempt(partial(_raise, error)) is error
-
-
 def _raise(error: Exception) -> None:
     raise error
 
@@ -143,17 +137,6 @@ def test_older_versions_than_without_faults_are_told() -> None:
     lowest = {FETCH.key: 12, METADATA.key: 9}
     assert version_fault(Spoken({(FETCH.key, 12): 3, (METADATA.key, 12): 1}), lowest) is None
     assert "Fetch in version 0 instead of 12" in str(version_fault(Spoken({(FETCH.key, 0): 1}), lowest))
-
-
-def test_messages_of_0_7_are_read_as_they_were_made() -> None:
-    draw = random.Random(1)
-    made = [v07._plain(draw), v07._nested(draw), v07._snappy(draw)]
-    found = [[*v07.values(body)] for _, _, body in v07.messages(b"".join(made))]
-    assert len(found) >= 3
-    damaged = bytearray(made[0])
-    damaged[-1 if len(damaged) > 10 else 6] ^= 1
-    with pytest.raises(AssertionError, match="CRC"):
-        [[*v07.values(body)] for _, _, body in v07.messages(bytes(damaged))]
 
 
 @pytest.fixture
@@ -191,15 +174,6 @@ def test_a_writer_that_doubles_rows_is_caught(
     monkeypatch.setattr(writing, "write", twice)
     with pytest.raises(AssertionError, match="are doubled"):
         operations.learn_versions(range(2, 30, 3))
-
-
-def test_a_seed_does_the_same_again(operations: Operations) -> None:
-    truth = operations._target.truth
-    first, again = (reading.draw(operations.chance(11), truth, {}, is_07=False) for _ in range(2))
-    assert first == again
-    written, once_more = (writing.draw(operations.chance(11), "t", 11, {}) for _ in range(2))
-    assert written == once_more
-    assert written != writing.draw(operations.chance(14), "t", 11, {})
 
 
 # --- The proxy passes what it should, and each fault does what it says ---
@@ -310,13 +284,6 @@ def test_a_cut_ends_the_responses_after_so_many_bytes(echo: Echo, at: int) -> No
     assert proxy.broken == {FaultKind.CUT: 1}
 
 
-@pytest.mark.parametrize("at", [0, 1, 500])
-def test_a_cut_ends_the_requests_after_so_many_bytes(echo: Echo, at: int) -> None:
-    with proxied(echo, scripted(Fault(FaultKind.CUT, Way.TO_BROKER, at))) as (_, port):
-        exchange(port)
-        assert echo.await_ends(1) == [SENT[:at]]
-
-
 CUT_HALF: Final = Fault(FaultKind.HALF_CLOSE, Way.TO_BROKER, 408)
 SLOW: Final = [
     Fault(kind, way, 300, 500, 0.02) for kind in (FaultKind.STALL, FaultKind.BYTE_BY_BYTE) for way in Way
@@ -331,12 +298,6 @@ def test_slow_and_late_bytes_are_the_same_bytes(echo: Echo, fault: Fault, receiv
     with proxied(echo, scripted(fault)) as (proxy, port):
         assert exchange(port) == (received, "FIN")
     assert proxy.broken == {fault.kind: 1}
-
-
-def test_a_reset_is_seen_as_one(echo: Echo) -> None:
-    with proxied(echo, scripted(Fault(FaultKind.RESET, Way.TO_CLIENT, 100))) as (proxy, port):
-        assert exchange(port)[1] == "RST"
-    assert proxy.broken == {FaultKind.RESET: 1}
 
 
 def test_a_late_request_arrives_after_that_of_the_next_connection(echo: Echo) -> None:

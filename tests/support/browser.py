@@ -1,9 +1,5 @@
 """A headless Chromium over pipes: loads a page, runs scripts in it and takes screenshots.
 
-    with Browser() as browser:
-        browser.open(path)
-        browser.run("document.title")
-
 Where no browser is installed, ``find_browser`` gives None.
 
 Source: the DevTools protocol, ``--remote-debugging-pipe``: JSON messages, each ended by a zero byte.

@@ -1,8 +1,5 @@
 """Many cases as one item of pytest: an item takes more time than most of these cases.
 
-    @for_each(("codec", "level"), [("gzip", 1), ("gzip", 9)])
-    def test_a_level_is_kept(codec: str, level: int) -> None: ...
-
 Arguments are those of ``pytest.mark.parametrize``; two of them on one test give all combinations. Each case
 is a subtest: a failure names its case, and the cases after it run all the same. ``parametrize`` stays where
 pytest has to see each case: cases that share no fixture, have marks, skip, or take seconds.

@@ -1,8 +1,5 @@
 """A Spark Connect server in a process of its own, on loopback, until its standard input ends.
 
-    with ConnectServer() as server:
-        spark = server.session()
-
 The session and its Python are on this side; sources, sinks and their workers are on that one.
 """
 

@@ -1,10 +1,4 @@
-"""Exactly-once writes of several tasks without Spark, which end at a step that the test chooses.
-
-write = OnceWrite(broker.bootstrap_servers, topic, rows, {"kafka.transactional.id": "name"})
-with dying(monkeypatch, at=7, after_it=True):
-    write.run()         # raises Died at the seventh request about transactions, before or after it is sent
-write.run()
-"""
+"""Exactly-once writes of several tasks without Spark, which end at a step that the test chooses."""
 
 from __future__ import annotations
 

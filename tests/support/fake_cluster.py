@@ -1,221 +1,175 @@
-"""A fake cluster that costs less than its client: one process, prebuilt answers, no log.
+"""A cluster of many partitions and brokers in a process of its own, so that it costs its client no CPU time.
 
-    with FakeCluster(partitions=10_000, brokers=10) as cluster:
-        ...                             # kafka.bootstrap.servers = cluster.bootstrap
-        cluster.grow(100)               # a batch more in each of the first 100 partitions
-        cluster.requests()              # requests since the last look, by API
-
-It has one topic, whose partition ``p`` is led by broker ``p % brokers``. Each partition holds copies of one
-batch. Written records are counted and dropped. Source of the layouts: Apache Kafka's message definitions.
+It has one topic, whose partition ``p`` is led by broker ``p % brokers``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import struct
 import subprocess
 import sys
+import threading
+import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import IO, Any, Final
 
-import numpy as np
 import pyarrow as pa
 
+from spark_kafkawire.model import Broker
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.modern import find_coordinator, metadata, offset_fetch
+from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 
-from . import fake_coordinators as coordinators
-from .fake_coordinators import NONE, read_varint, text, varint
+from .log_broker import PRODUCER_ID, LogBroker, in_version
+from .log_server import HOST, LogServer
+from .made_messages import Content, made
+from .memory_log import offset_count, split
 
 TOPIC: Final = "scale"
 #: Records of the batch that all partitions hold copies of.
 BATCH_RECORDS: Final = 10
-_LEADER_EPOCH: Final = 5
-#: By API key: the name, and the version, with compact lengths.
-_PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _API_VERSIONS = 0, 1, 2, 3, 18
-_APIS: Final[Mapping[int, tuple[str, int]]] = {
-    _PRODUCE: ("Produce", 9),
-    _FETCH: ("Fetch", 12),
-    _LIST_OFFSETS: ("ListOffsets", 7),
-    _METADATA: ("Metadata", 12),
-    _API_VERSIONS: ("ApiVersions", 4),
-    **coordinators.APIS,
+_OFFERED: Final = {
+    api.key: VersionRange(version, version)
+    for api, version in (
+        *((modern.PRODUCE, 9), (modern.FETCH, 12), (modern.LIST_OFFSETS, 7), (modern.METADATA, 12)),
+        *((modern.API_VERSIONS, 4), (modern.OFFSET_FETCH, 8), (modern.FIND_COORDINATOR, 4)),
+        *((modern.DESCRIBE_GROUPS, 5), (modern.INIT_PRODUCER_ID, 4), (modern.ADD_OFFSETS_TO_TXN, 3)),
+        *((modern.END_TXN, 3), (modern.TXN_OFFSET_COMMIT, 3)),
+        *((modern.DESCRIBE_TRANSACTIONS, 0), (modern.LIST_TRANSACTIONS, 0)),
+    )
 }
-_EARLIEST: Final = -2
-_PARTITION: Final = np.dtype(
-    [
-        ("error", ">i2"),
-        ("index", ">i4"),
-        ("leader", ">i4"),
-        ("epoch", ">i4"),
-        ("replica_count", "u1"),
-        ("replicas", ">i4", 3),
-        ("isr_count", "u1"),
-        ("isr", ">i4", 3),
-        ("offline_count", "u1"),
-        ("tags", "u1"),
-    ]
-)
-_ASKED: Final = np.dtype([("index", ">i4"), ("epoch", ">i4"), ("timestamp", ">i8"), ("tags", "u1")])
-_FOUND: Final = np.dtype(
-    [
-        ("index", ">i4"),
-        ("error", ">i2"),
-        ("timestamp", ">i8"),
-        ("offset", ">i8"),
-        ("epoch", ">i4"),
-        ("tags", "u1"),
-    ]
-)
-_FETCHED: Final = struct.Struct(">ihqqqBi")
-_APPENDED: Final = struct.Struct(">ihqqqBBB")
 
 
-class _Cluster:
-    """All brokers. Methods named as APIs take the body of a request, and give that of its answer."""
+class _Copies:
+    """A log of copies of one batch. Written records are counted and dropped."""
 
-    def __init__(self, partition_count: int, batches: int) -> None:
-        self.ends = np.full(partition_count, batches * BATCH_RECORDS, np.int64)
-        self.requests: Counter[str] = Counter()
+    def __init__(self, batch: bytes, batches: int) -> None:
+        self.stop_offset, self._batch = batches * BATCH_RECORDS, batch
+
+    def read(self, offset: int, _size_max: int, /) -> bytes:
+        starts = range(offset, min(self.stop_offset, offset + 10 * BATCH_RECORDS), BATCH_RECORDS)
+        return b"".join(start.to_bytes(8, "big") + self._batch[8:] for start in starts)
+
+    def append(self, batches: Buffer, /) -> int:
+        first = self.stop_offset
+        self.stop_offset += sum(map(offset_count, split(batches)))
+        return first
+
+
+class _Cluster(LogBroker):
+    """All brokers. A transaction is ongoing until it is ended; no group has an offset."""
+
+    def __init__(self, partitions: int, batches: int, brokers: list[Broker]) -> None:
         records = Records(pa.array([bytes(100)] * BATCH_RECORDS), pa.array([b"key"] * BATCH_RECORDS))
         size_max = 1 << 20
         [encoded] = encode_batches(records, batch_bytes_max=size_max, request_bytes_max=size_max, now_ms=1)
-        self._batch = bytes(encoded.with_producer(-1, -1, -1))
-        keys = b"".join(struct.pack(">hhhB", key, each, each, 0) for key, (_, each) in _APIS.items())
-        self._versions = bytes(2) + varint(len(_APIS) + 1) + keys + bytes(4) + NONE
-        self._coordinators = coordinators.Coordinators(TOPIC)
-        self._metadata: bytes = b""
-        self._without_topics: bytes = b""
-        self._answers: dict[int, Callable[[bytes], bytes]] = {
-            _PRODUCE: self._produce,
-            _FETCH: self._fetch,
-            _LIST_OFFSETS: self._list_offsets,
-            _METADATA: lambda body: self._without_topics if body[0] == 1 else self._metadata,
-            _API_VERSIONS: lambda _: self._versions,
-            **self._coordinators.answers,
+        batch = bytes(encoded.with_producer(-1, -1, -1))
+        super().__init__(brokers[0], {TOPIC: [_Copies(batch, batches) for _ in range(partitions)]}, _OFFERED)
+        self._brokers, self._lock, self._ended = brokers, threading.Lock(), set[str]()
+        self.requests: Counter[str] = Counter()
+        own: dict[Api, Callable[[Any], Content]] = {
+            modern.ADD_OFFSETS_TO_TXN: lambda _: {},
+            modern.END_TXN: self._end,
+            modern.TXN_OFFSET_COMMIT: lambda _: {
+                "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]
+            },
+            modern.DESCRIBE_GROUPS: lambda request: {
+                "groups": [{"group_id": each, "group_state": "Dead"} for each in request.groups]
+            },
+            modern.DESCRIBE_TRANSACTIONS: lambda request: {
+                "transaction_states": [self._described(each) for each in request.transactional_ids]
+            },
+            modern.LIST_TRANSACTIONS: lambda _: {},
         }
+        for api, answer in own.items():
+            self.answer_with(api.request, partial(_made, api, answer))
+        self.alter(offset_fetch.OffsetFetchTopicResponse, _without_offsets)
 
-    def describe(self, ports: list[int]) -> None:
-        """Build the answer to Metadata."""
-        self._coordinators.ports = ports
-        count, broker_count = len(self.ends), len(ports)
-        brokers = b"".join(
-            struct.pack(">i", number) + text("127.0.0.1") + struct.pack(">iBB", port, 0, 0)
-            for number, port in enumerate(ports)
+    def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
+        with self._lock:
+            self.requests[api.name] += 1
+        if api is modern.METADATA:
+            return (self._all if request.topics is None or request.topics else self._none), version
+        return super().answer(api, version, request)
+
+    @cached_property
+    def _all(self) -> metadata.MetadataResponse:
+        topic, count = self.topic(TOPIC), len(self._brokers)
+        led = [
+            replace(each, leader_id=number % count, replica_nodes=near, isr_nodes=near)
+            for number, each in enumerate(topic.partitions)
+            for near in [tuple((number + more) % count for more in range(3))]
+        ]
+        return replace(self._none, topics=(in_version(replace(topic, partitions=tuple(led)), 12),))
+
+    @cached_property
+    def _none(self) -> metadata.MetadataResponse:
+        nodes = tuple(
+            metadata.MetadataBroker(node_id=each.id, host=each.host, port=each.port) for each in self._brokers
         )
-        partitions = np.zeros(count, _PARTITION)
-        partitions["index"] = np.arange(count)
-        partitions["leader"] = leaders = np.arange(count) % broker_count
-        partitions["epoch"] = _LEADER_EPOCH
-        partitions["replica_count"] = partitions["isr_count"] = 4
-        for number in range(3):
-            partitions["replicas"][:, number] = partitions["isr"][:, number] = (
-                leaders + number
-            ) % broker_count
-        partitions["offline_count"] = 1
-        start = bytes(4) + varint(broker_count + 1) + brokers + text("fake") + bytes(4)
-        topic = bytes(2) + text(TOPIC) + b"scale-topic-0123" + NONE + varint(count + 1)
-        self._metadata = (
-            start + varint(2) + topic + partitions.tobytes() + struct.pack(">iBB", -(1 << 31), 0, 0)
+        answer = metadata.MetadataResponse(brokers=nodes, cluster_id="fake", controller_id=0, topics=())
+        found: metadata.MetadataResponse = in_version(answer, 12)
+        return found
+
+    def _find_coordinator(self, request: Any) -> find_coordinator.FindCoordinatorResponse:
+        coordinators = []
+        for key in request.coordinator_keys:
+            each = self._brokers[zlib.crc32(key.encode()) % len(self._brokers)]
+            coordinators.append({"key": key, "node_id": each.id, "host": each.host, "port": each.port})
+        found: find_coordinator.FindCoordinatorResponse = made(
+            find_coordinator.FindCoordinatorResponse, {"coordinators": coordinators}
         )
-        self._without_topics = start + varint(1) + NONE
+        return found
 
-    def answer(self, frame: bytes) -> bytes:
-        """The framed answer to a framed request."""
-        key, version, correlation, name_size = struct.unpack_from(">hhih", frame)
-        name, offered = _APIS[key]
-        if version != offered:
-            raise ValueError(f"version {version} of API {key} was not offered")
-        self.requests[name] += 1
-        body = self._answers[key](frame[10 + max(name_size, 0) + 1 :])
-        header = struct.pack(">i", correlation) + (b"" if key == _API_VERSIONS else NONE)
-        return struct.pack(">i", len(header) + len(body)) + header + body
+    def _init_producer_id(self, request: Any) -> Any:
+        self._ended.discard(request.transactional_id)  # ids may be used again
+        return super()._init_producer_id(request)
 
-    def _list_offsets(self, body: bytes) -> bytes:
-        topics, pos = read_varint(body, 5)
-        if topics == 1:
-            return bytes(4) + varint(1) + NONE
-        size, pos = read_varint(body, pos)
-        count, pos = read_varint(body, pos + size - 1)
-        asked = np.frombuffer(body, _ASKED, count - 1, pos)
-        found = np.zeros(len(asked), _FOUND)
-        found["index"] = asked["index"]
-        found["timestamp"] = -1
-        found["offset"] = np.where(asked["timestamp"] == _EARLIEST, 0, self.ends[asked["index"]])
-        found["epoch"] = _LEADER_EPOCH
-        return bytes(4) + varint(2) + text(TOPIC) + varint(count) + found.tobytes() + NONE * 2
+    def _end(self, request: Any) -> Content:
+        self._ended.add(request.transactional_id)
+        return {}
 
-    def _fetch(self, body: bytes) -> bytes:
-        _, pos = read_varint(body, 25)
-        size, pos = read_varint(body, pos)
-        count, pos = read_varint(body, pos + size - 1)
-        parts = []
-        for _ in range(count - 1):
-            index, _, offset = struct.unpack_from(">iiq", body, pos)
-            pos += 33
-            end = int(self.ends[index])
-            starts = range(offset, min(end, offset + 10 * BATCH_RECORDS), BATCH_RECORDS)
-            records = b"".join(struct.pack(">q", start) + self._batch[8:] for start in starts)
-            parts += [_FETCHED.pack(index, 0, end, end, 0, 0, -1), varint(len(records) + 1), records, NONE]
-        return bytes(10) + varint(2) + text(TOPIC) + varint(count) + b"".join(parts) + NONE * 2
-
-    def _produce(self, body: bytes) -> bytes:
-        size, pos = read_varint(body, 0)
-        topics, pos = read_varint(body, pos + max(size - 1, 0) + 6)
-        size, pos = read_varint(body, pos)
-        count, pos = read_varint(body, pos + size - 1)
-        parts = []
-        for _ in range(count - 1):
-            (index,) = struct.unpack_from(">i", body, pos)
-            size, pos = read_varint(body, pos + 4)
-            (records,) = struct.unpack_from(">i", body, pos + 57)
-            pos += size
-            parts.append(_APPENDED.pack(index, 0, int(self.ends[index]), -1, 0, 1, 0, 0))
-            self.ends[index] += records
-        return varint(topics) + text(TOPIC) + varint(count) + b"".join(parts) + NONE + bytes(4) + NONE
+    def _described(self, id_: str) -> Content:
+        state = "CompleteCommit" if id_ in self._ended else "Ongoing"
+        return {"transactional_id": id_, "transaction_state": state, "producer_id": PRODUCER_ID}
 
 
-class _Connection(asyncio.Protocol):
-    def __init__(self, cluster: _Cluster) -> None:
-        self._cluster = cluster
-        self._received = bytearray()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        while len(self._received) >= 4:
-            stop = 4 + int.from_bytes(self._received[:4], "big")
-            if len(self._received) < stop:
-                return
-            frame = bytes(self._received[4:stop])
-            del self._received[:stop]
-            self._transport.write(self._cluster.answer(frame))
+def _made(api: Api, answer: Callable[[Any], Content], request: Any) -> Any:
+    assert api.response is not None
+    return made(api.response, answer(request))
 
 
-async def _serve(partition_count: int, broker_count: int, batches: int) -> None:
-    loop, cluster = asyncio.get_running_loop(), _Cluster(partition_count, batches)
-    servers = [
-        await loop.create_server(partial(_Connection, cluster), "127.0.0.1", 0, backlog=256)
-        for _ in range(broker_count)
-    ]
-    ports = [server.sockets[0].getsockname()[1] for server in servers]
-    cluster.describe(ports)
-    print(ports[0], flush=True)
-    commands = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
-    while line := await commands.readline():
-        word, _, argument = line.decode().strip().partition(" ")
+def _without_offsets(topics: Any, _asked: Any) -> Any:
+    return tuple(
+        replace(topic, partitions=tuple(replace(each, committed_offset=-1) for each in topic.partitions))
+        for topic in topics
+    )
+
+
+def _serve(partitions: int, broker_count: int, batches: int) -> None:
+    servers = [LogServer({}) for _ in range(broker_count)]
+    brokers = [Broker(number, HOST, server.port) for number, server in enumerate(servers)]
+    cluster = _Cluster(partitions, batches, brokers)
+    assert cluster._all  # clients wait for no answer that is made first
+    for server in servers:
+        server.broker = cluster
+        server.start()
+    print(servers[0].port, flush=True)
+    for line in sys.stdin:
+        word, _, argument = line.strip().partition(" ")
         if word == "grow":
-            cluster.ends[: int(argument)] += BATCH_RECORDS
-        print(json.dumps(cluster.requests), flush=True)
+            for log in cluster.logs[TOPIC][: int(argument)]:
+                log.stop_offset += BATCH_RECORDS
+        counted = json.dumps(cluster.requests)
         if word == "requests":
             cluster.requests.clear()
+        print(counted, flush=True)
 
 
 class FakeCluster:
@@ -228,7 +182,7 @@ class FakeCluster:
     def __enter__(self) -> FakeCluster:
         command = [sys.executable, "-m", __spec__.name, *self._arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.bootstrap = f"127.0.0.1:{self._pipe(self._process.stdout).readline().strip()}"
+        self.bootstrap = f"{HOST}:{self._pipe(self._process.stdout).readline().strip()}"
         return self
 
     def grow(self, partitions: int) -> None:
@@ -256,4 +210,4 @@ class FakeCluster:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(*map(int, sys.argv[1:])))
+    _serve(*map(int, sys.argv[1:]))

@@ -1,10 +1,5 @@
 """A schema registry on loopback that tests can break: slow, away, wrong answers, answers that end early.
 
-    with FakeRegistry() as registry:
-        schema_id = registry.add("orders-value", '"string"')
-        registry.faults.append(status(500))     # the next request
-        registry.url
-
 It answers what Confluent's answers, GUIDs included, which Apicurio does not have. ``tests/interop`` compares
 the client with a real registry.
 """

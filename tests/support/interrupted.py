@@ -1,10 +1,4 @@
-"""Tests of jobs/transactions.py on interrupted writes, the same for every broker with transactions.
-
-class TestOnOneBroker(OfAnyBroker): ...      # which has a fixture job:
-
-job = TransactionsJob(broker.bootstrap_servers, capsys)
-code, out, err = job.run("--transactional-id", "name", "--finish")
-"""
+"""Tests of jobs/transactions.py on interrupted writes, the same for every broker with transactions."""
 
 from __future__ import annotations
 

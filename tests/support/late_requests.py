@@ -1,11 +1,5 @@
 """A request of a killed attempt, delayed on its way until the write has ended.
 
-    late = LateRequest()
-    with HoldingProxy(ports, late) as proxy:
-        late.arm(modern.PRODUCE, strike)    # ``strike`` gets the client's port, to kill its process
-        ...write through proxy.bootstrap_servers...
-        late.release()                      # the broker gets it: the error codes of its answer
-
 ``killed_and_late`` is a whole story: a write of several processes, one of which, or all, are killed while a
 request is held up.
 """

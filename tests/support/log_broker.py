@@ -26,11 +26,12 @@ from spark_kafkawire.protocol.modern import (
     offset_fetch,
     produce,
 )
-from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from spark_kafkawire.protocol.modern.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode as Code
 from spark_kafkawire.protocol.primitives import Array
 from spark_kafkawire.protocol.schema import Struct
 
+from .made_messages import Content, made
 from .memory_log import Log
 
 #: All that this package knows of the protocol.
@@ -139,24 +140,27 @@ class LogBroker:
         return self.topic_ids.get(topic) or uuid.uuid5(uuid.NAMESPACE_OID, topic)
 
     def _api_versions(self, _request: Any, code: int = 0) -> ApiVersionsResponse:
-        keys = tuple(
-            ApiVersion(api_key=key, min_version=versions.min, max_version=versions.max)
+        keys = [
+            {"api_key": key, "min_version": versions.min, "max_version": versions.max}
             for key, versions in self.offered.items()
-        )
-        return ApiVersionsResponse(error_code=code, api_keys=keys)
+        ]
+        found: ApiVersionsResponse = made(ApiVersionsResponse, {"error_code": code, "api_keys": keys})
+        return found
 
-    def _metadata(self, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
+    def _metadata(self, request: metadata.MetadataRequest) -> Any:
         # The empty list asks for all in version 0, and for none later, which nobody does.
         names = self.logs if not request.topics else [self._name(topic) for topic in request.topics]
-        node = metadata.MetadataBroker(
-            node_id=self.broker.id, host=self.broker.host, port=self.broker.port, rack=None
-        )
-        return metadata.MetadataResponse(
-            brokers=(node,),
-            cluster_id="log-broker",
-            controller_id=self.broker.id,
-            topics=tuple(self._answers[metadata.MetadataTopic](name) for name in names),
-        )
+        content = {
+            "brokers": [{**self._us, "rack": None}],
+            "cluster_id": "log-broker",
+            "controller_id": self.broker.id,
+            "topics": [self._answers[metadata.MetadataTopic](name) for name in names],
+        }
+        return made(metadata.MetadataResponse, content)
+
+    @property
+    def _us(self) -> dict[str, Any]:
+        return {"node_id": self.broker.id, "host": self.broker.host, "port": self.broker.port}
 
     def _name(self, topic: Any) -> str:
         if getattr(topic, "name", None) is not None:
@@ -166,36 +170,22 @@ class LogBroker:
     def topic(self, name: str) -> metadata.MetadataTopic:
         """The honest description of a topic."""
         if name not in self.logs:
-            return metadata.MetadataTopic(
-                error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, name=name, partitions=()
-            )
-        us = (self.broker.id,)
-        partitions = tuple(
-            metadata.MetadataPartition(
-                error_code=0,
-                partition_index=index,
-                leader_id=self.broker.id,
-                leader_epoch=LEADER_EPOCH,
-                replica_nodes=us,
-                isr_nodes=us,
-            )
-            for index in range(len(self.logs[name]))
-        )
-        return metadata.MetadataTopic(
-            error_code=0, name=name, topic_id=self.topic_id(name), partitions=partitions
-        )
+            content: Content = {"error_code": Code.UNKNOWN_TOPIC_OR_PARTITION, "name": name}
+        else:
+            us = (self.broker.id,)
+            led = {"leader_id": us[0], "leader_epoch": LEADER_EPOCH, "replica_nodes": us, "isr_nodes": us}
+            partitions = [{"partition_index": index, **led} for index in range(len(self.logs[name]))]
+            content = {"name": name, "topic_id": self.topic_id(name), "partitions": partitions}
+        found: metadata.MetadataTopic = made(metadata.MetadataTopic, content)
+        return found
 
-    def _list_offsets(self, request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsResponse:
+    def _list_offsets(self, request: list_offsets.ListOffsetsRequest) -> Any:
         listed = self._answers[list_offsets.ListOffsetsPartitionResponse]
-        return list_offsets.ListOffsetsResponse(
-            topics=tuple(
-                list_offsets.ListOffsetsTopicResponse(
-                    name=topic.name,
-                    partitions=tuple(listed(topic.name, asked) for asked in topic.partitions),
-                )
-                for topic in request.topics
-            )
-        )
+        topics = [
+            {"name": topic.name, "partitions": [listed(topic.name, asked) for asked in topic.partitions]}
+            for topic in request.topics
+        ]
+        return made(list_offsets.ListOffsetsResponse, {"topics": topics})
 
     def _listed(
         self, topic: str, asked: list_offsets.ListOffsetsPartition
@@ -217,7 +207,7 @@ class LogBroker:
     def _has(self, topic: str, partition: int) -> bool:
         return 0 <= partition < len(self.logs.get(topic, ()))
 
-    def _fetch(self, request: fetch.FetchRequest) -> fetch.FetchResponse:
+    def _fetch(self, request: fetch.FetchRequest) -> Any:
         left, topics = request.max_bytes, []
         for topic in request.topics:
             name, partitions = topic.topic or self._name(topic), []
@@ -225,10 +215,8 @@ class LogBroker:
                 response = self._fetched(name, asked, left)
                 left = max(0, left - len(response.records or b""))
                 partitions.append(response)
-            topics.append(
-                fetch.FetchTopicResponse(topic=name, topic_id=topic.topic_id, partitions=tuple(partitions))
-            )
-        return fetch.FetchResponse(responses=tuple(topics))
+            topics.append({"topic": name, "topic_id": topic.topic_id, "partitions": partitions})
+        return made(fetch.FetchResponse, {"responses": topics})
 
     def _fetched(self, topic: str, asked: fetch.FetchPartition, left: int) -> fetch.FetchPartitionResponse:
         if not self._has(topic, asked.partition):
@@ -251,18 +239,15 @@ class LogBroker:
             else b"",
         )
 
-    def _produce(self, request: produce.ProduceRequest) -> produce.ProduceResponse:
-        return produce.ProduceResponse(
-            responses=tuple(
-                produce.ProduceTopicResponse(
-                    name=topic.name,
-                    partition_responses=tuple(
-                        self._produced(topic.name, partition) for partition in topic.partition_data
-                    ),
-                )
-                for topic in request.topic_data
-            )
-        )
+    def _produce(self, request: produce.ProduceRequest) -> Any:
+        responses = [
+            {
+                "name": topic.name,
+                "partition_responses": [self._produced(topic.name, each) for each in topic.partition_data],
+            }
+            for topic in request.topic_data
+        ]
+        return made(produce.ProduceResponse, {"responses": responses})
 
     def _produced(self, topic: str, asked: produce.ProducePartition) -> produce.ProducePartitionResponse:
         if not self._has(topic, asked.index):
@@ -272,98 +257,65 @@ class LogBroker:
         base_offset = self.logs[topic][asked.index].append(asked.records or b"")
         return produce.ProducePartitionResponse(index=asked.index, error_code=0, base_offset=base_offset)
 
-    def _init_producer_id(
-        self, _request: init_producer_id.InitProducerIdRequest
-    ) -> init_producer_id.InitProducerIdResponse:
+    def _init_producer_id(self, _request: Any) -> init_producer_id.InitProducerIdResponse:
         return init_producer_id.InitProducerIdResponse(
             throttle_time_ms=0, error_code=0, producer_id=PRODUCER_ID, producer_epoch=0
         )
 
-    def _find_coordinator(
-        self, request: find_coordinator.FindCoordinatorRequest
-    ) -> find_coordinator.FindCoordinatorResponse:
-        us: dict[str, Any] = {"node_id": self.broker.id, "host": self.broker.host, "port": self.broker.port}
-        coordinators = tuple(
-            find_coordinator.Coordinator(key=key, error_code=0, **us) for key in request.coordinator_keys
-        )
-        return find_coordinator.FindCoordinatorResponse(**us, coordinators=coordinators)
+    def _find_coordinator(self, request: find_coordinator.FindCoordinatorRequest) -> Any:
+        coordinators = [{"key": key, **self._us} for key in request.coordinator_keys]
+        return made(find_coordinator.FindCoordinatorResponse, {**self._us, "coordinators": coordinators})
 
-    def _describe_configs(
-        self, request: describe_configs.DescribeConfigsRequest
-    ) -> describe_configs.DescribeConfigsResponse:
-        return describe_configs.DescribeConfigsResponse(
-            results=tuple(
-                self._answers[describe_configs.ResourceConfigs](resource) for resource in request.resources
-            )
-        )
+    def _describe_configs(self, request: describe_configs.DescribeConfigsRequest) -> Any:
+        described = self._answers[describe_configs.ResourceConfigs]
+        results = [described(resource) for resource in request.resources]
+        return made(describe_configs.DescribeConfigsResponse, {"results": results})
 
-    def _configs_of(self, asked: describe_configs.DescribedResource) -> describe_configs.ResourceConfigs:
+    def _configs_of(self, asked: describe_configs.DescribedResource) -> Any:
         topic = asked.resource_name
         configs = {"cleanup.policy": "delete", **self.configs.get(topic, {})}
-        return describe_configs.ResourceConfigs(
-            error_code=0 if topic in self.logs else Code.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=None,
-            resource_type=asked.resource_type,
-            resource_name=topic,
-            configs=tuple(
-                describe_configs.Config(name=name, value=value, read_only=False, is_sensitive=False)
+        content = {
+            "error_code": 0 if topic in self.logs else Code.UNKNOWN_TOPIC_OR_PARTITION,
+            "error_message": None,
+            "resource_type": asked.resource_type,
+            "resource_name": topic,
+            "configs": [
+                {"name": name, "value": value, "read_only": False, "is_sensitive": False}
                 for name, value in configs.items()
                 if asked.configuration_keys is None or name in asked.configuration_keys
-            ),
-        )
+            ],
+        }
+        return made(describe_configs.ResourceConfigs, content)
 
     def _describe_groups(
         self, request: describe_groups.DescribeGroupsRequest
     ) -> describe_groups.DescribeGroupsResponse:
         """Every group has one member."""
-        member = describe_groups.GroupMember(
-            member_id="m",
-            client_id="",
-            client_host="",
-            member_metadata=b"",
-            member_assignment=b"",
+        groups = [{"group_id": each, "members": [{"member_id": "m"}]} for each in request.groups]
+        found: describe_groups.DescribeGroupsResponse = made(
+            describe_groups.DescribeGroupsResponse, {"groups": groups}
         )
-        groups = tuple(
-            describe_groups.DescribedGroup(
-                error_code=0,
-                group_id=group_id,
-                group_state="",
-                protocol_type="",
-                protocol_data="",
-                members=(member,),
-            )
-            for group_id in request.groups
-        )
-        return describe_groups.DescribeGroupsResponse(groups=groups)
+        return found
 
-    def _offset_fetch(self, request: offset_fetch.OffsetFetchRequest) -> offset_fetch.OffsetFetchResponse:
+    def _offset_fetch(self, request: offset_fetch.OffsetFetchRequest) -> Any:
         committed = self._answers[offset_fetch.OffsetFetchTopicResponse]
-        groups = tuple(
-            offset_fetch.OffsetFetchGroupResponse(
-                group_id=group.group_id, topics=committed(group.topics), error_code=0
-            )
-            for group in request.groups
-        )
-        return offset_fetch.OffsetFetchResponse(topics=committed(request.topics), groups=groups)
+        groups = [{"group_id": each.group_id, "topics": committed(each.topics)} for each in request.groups]
+        return made(offset_fetch.OffsetFetchResponse, {"topics": committed(request.topics), "groups": groups})
 
-    def _committed(
-        self, topics: tuple[offset_fetch.OffsetFetchTopic, ...] | None
-    ) -> tuple[offset_fetch.OffsetFetchTopicResponse, ...]:
+    def _committed(self, topics: tuple[offset_fetch.OffsetFetchTopic, ...] | None) -> tuple[Any, ...]:
         """Every group has committed offset 1 everywhere."""
-        if topics is None:
-            topics = tuple(
-                offset_fetch.OffsetFetchTopic(name=name, partition_indexes=tuple(range(len(logs))))
-                for name, logs in self.logs.items()
-            )
+        asked = (
+            {name: range(len(logs)) for name, logs in self.logs.items()}
+            if topics is None
+            else {topic.name: topic.partition_indexes for topic in topics}
+        )
         return tuple(
-            offset_fetch.OffsetFetchTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    offset_fetch.OffsetFetchPartitionResponse(
-                        partition_index=index, committed_offset=1, error_code=0
-                    )
-                    for index in topic.partition_indexes
-                ),
+            made(
+                offset_fetch.OffsetFetchTopicResponse,
+                {
+                    "name": name,
+                    "partitions": [{"partition_index": each, "committed_offset": 1} for each in indexes],
+                },
             )
-            for topic in topics
+            for name, indexes in asked.items()
         )

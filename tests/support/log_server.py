@@ -1,8 +1,4 @@
-"""A ``LogBroker`` on a TCP port, honest or with the lies that a test sets.
-
-with LogServer({"t": [MemoryLog(batch)]}) as server:
-    Consumer({"bootstrap.servers": server.bootstrap_servers})
-"""
+"""A ``LogBroker`` on a TCP port, honest or with the lies that a test sets."""
 
 from __future__ import annotations
 

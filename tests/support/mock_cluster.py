@@ -1,9 +1,5 @@
 """librdkafka's mock cluster: real TCP brokers in this process that fail as a test sets.
 
-    with MockCluster(brokers=3) as cluster:
-        cluster.create_topic("t", partitions=2)
-        cluster.push_request_errors(PRODUCE, NOT_LEADER_OR_FOLLOWER, NOT_LEADER_OR_FOLLOWER)
-
 Broker ids are 1 to ``brokers``. Logs are in memory; there is no TLS and no login. An error of
 ``DISCONNECT`` closes the connection instead of answering.
 

@@ -1,9 +1,5 @@
 """noida-db's Kafka broker in its own process: one node, on loopback, its data in a temporary folder.
 
-    with NoidaBroker() as broker:
-        topic = broker.create_topic(partitions=3)
-        Producer({"bootstrap.servers": broker.bootstrap_servers})
-
 It is a broker that nobody here wrote: Produce up to version 9, Fetch up to 13, transactions, groups,
 retention by the records' own time, DeleteRecords. It has no TLS, and takes any PLAIN password.
 """

@@ -1,8 +1,5 @@
 """Tests with two lengths, for those that need minutes, such as kills at random moments.
 
-    @short_and_long("kills", short=4, long=20)
-    def test_kills_lose_nothing(kills: int) -> None: ...
-
 ``make test`` runs the short one, ``make nightly`` the long one: what is checked is the same. Both are
 slow, so that ``make check`` leaves them out and other processes begin with them.
 """

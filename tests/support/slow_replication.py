@@ -1,9 +1,5 @@
 """A broker whose log of transactions is slow to replicate, as that of a cluster of several brokers is.
 
-    with SlowReplication(port, 100.0) as proxy:
-        ...write through proxy.bootstrap_servers...
-        proxy.refused
-
 An InitProducerId with a shorter transaction timeout is answered COORDINATOR_NOT_AVAILABLE: Apache Kafka
 takes that timeout as the time limit of the append. Unlike there, the id is taken over all the same.
 Source: KAFKA-16047; answers of three brokers 3.9.1 and 4.1.1.

@@ -1,10 +1,5 @@
 """The process that plans a streaming query, started and called as Spark's JVM does it, without the JVM.
 
-with SourceProcess({"kafka.bootstrap.servers": ..., "subscribe": "t"}) as process:
-    start = process.initial_offset()
-    end = process.latest_offset(start)
-    tasks = process.partitions(start, end)
-
 It is pyspark's own ``python_streaming_source_runner``: what its memory does is what that of a query does.
 """
 

@@ -1,10 +1,4 @@
-"""A standalone Spark cluster of the installed pyspark: a master and workers, all on loopback.
-
-with SparkCluster(folder, environment, workers=2) as cluster:
-    subprocess.run(["spark-submit", "--master", cluster.master, ...])
-    cluster.kill_worker()
-    cluster.replace_workers()
-"""
+"""A standalone Spark cluster of the installed pyspark: a master and workers, all on loopback."""
 
 from __future__ import annotations
 

@@ -1,12 +1,5 @@
 """Streaming queries of a Spark on a busy machine: from a topic of a broker or from lines of files, into a
-topic or into nothing.
-
-    send(noida, topic, range(10))
-    query = run(stream(spark, noida, topic, startingOffsets="earliest").writeStream.format("noop"))
-
-    put(folder, "1", "a", "b")
-    assert write(lines(spark, folder), noida, folder, topic=topic) == 2
-"""
+topic or into nothing."""
 
 from __future__ import annotations
 

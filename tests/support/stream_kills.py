@@ -1,10 +1,6 @@
 """Kills of a driver of streams, or of one of its Python processes, again and again, with a report of the step
 at which each kill happened.
 
-    killer = Killer({"modern": Stream(read, write, send), ...}, folder, seed=1)
-    killer.run(20)        # all were started again after each, and have read what was sent
-    killer.kills
-
 A kill comes at a random moment after something that Spark writes down in each batch, or brokers are told in
 it, so that the kills fall into all of a batch's steps, the short ones too. A driver is killed under all of
 its streams, and that is one kill for each; a worker is killed while one of them has something to do, which is

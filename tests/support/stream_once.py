@@ -1,9 +1,5 @@
 """A stream from a topic to a topic with delivery=exactly-once: its step in a batch, from the requests that
-brokers got, and the rows that a foreign reader finds in the end.
-
-    kill_and_check(servers, folder)
-    trouble_and_check(servers, folder, {"fails": 0.2}, {"spark.master": "local[2,4]"})
-"""
+brokers got, and the rows that a foreign reader finds in the end."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 """A streaming query without a JVM: it calls a stream reader as Spark does, and keeps a checkpoint.
 
-    checkpoint = Checkpoint()
-    query = Query(checkpoint, subscribe="t", ...)
-    rows = query.batch()            # None where there is nothing to read
-
 What Spark calls and when: initialOffset, latestOffset(start, limit), the offset log, initialOffset again,
 partitions, the tasks, and the commit log; after a restart the batch that was not committed first.
 """

@@ -5,9 +5,6 @@
 Spark is in ``HOME`` and has these settings, too. Each line on stdin is a question, an object of JSON, and
 gets one on stdout that begins with ``ANSWER``:
 
-    {"write": OPTIONS, "mark": "17", "tasks": 3, "rows": 20}    {"error": null, or what Spark raised}
-    {"read": OPTIONS}                                           {"values": what format("kafka") reads}
-
 The rows of a write are ``MARK 0``, ``MARK 1`` and so on. With ``"failing": {"seed": S, "share": 0.4,
 "least": 3}`` attempts of tasks before their third fail, each before its first row, between two of them, or
 after its last one, as the seed says. With ``"rivalled": FOLDER`` each attempt of the first task waits between

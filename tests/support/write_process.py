@@ -1,9 +1,4 @@
-"""Processes that write and that a test may kill meanwhile: a Spark, or forks.
-
-with SparkWrites(folder, {"spark.master": "local[2,4]"}) as process:
-    process.ask({"write": OPTIONS, "mark": "1", "tasks": 3, "rows": 20})     # None where it was killed
-    process.kill_driver()
-"""
+"""Processes that write and that a test may kill meanwhile: a Spark, or forks."""
 
 from __future__ import annotations
 

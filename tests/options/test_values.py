@@ -203,7 +203,7 @@ OFFSETS: Final = '{"t":{"0-1":123}}'
          "option zookeeper.auth needs zookeeper.connect: with broker.list nothing logs in to ZooKeeper; "
          "leave one of the two out"),
         ({"startingTimestamp": "6", "endingTimestamp": "5"},
-         "option startingTimestamp: 6 is after endingTimestamp=5"),
+         "option startingTimestamp: 6 is after endingTimestamp=5; exchange them"),
         ({"wireFormat": "proposal", "fetchesInFlight": "4"},
          "option fetchesInFlight cannot be combined with wireFormat=proposal: its fetches have no size, "
          "the " "broker gives what one answer holds; leave out one of the two"),
@@ -273,8 +273,11 @@ def test_of_several_starts_the_most_specific_option_wins(given: tuple[str, ...],
          "option endingOffsets: ending offset for t 0-1 can't be earliest (-2) for batch queries on "
          "Kafka; give an offset or latest"),
         ({"startingOffsetsByTimestamp": '{"t":{"0-1":-3}}'},
-         "option startingOffsetsByTimestamp: the timestamp of t 0-1 is negative; -1 is latest, -2 "
-         "earliest"),
+         "option startingOffsetsByTimestamp: the timestamp of t 0-1 is -3; set milliseconds since "
+         "1970, or -1 for latest, -2 for earliest"),
+        ({"startingTimestamp": "2026-01-01"},
+         "option startingTimestamp: '2026-01-01' is not milliseconds since 1970, like 1767225600000, or "
+         "-1 for latest, -2 for earliest"),
         ({"subscribe": None, "subscribePattern": "("},
          "option subscribePattern: '(' is not a supported Java regular expression: a ( is "
          "not closed; write \\( for the character",),

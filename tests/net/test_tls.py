@@ -609,9 +609,8 @@ def test_passwords_may_have_any_character_in_jks() -> None:
 def test_a_store_without_what_it_is_for_is_told(kind: str) -> None:
     assert store_fails(trust_of, store(f"empty.{kind}")).startswith("it has no certificate to trust")
     for name in ("empty", "trust"):
-        assert (
-            store_fails(identity_of, store(f"{name}.{kind}")) == "it has no private key; give the key store, not the trust store"
-        )
+        message = store_fails(identity_of, store(f"{name}.{kind}"))
+        assert message == "it has no private key; give the key store, not the trust store"
 
 
 @pytest.mark.parametrize("kind", ["JCEKS", "BCFKS"])

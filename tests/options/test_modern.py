@@ -458,7 +458,7 @@ def test_a_group_follows_a_stream_of_either_generation_where_it_is_told_to() -> 
 @pytest.mark.parametrize(
     ("given", "base", "reported"),
     [
-        ({}, STREAM_MODERN, "commitOffsets needs kafka.group.id, which is not set: set it to the group to commit to"),
+        ({}, STREAM_MODERN, "commitOffsets needs kafka.group.id, which is not set: set it to the group"),
         ({"kafka.group.id": " "}, STREAM_MODERN,
          "option kafka.group.id: ' ' is not the name of a consumer group"),
         ({"commitOffsets": "yes"}, STREAM_MODERN, "option commitOffsets: 'yes' is not true or false"),

@@ -498,7 +498,9 @@ def test_the_name_of_the_service_is_in_either_place() -> None:
     assert "service.name is broker, but serviceName in kafka.sasl.jaas.config is other" in kerberos_fails(
         f'{CACHE} serviceName="other"', both
     )
-    assert "option kafka.sasl.kerberos.service.name is not set: set it to the first part of" in kerberos_fails(CACHE, {})
+    assert "kafka.sasl.kerberos.service.name is not set: set it to the first part" in kerberos_fails(
+        CACHE, {}
+    )
     for name in ("kafka/host", "kafka@R", "a b", "a\nb"):
         assert "is not a name of a service" in kerberos_fails(CACHE, {"sasl.kerberos.service.name": name})
 
@@ -815,7 +817,8 @@ def test_older_versions_are_left_out_with_a_line_or_refused(caplog: pytest.LogCa
 )
 def test_options_that_leave_no_version_are_told(given: dict[str, str], named: tuple[str, ...]) -> None:
     names = " and ".join(f"kafka.ssl.{name}" for name in named)
-    assert tls_fails(**given) == f"options {names} leave no version of TLS; set versions and suites that go together"
+    remedy = "set versions and suites that go together"
+    assert tls_fails(**given) == f"options {names} leave no version of TLS; {remedy}"
 
 
 def test_options_of_another_peer_have_their_own_names_in_errors() -> None:

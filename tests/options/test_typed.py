@@ -50,7 +50,8 @@ def refusal(kind: Any = ReadOptions, **changes: str) -> str:
         ({"keyFormat": "avro", "keySchema": "int"}, "option keyFormat: avro needs schema.registry.url, the "),
         ({"valueFormat": "avro", "schemaIdFrom": "none"}, "option valueFormat: avro needs schema.registry.u"),
         ({"valueFormat": "avro", "schemaIdFrom": "none", "valueSchemaVersion": "1"},
-         "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set; set it"),
+         "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set; "
+         "set it"),
         ({**AVRO, "valueSchema": "int", "valueSchemaVersion": "1"},
          "options valueSchema and valueSchemaVersion both name a schema; set one of them"),
         ({**AVRO, "keySchema": "int"}, f"option keySchema needs keyFormat={ANY}, which is not set; set it, "),
@@ -92,7 +93,7 @@ def test_json_is_read_without_the_schemas_of_writers() -> None:
         found = typed(valueFormat="json", **changes)
         assert (found.value.format, found.registry) == ("json", None)
     assert refusal(valueFormat="json", valueSchemaVersion="1") == (
-        "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set; set it"
+        "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set"
     )
     for source, ids in (({}, "none"), ({"schemaIdFrom": "prefix"}, "prefix")):
         assert typed(valueFormat="json", **source).schema_id_from == ids

@@ -130,9 +130,7 @@ def test_planning_waits_for_a_first_broker_and_says_that_others_may_follow(
         with coming_back(alone.brokers[0].start) as reported:
             read = loaded(alone)
         assert read.rows() == expected
-    assert (
-        "correct zookeeper.connect; trying again for up to 60 s" in reported.warnings[0]
-    )
+    assert "correct zookeeper.connect; trying again for up to 60 s" in reported.warnings[0]
     assert reported.warnings[1:] == [
         "broker 0 has just come back; other brokers may still be starting, and their partitions would not be "
         "read: list all brokers in the option expectedBrokers"

@@ -95,7 +95,7 @@ ROWS: Final[dict[str, Rows]] = {
     "SCRAM-SHA-256": of_password("ScramLoginModule"),
     "SCRAM-SHA-512": of_password("ScramLoginModule"),
     "OAUTHBEARER": Rows(lambda token: jaas(BEARER, token=token, extension_logicalCluster="lkc"), 1,
-     (({}, 'option kafka.sasl.jaas.config has no token: give it token="…", or set kafka.sasl.oauthbearer.token.'),
+     (({}, 'option kafka.sasl.jaas.config has no token: give it token="…", or set kafka.sasl.oauthbearer'),
      (jaas(BEARER, token=""), 'option kafka.sasl.jaas.config has no token: give it token="…", or set '),
      ({"kafka.sasl.oauthbearer.token.endpoint.url": "file:///no/such/token"},
      "'/no/such/token' cannot be read where the client connects: No such file")), secret=TOKEN),

@@ -79,7 +79,7 @@ CONTRADICTIONS: dict[str, tuple[Change, str]] = {
      r"t 0 at offset 0 on .*: Fetch returned nothing at offset 5, but batches up to offset 26, and by "
      r"ListOffsets the log ends at offset 12; compare"),
     "a log start above the batch": ({"records": TWO, "log_start_offset": 5},
-     "at offset 0 on .*the log starts at offset 5 by the response that contains the batch at offset 0; compare"),
+     "at offset 0 on .*log starts at offset 5 by the response that contains the batch at offset 0; compare"),
     "a log start inside of the batch and above the offset": ({"records": TWO, "log_start_offset": 1},
      "the log starts at offset 1 by the response that contains the batch at offset 0; compare"),
 }  # fmt: skip

@@ -93,7 +93,7 @@ def test_json_is_read_without_the_schemas_of_writers() -> None:
         found = typed(valueFormat="json", **changes)
         assert (found.value.format, found.registry) == ("json", None)
     assert refusal(valueFormat="json", valueSchemaVersion="1") == (
-        "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set"
+        "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set; set it"
     )
     for source, ids in (({}, "none"), ({"schemaIdFrom": "prefix"}, "prefix")):
         assert typed(valueFormat="json", **source).schema_id_from == ids

@@ -1,4 +1,4 @@
-"""``make chaos``: operations on brokers that fail and lie, and decoders of damaged records, for some minutes.
+"""``make chaos``: operations on brokers that fail, lie and keep damaged logs, for some minutes.
 
     python -m tests.chaos --minutes 10 --seed 1
     python -m tests.chaos --only kafka-4.1 lies --count 2000
@@ -24,9 +24,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Final
 
-from . import decoder_inputs, lies, operation
+from . import decoder_inputs, lies, operation, parts
 from .clusters import CLUSTERS, Skipped, running
-from .operation import Done, Opened, Work, alone
+from .operation import Done, Opened, Work, alone, with_broker
 from .operations import on_cluster
 
 #: Parts beside the clusters.
@@ -34,6 +34,10 @@ PARTS: Final[dict[str, Opened]] = {
     "decoders": decoder_inputs.opened,
     "lies": partial(alone, lies.lie),
     "contradictions": partial(alone, lies.contradiction),
+    "damage": partial(alone, parts.damage),
+    "fencing": partial(with_broker, parts.fencing),
+    "repeats": partial(with_broker, parts.repeats),
+    "missing-files": partial(alone, parts.missing_files),
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from spark_kafkawire.errors import (
     AuthenticationError,
@@ -28,6 +28,7 @@ from spark_kafkawire.errors import (
     ProtocolError,
     RowError,
 )
+from tests.support.noida import NoidaBroker
 
 T = TypeVar("T")
 Operation = Callable[[int], Counter[str]]
@@ -69,6 +70,13 @@ def _fault_of(error: KafkaWireError, wrong: tuple[type[KafkaWireError], ...]) ->
 def alone(operation: Callable[[int, int], Counter[str]], seed: int, _index: int) -> Iterator[Operation]:
     """Operations that need nothing."""
     yield partial(operation, seed)
+
+
+@contextmanager
+def with_broker(operation: Callable[[Any, int, int], Counter[str]], seed: int, _: int) -> Iterator[Operation]:
+    """Operations on a noida-db of their own."""
+    with NoidaBroker() as noida:
+        yield partial(operation, noida, seed)
 
 
 def counted(operation: Operation, count: int) -> Counter[str]:

@@ -72,7 +72,8 @@ def offsets_of(data: bytes) -> dict[LogName, int]:
         topic, partition, offset = [*line.rsplit(" ", 2), "", ""][:3]
         log = LogName(topic, _number(partition, line))
         if not topic or log in found:
-            raise damaged_file(f"line {quoted(line)} is not 'topic partition offset' of another log")
+            problem = "names a partition again" if log in found else "is not 'topic partition offset'"
+            raise damaged_file(f"line {quoted(line)} {problem}")
         found[log] = _number(offset, line)
     return found
 

@@ -169,7 +169,8 @@ class TlsTransport(Transport):
         except (OSError, ValueError) as error:  # ValueError: a host that cannot be in a certificate
             plain.close()
             raise ConnectFailed(
-                f"no TLS connection to {quoted(host)}: {_words(error)}; does this port take TLS?"
+                f"no TLS connection to {quoted(host)}: {_words(error)}; check that this port takes TLS, and "
+                "kafka.security.protocol"
             ) from error
         secured = cls(sock, tls)
         try:

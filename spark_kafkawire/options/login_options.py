@@ -174,7 +174,7 @@ KEY_FILE: Final = option(
     f"{_ASSERTION}.private.key.file",
     string,
     generation=MODERN,
-    meaning="a PEM file of the key that signs assertions, on the driver; needs the extra `jwt`",
+    meaning="a PEM file of the key that signs assertions, on the driver; needs `pip install cryptography`",
 )
 KEY_PASSPHRASE: Final = option(
     f"{_ASSERTION}.private.key.passphrase",

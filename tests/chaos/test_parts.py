@@ -62,6 +62,7 @@ def test_a_failure_is_told_with_the_command_that_does_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(chaos.PARTS, "damage", failing)
+    monkeypatch.setattr(chaos, "_PROGRESS_S", 600.0)
     assert chaos.main(["--only", "damage", "--workers", "1", "--count", "8"]) == 1
     lines = capsys.readouterr().out.splitlines()
     again = 'again: make chaos ARGS="--seed 1 --only damage --operation'

@@ -258,7 +258,7 @@ def test_offsets_come_back_and_their_order_depends_on_names_alone(
 )
 def test_a_checkpoint_of_another_source_is_told(written: Any) -> None:
     with pytest.raises(
-        OptionError, match=r"^checkpointLocation: .* the checkpoint belongs to another source$"
+        OptionError, match=r"^checkpointLocation: .* another source wrote this checkpoint; set"
     ):
         from_json(written, MODERN, unpinned=True)
 

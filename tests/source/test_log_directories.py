@@ -195,7 +195,7 @@ def test_an_offset_that_no_checksum_covers_is_checked_by_its_segment(logs: Path)
     data = bytearray(log.read_bytes())
     data[int(index_batches(bytes(data)).table[-1, POS]) + 5] ^= 1
     log.write_bytes(data)
-    with pytest.raises(CorruptDataError, match=r"its segment has the offsets \[120, 240\)"):
+    with pytest.raises(CorruptDataError, match=r"is outside its segment, which has \[120, 240\)"):
         offsets(logs)
 
 

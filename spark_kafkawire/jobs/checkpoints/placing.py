@@ -78,7 +78,8 @@ def _standing(batch: CheckpointBatch | None) -> tuple[int, tuple[str, ...]]:
     run: any other one runs again first, because its sink may have its rows."""
     if batch is None:
         raise CheckpointError(
-            "no batch was planned, so there is nothing to place: set startingOffsets for the query"
+            "the query of this checkpoint has planned no batch, so it has no offsets to change: set "
+            "startingOffsets for the query"
         )
     if batch.is_done:
         return batch.number, batch.ends

@@ -71,5 +71,5 @@ def _as_array(values: Iterable[bytes | str] | pa.Array | pa.ChunkedArray) -> pa.
     except (TypeError, ValueError) as error:
         # Arrow's message may hold a value.
         raise OptionError(
-            "every value must be bytes, or a str that UTF-8 can encode; convert the others"
+            "a value is neither bytes nor a str that UTF-8 can encode; convert it with str.encode or bytes"
         ) from error

@@ -52,7 +52,10 @@ def text_of(schema: str) -> str:
 
 
 def _refuse(mistake: str) -> NoReturn:
-    raise OptionError(f"the Protobuf schema is a descriptor in base64, and {mistake}; encode it again")
+    raise OptionError(
+        f"the Protobuf schema is a descriptor in base64, and {mistake}; make it again with protoc "
+        "--include_imports --descriptor_set_out=FILE, and give the base64 of FILE"
+    )
 
 
 class _Descriptor:

@@ -223,12 +223,14 @@ def test_a_chroot_that_was_left_out_is_asked_for(zookeeper: ZooKeeperServer) -> 
 def test_a_chroot_that_is_not_there_is_told(tree: TreeWriter) -> None:
     tree.put_broker(0)
     wrong = Discovery(zookeeper_connect=f"{tree.connect}/wrong")
-    assert fails(wrong) == "the chroot (the path after the hosts) is not in ZooKeeper"
+    reason = "the chroot (the path after the hosts) is not in ZooKeeper; correct zookeeper.connect"
+    assert fails(wrong) == reason
 
 
 def test_a_cluster_without_a_live_broker_is_told(tree: TreeWriter) -> None:
     tree.put("/brokers/ids")
-    assert fails(tree.discovery) == "no Kafka broker is alive: /brokers/ids is empty"
+    remedy = "start the brokers, or correct zookeeper.connect"
+    assert fails(tree.discovery) == f"no Kafka broker is alive: /brokers/ids is empty; {remedy}"
 
 
 @pytest.mark.parametrize(

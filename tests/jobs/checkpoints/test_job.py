@@ -312,7 +312,7 @@ def test_what_cannot_be_placed_is_refused_and_nothing_is_written(checkpoint: Che
         assert checkpoint.files() == before
         return err
 
-    assert "no batch was planned, so there is nothing to place" in refused('{"t":{}}')
+    assert "has planned no batch, so it has no offsets to change" in refused('{"t":{}}')
     checkpoint.batch(0, OURS, done=False)
     assert "batch 0 is not done and will run again: start the query" in refused('{"t":{}}')
     checkpoint.batch(0, OURS, done=True)

@@ -246,9 +246,9 @@ class BatchFeed:
             row = int(is_outside.argmax())
             raise index.damage(
                 row,
-                f"its segment has the offsets [{self._base_offset}, {self._next_base})"
+                f"its offset is outside its segment, which has [{self._base_offset}, {self._next_base})"
                 if self._next_base < _NO_BASE
-                else f"its segment begins at offset {self._base_offset}",
+                else f"its offset is before its segment, which begins at {self._base_offset}",
             )
         if self._after is not None and bases[0] < self._after:
             raise index.damage(0, f"the batch before it ends at offset {self._after - 1}")

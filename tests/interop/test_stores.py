@@ -367,7 +367,8 @@ def test_each_failure_is_one_line_with_the_path(hdfs: Hdfs) -> None:
     assert str(missing.value) == f"path '{hdfs.uri('/missing')}' does not exist"
     with pytest.raises(FileAccessError) as down:
         DirectoryRead("webhdfs://127.0.0.1:1/x")
-    assert str(down.value) == "webhdfs://127.0.0.1:1/x cannot be read: Connection refused"
+    refused = "Connection refused; check that it is there, and who may read it"
+    assert str(down.value) == f"webhdfs://127.0.0.1:1/x cannot be read: {refused}"
 
 
 @pytest.mark.parametrize(("name", "mode"), [("", "700"), ("/00000000000000000000.log", "600")])

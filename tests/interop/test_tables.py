@@ -86,8 +86,10 @@ def judged_tables(servers: str, version: str) -> dict[str, list[dict[str, Any]]]
     """The rows of all tables, which are those of Kafka's AdminClient, and none of which is empty."""
     found = {name: table_rows(servers, name) for name in REFUSED}
     judged = json.loads(judge_of("TablesJudge.java", version)(servers))
+    # Groups of the tests below, which the judge does not ask for.
+    others = {row["groupId"] for row in found["groups"] if row["type"] in ("share", "streams")}
     for name in REFUSED:
-        theirs, ours = judged[name], found[name]
+        theirs, ours = judged[name], [row for row in found[name] if row.get("groupId") not in others]
         assert theirs, name
         expected = sorted((list(row.values()) for row in theirs), key=repr)
         assert sorted((comparable(row, theirs[0]) for row in ours), key=repr) == expected, name

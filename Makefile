@@ -50,7 +50,7 @@ help: ## show this list
 demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, then copy them to a modern broker
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
-check: style ## check in some minutes what needs no JVM: lint, types, import contracts, the tests of most rooms
+check: style ## check in two minutes what needs no JVM: lint, types, import contracts, the tests of most rooms
 	@$(BESIDE) types tests-of-check
 
 test: style $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel

@@ -36,6 +36,7 @@ class V07Cluster:
         self._fail_on_data_loss = fail_on_data_loss
         self._has_given_brokers = brokers is not None
         self._last_view = None if brokers is None else ClusterView(brokers, ())
+        self._has_warned = False
 
     @property
     def _view(self) -> ClusterView:
@@ -55,7 +56,9 @@ class V07Cluster:
             self._last_view = current_view(self._discovery, self._net)
             LOG.warning("%s; reading the others because failOnDataLoss=false", error)
             return self._last_view
-        if missed and not needed and self._discovery.expected_brokers is None:
+        if missed and not needed and self._discovery.expected_brokers is None and not self._has_warned:
+            # Once, although a broker registers itself some time before its topics, which are waited for, too.
+            self._has_warned = True
             LOG.warning(
                 "broker %s has just come back; other brokers may still be starting, and their partitions "
                 "would not be read: list all brokers in the option expectedBrokers",

@@ -73,8 +73,8 @@ class Codec:
 
 
 class TooLarge(LimitError):
-    """A payload's content has, or counts as, ``size`` bytes or more: above the limit. Its caller tells
-    ``reason`` with the place."""
+    """A payload's content has, or counts as, ``size`` bytes or more: above the limit. Its caller adds
+    the place to ``reason``."""
 
     def __init__(self, size: int, reason: str = "") -> None:
         self.size, self.reason = size, reason or f"it decompresses to {size} bytes or more"
@@ -82,7 +82,7 @@ class TooLarge(LimitError):
 
 
 def damaged(reason: str) -> CorruptDataError:
-    """The error for a payload that cannot be decompressed. Its caller tells the reason with the place."""
+    """The error for a payload that cannot be decompressed. Its caller adds the place to ``reason``."""
     return CorruptDataError(
         f"compressed records are damaged: {reason}; to read the others, set badRecords=drop", reason=reason
     )

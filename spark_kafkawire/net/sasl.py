@@ -83,7 +83,8 @@ def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> frozen
     if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationError(
             f"the broker does not support kafka.sasl.mechanism={mechanism}; "
-            f"it supports {_listed(response.mechanisms)}"
+            f"it supports {_listed(response.mechanisms)}; set one that it supports, or add this one to its "
+            "sasl.enabled.mechanisms"
         )
     if response.error_code != ErrorCode.NONE:
         error = broker_error(response.error_code, "SaslHandshake")

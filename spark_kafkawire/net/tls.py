@@ -25,6 +25,8 @@ from .transport import Deadline, Transport, reason
 RECORD_BYTES_MAX: Final = 1 << 14
 #: OpenSSL's codes of a certificate for another name or address (X509_V_ERR_HOSTNAME_MISMATCH, …).
 _WRONG_NAME_CODES: Final = (62, 63, 64)
+#: The same of one that is not valid yet, and one that has expired.
+_WRONG_TIME_CODES: Final = (9, 10)
 #: OpenSSL's reasons for bytes that are not TLS. They depend on its version and on the bytes.
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 #: The location in Python's source that an error message contains.
@@ -35,21 +37,17 @@ _TOO_OLD: Final = ("UNSUPPORTED_PROTOCOL", "PROTOCOL_VERSION", "NO_PROTOCOLS_AVA
 
 
 class TlsNames(NamedTuple):
-    """Words of errors: the peer, the beginning of the names of its options, and the advice for a peer without
-    TLS."""
+    """Words of errors: the beginning of the names of the options, and the advice for a peer without TLS."""
 
-    peer: str
     options: str
     plaintext: str
 
 
 OF_BROKERS: Final = TlsNames(
-    "broker", "kafka.ssl.", "does this port need kafka.security.protocol=PLAINTEXT or SASL_PLAINTEXT?"
+    "kafka.ssl.", "does this port need kafka.security.protocol=PLAINTEXT or SASL_PLAINTEXT?"
 )
 
-OF_REGISTRY: Final = TlsNames(
-    "registry", "schema.registry.ssl.", "does this port need http:// in schema.registry.url?"
-)
+OF_REGISTRY: Final = TlsNames("schema.registry.ssl.", "does this port need http:// in schema.registry.url?")
 
 
 _VERSION_NAMES: Final = {ssl.TLSVersion.TLSv1_2: "TLS 1.2", ssl.TLSVersion.TLSv1_3: "TLS 1.3"}
@@ -201,7 +199,11 @@ class TlsTransport(Transport):
         # With TLS 1.3 the broker rejects a certificate after the handshake.
         alert = error if _is_alert(error) else self._last_alert()
         return (
-            _refused(alert, self._tls) if alert else ConnectionLost(f"the connection broke: {_words(error)}")
+            _refused(alert, self._tls)
+            if alert
+            else ConnectionLost(
+                f"the connection broke: {_words(error)}; see the log of the peer, and the network"
+            )
         )
 
     def _last_alert(self) -> OSError | None:
@@ -224,7 +226,7 @@ def _handshake_error(error: OSError, host: str, deadline: Deadline, tls: Tls) ->
     if isinstance(error, ssl.SSLCertVerificationError):
         return _untrusted(error, host, names)
     if isinstance(error, TimeoutError):
-        return ConnectFailed(f"no TLS handshake within {deadline}")
+        return ConnectFailed(f"no TLS handshake within {deadline}; {names.plaintext}")
     found = getattr(error, "reason", None) or ""
     if any(word in found for word in _TOO_OLD):
         return _no_version(tls)
@@ -241,22 +243,24 @@ def _untrusted(error: ssl.SSLCertVerificationError, host: str, names: TlsNames) 
             f"connect with a host name of the certificate instead of {quoted(host)}, or set "
             f"{names.options}endpoint.identification.algorithm to an empty value, which disables the check"
         )
+    elif error.verify_code in _WRONG_TIME_CODES:
+        advice = "renew it at the server, or set the clock of this machine"
     else:
         advice = f"set {names.options}truststore.location to a store of the authorities to trust"
     return AuthenticationError(
-        f"the {names.peer}'s certificate is not trusted: {printable(error.verify_message)}; {advice}"
+        f"the server's certificate is not trusted: {printable(error.verify_message)}; {advice}"
     )
 
 
 def _no_version(tls: Tls) -> AuthenticationError:
-    peer, options = tls.names.peer, tls.names.options
+    options = tls.names.options
     if (tls.limits.lowest, tls.limits.highest) == (TlsLimits().lowest, TlsLimits().highest):
         return AuthenticationError(
-            f"the {peer} does not support TLS 1.2 or later; set its ssl.enabled.protocols"
+            "the server does not support TLS 1.2 or later; set its ssl.enabled.protocols"
         )
     version = _VERSION_NAMES[tls.limits.lowest]
     return AuthenticationError(
-        f"the {peer} does not support {version}, the only version that {options}enabled.protocols, "
+        f"the server does not support {version}, the only version that {options}enabled.protocols, "
         f"{options}protocol and {options}cipher.suites leave; change them, or its ssl.enabled.protocols"
     )
 
@@ -265,12 +269,12 @@ def _refused(error: OSError, tls: Tls) -> AuthenticationError:
     names = tls.names
     if tls.limits.suites and getattr(error, "reason", None) in _NO_SUITE:
         return AuthenticationError(
-            f"the {names.peer} refuses the TLS connection: {_words(error)}; does it support a suite of "
+            f"the server refuses the TLS connection: {_words(error)}; does it support a suite of "
             f"{names.options}cipher.suites, and does it require a client certificate "
             f"({names.options}keystore.location)?"
         )
     return AuthenticationError(
-        f"the {names.peer} refuses the TLS connection: {_words(error)}; if it requires a client "
+        f"the server refuses the TLS connection: {_words(error)}; if it requires a client "
         f"certificate, set {names.options}keystore.location to a store of key and certificates"
     )
 

@@ -82,8 +82,12 @@ class Deadline:
     def remaining_s(self) -> float:
         """Seconds left. Raises ``RequestTimedOut`` after the deadline."""
         if not (left_s := self.left_s):
-            raise RequestTimedOut(f"no answer within {self}")
+            raise RequestTimedOut(self.passed())
         return left_s
+
+    def passed(self) -> str:
+        """The text of the error after the deadline."""
+        return f"no answer within {self}; {IF_SLOW}"
 
     def __str__(self) -> str:
         return f"{self.timeout_s:g} s ({self.option})"
@@ -91,6 +95,8 @@ class Deadline:
 
 #: Errors of the system when no more files can be opened: in this process, on this machine.
 _NO_FILES: Final = (errno.EMFILE, errno.ENFILE)
+#: What to do when a deadline has passed.
+IF_SLOW: Final = "raise that if the peer is slow, else see its log, and check the network"
 #: What to do when nothing listens at an address.
 _ADVICE: Final = "; check that it is running and that this machine can reach the address"
 
@@ -205,8 +211,10 @@ class Transport:
 
     def _lost(self, error: OSError, deadline: Deadline) -> KafkaWireError:
         if isinstance(error, TimeoutError):
-            return RequestTimedOut(f"no answer within {deadline}")
-        return ConnectionLost(f"the connection broke: {reason(error)}")
+            return RequestTimedOut(deadline.passed())
+        return ConnectionLost(
+            f"the connection broke: {reason(error)}; see the log of the peer, and the network"
+        )
 
 
 def _addresses(broker: Broker, deadline: Deadline) -> list[Any]:

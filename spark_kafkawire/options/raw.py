@@ -62,9 +62,10 @@ class RawOptions:
         owners = {name: self._generations[name] for name in self._values}
         owners |= dict.fromkeys(self._passed_over, Generation.MODERN)
         if strangers := [name for name, owner in owners.items() if owner not in (None, generation)]:
+            newer = f", or set kafka.bootstrap.servers in place of {discovery} if the brokers are newer"
             raise OptionError(
                 f"option {strangers[0]} does not apply to Kafka {generation.value}, which {discovery} "
-                "chooses; leave it out"
+                f"chooses; leave it out{newer if generation is Generation.V07 else ''}"
             )
 
     def hint_of(self, names: Sequence[str]) -> str:

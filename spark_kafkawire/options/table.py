@@ -233,6 +233,5 @@ def _unknown(name: str, read: bool, stream: bool) -> OptionError:
         return OptionError(f"option {_CHECKPOINT} is for writeStream, not for a {side}; leave it out")
     # Spark asks for columns before it says if the read is a batch or a stream.
     meant = hint(name, [*names, *(option.name for option in STREAM_OPTIONS)] if read else names)
-    return OptionError(
-        f"unknown option {printable(name)} for a {side}{meant or '; known are: ' + ', '.join(names)}"
-    )
+    all_options = "; docs/options.md lists all of them, and a Kafka property begins with kafka."
+    return OptionError(f"unknown option {printable(name)} for a {side}{meant or all_options}")

@@ -182,11 +182,13 @@ class Connection:
     def closed(self) -> ConnectionLost:
         """The error for a peer that closed now; it names the first request left unanswered."""
         if not self._awaited:
-            return ConnectionLost("the peer closed the connection")
+            return ConnectionLost("the peer closed the connection; see its log")
         api = self._awaited[0].api
         came, size = self._filled - self._start, len(self._frame) - self._start
         partial = f" after {came} of {size} bytes" if self._state is _State.BODY else ""
-        return ConnectionLost(f"the peer closed the connection instead of answering {api.name}{partial}")
+        return ConnectionLost(
+            f"the peer closed the connection instead of answering {api.name}{partial}; see its log"
+        )
 
     def _await_length(self) -> None:
         # The frame's length has its own buffer; the response is received at the end of another buffer.

@@ -63,7 +63,7 @@ def test_a_listener_that_wants_a_client_certificate_gets_one(
         assert is_served(connect(kafka, "MTLS", **identity, **trust(certificates)))
     assert "kafka.ssl.keystore.location" in refused(kafka, "MTLS", **trust(certificates))
     stranger: dict[str, Any] = {"ssl__keystore__location": str(certificates.stranger)}
-    assert "the broker refuses the TLS connection" in refused(
+    assert "the server refuses the TLS connection" in refused(
         kafka, "MTLS", **stranger, **trust(certificates)
     )
 

@@ -153,12 +153,10 @@ def test_an_old_broker_refuses_by_closing(mechanism: str) -> None:
 def test_a_mechanism_that_the_broker_does_not_have_is_told_with_those_it_has() -> None:
     only = {name: LOGINS[name] for name in ("PLAIN", "SCRAM-SHA-512")}
     message = fails(login_broker(only), "SCRAM-SHA-256")
-    assert message.endswith(
-        "the broker does not support kafka.sasl.mechanism=SCRAM-SHA-256; it supports PLAIN, SCRAM-SHA-512"
-    )
-    assert fails(login_broker({})).endswith("it supports none")
+    assert "kafka.sasl.mechanism=SCRAM-SHA-256; it supports PLAIN, SCRAM-SHA-512; set one" in message
+    assert "it supports none; " in fails(login_broker({}))
     hostile = {f"X-{number}\n{SECRET[:0]}": plain for number in range(50)}
-    assert fails(login_broker(hostile)).endswith("it supports 50 unknown ones")
+    assert "it supports 50 unknown ones; " in fails(login_broker(hostile))
 
 
 def test_a_listener_without_logins_says_so() -> None:
@@ -199,7 +197,7 @@ def test_a_client_without_a_login_is_told_that_the_port_may_want_one() -> None:
         with pytest.raises(ConnectionLost) as error:
             client.request(ALL_TOPICS)
         assert str(error.value).endswith(
-            "instead of answering Metadata; does this port require a login (kafka.security.protocol=SASL_…)?"
+            "Metadata; see its log; does this port require a login (kafka.security.protocol=SASL_…)?"
         )
 
 

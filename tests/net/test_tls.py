@@ -106,7 +106,7 @@ def test_an_unknown_authority_is_refused(certificates: Certificates) -> None:
         for tls in (Tls(), Tls(trust=certificates.other_authority.read_text())):
             message = fails(peer, tls)
             assert (
-                "the broker's certificate is not trusted: unable to get local issuer certificate" in message
+                "the server's certificate is not trusted: unable to get local issuer certificate" in message
             )
             assert message.endswith(
                 "set kafka.ssl.truststore.location to a store of the authorities to trust"
@@ -140,7 +140,7 @@ def test_a_wrong_host_name_is_refused_unless_the_check_is_given_up(certificates:
 
 def test_an_expired_certificate_and_a_strange_authority_are_refused(certificates: Certificates) -> None:
     with Peer(serving(server_of(certificates.expired), broker())) as peer:
-        assert "certificate has expired" in fails(peer, trusting(certificates))
+        assert "certificate has expired; renew it at the server" in fails(peer, trusting(certificates))
     stranger = Tls(trust=certificates.other_authority.read_text(), checks_host_name=False)
     with Peer(serving(server_of(certificates.server), broker())) as peer:
         assert "unable to get local issuer certificate" in fails(peer, stranger)
@@ -153,7 +153,7 @@ def test_tls_1_1_is_refused(certificates: Certificates) -> None:
     server.set_ciphers("ALL:@SECLEVEL=0")
     server.minimum_version = server.maximum_version = ssl.TLSVersion.TLSv1_1
     with Peer(serving(server, broker())) as peer:
-        assert "the broker does not support TLS 1.2 or later" in fails(peer, trusting(certificates))
+        assert "the server does not support TLS 1.2 or later" in fails(peer, trusting(certificates))
 
 
 @pytest.fixture(params=[ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
@@ -180,10 +180,10 @@ def test_a_client_without_a_known_certificate_is_told_what_to_set(
     asking: Peer, certificates: Certificates
 ) -> None:
     message = fails(asking, trusting(certificates))
-    assert "the broker refuses the TLS connection: " in message
+    assert "the server refuses the TLS connection: " in message
     assert "kafka.ssl.keystore.location" in message
     message = fails(asking, known_as(certificates, certificates.stranger))
-    assert "the broker refuses the TLS connection: unknown ca" in message
+    assert "the server refuses the TLS connection: unknown ca" in message
 
 
 @pytest.mark.parametrize("password", [None, "wrong"])
@@ -453,7 +453,7 @@ def test_a_broker_without_the_only_version_is_told(suites: tuple[str, ...]) -> N
     tls = Tls(trust=TRUST, limits=TlsLimits(highest=TLSVersion.TLSv1_2, suites=suites))
     with Peer(serving(server, broker())) as peer:
         assert refused(peer, tls).endswith(
-            "the broker does not support TLS 1.2, the only version that kafka.ssl.enabled.protocols, "
+            "the server does not support TLS 1.2, the only version that kafka.ssl.enabled.protocols, "
             "kafka.ssl.protocol and kafka.ssl.cipher.suites leave; change them, or its ssl.enabled.protocols"
         )
 

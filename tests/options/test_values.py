@@ -151,14 +151,12 @@ def test_a_suggestion_has_the_spelling_of_the_tables(option: Option[Any]) -> Non
             other.parse({**ZOOKEEPER, option.name.lower(): "1"})
 
 
-def test_an_unknown_option_suggests_a_close_one_or_lists_all() -> None:
+def test_an_unknown_option_suggests_a_close_one_or_names_the_page() -> None:
     with pytest.raises(OptionError, match=r"^unknown option request\.timeout for a read; did you mean requ"):
         read(**{"request.timeout": "1"})
     with pytest.raises(OptionError) as error:
         write(xyzzy="1")
-    assert str(error.value).startswith("unknown option xyzzy for a write; known are: kafka.bootstrap.")
-    for option in OPTIONS:
-        assert (option.name in str(error.value)) == option.write
+    assert str(error.value).startswith("unknown option xyzzy for a write; docs/options.md lists all")
 
 
 def test_options_that_name_one_side_are_of_that_side() -> None:

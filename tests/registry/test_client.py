@@ -474,9 +474,7 @@ def test_a_registry_with_tls_is_trusted_by_its_authority_and_may_ask_for_a_certi
     with FakeRegistry(server=certificates.server, clients=certificates.authority) as fake:
         fake.add("s", TEXT)
         assert client_of(fake, tls=tls).schema(1).text == TEXT
-        not_trusted = (
-            r"registry's certificate is not trusted.*set schema\.registry\.ssl\.truststore\.location"
-        )
+        not_trusted = r"server's certificate is not trusted.*set schema\.registry\.ssl\.truststore\.location"
         with pytest.raises(AuthenticationError, match=not_trusted):
             client_of(fake, tls=replace(tls, trust=certificates.other_authority.read_text())).schema(1)
         asks_for_one = r"certificate, set schema\.registry\.ssl\.keystore\.location"

@@ -165,7 +165,10 @@ def reason_against_compaction(
     try:
         local_start = cluster.local_starts((bounds.topic_partition,))[bounds.topic_partition]
         if local_start > offset:
-            return f"Fetch returned no record where the log has data: up to {local_start} in tiered storage"
+            return (
+                "Fetch returned no record where the log has data, up to "
+                f"{local_start} in tiered storage; see the log of the broker"
+            )
         policy = cluster.cleanup_policy(bounds.topic_partition.topic)
     except KafkaWireError as error:
         return (

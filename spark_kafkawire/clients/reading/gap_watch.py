@@ -89,7 +89,7 @@ class GapWatch:
             self._suspect = start, stop
             raise Contradiction(
                 f"Fetch returned nothing at the offsets {start} to {stop - 1}, but batches after them; "
-                f"{self._reason}",
+                f"{self._reason}; compare the leader's log with a follower's",
                 gaps.offset,
             )
         self._is_confirmed = True

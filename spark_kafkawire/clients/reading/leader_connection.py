@@ -92,7 +92,7 @@ class LeaderConnection:
         if leader.topic_id is None and 0 <= leader.epoch < planned_epoch:
             raise BrokerError(
                 f"{leader.broker} leads in epoch {leader.epoch}, below {planned_epoch} when the read was "
-                "planned: the topic was deleted and created again, or brokers are behind",
+                "planned: the topic was deleted and created again, or brokers are behind; run again",
                 action=Action.REFRESH,
             )
         return leader

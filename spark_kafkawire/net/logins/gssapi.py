@@ -78,7 +78,10 @@ def _choice(context: Context, answer: bytes) -> bytes:
 
 
 def _unproven(answer: bytes) -> str:
-    return f"the peer does not prove that it is the broker, in an answer of {counted(len(answer), 'byte')}"
+    return (
+        "the peer does not prove that it is the broker (check its address, and that it has the key of its "
+        f"principal), in an answer of {counted(len(answer), 'byte')}"
+    )
 
 
 GSSAPI: Final = Mechanism("GSSAPI", "Krb5LoginModule", _tokens)

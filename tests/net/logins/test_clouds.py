@@ -694,9 +694,7 @@ def test_a_silent_metadata_service_of_ec2_ends_in_time(monkeypatch: pytest.Monke
         began_s = time.monotonic()
         message = aws_refused(AwsLogin(), RequestTimedOut, 0.3)
         assert time.monotonic() - began_s < 0.3 + GRACE_S
-    assert message.startswith(
-        "AWS: no credentials in the environment or in profiles, and the metadata endpoint"
-    )
+    assert "environment and profiles have no credentials, and the metadata endpoint of EC2: no" in message
 
 
 # Roles

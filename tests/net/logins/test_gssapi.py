@@ -116,7 +116,7 @@ def test_a_broker_without_the_key_is_refused(number: int) -> None:
 @pytest.mark.parametrize("token", [b"", b"\0", b"garbage", b"\x60\x03abc", b"\x60" * 1_000_000, bytes(64)])
 def test_garbage_is_not_a_proof(token: bytes) -> None:
     message = fails(saying(token))
-    assert "the peer does not prove that it is the broker, in an answer of" in message
+    assert "the peer does not prove that it is the broker (check its address, and that it has" in message
     assert message.endswith("Invalid token was supplied")
 
 
@@ -170,13 +170,13 @@ def test_an_expired_ticket_is_reported(tmp_path: Path) -> None:
     # The library notes in the cache that it looked for another ticket.
     cache = shutil.copy(RECORDED / "expired.cache", tmp_path / "cache")
     message = fails(gssapi(), KerberosLogin("kafka", ticket_cache=os.fspath(cache)))
-    assert f"the ticket cache '{cache}': the ticket has expired: run kinit" in message
+    assert f"'{cache}', which klist shows, gives no ticket: the ticket has expired: run kinit" in message
 
 
 def test_a_cache_without_tickets_is_reported(tmp_path: Path) -> None:
     for path in (tmp_path / "missing", KEY_TAB):
         message = fails(gssapi(), KerberosLogin("kafka", ticket_cache=os.fspath(path)))
-        assert f"SASL GSSAPI: the ticket cache '{path}': " in message
+        assert f"SASL GSSAPI: the ticket cache '{path}', which klist shows, gives no ticket: " in message
     other = replace(CAROL, principal="dave@KAFKAWIRE.TEST")
     assert "the cache has no ticket of this user: run kinit" in fails(gssapi(), other)
 

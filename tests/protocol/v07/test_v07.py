@@ -337,11 +337,13 @@ def test_bytes_that_nothing_asked_for_are_an_error() -> None:
 
 def test_a_close_names_the_request_and_how_much_of_its_response_had_come() -> None:
     connection = connection_awaiting(ProduceRequest("t", 0, b""))
-    assert str(connection.closed()) == "the peer closed the connection"
+    assert str(connection.closed()) == "the peer closed the connection; see its log"
     connection.send(OFFSETS)
-    assert str(connection.closed()) == "the peer closed the connection instead of answering OFFSETS"
+    assert (
+        str(connection.closed()) == "the peer closed the connection instead of answering OFFSETS; see its log"
+    )
     feed(connection, [TWO_OFFSETS[:10]])
-    assert str(connection.closed()).endswith("instead of answering OFFSETS after 6 of 22 bytes")
+    assert str(connection.closed()).endswith("instead of answering OFFSETS after 6 of 22 bytes; see its log")
 
 
 def outcome(stream: Stream, data: bytes) -> list[str] | KafkaWireError:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from spark_kafkawire.errors import RequestTimedOut, TransportError, printable, quoted
+from spark_kafkawire.errors import TransportError, printable, quoted
 from spark_kafkawire.net.logins.tokens.bounded import within
 from spark_kafkawire.net.transport import Deadline
 
@@ -113,7 +113,8 @@ def _current(library: Library, login: KerberosLogin, deadline: Deadline, used_pa
 def _asked(library: Library, login: KerberosLogin, deadline: Deadline) -> tuple[Handle, float]:
     """A credential, and the lifetime of its ticket, seconds."""
     if login.key_tab is None:
-        place = "the ticket cache" + (f" {quoted(login.ticket_cache)}" if login.ticket_cache else "")
+        cache = f" {quoted(login.ticket_cache)}" if login.ticket_cache else ""
+        place = f"the ticket cache{cache}, which klist shows, gives no ticket"
     else:
         path = found_key_tab(login.key_tab)
         check_key_tab(path, login.principal or "")
@@ -134,7 +135,4 @@ def _asked(library: Library, login: KerberosLogin, deadline: Deadline) -> tuple[
 
 def _within(deadline: Deadline, call: Callable[[], T]) -> T:
     """The result of calls of the library that may ask a KDC: they have no deadline of their own."""
-    try:
-        return within(deadline, "SASL GSSAPI: the KDC", call)
-    except RequestTimedOut as error:
-        raise error.advised(NETWORK) from error
+    return within(deadline, "SASL GSSAPI: the KDC", call, NETWORK)

@@ -88,8 +88,8 @@ class AzureToken:
             return self._in(object_of(address, {"Metadata": "true"}, _METADATA, deadline), _METADATA)
         except TransportError as error:
             raise error.located(
-                "Azure: no identity in the environment (AZURE_TENANT_ID, AZURE_CLIENT_ID, "
-                f"AZURE_CLIENT_SECRET), and {_METADATA[7:]}"
+                "Azure: set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or give the machine an "
+                f"identity: the environment has none, and {_METADATA[7:]}"
             ) from error
 
     @staticmethod

@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from spark_kafkawire.bounded import NotEnded, bounded
 from spark_kafkawire.errors import RequestTimedOut
-from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.net.transport import IF_SLOW, Deadline
 
 T = TypeVar("T")
 
 
-def within(deadline: Deadline, what: str, call: Callable[[], T]) -> T:
+def within(deadline: Deadline, what: str, call: Callable[[], T], advice: str = IF_SLOW) -> T:
     """The result of a call, or its error. Raises ``RequestTimedOut`` (retriable) after the deadline."""
     try:
         return bounded(call, deadline.remaining_s(), "kafkawire-login")
     except NotEnded:
-        raise RequestTimedOut(f"{what}: no answer within {deadline}; check the network there") from None
+        raise RequestTimedOut(f"{what}: no answer within {deadline}; {advice}") from None

@@ -109,7 +109,10 @@ def _of_machine(deadline: Deadline) -> tuple[Token, str]:
         found = object_of(f"{address}/token", _FLAVOR, _METADATA, deadline)
         email = metadata_of(f"{address}/email", _FLAVOR, _METADATA, deadline).decode("ascii", "replace")
     except TransportError as error:
-        raise error.located(f"Google: no file in {_FILE}, and the metadata endpoint") from error
+        raise error.located(
+            f"Google: set {_FILE} to a key file, or give the machine a service account: no file is set, and "
+            "the metadata endpoint"
+        ) from error
     token, account = found.get("access_token"), email.strip()
     if not isinstance(token, str) or not is_token(token) or not _EMAIL.fullmatch(account):
         raise AuthenticationError(

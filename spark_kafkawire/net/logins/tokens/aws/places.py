@@ -185,10 +185,7 @@ def _of_ec2(deadline: Deadline) -> Keys | None:
         answer = asked("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": _EC2_TOKEN_S})
         token = answer.body.decode("ascii", "replace").strip()
         if answer.status != _OK or not token.isprintable() or not token.isascii():
-            raise ConnectFailed(
-                f"the endpoint answers with HTTP status {answer.status}; set AWS_ACCESS_KEY_ID, a profile "
-                "or a role"
-            )
+            raise ConnectFailed(f"the endpoint answers with HTTP status {answer.status}")
         headers = {"X-aws-ec2-metadata-token": token}
         role = asked("GET", _EC2_CREDENTIALS, headers)
         if role.status != _OK:
@@ -196,7 +193,10 @@ def _of_ec2(deadline: Deadline) -> Keys | None:
         name = role.body.decode("ascii", "replace").split("\n")[0].strip()
         return _keys_in(asked("GET", f"{_EC2_CREDENTIALS}{name}", headers), what)
     except TransportError as error:
-        raise error.located(f"AWS: no credentials in the environment or in profiles, and {what}") from error
+        raise error.located(
+            "AWS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or give the machine a role: "
+            f"environment and profiles have no credentials, and {what}"
+        ) from error
 
 
 def _asked(url: Url, method: str, headers: Mapping[str, str], tls: Tls, deadline: Deadline) -> Answer:

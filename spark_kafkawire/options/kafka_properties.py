@@ -16,17 +16,20 @@ PREFIX: Final = "kafka."
 _NO_DESERIALIZERS: Final = "keys and values are bytes here; cast or decode the columns"
 _NO_SERIALIZERS: Final = "keys and values are written as bytes; cast or encode the columns"
 _ALWAYS_REFUSED: Final = {
-    "interceptor.classes": "no Java classes are run here, and interceptors would break what a query reads",
+    "interceptor.classes": "no Java classes are run here, and interceptors would break what a query reads; "
+    "leave it out",
 }
 #: What to do instead of setting a property that a read refuses, by its name without ``kafka.``.
 _REFUSED_BY_READS: Final = {
     **_ALWAYS_REFUSED,
     "auto.offset.reset": "startingOffsets says where a query starts (by default a batch at the "
-    "earliest offset, a stream at the end), and failOnDataLoss what happens where offsets are gone",
+    "earliest offset, a stream at the end), and failOnDataLoss what happens where offsets are gone; leave it "
+    "out",
     "key.deserializer": _NO_DESERIALIZERS,
     "value.deserializer": _NO_DESERIALIZERS,
-    "transactional.id": "it is for writes",
-    "enable.auto.commit": "a read commits no offsets; its query knows what it has read",
+    "transactional.id": "it is for writes; leave it out",
+    "enable.auto.commit": "a read commits no offsets; its query knows what it has read; leave it out, or set "
+    "commitOffsets=true in a stream",
 }
 #: The same of a write.
 _REFUSED_BY_WRITES: Final = {

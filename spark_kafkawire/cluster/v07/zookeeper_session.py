@@ -62,7 +62,8 @@ def translated_errors(discovery: Discovery, timeout_s: float, warnings: LastWarn
         yield
     except (RequestTimedOut, KazooTimeoutError) as error:
         raise DiscoveryError(
-            f"{place_of(discovery)}: no answer within {timeout_s:g} s ({_bounds(discovery)}){warnings.hint}"
+            f"{place_of(discovery)}: no answer within {timeout_s:g} s ({_bounds(discovery)}); start "
+            f"ZooKeeper, or correct the address{warnings.hint}"
         ) from error
     except KazooException as error:
         raise DiscoveryError(

@@ -73,7 +73,9 @@ class Schema:
             if full in places:
                 return replace(self, indexes=places[full])
         known = listed_some(list(places), 5, quoted)
-        raise OptionError(f"the Protobuf schema has no message {quoted(name)}; it has {known}")
+        raise OptionError(
+            f"the Protobuf schema has no message {quoted(name)}; it has {known}; name one of these"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A message may contain itself: types travel as text.

@@ -132,7 +132,7 @@ def _is_list(column: pa.DataType) -> bool:
 def _refuse(is_bad: npt.NDArray[np.bool_], rows: Int64s, path: str, reason: str) -> None:
     """Raise ``RowError`` (fatal) for the first of the rows that are bad."""
     if is_bad.any():
-        raise RowError(f"row {rows[int(np.argmax(is_bad))]}: {_named(path)} {reason}")
+        raise RowError(f"row {rows[int(np.argmax(is_bad))]}: {_named(path)} {reason}; correct the value")
 
 
 class _Texts:

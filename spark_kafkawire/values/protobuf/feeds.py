@@ -81,7 +81,7 @@ class Feed(ABC):
         """Raise ``RowError`` (fatal) for the first bad slot, if there is one."""
         if is_bad.any():
             row = row_of(int(np.argmax(is_bad)))
-            raise RowError(f"row {row}: the Protobuf field {printable(self.path)} {what}")
+            raise RowError(f"row {row}: the Protobuf field {printable(self.path)} {what}; correct the value")
 
     def put_flags(self, present: Live, is_default: Live, streams: Streams) -> None:
         """Put the flags; a value that is the default is left out if its field has no presence."""

@@ -68,7 +68,7 @@ class Tokens:
     def refuse(self, mistake: str, pos: int | None = None) -> NoReturn:
         """Raise ``OptionError`` (fatal) with the line of a place, or of the next token."""
         line = self._text.count("\n", 0, self._next.pos if pos is None else pos) + 1
-        raise OptionError(f"{self.place}, line {line}: {mistake}")
+        raise OptionError(f"{self.place}, line {line}: {mistake}; correct the schema there")
 
     def peek(self) -> Token:
         """The next token, which stays the next one."""

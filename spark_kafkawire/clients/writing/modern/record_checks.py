@@ -33,7 +33,9 @@ def check_records(records: Records, record_bytes_max: int) -> None:
     _refuse_oversize(records, record_bytes_max)
     if records.timestamps_ms is not None and (pc.min(records.timestamps_ms).as_py() or 0) < 0:
         row = pc.index(pc.less(records.timestamps_ms, 0), True).as_py()
-        raise RowError(f"row {row}: its timestamp is before 1970, which Kafka cannot hold; null is now")
+        raise RowError(
+            f"row {row}: its timestamp is before 1970, which Kafka cannot hold; correct it; null is now"
+        )
     if records.headers is not None and _keyless(records.headers).any():
         row = _rows_of_pairs(records.headers)[int(np.argmax(_keyless(records.headers)))]
         raise RowError(f"row {row}: it has a header without a key; drop the header, or name it")

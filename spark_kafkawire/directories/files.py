@@ -161,7 +161,7 @@ def reading(files: Files, path: str) -> Iterator[None]:
 def opened(uri: str, options: FileSystemOptions) -> Files:
     """The file system of a path. No file is read. Raises ``FileAccessError`` (fatal)."""
     if "\0" in uri:
-        raise FileAccessError("path: it holds a NUL, which no path can have; remove it")
+        raise FileAccessError("option path: it holds the character NUL, which no path can have; remove it")
     scheme = _scheme(uri)
     if not scheme:
         return Files(uri, os.path.abspath(uri), True, LocalFiles())
@@ -170,7 +170,7 @@ def opened(uri: str, options: FileSystemOptions) -> Files:
         return Files(uri, os.path.abspath(parts.path), True, LocalFiles())
     if _holds_credentials(parts, scheme):
         raise FileAccessError(
-            "path: it holds credentials, which would be logged: set them where pyarrow or fsspec looks "
+            "option path: it holds credentials, which would be logged: set them where pyarrow or fsspec looks "
             "for them, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     if scheme == "hdfs":
@@ -202,7 +202,9 @@ def _parts(uri: str) -> SplitResult:
     try:
         return urlsplit(uri)
     except ValueError:
-        raise FileAccessError("path: the host or bucket after :// is not a valid one; correct it") from None
+        raise FileAccessError(
+            "option path: the host or bucket after :// is not a valid one; correct it"
+        ) from None
 
 
 def _holds_credentials(parts: SplitResult, scheme: str) -> bool:

@@ -127,7 +127,8 @@ class _Received(io.RawIOBase):
         self._bytes_left -= size
         if self._bytes_left < 0:
             raise ConnectFailed(
-                f"the answer is longer than {self._bytes_max} bytes; is this the address of another service?"
+                f"the answer is longer than {self._bytes_max} bytes, the most that is read; is this "
+                "the address of another service?"
             )
         return size
 

@@ -252,7 +252,10 @@ class _LayoutReader:
         if not any(each is not None for each in written):
             return TopicLayouts(tuple(lists))
         if any(each is None for each in written):
-            raise self._wrong("give the boundaries of each layout but the first, or of none")
+            raise self._wrong(
+                "some layouts after the first have boundaries, the ends of the partitions before them, "
+                "and others have none; give them for each of these layouts, or for none"
+            )
         boundaries = tuple(self._boundaries(*each) for each in zip(written, lists, strict=False))
         for old, new in pairwise(boundaries):
             if back := next((tp for tp in old if new[tp] < old[tp]), None):

@@ -170,7 +170,7 @@ def test_a_path_with_credentials_is_refused_and_not_shown(uri: str) -> None:
 
 @pytest.mark.parametrize("uri", ["\0", "/logs\0", "file:///logs\0", "s3://user:hush@[bucket/logs"])
 def test_what_is_no_path_is_refused_in_one_line(uri: str) -> None:
-    with pytest.raises(FileAccessError, match=r"^path: [ -~]+$") as refused:
+    with pytest.raises(FileAccessError, match=r"^option path: [ -~]+$") as refused:
         opened(uri, FileSystemOptions())
     assert "hush" not in str(refused.value)
 

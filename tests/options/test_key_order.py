@@ -168,7 +168,7 @@ def test_what_is_no_object_of_json_is_told(text: str) -> None:
         ([(1, None), (2, {"0": 9}), (3, {"0": 8, "1": 0})],
          "t: the boundaries of t 0 run backwards, 9 and 8"),
         ([(1, None), (2, {"0": 9}), (3, None)],
-         "t: give the boundaries of each layout but the first, or of none"),
+         "t: some layouts after the first have boundaries, the ends"),
     ],
 )  # fmt: skip
 def test_impossible_layouts_are_told(layouts: list[tuple[int, dict[str, int] | None]], reported: str) -> None:

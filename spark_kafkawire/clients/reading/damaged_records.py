@@ -121,8 +121,9 @@ class DamagedRecords:
 def unproven(damage: Damage) -> CorruptDataError:
     """The error for damage after which no place is proven to continue the log. Fatal."""
     return CorruptDataError(
-        f"records at offset {damage.start_offset} are damaged: {damage.reason}; badRecords continues only "
-        "at a place that is proven, and no later batch or message, and not the end of the log, proves one",
+        f"records at offset {damage.start_offset} are damaged: {damage.reason}; badRecords cannot pass "
+        "over them, because no sound batch or message after them, and no end of the log, shows where "
+        "they end",
         damage.start_offset,
         reason=damage.reason,
         pos=damage.pos,

@@ -164,8 +164,9 @@ def _read_plain(window: Uint8s, base_offset: int, rows_max: int, library: int, d
 def _check_stop(stop: Stop, offset: int) -> None:
     if stop in (Stop.BAD_LENGTH, Stop.BAD_MAGIC):
         raise CorruptDataError(
-            f"no message begins at offset {offset} ({stop.meaning}): begin at the offset"
-            " of a message; if this is one, the log is damaged there",
+            f"no message begins at offset {offset} ({stop.meaning}): an offset of Kafka 0.7 is "
+            "a byte position; begin at earliest, latest, or an offset that a read returned; if this is one, "
+            "the log is damaged there",
             offset,
         )
 

@@ -121,7 +121,7 @@ def _default(reference: Reference, tokens: Tokens) -> Any:
     elif each.kind in ("float", "double"):
         value = tokens.number()
     elif each.is_message:
-        tokens.refuse("a message has no default", reference.pos)
+        tokens.refuse("a field of a message type cannot have a default: remove it", reference.pos)
     else:
         value = _signed(each.kind, tokens.integer(), tokens, reference.pos)
     if tokens.peek().kind != "end":

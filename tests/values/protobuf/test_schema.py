@@ -190,7 +190,10 @@ def test_recursive_messages_end_at_spark_s_depth() -> None:
         ("message M { int32 a = 1; }", "'optional' or 'required' or 'repeated' is expected"),
         ("message M { optional int32 a = 1 [default = 2147483648]; }", "is no int32"),
         ("message M { optional E a = 1 [default = B]; enum E { A = 1; } }", "'B' is no value of the enum"),
-        ("message M { optional M a = 1 [default = 1]; }", "a message has no default"),
+        (
+            "message M { optional M a = 1 [default = 1]; }",
+            "a field of a message type cannot have a default: remove it",
+        ),
         ("message M { optional bool a = 1 [default = 1]; }", "'true' or 'false' is expected"),
         ("enum E {}", "the enum 'E' has no values"),
         ("enum E { A = 2147483648; }", "is no int32"),

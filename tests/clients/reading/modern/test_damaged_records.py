@@ -176,7 +176,7 @@ def test_two_damaged_last_batches_are_rows_or_an_error(first: str, second: str, 
             rows(fetcher)
     offset = 2 * COUNT - 4
     assert f"records at offset {offset} are damaged" in str(raised.value)
-    assert "badRecords continues only at a place that is proven" in str(raised.value)
+    assert "badRecords cannot pass over them, because no sound batch" in str(raised.value)
     assert str(raised.value).endswith(f"a batch read with endingOffsets up to {offset} has what is before it")
     assert "set badRecords" not in str(raised.value)
 

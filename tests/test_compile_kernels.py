@@ -41,6 +41,7 @@ def test_all_kernels_are_kept_in_the_users_cache(tmp_path: Path) -> None:
     assert len(kept) == len(compiler._kernels)
 
 
+@pytest.mark.slow
 def test_kernels_that_stay_interpreted_fail_in_one_line() -> None:
     done = compiled(NUMBA_DISABLE_JIT="1")
     assert (done.returncode, done.stdout) == (1, "")

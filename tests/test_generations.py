@@ -106,6 +106,7 @@ def test_a_decision_is_seen_in_whichever_idiom(line: str) -> None:
     assert list(decisions(line))
 
 
+@pytest.mark.slow
 def test_no_code_asks_which_generation_it_is() -> None:
     found = {path.relative_to(ROOT).as_posix(): list(decisions(path.read_text())) for path in SOURCES}
     assert len(found) > 250

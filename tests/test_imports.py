@@ -265,6 +265,7 @@ def test_what_is_spared_is_there_to_be_imported() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_relative_imports_name_neighbours_of_the_folder_or_of_the_one_above() -> None:
     """From further up a name that counts dots does not say where the module is."""
     far = [

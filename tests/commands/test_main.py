@@ -182,6 +182,7 @@ def run_lacking(path: str, commands: Sequence[Sequence[str]]) -> list[tuple[int,
     return ended
 
 
+@pytest.mark.slow
 def test_a_command_that_needs_spark_says_so_in_one_line(lacking: str, tmp_path: Path) -> None:
     migrate = [
         *("--source-option=broker.list=0:127.0.0.1:1", "--topic=t", f"--state={tmp_path}"),
@@ -223,6 +224,7 @@ def test_a_command_that_lacks_a_package_names_it_in_one_line(
     assert ended == [(ExitCode.FAILED, "", f"{words[0]}: {said}") for words in commands]
 
 
+@pytest.mark.slow
 def test_what_needs_no_spark_runs_without_it(lacking: str, noida: NoidaBroker, tmp_path: Path) -> None:
     """Offsets are shown, a migration is planned, and the others fail by what they are given."""
     topic = noida.create_topic(partitions=2)
@@ -251,6 +253,7 @@ def test_what_needs_no_spark_runs_without_it(lacking: str, noida: NoidaBroker, t
     assert "Traceback" not in checkpoints[2] + transactions[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("commands", "spared"),
     [

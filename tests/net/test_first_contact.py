@@ -107,6 +107,7 @@ def wanting_a_login(stack: ExitStack) -> list[Broker]:
     return [stack.enter_context(Peer(login_broker())).broker]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("servers", "reason"),
     [
@@ -141,6 +142,7 @@ def test_plain_text_on_a_port_of_tls_is_an_error_soon(pool: Pool, certificates: 
         metadata_of(pool, peer.broker).topics()
 
 
+@pytest.mark.slow
 def test_a_silent_server_does_not_hide_the_next_one(pool: Pool) -> None:
     with unreachable() as silent, Peer(stalling()) as frozen, LogServer({"t": [MemoryLog()]}) as there:
         found = Broker(-1, "127.0.0.1", there.port)
@@ -198,6 +200,7 @@ def closing(connection: socket.socket) -> None:
     read_frame(connection)
 
 
+@pytest.mark.slow
 def test_a_broker_of_07_that_never_answered_is_an_error_soon(caplog: pytest.LogCaptureFixture) -> None:
     for number, script in enumerate((stalling(), closing)):
         with Peer(script) as peer:

@@ -68,6 +68,7 @@ def test_the_record_is_of_these_names() -> None:
     assert set(HAND_MADE) <= set(FOUND_BY)
 
 
+@pytest.mark.slow
 def test_no_pattern_picks_other_names_than_in_java() -> None:
     understood = 0
     for pattern, line in FOUND_BY.items():

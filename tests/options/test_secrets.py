@@ -82,6 +82,7 @@ def test_options_that_sound_secret_are_declared_so() -> None:
     assert [name for name in names if SOUNDS_SECRET.search(name)] == [each.name for each in SECRET_OPTIONS]
 
 
+@pytest.mark.slow
 @for_each("option", SECRET_OPTIONS, ids=lambda option: option.name)
 def test_no_option_shows_a_secret(option: Option[Any], secret: str, caplog: pytest.LogCaptureFixture) -> None:
     refused = 0

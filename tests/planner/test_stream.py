@@ -455,6 +455,7 @@ def test_an_idle_query_asks_less_often_where_asking_takes_longer(request_s: floa
     assert idle_s(request_s) == pytest.approx(interval_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("offset", "request_count"), [(0, 1), (UNPINNED, 2)])
 def test_starts_are_asked_for_as_long_as_a_position_is_not_pinned(offset: int, request_count: int) -> None:
     """A start by committed offsets must not be checked against the start of an earlier poll."""
@@ -469,6 +470,7 @@ def test_starts_are_asked_for_as_long_as_a_position_is_not_pinned(offset: int, r
         assert fake.requests()["ListOffsets"] == request_count
 
 
+@pytest.mark.slow
 def test_the_interval_follows_the_work_of_a_poll() -> None:
     ticks, slept = itertools.count(), list[float]()
     with FakeCluster(partitions=4, brokers=1) as fake:

@@ -352,6 +352,7 @@ def test_a_schema_with_all_its_imports_has_one_deadline(shape: str, fake: FakeRe
     assert len(fake.requests) <= 2 * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_imports_that_came_in_time_are_kept_for_the_next_attempt(shape: str, fake: FakeRegistry) -> None:
     top, subjects = imports_of(shape, fake)

@@ -64,6 +64,7 @@ def test_forgets(number):
 """
 
 
+@pytest.mark.slow
 def test_a_failure_names_its_case_and_fails_its_item(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_it.py").write_text(FILE)
@@ -138,6 +139,7 @@ def test_pushed_errors_are_answered_one_request_each(mock_cluster: MockCluster) 
         librdkafka.produce(servers, "t", [Record(b"", partition=0)])
 
 
+@pytest.mark.slow
 def test_a_moved_leader_is_followed_and_one_that_is_named_may_be_a_lie(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     for broker_id in (2, 1):
@@ -153,6 +155,7 @@ def test_a_moved_leader_is_followed_and_one_that_is_named_may_be_a_lie(mock_clus
     assert {TrackedRequest(number, mock.PRODUCE) for number in (1, 2)} <= {*mock_cluster.requests()}
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_down_or_slow_answers_nothing_in_time(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.set_leader("t", 0, 2)
@@ -193,6 +196,7 @@ READ_BACK = [
 ]
 
 
+@pytest.mark.slow
 @for_each("compression", CODECS)
 def test_clients_read_what_others_wrote(noida: NoidaBroker, compression: str) -> None:
     servers = noida.bootstrap_servers
@@ -244,6 +248,7 @@ def test_a_broker_that_cannot_start_is_an_error_with_its_reason(noida: NoidaBrok
 OLD = {**OFFERED, modern.FETCH.key: VersionRange(0, 6), modern.METADATA.key: VersionRange(0, 5)}
 
 
+@pytest.mark.slow
 @for_each("offered", [OFFERED, OLD], ids=["new", "old"])
 @for_each("client", [librdkafka, kafka_python], ids=["librdkafka", "kafka-python"])
 def test_clients_take_a_log_server_for_a_broker(client: Any, offered: dict[int, VersionRange]) -> None:

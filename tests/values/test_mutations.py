@@ -316,6 +316,7 @@ def test_a_damaged_message_is_a_value_or_a_fault(name: str, count: int, rows: in
     assert memory[-1] - memory[0] < MEMORY_MAX
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_compiled_and_interpreted_kernels_find_the_same(name: str) -> None:
     if not compiler.load():

@@ -109,6 +109,7 @@ def test_each_leader_is_asked_once_for_all_its_partitions(
     assert sorted(asked) == [1, 1, 2, 2, 3, 3]  # where logs start, and where they end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, DISCONNECT])
 def test_what_a_broker_cannot_tell_now_is_asked_again(
     mock_cluster: MockCluster, partitions: list[TopicPartition], error: int

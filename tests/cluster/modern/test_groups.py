@@ -328,6 +328,7 @@ _TOGETHER_S = 60.0
 BROKERS = 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["_listed_by", "_states_of"])
 def test_all_brokers_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     asked = threading.Barrier(BROKERS)

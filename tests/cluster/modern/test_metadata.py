@@ -223,6 +223,7 @@ def test_a_port_that_tells_nothing_of_itself_keeps_its_error(pool: Pool) -> None
             metadata_of(address, pool, first_contact(peer.broker, 1.0)).topics()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answers", "asked"), [(b"", 3), (b"\0\0\0\4junk", 0)])
 def test_a_server_is_asked_for_its_kind_three_times_and_only_where_it_closes(
     pool: Pool, answers: bytes, asked: int
@@ -515,6 +516,7 @@ def test_a_new_connection_to_the_leader_is_asked_and_read_again() -> None:
         assert polled(cluster).latest == 15
 
 
+@pytest.mark.slow
 def test_a_poll_without_news_asks_for_ends_alone_and_builds_nothing() -> None:
     with FakeCluster(partitions=20, brokers=2) as fake:
         cluster = cluster_of(fake.bootstrap)
@@ -525,6 +527,7 @@ def test_a_poll_without_news_asks_for_ends_alone_and_builds_nothing() -> None:
         assert fake.requests() == {"Metadata": 1, "ListOffsets": 2}
 
 
+@pytest.mark.slow
 def test_new_records_move_the_ends_of_their_partitions() -> None:
     with FakeCluster(partitions=20, brokers=2) as fake:
         cluster = cluster_of(fake.bootstrap)
@@ -538,6 +541,7 @@ def test_new_records_move_the_ends_of_their_partitions() -> None:
         assert after == cluster.bounds(list(after))
 
 
+@pytest.mark.slow
 def test_a_forgotten_topic_is_asked_for_again() -> None:
     with FakeCluster(partitions=4, brokers=2) as fake:
         cluster = cluster_of(fake.bootstrap)

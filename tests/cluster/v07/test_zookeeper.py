@@ -376,6 +376,7 @@ def response(xid: int, body: bytes, error: int = 0) -> bytes:
     return struct.pack(">iiqi", 16 + len(body), xid, 1, error) + body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("peer", "message"),
     [
@@ -406,6 +407,7 @@ def test_what_is_no_zookeeper_is_told_at_the_deadline(
     assert re.search(bounds, reported) or "not ZooKeeper's" in reported or "is an HTTP server" in reported
 
 
+@pytest.mark.slow
 def test_a_zookeeper_that_never_answered_is_an_error_sooner_than_one_that_is_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -190,6 +190,7 @@ def test_a_library_that_is_missing_is_reported_with_its_packages() -> None:
         load("libc.so.6")  # a library of something else
 
 
+@pytest.mark.slow
 def test_a_login_leaves_nothing_behind() -> None:
     needs_library()
     process = psutil.Process()

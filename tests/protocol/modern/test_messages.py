@@ -55,6 +55,7 @@ def unframed(case: Case, frame: bytes, correlation_id: int) -> object:
     return DIALECT.read_response(case.api, body, case.version, correlation_id)
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLE_COUNT)
 @given(case=st.sampled_from(cases("request", "response")), data=st.data())
 def test_a_message_is_read_back_and_the_codecs_of_others_have_the_same_frame(
@@ -66,6 +67,7 @@ def test_a_message_is_read_back_and_the_codecs_of_others_have_the_same_frame(
     assert_as_others_have_it(case, message, correlation_id, client_id)
 
 
+@pytest.mark.slow
 @for_each("case", cases("request", "response"), ids=str)
 def test_a_message_with_all_that_its_version_has_is_the_same_to_the_codecs_of_others(case: Case) -> None:
     client_id = "kw" if case.kind == "request" else None
@@ -148,6 +150,7 @@ each_api: Final = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @each_api
 def test_every_truncation_of_a_response_is_a_protocol_error(api: Api, versions: list[Case]) -> None:
     for case in versions:

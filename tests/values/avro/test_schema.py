@@ -181,6 +181,7 @@ _KEYS: Final = ("type", "name", "fields", "items", "values", "default", "aliases
 _MORE_KEYS: Final = ("precision", "scale", "size", "symbols")
 
 
+@pytest.mark.slow
 @settings(max_examples=MUTATIONS, suppress_health_check=list(HealthCheck), database=None)
 @given(st.data(), st.integers(0, 2**32))
 def test_a_damaged_schema_is_parsed_or_refused(data: st.DataObject, seed: int) -> None:

@@ -31,6 +31,7 @@ def assert_decoded(seed: int) -> None:
     assert rows(schema, messages) == wanted
 
 
+@pytest.mark.slow
 @for_each("seed", range(30))
 def test_messages_have_the_official_values(seed: int) -> None:
     assert_decoded(seed)
@@ -159,6 +160,7 @@ def test_indexes_choose_the_message() -> None:
         Decoder(SCHEMA, parse(WIDE), None, (1,))
 
 
+@pytest.mark.slow
 def test_many_items_make_room_and_few_bytes_do_not_ask_for_much() -> None:
     messages = [
         JUDGE(b=range(count), l=[{"y": ["a"] * (count % 7)}] * count) for count in (0, 1, 5_000, 2, 300)

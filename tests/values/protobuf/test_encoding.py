@@ -38,6 +38,7 @@ def assert_encoded(seed: int) -> None:
             assert expected(official, schema.arrow_type) == plain_of(value)
 
 
+@pytest.mark.slow
 @for_each("seed", range(30))
 def test_columns_become_messages_of_the_official_runtime(seed: int) -> None:
     assert_encoded(seed)

@@ -254,6 +254,7 @@ def test_a_leader_that_dies_in_the_middle_is_replaced(written: MockCluster, pool
     assert found == VALUES
 
 
+@pytest.mark.slow
 def test_more_failures_than_retries_are_borne_with_patience(written: MockCluster, pool: Pool) -> None:
     written.push_request_errors(FETCH, *[DISCONNECT, 6] * 5)
     options = replace(SMALL, retry_timeout_s=20.0)

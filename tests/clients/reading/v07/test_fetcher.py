@@ -67,6 +67,7 @@ def values(fetcher: Fetcher) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fetch_bytes", "in_flight"), [(131, 4), (500, 1), (4096, 4), (29_000, 1), (1 << 20, 1)]
 )
@@ -331,6 +332,7 @@ def rows(log_dir: Path, stop: int, bad_records: BadRecords, fetch_bytes: int, **
 PARTS = {"content": 12, "checksum": 7, "length": 3, "large length": 1, "huge length": 0, "magic": 4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("codec", "fetch_bytes", "part"),
     [

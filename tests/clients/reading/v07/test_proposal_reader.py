@@ -119,6 +119,7 @@ def test_a_message_larger_than_an_answer_is_assembled(tmp_path: Path) -> None:
         assert values(fetcher_of(server, end)) == [*VALUES, large, b"after"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "size"), [(FaultKind.DROP, 0), (FaultKind.CUT, 3), (FaultKind.CUT, 20), (FaultKind.CUT, 10_000)]
 )

@@ -333,6 +333,7 @@ def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_the_delivery
             broker.resume()
 
 
+@pytest.mark.slow
 def test_partitions_without_a_leader_hold_nobody_up_longer_than_the_delivery_timeout(
     mock_cluster: MockCluster,
 ) -> None:

@@ -374,6 +374,7 @@ def test_batches_without_sequences_are_cut_too(option: dict[str, Any]) -> None:
         assert values(librdkafka.consume(server.bootstrap_servers, "t")) == sent
 
 
+@pytest.mark.slow
 def test_a_record_that_no_smaller_request_can_carry_ends_with_its_size_and_the_options() -> None:
     with EventHubs() as server, pytest.raises(DeliveryError) as raised:
         write(server.bootstrap_servers, "t", rows(1, 1_500_000), **LARGE, **QUICK)
@@ -487,6 +488,7 @@ def judgeable(version: int) -> list[str]:
     return [name for name in judged_here if name == "none" or BY_NAME[name].produce_version <= version]
 
 
+@pytest.mark.slow
 @for_each(
     ("version", "compression"), [(version, codec) for version in MAGICS for codec in judgeable(version)]
 )
@@ -529,6 +531,7 @@ def test_brokers_before_0_11_are_written_to_without_idempotence_and_with_a_warni
             write(server.bootstrap_servers, "t", [b"a"], kafka__enable__idempotence="true")
 
 
+@pytest.mark.slow
 def test_a_response_that_leaves_a_partition_out_proves_nothing() -> None:
     def lie(api: Api, frame: bytes) -> Answer:
         # No topics, no throttling, no tags: the response of version 9 with the right correlation id.

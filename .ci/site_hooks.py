@@ -7,8 +7,9 @@ and what is copied from the page does not contain it:
 
 Variants of an example are tabs on the site, and follow each other where the page is read as a file:
 
-    <!-- tab: Python -->        blocks and text up to the next tab
-    <!-- tab: SQL -->
+    <!-- tabs -->
+    **Python**        blocks and text up to the next tab
+    **SQL**
     <!-- end of tabs -->
 """
 
@@ -23,10 +24,8 @@ from typing import Any, Final
 _CELL: Final = re.compile(r"<(td|th)\b[^>]*>.*?</\1>", re.DOTALL)
 #: Code and nothing else: code in colours has tags of its own.
 _CODE: Final = re.compile(r"<code>([^<]*)</code>")
-_TABS: Final = re.compile(r"^<!-- tab: .*?^<!-- end of tabs -->$", re.MULTILINE | re.DOTALL)
-_TAB: Final = re.compile(
-    r"^<!-- tab: (\w+) -->\n(.*?)(?=^<!-- (?:tab: |end of tabs))", re.MULTILINE | re.DOTALL
-)
+_TABS: Final = re.compile(r"^<!-- tabs -->\n\n(.*?)^<!-- end of tabs -->$", re.MULTILINE | re.DOTALL)
+_TAB: Final = re.compile(r"^\*\*(\w+)\*\*\n(.*?)(?=^\*\*\w+\*\*\n|\Z)", re.MULTILINE | re.DOTALL)
 #: Where a word of a name ends: after a separator, and before a capital.
 _WORD_ENDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[._:/=,])(?=\w)|(?<=\w)(?=[(\[{])")
 
@@ -40,7 +39,7 @@ def on_config(config: Any, **_: Any) -> Any:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The page with its variants as tabs."""
-    return _TABS.sub(lambda tabs: _TAB.sub(_with_tab, tabs[0]).removesuffix("<!-- end of tabs -->"), markdown)
+    return _TABS.sub(lambda tabs: _TAB.sub(_with_tab, tabs[1]), markdown)
 
 
 def _with_tab(tab: re.Match[str]) -> str:

@@ -170,8 +170,8 @@ def opened(uri: str, options: FileSystemOptions) -> Files:
         return Files(uri, os.path.abspath(parts.path), True, LocalFiles())
     if _holds_credentials(parts, scheme):
         raise FileAccessError(
-            "option path: it holds credentials, which would be logged: set them where pyarrow or fsspec looks "
-            "for them, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            "option path: it holds credentials, which would be logged: set them where pyarrow or fsspec "
+            "looks for them, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     if scheme == "hdfs":
         raise FileAccessError(

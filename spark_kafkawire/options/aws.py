@@ -8,7 +8,6 @@ from typing import Final
 from ..errors import LOG, OptionError, printable
 from ..net.logins.tokens.aws.login import AwsLogin
 from ..net.logins.tokens.aws.signing import Keys
-from ..net.tls import Tls
 from .security import JAAS
 
 _PROFILE: Final = "awsProfileName"
@@ -26,7 +25,7 @@ _UNUSED: Final = ("awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs")
 _KNOWN: Final = (_PROFILE, _ROLE, *_OF_ROLE, _STS_REGION, *_UNUSED)
 
 
-def aws_login_of(login: Mapping[str, str], tls: Tls) -> AwsLogin:
+def aws_login_of(login: Mapping[str, str]) -> AwsLogin:
     """The identity that the login module names. Raises ``OptionError`` (fatal), which shows no value."""
     if unknown := [name for name in login if name.startswith("aws") and name not in _KNOWN]:
         raise _bad(f"it has the unknown option {printable(unknown[0])}; known are {', '.join(_KNOWN)}")
@@ -48,7 +47,6 @@ def aws_login_of(login: Mapping[str, str], tls: Tls) -> AwsLogin:
         login.get(_EXTERNAL_ID),
         keys,
         login.get(_STS_REGION),
-        tls,
     )
 
 

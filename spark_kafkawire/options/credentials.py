@@ -35,7 +35,7 @@ def sasl_of(options: RawOptions) -> Sasl:
     if mechanism == "OAUTHBEARER":
         return Sasl(mechanism, bearer_of(options, login.options, lambda: _trust_alone(options)))
     if mechanism == "AWS_MSK_IAM" and _has_amazons_handlers(options):
-        return Sasl(mechanism, aws_login_of(login.options, _trust_alone(options)))
+        return Sasl(mechanism, aws_login_of(login.options))
     if foreign := options.given(*CHOOSING_OPTIONS):
         raise OptionError(
             f"option {foreign[0]}: kafka.sasl.mechanism={mechanism} takes its credentials from {JAAS.name} "

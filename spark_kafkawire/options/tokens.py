@@ -196,8 +196,8 @@ def _template(options: RawOptions) -> tuple[str, str]:
     return json.dumps(parts[0]), json.dumps(parts[1])
 
 
-def _aws(_options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
-    return MskToken(aws_login_of(login, trust())), ()
+def _aws(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
+    return MskToken(aws_login_of(login)), ()
 
 
 def _google(_options: RawOptions, _login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:

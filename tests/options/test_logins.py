@@ -26,10 +26,8 @@ from spark_kafkawire.net.logins.tokens.jwt_assertion import Claims, JwtAssertion
 from spark_kafkawire.net.logins.tokens.provider import TokenProvider
 from spark_kafkawire.net.logins.tokens.token import FixedToken, Renewal
 from spark_kafkawire.net.logins.tokens.token_file import TokenFile
-from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.options import ReadOptions
 from tests.support.cases import for_each
-from tests.support.certificates import Certificates
 
 SECRET: Final = "s3cret"
 URL: Final = "https://login.example/token"
@@ -431,13 +429,3 @@ def test_options_of_amazon_without_an_effect_are_logged(
     assert caplog.messages == [
         "option kafka.sasl.jaas.config: kafkawire does not use awsDebugCreds, awsMaxRetries"
     ]
-
-
-def test_amazons_services_are_trusted_too(
-    certificates: Certificates, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING, "spark_kafkawire")
-    trust = {"ssl.truststore.location": str(certificates.authority)}
-    for protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
-        assert aws_login(trust, protocol).tls == Tls(certificates.authority.read_text())
-    assert caplog.messages == []

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed
-from spark_kafkawire.net.http import Answer, Url, ask
-from spark_kafkawire.net.tls import Tls
+from spark_kafkawire.net.http import Url, ask
 from spark_kafkawire.net.transport import Deadline
 
 from .endpoint import object_in
@@ -19,16 +18,6 @@ from .endpoint import object_in
 #: Longest time to connect, seconds.
 DIAL_S: Final = 2.0
 _OK: Final = 200
-
-
-def ask_metadata(
-    url: Url, headers: Mapping[str, str], deadline: Deadline, *, method: str = "GET", tls: Tls | None = None
-) -> Answer:
-    """The answer of a metadata endpoint. Raises ``TransportError`` (retriable)."""
-    body = b"" if method == "PUT" else None
-    return ask(
-        url, method, headers, body, tls, replace(deadline, dial_s=DIAL_S, dial_option="metadata endpoint")
-    )
 
 
 def metadata_of(address: str, headers: Mapping[str, str], what: str, deadline: Deadline) -> bytes:
@@ -39,7 +28,8 @@ def metadata_of(address: str, headers: Mapping[str, str], what: str, deadline: D
     url = Url.parse(address)
     if url is None:
         raise AuthenticationError(f"{what}: its address is not a URL; correct the environment variable of it")
-    answer = ask_metadata(url, headers, deadline)
+    bound = replace(deadline, dial_s=DIAL_S, dial_option="metadata endpoint")
+    answer = ask(url, "GET", headers, None, None, bound)
     if answer.is_temporary:
         raise ConnectFailed(f"the endpoint answers with HTTP status {answer.status}; try again later")
     if answer.status != _OK:

@@ -1,29 +1,29 @@
-"""The identity of AWS that logs in: its credentials, by AWS's own library where it is installed, and a role.
+"""The identity of AWS that logs in, found by AWS's own library (botocore), and the role that it assumes.
 
 Source: aws-msk-iam-auth, the options of IAMLoginModule.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import threading
-import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spark_kafkawire.errors import AuthenticationError, printable
+from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, printable
 from spark_kafkawire.net.logins.tokens.bounded import within
-from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.secrecy import keep_secret
 
 from .signing import Keys
 
-#: The part of the lifetime of credentials after which new ones are requested.
-_LIFETIME_USED: Final = 0.8
 _REGION: Final = re.compile(r"[a-z]{2,4}(?:-[a-z]{2,12}){1,3}-[0-9]{1,2}")
 _DOMAINS: Final = (".amazonaws.com", ".amazonaws.com.cn")
+#: Codes of AWS's errors are shown, their prose is not.
+_CODE: Final = re.compile(r"[A-Za-z]{1,64}")
+_SERVER_ERROR: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,6 @@ class AwsLogin:
     """An identity of AWS, by the options of Amazon's login module. Plain data; secrets are in no repr.
 
     Without a profile, credentials come from the machine that connects; ``role_keys`` replace them.
-    ``tls`` adds trusted certificates to the system's authorities.
     """
 
     profile: str | None = None
@@ -40,7 +39,6 @@ class AwsLogin:
     role_external_id: str | None = None
     role_keys: Keys | None = None
     sts_region: str | None = None
-    tls: Tls = Tls()
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -48,55 +46,61 @@ class AwsLogin:
         return () if self.role_keys is None else self.role_keys.secrets
 
     def keys(self, region: str, deadline: Deadline) -> Keys:
-        """Valid credentials, from the cache or from where they are.
+        """Valid credentials; botocore renews them in time.
 
         Raises ``AuthenticationError`` (fatal) if there are none, ``TransportError`` (retriable).
         """
-        with _lock:
-            kept = _kept.get(self)
-        if kept is not None and time.monotonic() < kept[1]:
-            return _hidden(kept[0])
-        keys = self._asked(region, deadline)
-        if keys.lifetime_s:
-            with _lock:
-                _kept[self] = keys, time.monotonic() + _LIFETIME_USED * keys.lifetime_s
-        return _hidden(keys)
+        session = _session_of(self.profile)
+        keys = within(deadline, "AWS: botocore finds no credentials", lambda: self._asked(session, region))
+        keep_secret(*keys.secrets)
+        return keys
 
-    def _asked(self, region: str, deadline: Deadline) -> Keys:
-        sts_region = self.sts_region or region
-        keys = self.role_keys or self._own(sts_region, deadline)
-        if self.role_arn is None:
-            return keys
-        from .sts import assume_role  # most identities have no role
-
-        return assume_role(
-            _hidden(keys),
-            self.role_arn,
-            self.role_session_name,
-            self.role_external_id,
-            sts_region,
-            self.tls,
-            deadline,
-        )
-
-    def _own(self, region: str, deadline: Deadline) -> Keys:
+    def _asked(self, session: Any, region: str) -> Keys:
+        key = self, self.sts_region or region
         try:
-            import botocore.session
-        except ImportError:
-            from .places import found_keys
-
-            return found_keys(self.profile, region, self.tls, deadline)
-        return within(
-            deadline,
-            "AWS: botocore finds no credentials",
-            lambda: _of_botocore(self.profile, botocore.session),
+            found = _kept.get(key) or self._found(session, *key[1:])
+            frozen = None if found is None else found.get_frozen_credentials()
+        except Exception as error:
+            failure = _error_of(error)
+        else:
+            if frozen is not None:
+                with _lock:
+                    _kept[key] = found
+                return Keys(frozen.access_key, frozen.secret_key, frozen.token or None)
+            failure = AuthenticationError("botocore finds no credentials")
+        named = "" if self.profile is None else f" of profile {printable(self.profile)}"
+        # Outside of the handler: the text of botocore's error may have one of a server.
+        raise type(failure)(
+            f"AWS: {failure}{named} on the machine that connects; `aws sts get-caller-identity` there shows "
+            "what is missing"
         )
 
+    def _found(self, session: Any, region: str) -> Any:
+        """Credentials that renew themselves, as AWS's own programs find them, single sign-on included."""
+        from botocore.config import Config
+        from botocore.credentials import (
+            AssumeRoleCredentialFetcher,
+            Credentials,
+            DeferredRefreshableCredentials,
+        )
 
-#: Credentials of this process, each with the end of its use on the monotonic clock.
-_kept: Final[dict[AwsLogin, tuple[Keys, float]]] = {}
-#: Credentials of botocore, which renew themselves, by profile.
-_of_library: Final[dict[str | None, Any]] = {}
+        keys = self.role_keys
+        found = Credentials(keys.access, keys.secret, keys.session) if keys else session.get_credentials()
+        if found is None or self.role_arn is None:
+            return found
+        # Connections retry as a whole.
+        client = functools.partial(
+            session.create_client, region_name=region, config=Config(retries={"total_max_attempts": 1})
+        )
+        external = {"ExternalId": self.role_external_id} if self.role_external_id else {}
+        fetcher = AssumeRoleCredentialFetcher(
+            client, found, self.role_arn, extra_args={"RoleSessionName": self.role_session_name, **external}
+        )
+        return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+
+
+#: Credentials of botocore, which renew themselves, by login and region.
+_kept: Final[dict[tuple[AwsLogin, str], Any]] = {}
 _lock: Final = threading.Lock()
 
 
@@ -104,32 +108,39 @@ def forget_keys() -> None:
     """Forget all credentials of this process."""
     with _lock:
         _kept.clear()
-        _of_library.clear()
 
 
-def _of_botocore(profile: str | None, session: Any) -> Keys:
-    """Credentials as AWS's own programs find them, single sign-on included. Errors show no text of botocore,
-    which may have one of a server."""
+def _session_of(profile: str | None) -> Any:
+    """A session of botocore. Raises ``AuthenticationError`` (fatal) if it is not installed."""
     try:
-        found = _of_library.get(profile) or session.Session(profile=profile).get_credentials()
-        frozen = None if found is None else found.get_frozen_credentials()
-    except Exception as error:
-        failure = f"botocore finds no credentials ({printable(type(error).__name__)})"
-    else:
-        if frozen is not None:
-            _of_library[profile] = found
-            return Keys(frozen.access_key, frozen.secret_key, frozen.token or None)
-        failure = "botocore finds no credentials"
-    named = "" if profile is None else f" of profile {printable(profile)}"
-    raise AuthenticationError(
-        f"AWS: {failure}{named} on the machine that connects; `aws sts get-caller-identity` there shows "
-        "what is missing"
-    )
+        import botocore.session
+    except ImportError:
+        raise AuthenticationError(
+            "AWS: credentials need AWS's own library: run pip install botocore, for the driver and the "
+            "executors"
+        ) from None
+    return botocore.session.Session(profile=profile)
 
 
-def _hidden(keys: Keys) -> Keys:
-    keep_secret(*keys.secrets)
-    return keys
+def _error_of(error: Exception) -> KafkaWireError:
+    """The error for one of botocore, without its text."""
+    from botocore.exceptions import ClientError, ConnectionError, HTTPClientError, SSLError
+
+    name = printable(type(error).__name__)
+    if isinstance(error, ClientError):
+        code = str(error.response.get("Error", {}).get("Code"))
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        shown = f"HTTP status {status}" + (f" {code}" if _CODE.fullmatch(code) else "")
+        if status >= _SERVER_ERROR:
+            return ConnectFailed(f"AWS STS answers with {shown}")
+        return AuthenticationError(
+            f"AWS STS refuses the role: {shown}; check the credentials and the trust policy of the role,"
+        )
+    if isinstance(error, SSLError):
+        return AuthenticationError("the certificate of AWS STS is not trusted; set AWS_CA_BUNDLE to a file")
+    if isinstance(error, (ConnectionError, HTTPClientError)):
+        return ConnectFailed(f"botocore finds no credentials ({name})")
+    return AuthenticationError(f"botocore finds no credentials ({name})")
 
 
 def region_of(host: str, profile: str | None) -> str:
@@ -141,12 +152,20 @@ def region_of(host: str, profile: str | None) -> str:
         for label in reversed(host.lower().split(".")):
             if _REGION.fullmatch(label):
                 return label
-    from .places import region_of_profile
-
-    given = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or region_of_profile(profile)
+    given = os.environ.get("AWS_REGION") or _region_of_profile(profile)
     if not given or not _REGION.fullmatch(given):
         raise AuthenticationError(
             f"AWS: the host name {printable(host)} has no region; set the environment variable AWS_REGION on "
             "the driver and on the executors"
         )
     return given
+
+
+def _region_of_profile(profile: str | None) -> str | None:
+    """The region of AWS_DEFAULT_REGION, or of the profile."""
+    session = _session_of(profile)
+    try:
+        region: str | None = session.get_config_variable("region")
+    except Exception:  # its text may have lines of the file of profiles
+        return None
+    return region

@@ -20,13 +20,11 @@ _NO_BODY: Final = hashlib.sha256(b"").hexdigest()
 @dataclass(frozen=True, slots=True)
 class Keys:
     """Credentials of AWS: fixed ones of a user, or ones with a session token that expire. Secrets are in no
-    repr. ``lifetime_s`` are the seconds for which they are valid from when they were issued; None if they do
-    not expire."""
+    repr."""
 
     access: str
     secret: str = field(repr=False)
     session: str | None = field(default=None, repr=False)
-    lifetime_s: float | None = None
 
     @property
     def secrets(self) -> tuple[str, ...]:

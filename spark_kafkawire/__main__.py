@@ -2,10 +2,9 @@
 
     kafkawire offsets --option kafka.bootstrap.servers=127.0.0.1:9092
     spark-submit "$(kafkawire path ingest)" --option kafka.bootstrap.servers=127.0.0.1:9092 ...
-    eval "$(kafkawire completion bash)"
 
-A module is imported when its command runs: `help`, `version`, `path` and `completion` import no pyspark and
-no Arrow, and the commands that need no Spark run without it.
+A module is imported when its command runs: `help`, `version` and `path` import no pyspark and no Arrow, and
+the commands that need no Spark run without it.
 """
 
 from __future__ import annotations
@@ -19,26 +18,22 @@ from typing import Final
 
 from . import commands
 from .commands import COMMANDS, Command
-from .commands.completion import SHELLS
 from .errors import close_matches, one_line, quoted
 from .version import VERSION
 
 _HELP: Final = ("help", "-h", "--help")
 _VERSION: Final = ("version", "-V", "--version")
 _PATH: Final = "path"
-_COMPLETION: Final = "completion"
 #: Commands of this module itself, with their summaries.
 _OWN: Final = {
     _HELP[0]: "list the commands, or describe one: kafkawire help ingest",
     _VERSION[0]: "print the version",
     _PATH: 'print the script of a command, for spark-submit "$(kafkawire path ingest)" ...',
-    _COMPLETION: 'print completion for bash, zsh or fish: eval "$(kafkawire completion bash)"',
 }
 #: The words that each accepts.
 _WORDS: Final[Mapping[str, Sequence[str]]] = {
-    _HELP[0]: (*COMMANDS, _PATH, _COMPLETION),
+    _HELP[0]: (*COMMANDS, _PATH),
     _PATH: tuple(COMMANDS),
-    _COMPLETION: tuple(SHELLS),
 }
 _DONE: Final = 0
 _FAILED: Final = 1
@@ -117,9 +112,6 @@ def _own(name: str, words: Sequence[str]) -> int:
         return _print(f"usage: kafkawire {name} {{{','.join(_WORDS[name])}}}\n\n{_OWN[name]}")
     if others or one not in _WORDS[name]:
         return _complain(name, f"give one of {', '.join(_WORDS[name])}", _USAGE)
-    if name == _COMPLETION:
-        lines = {**{each.name: each.summary for each in COMMANDS.values()}, **_OWN}
-        return _print(SHELLS[one](lines, _WORDS))
     file = Path(__file__).absolute().parent / "commands" / f"{COMMANDS[one].module}.py"
     if not file.is_file():
         return _complain(name, f"{file} is not a file that spark-submit can run: install the wheel", _FAILED)

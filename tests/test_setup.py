@@ -221,16 +221,6 @@ def test_the_command_of_an_installed_wheel_shows_offsets(python: Path, tmp_path:
     assert json.loads(done.stdout)["bytes"] == log.stat().st_size
 
 
-def test_bash_completes_the_command_of_an_installed_wheel(python: Path, tmp_path: Path) -> None:
-    ask = (
-        'eval "$(kafkawire completion bash)"; complete -p kafkawire; '
-        'COMP_WORDS=(kafkawire str) COMP_CWORD=1; _kafkawire; echo "${COMPRESPONSE[*]}"'
-    )
-    path = f"{python.parent}:{os.environ['PATH']}"
-    reported = run("bash", "--norc", "-euc", ask, cwd=tmp_path, PATH=path).stdout
-    assert reported == "complete -o bashdefault -o default -F _kafkawire kafkawire\nstream-copy\n"
-
-
 @pytest.mark.jvm
 @pytest.mark.parametrize("is_submitted", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_job_of_an_installed_wheel_runs_here_and_by_spark_submit(

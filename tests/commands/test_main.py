@@ -1,4 +1,4 @@
-"""The command ``kafkawire``: its table, what it says of itself and of wrong names, and completion in bash."""
+"""The command ``kafkawire``: its table, what it says of itself and of wrong names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.noida import NoidaBroker
 
 ROOT: Final = Path(__file__).parents[2]
 #: Modules of ``commands`` that are no command.
-OTHERS: Final = {"__init__", "completion"}
+OTHERS: Final = {"__init__"}
 WITHOUT_SPARK: Final = ("offsets", "checkpoints", "transactions")
 WITH_SPARK: Final = ("ingest", "publish", "migrate", "stream-copy")
 
@@ -58,7 +58,7 @@ def test_version_is_that_of_the_package(word: str, capsys: pytest.CaptureFixture
     assert capsys.readouterr() == (f"kafkawire {__version__}\n", "")
 
 
-@pytest.mark.parametrize("name", ["help", "version", "path", "completion"])
+@pytest.mark.parametrize("name", ["help", "version", "path"])
 def test_help_is_given_about_the_other_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for argv in (["help", name], [name, "--help"]):
         assert kafkawire.main(argv) == ExitCode.DONE
@@ -76,7 +76,6 @@ def test_help_is_given_about_the_other_commands(name: str, capsys: pytest.Captur
         (["path"], f"path: give one of {', '.join(COMMANDS)}"),
         (["path", "stream_copy"], f"path: give one of {', '.join(COMMANDS)}"),
         (["path", "ingest", "publish"], f"path: give one of {', '.join(COMMANDS)}"),
-        (["completion", "csh"], "completion: give one of bash, zsh, fish"),
     ],
 )
 def test_a_wrong_name_is_refused_in_one_line(
@@ -100,46 +99,6 @@ def test_help_of_a_command_shows_how_it_was_called(
     with pytest.raises(SystemExit):
         runpy.run_path(script, run_name="__main__")
     assert capsys.readouterr().out.startswith(f"usage: {name}.py [-h]")
-
-
-@pytest.mark.parametrize(
-    ("typed", "words"),
-    [
-        ([""], [*COMMANDS, "help", "version", "path", "completion"]),
-        (["help", "o"], ["offsets"]),
-        (["p"], ["publish", "path"]),
-        (["stream"], ["stream-copy"]),
-        (["path", ""], [*COMMANDS]),
-        (["path", "in"], ["ingest"]),
-        (["completion", ""], ["bash", "zsh", "fish"]),
-        (["ingest", "--"], []),
-        (["ingest", "path", ""], []),
-    ],
-)
-def test_bash_completes_names(typed: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert kafkawire.main(["completion", "bash"]) == ExitCode.DONE
-    line = " ".join(f"'{word}'" for word in ["kafkawire", *typed])
-    asked = f"""{capsys.readouterr().out}
-        complete -p kafkawire
-        COMP_WORDS=({line}) COMP_CWORD={len(typed)}
-        _kafkawire
-        printf '%s\\n' "${{COMPRESPONSE[@]}}"
-    """
-    shell = run("bash", "--norc", "-euc", asked)
-    registered, *found = shell.stdout.splitlines()
-    assert registered == "complete -o bashdefault -o default -F _kafkawire kafkawire", shell.stderr
-    assert [word for word in found if word] == words
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_are_given_each_command_with_its_line(
-    shell: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert kafkawire.main(["completion", shell]) == ExitCode.DONE
-    reported = capsys.readouterr().out
-    for command in COMMANDS.values():
-        separator = ":" if shell == "zsh" else " -d '"
-        assert reported.count(f"{command.name}{separator}{command.summary}'\n") == 1
 
 
 @pytest.fixture(

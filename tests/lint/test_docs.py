@@ -46,7 +46,7 @@ OPTION_NAMES = {option.name for option in (*OPTIONS, *STREAM_OPTIONS)}
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 #: What may be said after ``kafkawire``: NAME is that of any command.
-KAFKAWIRE_WORDS = {*COMMANDS, "help", "version", "path", "completion", "NAME"}
+KAFKAWIRE_WORDS = {*COMMANDS, "help", "version", "path", "NAME"}
 #: What a word of a command, or code in a sentence, looks like that is a file or folder of the repository.
 FILE_WORD = re.compile(r"[\w./-]+\.(py|md|cfg|toml|json|properties|conf)")
 REPOSITORY_PATH = re.compile(r"(spark_kafkawire|tests|jobs|docs|\.ci)/[\w./-]*")

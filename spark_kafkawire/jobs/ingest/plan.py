@@ -21,8 +21,6 @@ FORMAT: Final = StateFormat(
     advice="if the output has this batch, put a copy of its file _plan there; if it has not, and the file is "
     "a .planned.json, remove the file, and the next run plans the batch again; otherwise give another "
     "--output",
-    # Plans of earlier versions have no seal.
-    unsealed_keys=frozenset(("id", "batch", "ranges", "positions", "schema", "losses", "topic_ids", "gone")),
 )
 
 

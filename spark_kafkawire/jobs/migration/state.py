@@ -36,7 +36,6 @@ _FORMAT: Final = StateFormat(
     "new topics in the target",
 )
 _NAME: Final = re.compile(r"migration-([0-9]{1,18})\.json")
-_OLD_NAME: Final = "migration.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +149,6 @@ def _newest(files: LocalFiles, folder: Path) -> tuple[int, State | None]:
 
 def _check_new(files: LocalFiles, folder: Path) -> None:
     """Raise ``StateError`` if a state was saved before and is missing now."""
-    old = str(folder / _OLD_NAME)
-    if files.exists(old):
-        raise _FORMAT.error(f"{printable_path(old)} is not the state of a migration of this version")
     if has_reached(files, str(folder), Milestone.BEGUN):
         raise _FORMAT.error(f"{printable_path(str(folder / _name(1)))} or a later one is missing")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -41,14 +41,12 @@ class StateFormat:
     """A format of state files.
 
     ``layout`` is written into each file; its number changes with the layout of the content.
-    ``name`` is the kind of file in errors, ``advice`` the next step for one that is damaged or missing. An
-    object with only keys of ``unsealed_keys`` is content without a checksum, as in early files.
+    ``name`` is the kind of file in errors, ``advice`` the next step for one that is damaged or missing.
     """
 
     layout: str
     name: str
     advice: str
-    unsealed_keys: frozenset[str] = frozenset()
 
     def seal(self, content: Mapping[str, Any]) -> str:
         """The text of a file."""
@@ -61,7 +59,7 @@ class StateFormat:
         that, for a text that is damaged, and for a content that ``parse`` fails with.
         """
         try:
-            return parse(unseal(text, self.layout, self.unsealed_keys))
+            return parse(unseal(text, self.layout))
         except BrokenSeal as error:
             raise self._not_so(path, str(error)) from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -82,14 +80,12 @@ def seal(layout: str, content: Mapping[str, Any]) -> str:
     return json.dumps({**fields, _CHECKSUM: _checksum(fields)}, indent=1) + "\n"
 
 
-def unseal(text: str, layout: str, unsealed_keys: Collection[str] = ()) -> dict[str, Any]:
+def unseal(text: str, layout: str) -> dict[str, Any]:
     """The content of ``seal``'s text. Raises ``BrokenSeal`` for any other text."""
     try:
         fields = json_object(text)
     except NotAnObject as error:
         raise BrokenSeal(str(error)) from error
-    if fields and fields.keys() <= {*unsealed_keys}:
-        return fields
     # A later layout may have another checksum, so the layout is checked first.
     if fields.get(_FORMAT) != (wanted := f"{_PRODUCT} {layout}"):
         raise BrokenSeal(f"its format is {printable(fields.get(_FORMAT))}, and not {wanted}")

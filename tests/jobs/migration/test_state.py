@@ -113,12 +113,6 @@ def test_of_two_runs_that_no_lock_keeps_apart_one_ends(
         assert load_state(tmp_path) == STATE
 
 
-def test_a_state_of_the_layout_before_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "migration.json").write_text('{"format": "spark-kafkawire migration 1"}')
-    with pytest.raises(StateError, match=r"migration\.json is not the state of a migration of this ver"):
-        load_state(tmp_path)
-
-
 def test_a_place_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (

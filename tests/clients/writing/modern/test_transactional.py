@@ -161,8 +161,7 @@ def test_a_batch_that_is_run_again_is_the_same_rows_in_the_same_tasks(
         ),
         (("a", "b"), 2, ("b",), "to topic 'a' too, for which there are no rows now"),
         (("a",), 1, ("b",), "to topic 'a', and not to topic 'b', for which there are rows now"),
-        # Of an earlier version, which kept it in one topic; and of more topics than keep it.
-        (("a",), 0, ("a", "b"), None),
+        # Of more topics than keep it.
         (MANY[:16], 17, MANY[:17], None),
     ],
 )
@@ -314,21 +313,6 @@ def test_a_task_whose_rows_are_there_compares_their_number_and_bytes(
     counted = task.wrote(rows, size, 1, held.topics)
     assert counted.step is (TaskStep.DONE if is_done else TaskStep.FAILED)
     assert counted.transaction is None
-
-
-def test_records_of_earlier_versions_are_compared_by_what_they_have() -> None:
-    text = '{"kafkawire":1,"batch":"a","stream":false,"rows":2,"bytes":10}'
-    held = CommittedBatch.last([OffsetAndMetadata(0, text, "t")], "g")
-    assert held is not None
-    now = CommittedBatch(BatchId("a"), 2, 10, 1, 1, (("t", "1"), ("u", "2")))
-    assert held.difference(now) is None
-    assert held.difference(replace(now, rows=3)) is not None
-    text = (
-        '{"kafkawire":1,"batch":"a","number":0,"stream":false,"tasks":2,"busy":2,"parts":1,"open":[],'
-        '"topic":"t","first":"n-0-7.0.1","lost":0}'
-    )
-    decision = Decision.of((OffsetAndMetadata(2, text),), "n", "g", ("t",))
-    assert decision.fault_again(2, 2, 0, ("t", "u")) is None
 
 
 @for_each(

@@ -137,14 +137,13 @@ class CommittedBatch:
     content (see ``records.content``), and the ids of their topics by name, sorted ("" without ids).
 
     ``serial`` is that of the decision about it: the group keeps records of earlier batches in other topics.
-    The checksum is None in records of earlier versions, which were kept in one topic.
     """
 
     batch: BatchId
     rows: int
     size: int
-    content: int | None = None
-    serial: int = 0
+    content: int
+    serial: int
     topics: tuple[tuple[str, str], ...] = ()
 
     def records(self) -> tuple[OffsetAndMetadata, ...]:
@@ -159,15 +158,12 @@ class CommittedBatch:
     @classmethod
     def of(cls, record: OffsetAndMetadata, group: str) -> CommittedBatch:
         """Decode a record. Raises ``OptionError`` (fatal) for a record of another program."""
-        numbers = (("rows", int), ("bytes", int))
-        content = decode_metadata(record, group, ("batch", str), ("stream", bool), *numbers)
+        numbers = [(name, int) for name in ("rows", "bytes", "content", "serial")]
+        fields = (("batch", str), ("stream", bool), ("id", str), *numbers)
+        content = decode_metadata(record, group, *fields)
         batch = BatchId(content["batch"], record.offset, content["stream"])
-        # Records of earlier versions lack these.
-        added = {"content": None, "serial": 0, "id": ""} | content
-        counts = added["rows"], added["bytes"], added["content"], added["serial"]
-        if not isinstance(added["serial"], int):
-            raise _foreign(record, group)
-        return cls(batch, *counts, ((record.topic, str(added["id"])),))
+        rows, size, checksum, serial = (content[name] for name, _ in numbers)
+        return cls(batch, rows, size, checksum, serial, ((record.topic, content["id"]),))
 
     @classmethod
     def last(cls, records: Iterable[OffsetAndMetadata], group: str) -> CommittedBatch | None:
@@ -183,7 +179,7 @@ class CommittedBatch:
         """Difference of the same batch that a task has now, as the part of a sentence; None if it is the
         same."""
         ids, ids_now = dict(self.topics), dict(now.topics)
-        if self.content is not None and ids != ids_now:
+        if ids != ids_now:
             again = [topic for topic in ids.keys() & ids_now.keys() if ids[topic] != ids_now[topic]]
             if again:
                 return f"in {_topics(again)} of other ids, which were deleted and made again since"
@@ -193,7 +189,7 @@ class CommittedBatch:
                 f"with {self.rows} row(s) of {self.size} bytes, and now the task has {now.rows} row(s) of "
                 f"{now.size} bytes"
             )
-        if self.content not in (None, now.content):
+        if self.content != now.content:
             return (
                 "with as many rows and bytes, but another content: keys, values, headers, topics of rows, "
                 "or partitions that rows name"
@@ -216,7 +212,7 @@ class Decision:
     #: Topics of the offsets that keep it: brokers accept offsets of existing topics only, and drop those of
     #: deleted ones.
     topics: tuple[str, ...] = ()
-    #: Number of topics that the write has; 0 in decisions of earlier versions.
+    #: Number of topics that the write has.
     topic_count: int = 0
     #: Id of its first transaction, which identifies the run also when ``open`` is empty.
     first: str = ""
@@ -254,7 +250,7 @@ class Decision:
         A task whose rows were committed already has compared them. A task without rows has compared none:
         its rows may have moved to another task, which would write them a second time.
         """
-        if 0 < self.topic_count <= TOPIC_COUNT_MAX and busy and set(topics) != set(self.topics):
+        if self.topic_count <= TOPIC_COUNT_MAX and busy and set(topics) != set(self.topics):
             fault = f"is committed already, {other_topics(self.topics, topics)}"
         elif tasks != self.tasks:
             fault = f"was begun by {self.tasks} task(s), and now there are {tasks}"
@@ -345,12 +341,10 @@ def part_count(record: OffsetAndMetadata, group: str) -> int:
 
 
 def _decision_content(record: OffsetAndMetadata, group: str) -> dict[str, Any]:
-    numbers = [(name, int) for name in ("number", "tasks", "busy", "parts", "lost")]
+    numbers = [(name, int) for name in ("number", "tasks", "busy", "parts", "lost", "topics")]
     texts = [(name, str) for name in ("batch", "first")]
     content = decode_metadata(record, group, *texts, *numbers, ("stream", bool), ("open", list))
-    # Decisions of earlier versions have no number of topics.
-    is_counted = isinstance(content.setdefault("topics", 0), int)
-    if not is_counted or not all(_is_transaction(each) for each in content["open"]):
+    if not all(_is_transaction(each) for each in content["open"]):
         raise _foreign(record, group)
     return content
 

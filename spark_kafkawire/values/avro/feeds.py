@@ -220,7 +220,7 @@ class Spans(Feed):
         sizes = places.stops - places.starts
         if self.size is not None:
             for bad in np.flatnonzero(sizes != self.size)[:1]:
-                text = f"has {counted(int(sizes[bad]), 'byte')}, and its schema {self.size}"
+                text = f"has {counted(int(sizes[bad]), 'byte')}, and its schema {self.size}; correct it"
                 raise _error(row_of(int(bad)), self.path, text)
         first, last = (int(places.starts[0]), int(places.stops[-1])) if len(column) else (0, 0)
         streams.put_spans(self.stream, places.data[first:last], places.starts - first, sizes)

@@ -313,7 +313,10 @@ class _Reader:
         match = _REPETITION.match(self._text, self._pos)
         if match is None:
             if self._sees("{"):
-                raise PatternError("a repetition is not {n}, {n,} or {n,m}; write \\{ for the character")
+                raise PatternError(
+                    f"a repetition is not {{n}}, {{n,}} or {{n,m}} with numbers up to {COUNT_MAX}; correct "
+                    "it, or write \\{ for the character"
+                )
             return part
         self._pos = match.end()
         low, high = _counts(match)

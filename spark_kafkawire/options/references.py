@@ -49,7 +49,7 @@ def resolved(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
         message = _without_values(str(error), shown)
         if message == str(error):
             raise
-        raise OptionError(message) from None
+        raise OptionError(f"{message} (references are shown in place of their values)") from None
 
 
 def _resolved(name: str, text: str, shown: dict[str, str]) -> str:

@@ -88,8 +88,8 @@ class GapWatch:
         if not self._is_confirmed and self._suspect != (start, stop):
             self._suspect = start, stop
             raise Contradiction(
-                f"Fetch returned nothing at the offsets {start} to {stop - 1}, but batches after them; "
-                f"{self._reason}; compare the leader's log with a follower's",
+                f"Fetch returned nothing at the offsets {start} to {stop - 1}, but batches after them, "
+                f"and not twice the same; {self._reason}; compare the leader's log with a follower's",
                 gaps.offset,
             )
         self._is_confirmed = True

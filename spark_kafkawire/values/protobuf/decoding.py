@@ -46,8 +46,8 @@ class Decoder:
         source = writer if indexes is None else writer.at(indexes)
         if source is None:
             raise OptionError(
-                f"the Protobuf schema has no message at the indexes {list(indexes or ())}: was the message "
-                "written with another schema?"
+                f"the Protobuf schema has no message at the indexes {list(indexes or ())}, which the "
+                "record names: it was written with another schema; give that one"
             )
         target = source if reader is None or reader is writer else reader
         _expect_same(source, target)

@@ -287,12 +287,19 @@ HOSTILE_DOORS: Final = [
 
 @pytest.mark.parametrize(("door", "hostile"), HOSTILE_DOORS, indirect=["door"], ids=str)
 def test_a_login_ends_within_the_request_timeout(door: Door, hostile: str) -> None:
+    logins: list[socket.socket] = []
+
+    def login(connection: socket.socket) -> None:
+        logins.append(connection)
+        HOSTILE[hostile](connection)
+
     began_s = time.monotonic()
-    with door.listener(handshaken(HOSTILE[hostile])) as peer:
+    with door.listener(handshaken(login)) as peer:
         options = {**door.rows.options(door.rows.secret), "requestTimeout": SHORT}
         message = door.refused(peer, options, door.rows.secret)
         assert time.monotonic() - began_s < GRACE_S
-        assert peer.connection_count == 1
+        # A machine that is busy may need a second connection to learn the versions, and never to log in.
+        assert len(logins) == 1
     assert "bootstrap server (localhost:" in message
 
 

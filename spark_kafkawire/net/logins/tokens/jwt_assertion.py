@@ -66,11 +66,14 @@ class Signer:
         passphrase = self.passphrase.encode() if self.passphrase else None
         try:
             key = serialization.load_pem_private_key(self.key.encode(), passphrase)
-        except (ValueError, TypeError) as error:  # TypeError: a passphrase is missing, or is not needed
-            raise OptionError(
-                f"{self.name}: no private key in PEM can be read "
-                f"{'with' if passphrase else 'without'} a passphrase ({type(error).__name__}); check both"
-            ) from None
+        except TypeError:
+            reason = (
+                "not encrypted; leave the passphrase out" if passphrase else "encrypted; set its passphrase"
+            )
+            raise OptionError(f"{self.name}: the private key is {reason}") from None
+        except ValueError:
+            what = " with this passphrase; check key and passphrase" if passphrase else "; check the file"
+            raise OptionError(f"{self.name}: no private key in PEM can be read{what}") from None
         if self.algorithm == "RS256" and isinstance(key, rsa.RSAPrivateKey):
             return key.sign(data, padding.PKCS1v15(), hashes.SHA256())
         is_es256 = self.algorithm == "ES256"

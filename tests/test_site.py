@@ -3,8 +3,10 @@ options, variants are tabs, and no page asks another site for anything."""
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import importlib.util
+import os
 import subprocess
 import sys
 import threading
@@ -51,10 +53,14 @@ CUT: Final = """(() => {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site."""
-    folder = tmp_path_factory.mktemp("site")
-    build = ("build", "--quiet", "--strict", "-f", ".ci/mkdocs.yml", "-d", str(folder))
-    subprocess.run([sys.executable, "-m", "mkdocs", *build], cwd=ROOT, check=True)
+    """The built site, one for all processes of a run."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    folder = tmp_path_factory.getbasetemp().parent / f"site-{run}" if run else tmp_path_factory.mktemp("site")
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "sitemap.xml").exists():
+            build = ("build", "--quiet", "--strict", "-f", ".ci/mkdocs.yml", "-d", str(folder))
+            subprocess.run([sys.executable, "-m", "mkdocs", *build], cwd=ROOT, check=True)
     return folder
 
 
@@ -78,16 +84,18 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_no_table_and_no_code_of_a_page_is_cut_off(site: Path, browser: Browser, width: int) -> None:
+def test_no_table_and_no_code_of_a_page_is_cut_off(site: Path, browser: Browser) -> None:
     pages = sorted(site.glob("*/index.html"))
     assert len(pages) >= len(list(DOCS.glob("*.md"))) - 1
     cut = {}
     for page in pages:
-        browser.open(page, width)
+        browser.open(page)
         assert browser.run("document.querySelector('.md-typeset h1') !== null"), page
-        cut[page.parent.name] = browser.run(CUT)
-    assert {name: found for name, found in cut.items() if found} == {}
+        for width in WIDTHS:
+            browser.resize(width)
+            assert browser.run("innerWidth") == width
+            cut[page.parent.name, width] = browser.run(CUT)
+    assert {place: found for place, found in cut.items() if found} == {}
 
 
 def test_a_name_of_an_option_breaks_between_its_words(site: Path, browser: Browser) -> None:

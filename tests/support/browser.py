@@ -101,17 +101,16 @@ class Browser:
 
     def open(self, page: Path | str, width: int = 1400, height: int = 1000) -> None:
         """Load a file, or an address, and wait until it is there."""
-        self.ask(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
+        self.resize(width, height)
         self._loaded = False
         self.ask("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
         while not self._loaded:
             self._take()
+
+    def resize(self, width: int, height: int = 1000) -> None:
+        """Give the window another size, CSS pixels. The page is laid out for it when it is asked next."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.ask("Emulation.setDeviceMetricsOverride", **size)
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""

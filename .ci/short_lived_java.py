@@ -15,6 +15,7 @@ import contextlib
 import importlib.util
 import os
 import shlex
+import shutil
 import socket
 import sys
 import tempfile
@@ -72,7 +73,7 @@ def main(home: Path) -> None:
         os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": HOST}
         use_classes(Path(folder))
         if made.exists():
-            made.replace(home / "classes.jsa")
+            shutil.move(made, home / "classes.jsa")  # /tmp may be another file system
 
 
 def write_wrapper(home: Path, **places: Path) -> None:

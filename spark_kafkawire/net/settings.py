@@ -35,8 +35,8 @@ class Security:
     def __reduce__(self) -> tuple[type[Security], tuple[Tls | None, Sasl | None]]:
         if self.delegates:
             raise OptionError(
-                "option delegationTokens: this work sends the options of connections to executors, and has "
-                "no delegation token for them; leave the option out"
+                "option delegationTokens: this job or table has no delegation token for its executors; leave "
+                "the option out, and they log in with kafka.sasl.jaas.config"
             )
         return Security, (self.tls, self.sasl)
 

@@ -198,7 +198,8 @@ def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
     if connection.assumed_release is not None and connection.security.sasl is not None:
         raise OptionError(
             f"option {RELEASE.name}: brokers of {connection.assumed_release} support no login but Kerberos, "
-            f"which is not supported; leave {ASKS_FOR_VERSIONS.name} out where they take kafka.sasl.mechanism"
+            f"and a login to them is not supported; leave {ASKS_FOR_VERSIONS.name} out where they take "
+            "kafka.sasl.mechanism"
         )
     bootstrap = Bootstrap(discovery.place, _bootstrap_timeout_s(options))
     retry = RetryPolicy(options[RETRIES], options[RETRY_BACKOFF], _retry_timeout_s(options), bootstrap)

@@ -108,7 +108,8 @@ def parse_key_order(options: RawOptions, generation: Generation) -> KeyOrder | N
     if not topics and not moments_ms:
         raise OptionError(
             "option keyOrder: brokers do not record when partitions were added to a topic: the epochs of its "
-            f"leaders do not change then; give partitionLayouts={_SYNTAX[generation].example}"
+            f"leaders do not change then; give partitionLayouts={_SYNTAX[generation].example}, where "
+            "boundaries are the end offsets of the old partitions at that time, or expansionTimestamp"
         )
     if not topics and check is PartitionerCheck.NONE:
         raise OptionError(

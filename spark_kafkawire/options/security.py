@@ -60,7 +60,7 @@ def host_name_check(name: str, given: str) -> bool:
     """True if host names are checked: `https`; an empty value turns that off."""
     algorithm = word(given)
     if algorithm not in ("https", ""):
-        raise bad_value(name, algorithm, "https, or nothing to give up the check of host names")
+        raise bad_value(name, algorithm, "https, or an empty value to give up the check of host names")
     return bool(algorithm)
 
 

@@ -32,7 +32,7 @@ class BrokerVersions:
         if offered is None:
             raise UnsupportedVersionError(
                 f"the broker does not offer {api.name} (this client supports versions {ours}): "
-                "upgrade it if it is too old, or ask another broker if it does not serve this to clients"
+                "upgrade it if it is too old; if it is a proxy or a controller, connect to the brokers"
             )
         version = min(ours.max, offered.max)
         if version not in ours or version not in offered:

@@ -587,7 +587,7 @@ def test_a_login_for_no_time_at_all_is_that_of_an_expired_token() -> None:
 
 def test_a_login_of_the_driver_alone_does_not_travel() -> None:
     own = replace(settings("PLAIN").security, delegates=True)
-    with pytest.raises(OptionError, match="option delegationTokens: this work sends"):
+    with pytest.raises(OptionError, match="option delegationTokens: this job or table"):
         pickle.dumps(own)
     token = Sasl("SCRAM-SHA-512", DelegationToken("id", "hmac"))
     assert pickle.loads(pickle.dumps(own.with_token(token))) == Security(own.tls, token)

@@ -84,7 +84,7 @@ def test_protocols_encrypt_check_names_and_log_in() -> None:
     for value in ("", " "):
         chosen = security(security__protocol="SSL", ssl__endpoint__identification__algorithm=value).tls
         assert chosen == Tls(checks_host_name=False)
-    assert "'none' is not https, or nothing" in fails(
+    assert "'none' is not https, or an empty value" in fails(
         security__protocol="SSL", ssl__endpoint__identification__algorithm="none"
     )
     assert (
@@ -250,7 +250,7 @@ def test_a_login_may_be_the_drivers_alone() -> None:
     assert options.net.delegates
     assert not ReadOptions.parse({**given, "delegationTokens": "false", "subscribe": "t"}).net.delegates
     for whole in (options, WriteOptions.parse(given)):
-        with pytest.raises(OptionError, match="option delegationTokens: this work sends the options"):
+        with pytest.raises(OptionError, match="option delegationTokens: this job or table has no"):
             pickle.dumps(whole)
     travels = pickle.dumps(options.of_tasks)
     assert SECRET.encode() not in travels

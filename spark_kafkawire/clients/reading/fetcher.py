@@ -292,5 +292,8 @@ class Fetcher:
         ):
             if option is not None and suspect:
                 place = f"{offset_range.topic_partition} on {task.leader.broker}"
-                return OptionError(f"option {option}: {offset} is not a message boundary of {place}: {error}")
+                return OptionError(
+                    f"option {option}: {offset} is not a message boundary of {place}; give earliest, latest, "
+                    f"or an offset that a read returned ({error})"
+                )
         return None

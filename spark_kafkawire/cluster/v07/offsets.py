@@ -149,7 +149,7 @@ def _checked(broker: Broker, partition: TopicPartition, response: Any) -> tuple[
     if len(offsets) >= OFFSETS_COUNT_MAX:
         raise LimitError(
             f"{partition} on {broker} has {len(offsets)} segments or more; at most {OFFSETS_COUNT_MAX - 1} "
-            "can be read: raise log.file.size there"
+            "can be read: lower log.retention.hours there, and raise log.file.size for new segments"
         )
     return offsets
 
@@ -164,7 +164,8 @@ def _bounds(
     if start != earliest:
         raise BrokerError(
             f"OFFSETS of {partition} on {broker}: one answer starts the log at offset {start}, another one "
-            f"says that it holds [{earliest}, {latest}); check the names of its segment files",
+            f"says that it holds [{earliest}, {latest}); each segment file is named after its first "
+            "offset: correct the names there",
             action=Action.BACK_OFF,
         )
     starts = tuple(offset for offset in sorted(set(offsets)) if offset < latest)

@@ -20,7 +20,7 @@ _RUN_AGAIN: Final = "run again; if the error lasts, raise retries or brokerDownT
 _LEADERS: Final = "run again once the partition has a leader; if the error lasts, see the brokers' logs"
 _RIGHTS: Final = "ask an administrator for the permission, or log in as another user (kafka.sasl.jaas.config)"
 _MEMBERS: Final = "stop the group's consumers, or commit for another group"
-_IDENTITY: Final = "run the write again: it starts with a new producer id"
+_IDENTITY: Final = "see that no other run writes under the same name, then run again with a new producer id"
 _NEW_TOKEN: Final = (
     "run again, with a new DataFrame: it gets a new token; if the error lasts, raise the brokers' "
     "delegation.token.expiry.time.ms and delegation.token.max.lifetime.ms"
@@ -202,7 +202,7 @@ class ErrorCode(ErrorTable):
     GROUP_SUBSCRIBED_TO_TOPIC = (86, Action.FAIL, "the group reads the topic whose offsets are to be deleted",
         _MEMBERS)
     INVALID_RECORD = (87, Action.FIX_DATA, "the broker refuses a record",
-        "change the row as the broker says; rows for a compacted topic need a key")
+        "see the broker's log; rows for a compacted topic need a key")
     UNSTABLE_OFFSET_COMMIT = (88, Action.BACK_OFF, "a transaction that commits offsets is still open",
         "run again when it has ended, which is after its producer's timeout at the latest")
     THROTTLING_QUOTA_EXCEEDED = (89, Action.BACK_OFF, "the client's quota is used up for now",

@@ -181,10 +181,10 @@ class Fitting:
         seen = set()
         for column in arrow:
             if column.name not in known or column.name in seen:
-                what = "is there twice" if column.name in seen else "is not in the Avro schema"
-                raise OptionError(
-                    f"the column {quoted(_inside(path, column.name))} {what}: leave it out of the DataFrame"
-                )
+                what = "is not in the Avro schema: drop it, or add it to the schema"
+                if column.name in seen:
+                    what = "is there twice: rename one"
+                raise OptionError(f"the column {quoted(_inside(path, column.name))} {what}")
             seen.add(column.name)
 
     # Leaves
@@ -291,7 +291,16 @@ def _inside(path: str, name: str) -> str:
 
 def _misfit(avro: AvroType, arrow: pa.DataType, path: str) -> OptionError:
     kind = f"{avro.kind} ({avro.logical})" if avro.logical else avro.kind
+    if avro.logical == "decimal":
+        kind += f" of {avro.precision} digits, {avro.scale} after the point"
+    advice = "convert the column"
+    if avro.has_members:
+        advice = "write a struct with a field member0, member1, … for each branch, all null but one"
+    elif avro.kind == "map":
+        advice = "its keys must be strings"
+    elif avro.logical.startswith(("timestamp", "local-timestamp")):
+        advice = "cast it to TIMESTAMP_NTZ" if avro.logical.startswith("local") else "cast it to TIMESTAMP"
     return OptionError(
         f"{feeds.named(path)} is of the type {kind}, which a column of {printable(arrow)} does not fit: "
-        "cast it"
+        f"{advice}"
     )

@@ -241,7 +241,8 @@ class Resolver:
             number = int(value) * (1000 if reader.logical in _MILLIS else 1)
             if not -(2**63) <= number < 2**63:
                 raise OptionError(
-                    f"the default of the Avro field {printable(path)} is outside of its column: correct it"
+                    f"the default of the Avro field {printable(path)} is out of the range of a long: correct "
+                    "it"
                 )
             self.program.constant(node.stream, 1, number)
             self._from(node, "integer")
@@ -270,8 +271,8 @@ def _require(reader: AvroType, node: Node, path: str) -> None:
         fits = of == expected or (expected, of) in _WIDER
     if not fits:
         raise OptionError(
-            f"the Avro field {printable(path or 'itself')} cannot be read as {printable(of)}: name another "
-            "type in .schema(), and cast the column"
+            f"the Avro {f'field {printable(path)}' if path else 'value'} of type {reader.kind} cannot be "
+            f"read as {printable(of)}: name another type in .schema(), and cast the column"
         )
 
 

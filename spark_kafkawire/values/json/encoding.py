@@ -70,14 +70,17 @@ def _check(of: JsonType, column: pa.DataType, path: str) -> None:
             raise OptionError(f"{_named(path)} is always null, which the JSON schema does not allow: fill it")
     elif not _fits(of, column):
         known = f"{of.kind} ({of.logical})" if of.logical else of.kind
-        raise OptionError(f"{_named(path)} is {column}, and the JSON schema has {known}: cast it")
+        raise OptionError(
+            f"{_named(path)} is {column}, and the JSON schema has {known}: "
+            "convert the column, or change the schema"
+        )
 
 
 def _check_fields(of: JsonType, column: pa.DataType, path: str) -> None:
     known = {each.name: each.type for each in of.fields}
     names = [each.name for each in column]
-    if len(set(names)) < len(names):
-        raise OptionError(f"{_named(path)} has a field twice: rename one")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise OptionError(f"{_named(path)} has the field {quoted(twice[0])} twice: rename one")
     for each in column:
         inside = f"{path}.{each.name}" if path else each.name
         if of.kind == "object" and each.name not in known:

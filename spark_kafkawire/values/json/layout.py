@@ -134,7 +134,7 @@ class Layout:
         of = node.type
         if not pa.types.is_string(of.key_type):
             raise OptionError(
-                f"column {printable(node.path or 'itself')}: keys of a JSON object are strings, not "
+                f"{_named(node.path)}: keys of a JSON object are strings, not "
                 f"{of.key_type}: name MAP<STRING, …> in .schema()"
             )
         values = reader.items if reader is not None else None
@@ -142,6 +142,10 @@ class Layout:
         node.children.append(
             self._add(of.item_type, _may_be_null(of.item_field, values), values, node.path, True)
         )
+
+
+def _named(path: str) -> str:
+    return f"column {printable(path)}" if path else "the column"
 
 
 def _may_be_null(column: pa.Field, reader: JsonType | None) -> bool:
@@ -180,8 +184,5 @@ def _leaf(of: pa.DataType, reader: JsonType | None, path: str) -> tuple[int, int
         return ops.DATE, int(logical == "date"), 0
     kinds: Any = {pa.null(): ops.EMPTY, pa.bool_(): ops.BOOLEAN, pa.binary(): ops.BINARY}
     if of not in kinds:
-        raise OptionError(
-            f"column {printable(path or 'itself')}: JSON has no values of {of}: name another type in "
-            ".schema()"
-        )
+        raise OptionError(f"{_named(path)}: JSON has no values of {of}: name another type in .schema()")
     return kinds[of], 0, 0

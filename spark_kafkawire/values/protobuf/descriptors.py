@@ -159,7 +159,7 @@ def _message(message: _Descriptor, is_proto3: bool, depth: int) -> str:
 
 def _body(message: _Descriptor, is_proto3: bool, depth: int) -> str:
     if depth > _NESTED_MAX:
-        _refuse(f"more than {_NESTED_MAX} messages are declared inside of each other")
+        _refuse(f"more than {_NESTED_MAX} messages are declared inside of each other, which is not supported")
     return "{\n" + "\n".join(_Body(message, is_proto3, depth).lines()) + "\n}"
 
 

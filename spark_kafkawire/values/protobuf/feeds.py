@@ -170,7 +170,7 @@ class Numbers(Feed):
             bits = values.astype(np.int64, copy=False)
             if self.kind in ("uint32", "fixed32"):
                 if column.type == pa.int64():
-                    self.refuse(present & (bits >> 32 != 0), f"is no {self.kind}", row_of)
+                    self.refuse(present & (bits >> 32 != 0), f"is no {self.kind}, 0 to 4294967295", row_of)
                 bits = bits & 0xFFFFFFFF
         streams.values[self.stream] = bits
         self.put_flags(present, bits == 0, streams)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_kafkawire.errors import OptionError, printable
+from spark_kafkawire.errors import OptionError, printable, quoted
 
 from . import encoding_kernels as ops
 from .feeds import Feed, Group, Items, Names, Numbers, Spans, Times
@@ -165,7 +165,9 @@ def _columns(message: Message, of: pa.DataType) -> dict[str, tuple[int, pa.DataT
                 f"{named(message)} has no field {printable(name)} for the column: drop or rename it"
             )
     if len(columns) < len(list(of)):
-        raise OptionError(f"the columns of {named(message)} have a name twice: rename one")
+        names = [column.name for column in of]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OptionError(f"{named(message)} has the column {quoted(twice)} twice: rename one")
     return columns
 
 

@@ -361,6 +361,6 @@ def _domains_of(cleared: list[int]) -> list[int]:
 def _expect(fits: bool, each: Field, of: pa.DataType, path: str) -> None:
     if not fits:
         raise OptionError(
-            f"the Protobuf field {printable(path)} of type {each.kind} cannot be read as {of}: name another "
-            "type in .schema(), and cast the column"
+            f"the Protobuf field {printable(path)} of type {f'{each.label} {each.kind}'.strip()} cannot be "
+            f"read as {of}: name another type in .schema(), and cast the column"
         )

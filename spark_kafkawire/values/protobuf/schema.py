@@ -202,7 +202,10 @@ class _Derived:
         if scalar:
             return scalar
         if not pa.types.is_struct(of):
-            raise OptionError(f"column {printable(path)}: Protobuf has no type for {of} there: cast it")
+            raise OptionError(
+                f"column {printable(path)}: Protobuf has no type for {of} there: convert it, "
+                "or wrap it in a struct"
+            )
         inner += self.message(message, of, indent, path)
         return message
 

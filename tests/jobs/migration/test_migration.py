@@ -196,7 +196,7 @@ def test_a_failure_in_the_middle_says_that_running_again_is_safe(
         ResponseFaults(patched).plan.append("lost")
         with pytest.raises(DeliveryError) as caught:
             copying.run(clusters=clusters)
-    assert "may duplicate them; run the migration again: it finds" in str(caught.value)
+    assert "delivery=exactly-once; run the migration again: it finds" in str(caught.value)
     assert "Spark" not in str(caught.value)
     summary = copying.run(clusters=clusters)
     assert (summary["messages"], summary["messages_found"]) == (3, 3)

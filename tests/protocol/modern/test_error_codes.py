@@ -93,7 +93,7 @@ def test_an_error_is_one_line_with_place_meaning_code_name_and_remedy() -> None:
 def test_what_the_broker_says_itself_is_shown_in_one_line_of_bounded_length() -> None:
     error = broker_error(87, "t 3", "two\nlines" + "x" * 1000)
     assert str(error).startswith("t 3: the broker refuses a record, it says 'two\\nlinesxxx")
-    assert "' (error 87 INVALID_RECORD); change the row" in str(error)
+    assert "' (error 87 INVALID_RECORD); see the broker" in str(error)
     assert len(str(error)) < 400
 
 

@@ -247,7 +247,7 @@ def test_strings_that_are_not_utf8_and_years_that_are_not_iso_are_refused() -> N
         (pa.struct({"a": pa.int64(), "n": pa.struct({"x": pa.bool_()})}), r"the field n\.x is bool"),
         (pa.map_(pa.string(), pa.int64()), "the value is map"),
         (pa.struct({"a": pa.null()}), "the field a is always null"),
-        (pa.struct([("a", pa.int64()), ("a", pa.int64())]), "has a field twice"),
+        (pa.struct([("a", pa.int64()), ("a", pa.int64())]), "has the field .a. twice"),
     ],
     ids=str,
 )

@@ -118,7 +118,7 @@ def test_a_projection_decodes_what_it_names() -> None:
             pa.struct([("n", pa.struct([("x", pa.list_(pa.int32()))]))]),
             "field n.x of type int32 cannot be read",
         ),
-        (pa.struct([("b", pa.int64())]), "field b of type int64 cannot be read as int64"),
+        (pa.struct([("b", pa.int64())]), "field b of type repeated int64 cannot be read as int64"),
         (pa.string(), "message M cannot be read as string"),
     ]:
         with pytest.raises(OptionError, match=mistake):

@@ -179,7 +179,7 @@ def test_what_lies_under_nulls_is_not_looked_at() -> None:
         (pa.int32(), "message M is a message and cannot be written from int32"),
         (pa.struct([("zz", pa.int32())]), "message M has no field zz for the column"),
         (pa.struct([("a", pa.int64())]), "field a of type int32 cannot be written from int64"),
-        (pa.struct([("a", pa.int32()), ("a", pa.int32())]), "have a name twice"),
+        (pa.struct([("a", pa.int32()), ("a", pa.int32())]), "has the column .a. twice"),
         (pa.struct([("b", pa.int64())]), "field b is repeated, and its column int64"),
         (pa.struct([("d", pa.list_(pa.int32()))]), "field d is a map, and its column list"),
         (

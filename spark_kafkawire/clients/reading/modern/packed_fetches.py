@@ -69,8 +69,8 @@ class PackedFetches:
         if not body.responses and not body.error_code:
             throttle_s = body.throttle_time_ms / 1000
             raise EmptyFetch(
-                f"Fetch: the broker throttles this client for another {throttle_s:g} s: a quota is used up, "
-                "raise it"
+                f"Fetch: the broker throttles this client for another {throttle_s:g} s: its quota is used "
+                "up; raise it, or retries"
             )
         # By name or by id, as the version has it: the other one is the same for all topics.
         found: dict[_Key, FetchPartitionResponse] = {

@@ -343,8 +343,8 @@ class RecordBatchReader:
         ):  # the response of a throttling broker from 2.0 on (KIP-219)
             throttle_s = response.throttle_time_ms / 1000
             raise EmptyFetch(
-                f"Fetch: the broker throttles this client for another {throttle_s:g} s: a quota is used up, "
-                "raise it"
+                f"Fetch: the broker throttles this client for another {throttle_s:g} s: its quota is used "
+                "up; raise it, or retries"
             )
         return found[0]
 
@@ -389,7 +389,8 @@ class RecordBatchReader:
             self._empty_count += 1
         return EmptyFetch(
             f"Fetch returned no record below offset {self._stop_offset}, the end of the log when the read "
-            f"was planned; now the broker reports {log_end}",
+            f"was planned; now the broker reports {log_end}; if that is less, the log was truncated: see the "
+            "broker's log",
             may_be_compacted=self._empty_count >= EMPTY_COUNT_MIN and self._pending is None,
         )
 

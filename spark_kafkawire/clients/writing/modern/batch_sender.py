@@ -310,5 +310,6 @@ class BatchSender:
             return error
         return DeliveryError(
             f"{error}; {acked} message(s) of this task are proven to be in their partitions, each of the "
-            "others may be there or missing, and a plain write of the same rows may duplicate them"
+            "others may be there or missing: compare the topic with the rows before you write again, or "
+            "write with delivery=exactly-once"
         )

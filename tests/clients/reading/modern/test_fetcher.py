@@ -208,7 +208,7 @@ def test_a_quota_makes_a_read_wait_on_its_connection(served: LogServer, pool: Po
 def test_a_quota_that_stays_used_up_ends_a_read_with_its_name(served: LogServer, pool: Pool) -> None:
     throttling(served, itertools.repeat(1))
     with pytest.raises(
-        BrokerError, match=r"^gave up after 4 .* throttles this client for another 0.001 s: a quota"
+        BrokerError, match=r"^gave up after 4 .* throttles this client for another 0.001 s: its quota"
     ):
         values(fetcher_of(served.bootstrap_servers, pool))
 

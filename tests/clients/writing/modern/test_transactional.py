@@ -239,7 +239,7 @@ def test_a_decision_is_read_as_it_was_written_and_fits_into_what_brokers_take(co
 )
 def test_a_text_of_others_is_an_error_in_one_line(text: str) -> None:
     for read in (lambda record: CommittedBatch.of(record, "g"), lambda record: part_count(record, "g")):
-        with pytest.raises(OptionError, match=r"^option kafka\.transactional\.id: group 'g' holds an offset"):
+        with pytest.raises(OptionError, match=r"^option kafka\.transactional\.id: group 'g', which keeps"):
             read(OffsetAndMetadata(1, text))
 
 

@@ -232,7 +232,7 @@ class TransactionAge:
                 raise
             raise error.advised(
                 f"the task has had its transaction for {age_s:.1f} s, and kafka.transaction.timeout.ms="
-                f"{self._timeout_ms} lets brokers abort it before: raise that, or write less"
+                f"{self._timeout_ms} lets brokers abort it earlier: raise that, or write less in each task"
             ) from error
 
 

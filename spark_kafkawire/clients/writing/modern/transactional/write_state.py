@@ -466,7 +466,7 @@ def decode_metadata(record: OffsetAndMetadata, group: str, *fields: tuple[str, t
 
 def _foreign(record: OffsetAndMetadata, group: str) -> OptionError:
     return OptionError(
-        f"option kafka.transactional.id: group {quoted(group)} holds an offset that another program "
-        f"committed, or another version of this one ({quoted(record.metadata)}); choose one that no "
-        "other write uses"
+        f"option kafka.transactional.id: group {quoted(group)}, which keeps the state of this write, holds "
+        f"an offset that another program committed ({quoted(record.metadata)}); choose an id that no other "
+        "program uses"
     )

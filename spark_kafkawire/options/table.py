@@ -226,8 +226,8 @@ def _unknown(name: str, read: bool, stream: bool) -> OptionError:
         )
     if there:
         return OptionError(
-            f"option {there[0].name} is for {'writing' if read else 'reading'}, not for a {side}; leave it "
-            "out"
+            f"option {there[0].name} is for {'writing' if read else 'reading'}, not for "
+            f"{'reading a stream' if stream else f'a {side}'}; leave it out"
         )
     if name.lower() == _CHECKPOINT.lower():
         return OptionError(f"option {_CHECKPOINT} is for writeStream, not for a {side}; leave it out")

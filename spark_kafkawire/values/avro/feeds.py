@@ -152,7 +152,7 @@ class Members(Feed):
             raise _error(
                 row_of(int(bad)),
                 self.path,
-                f"has {counted(count, 'member')} with values, and must have one; set the others to null",
+                f"has {counted(count, 'member')} with values, and a union one; set the others to null",
             )
         branches = np.array([*(branch for _, branch, _ in self.feeds), self.null or 0], np.int64)
         streams.parts[self.stream] = branches[is_set.argmax(axis=0)]
@@ -220,7 +220,8 @@ class Spans(Feed):
         sizes = places.stops - places.starts
         if self.size is not None:
             for bad in np.flatnonzero(sizes != self.size)[:1]:
-                text = f"has {counted(int(sizes[bad]), 'byte')}, and its schema {self.size}; correct it"
+                size = counted(int(sizes[bad]), "byte")
+                text = f"has {size}, and the fixed of its schema {self.size}; correct it"
                 raise _error(row_of(int(bad)), self.path, text)
         first, last = (int(places.starts[0]), int(places.stops[-1])) if len(column) else (0, 0)
         streams.put_spans(self.stream, places.data[first:last], places.starts - first, sizes)

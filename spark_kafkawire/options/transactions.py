@@ -101,8 +101,8 @@ def parse_transactions(options: RawOptions, delivery: DeliveryOptions) -> Transa
     name, batch = options[TRANSACTIONAL_ID], options[BATCH]
     if batch is not None and name is None:
         raise OptionError(
-            "option batch distinguishes writes of one kafka.transactional.id, which is not set: set that, too, "
-            "or leave batch out"
+            "option batch distinguishes writes of one kafka.transactional.id, which is not set: set that "
+            "too, or leave batch out"
         )
     timeout_ms = options[TRANSACTION_TIMEOUT]
     return TransactionOptions(

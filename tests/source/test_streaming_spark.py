@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import expr, window
+from pyspark.sql.functions import expr
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafkawire.options.java_pattern import JavaPattern, PatternError
 from tests.options.java_patterns.record import NAMES, random_patterns
 from tests.support import librdkafka
-from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import begun, run, send, stream
-from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, since_spark
+from tests.support.sparks import READ_LIMITS, since_spark
 
 
 def offsets_of(checkpoint: Path) -> list[Any]:
@@ -111,25 +110,7 @@ def test_self_join_has_one_offset(
     assert spark.read.parquet(str(tmp_path / "out")).count() == 20
 
 
-@AVAILABLE_NOW
 @pytest.mark.nightly
-def test_watermark_closes_windows(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
-    topic = noida.create_topic()
-    rows = stream(spark, noida, topic, startingOffsets="earliest").withWatermark("timestamp", "10 seconds")
-    counted = (
-        rows.groupBy(window("timestamp", "5 seconds"))
-        .count()
-        .selectExpr("unix_seconds(window.start)", "count")
-    )
-    writer = counted.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
-    writer = writer.option("checkpointLocation", str(tmp_path / "c"))
-    for second in (10, 11, 12, 13, 14, 25):
-        record = Record(b"v", timestamp_ms=1000 * second)
-        librdkafka.produce(noida.bootstrap_servers, topic, [record])
-    run(writer, str(tmp_path / "out"))
-    assert [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).collect()] == [(10, 5)]
-
-
 def test_streams_go_on_together(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
     other = noida.create_topic()
     both = stream(spark, noida, topic).union(stream(spark, noida, other))

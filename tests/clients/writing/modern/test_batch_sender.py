@@ -168,14 +168,7 @@ def batches(faults: ResponseFaults, partition: int) -> list[bytes]:
 # --- answers without an append
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.CORRUPT_MESSAGE,
-        NOT_LEADER,
-        mock.DISCONNECT,
-    ],
-)
+@pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, NOT_LEADER, mock.DISCONNECT])
 def test_a_refusal_that_may_pass_is_tried_again(mock_cluster: MockCluster, code: int) -> None:
     mock_cluster.create_topic("t")
     mock_cluster.push_request_errors(mock.PRODUCE, FINE, code, FINE, code, code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import random
 import socket
 from dataclasses import replace
@@ -122,17 +121,6 @@ def test_no_broker_alive_is_an_error() -> None:
         absent = Broker(1, "127.0.0.1", unused.getsockname()[1])
         with pytest.raises(DiscoveryError, match=r"^no broker is alive; start one$"):
             discovered(Discovery(broker_list=(absent,)))
-
-
-def test_the_zookeeper_credential_does_not_travel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "spark_kafkawire.clients.writing.v07.write_partitions.view",
-        lambda _discovery, _net: ClusterView(brokers(0), ()),
-    )
-    discovery = Discovery(zookeeper_connect="localhost", zookeeper_auth=("digest", "user:s3cret"))
-    targets = discovered(discovery)
-    assert b"s3cret" not in pickle.dumps(targets)
-    assert targets.discovery.zookeeper_connect == "localhost"
 
 
 def check(values: pa.Array, topic: str | pa.Array, options: WriteOptions) -> None:

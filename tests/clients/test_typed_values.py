@@ -398,27 +398,6 @@ def test_an_error_asks_for_no_schema_after_the_first_that_is_not_there(registry:
     assert registry.requests == [f"GET /schemas/ids/{number}", "GET /schemas/ids/1000"]
 
 
-def test_many_schemas_in_one_batch_keep_their_order(registry: FakeRegistry) -> None:
-    schemas = [record(("id", "int"), ("name", "string"), (f"extra{each}", "int")) for each in range(50)]
-    numbers = [registry.add("orders-value", schema) for schema in schemas]
-    random = np.random.default_rng(7)
-    chosen = random.integers(0, 50, 2000).tolist()
-    messages: list[bytes | None] = [
-        framed(numbers[each], schemas[each], {"id": row, "name": str(each), f"extra{each}": 1})
-        for row, each in enumerate(chosen)
-    ]
-    for row in (0, 7, 1999):
-        messages[row] = None
-    fields = {"value": ORDER, "valueSchemaId": pa.int32()}
-    found = rows_of(typed(options_of(registry), fields, READER), columns_of(messages))
-    for row, each in enumerate(chosen):
-        is_null = messages[row] is None
-        assert found[row] == {
-            "value": None if is_null else order(row, str(each)),
-            "valueSchemaId": None if is_null else numbers[each],
-        }
-
-
 def test_a_stream_ends_at_a_later_schema_with_a_new_field(registry: FakeRegistry) -> None:
     v0 = registry.add("orders-value", record(("id", "int"), ("name", "string"), ("old", "int")))
     v1, v2 = (registry.add("orders-value", text) for text in (V1, V2))

@@ -186,8 +186,8 @@ def test_planning_waits_for_the_brokers_of_today() -> None:
         assert read.rows() == expected
     assert len(reported.warnings) == len(reported.infos) == 1
     assert re.match(
-        rf"kafka\.bootstrap\.servers: no server answers; .*\({modern.bootstrap_servers}\): cannot connect: "
-        r".*; trying again for up to 60 s \(brokerDownTimeout\)$",
+        rf"kafka\.bootstrap\.servers: no server answers; .*\({options['kafka.bootstrap.servers']}\): cannot "
+        r"connect: .*; trying again for up to 60 s \(brokerDownTimeout\)$",
         reported.warnings[0],
     )
 

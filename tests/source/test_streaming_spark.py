@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import expr
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafkawire.options.java_pattern import JavaPattern, PatternError
@@ -95,19 +94,6 @@ def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida
         thread.submit(spark.createDataFrame, [(0,)], "a INT").result()
         thread.submit(write).result()
     assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
-
-
-@pytest.mark.nightly
-def test_self_join_has_one_offset(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    rows = stream(spark, noida, topic, startingOffsets="earliest").selectExpr("CAST(value AS STRING) v")
-    joined = rows.join(rows.selectExpr("v w"), expr("v = w"))
-    writer = joined.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
-    run(writer.trigger(availableNow=True), str(tmp_path / "out"))
-    [offsets] = set((tmp_path / "c" / "offsets" / "0").read_text().splitlines()[2:])
-    assert json.loads(offsets) == {topic: {"0": 10, "1": 10}}
-    assert spark.read.parquet(str(tmp_path / "out")).count() == 20
 
 
 @pytest.mark.nightly

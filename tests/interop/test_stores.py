@@ -329,15 +329,6 @@ def test_directories_in_an_object_store(
                 DirectoryRead("s3://logs", **where)
 
 
-def test_an_s3_that_does_not_answer_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {**ENVIRONMENT, "AWS_MAX_ATTEMPTS": "1"}.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(FileAccessError) as error:
-        DirectoryRead("s3://logs/broker-1", fs__endpoint="http://127.0.0.1:9", fs__region=REGION)
-    assert "s3://logs/broker-1 cannot be" in str(error.value)
-    assert len(str(error.value)) < 600
-
-
 @pytest.fixture(scope="module")
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
     """Two directories that anybody may read."""

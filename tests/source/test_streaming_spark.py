@@ -18,7 +18,7 @@ from spark_kafkawire.options.java_pattern import JavaPattern, PatternError
 from tests.options.java_patterns.record import NAMES, random_patterns
 from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
-from tests.support.spark_streams import begun, run, send, stream
+from tests.support.spark_streams import run, send, stream
 from tests.support.sparks import READ_LIMITS, since_spark
 
 
@@ -94,22 +94,6 @@ def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida
         thread.submit(spark.createDataFrame, [(0,)], "a INT").result()
         thread.submit(write).result()
     assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
-
-
-@pytest.mark.nightly
-def test_streams_go_on_together(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
-    other = noida.create_topic()
-    both = stream(spark, noida, topic).union(stream(spark, noida, other))
-    values = both.selectExpr("CAST(CAST(value AS STRING) AS INT) value")
-    query = begun(values.writeStream.format("memory").queryName("both").trigger(processingTime="0 seconds"))
-    try:
-        query.processAllAvailable()
-        for number, name in enumerate((topic, other)):
-            send(noida, name, range(number, number + 1))
-            query.processAllAvailable()
-            assert sorted(row["value"] for row in spark.table("both").collect()) == list(range(number + 1))
-    finally:
-        query.stop()
 
 
 # Patterns

@@ -165,16 +165,14 @@ def test_a_column_that_is_there_twice_is_an_option_error() -> None:
             WRITE_SCHEMAS[generation].check(twice, topic_given=True)
 
 
-def test_overwrite_is_refused_with_what_to_do() -> None:
-    options = write_options(broker__list="0:127.0.0.1:1", topic="t")
-    with pytest.raises(OptionError, match=r'appended to; use \.mode\("append"\)$'):
-        create_writer(options, schema(VALUE_ALONE), overwrite=True)
-
-
-def test_a_topic_option_that_brokers_refuse_or_die_of_is_an_option_error() -> None:
-    options = write_options(broker__list="0:127.0.0.1:1", topic="🚀")
-    with pytest.raises(OptionError, match=r"^option topic: "):
-        create_writer(options, schema(VALUE_ALONE), overwrite=False)
+def test_overwrite_and_a_topic_that_brokers_die_of_are_refused() -> None:
+    for topic, mode, reported in (
+        ("t", True, r'appended to; use \.mode\("append"\)$'),
+        ("🚀", False, "^option topic: "),
+    ):
+        options = write_options(broker__list="0:127.0.0.1:1", topic=topic)
+        with pytest.raises(OptionError, match=reported):
+            create_writer(options, schema(VALUE_ALONE), overwrite=mode)
 
 
 def test_the_writer_travels_without_the_zookeeper_credential(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,15 +217,6 @@ def test_a_topic_that_brokers_or_spark_cannot_have_is_a_row_error(
         split(partitioner_of(), rows_of(binary([b"a"] * 3), binary(topics).view(pa.string())))
 
 
-def test_order_within_a_partition_is_the_order_of_the_rows() -> None:
-    values = binary([b"%d" % number for number in range(1000)])
-    partitions = int32([number * 7 % 3 for number in range(1000)])
-    parts = split(partitioner_of(), rows_of(values, "t", partitions=partitions))
-    assert sum(map(len, parts.values())) == 1000
-    for own in parts.values():
-        assert own == sorted(own, key=int)
-
-
 def test_rows_go_round_the_list_one_by_one_with_roundrobin_whatever_their_keys() -> None:
     partitioner = partitioner_of(first=3, strategy="roundrobin")
     values = binary([b"a", b"b", b"c"])

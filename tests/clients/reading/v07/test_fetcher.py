@@ -245,25 +245,17 @@ def lose_first_segments(log_dir: Path, count: int) -> int:
     return int(segments[count].stem)
 
 
-def test_bytes_that_retention_took_are_a_data_loss(log_dir: Path) -> None:
+def test_bytes_that_retention_took_are_a_data_loss(log_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     earliest = lose_first_segments(log_dir, 2)
-    with (
-        serving(log_dir) as broker,
-        pytest.raises(
-            DataLossError,
-            match=rf"t 0-0 at offset 130 on .*: bytes up to {earliest} are gone; .*failOnDataLoss=false",
-        ),
-    ):
-        values(fetcher_of(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), SMALL, NET))
-
-
-def test_what_survives_is_read_once_with_a_warning(log_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
-    earliest = lose_first_segments(log_dir, 2)
-    options = FetchOptions(4096, 4, fail_on_data_loss=False)
+    reported = f"bytes up to {earliest} are gone"
+    lenient = FetchOptions(4096, 4, fail_on_data_loss=False)
     with serving(log_dir) as broker, caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        found = values(fetcher_of(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), options, NET))
-    assert found == VALUES[earliest // ENTRY_SIZE :]
-    assert f"bytes up to {earliest} are gone" in caplog.text
+        cut = task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE)
+        loss = rf"t 0-0 at offset 130 on .*: {reported}; .*failOnDataLoss=false"
+        with pytest.raises(DataLossError, match=loss):
+            values(fetcher_of(cut, SMALL, NET))
+        assert values(fetcher_of(cut, lenient, NET)) == VALUES[earliest // ENTRY_SIZE :]
+    assert reported in caplog.text
 
 
 def test_a_partition_that_ends_before_the_range_does_is_a_data_loss(log_dir: Path) -> None:

@@ -366,9 +366,8 @@ def by_its_ids_alone(driver: DriverTransaction, last: Any, write: Any) -> Driver
 
 
 def without_fencing_itself(driver: DriverTransaction, write: Any) -> DriverTransaction:
-    due = Due((EndTransaction(begun, committed=False),)) if (begun := driver.transaction) else None
-    aborting = ABORT(driver, write)
-    return replace(aborting, due=due) if due else aborting
+    aborting, own = ABORT(driver, write), driver.transaction
+    return replace(aborting, due=Due((EndTransaction(own, committed=False),))) if own else aborting
 
 
 def of_what_is_open_alone(brokers: Brokers) -> Brokers:

@@ -48,11 +48,7 @@ _CONTROLLER: Final = "CONTROLLER"
 #: The protocol of consumer groups that brokers coordinate themselves (KIP-848).
 NEW_PROTOCOL_SINCE: Final = "4"
 _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
-_JAVA_OPTIONS: Final = (
-    "-Xmx320m",
-    "-XX:+UseSerialGC",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-)
+_JAVA_OPTIONS: Final = ("-Xmx320m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 #: Without the second compiler it starts sooner, and serves slower.
 _STARTS_SOON: Final = "-XX:TieredStopAtLevel=1"
 # Small internal topics and no wait for more members: it starts and answers sooner. The log cleaner

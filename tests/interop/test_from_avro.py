@@ -1,20 +1,17 @@
 """Spark's own ``from_avro`` and ``to_avro`` beside ours, in one Spark: the same types, values, messages.
 
-    python -m tests.interop.test_from_avro JARS CASES ANSWERS
+    python -m tests.interop.test_from_avro ANSWERS < QUESTIONS
 
-A jar is only taken when a JVM starts, so this Spark is not the one that all tests share. The cases are a list
-of objects with a ``schema``, ``messages`` in hexadecimal, and the ``options`` of Spark's function.
-The file of the answers gets an object for each case: Spark's ``values`` and ours, and the ``messages``
-that both make of Spark's values. Each is a column: its ``type``, its ``rows`` as texts, and the ``error``
-if there is one.
+The questions are ``jars``, and ``cases``: a list of objects with a ``schema``, ``messages`` in hexadecimal,
+and the ``options`` of Spark's function. The file of the answers gets an object for each case: Spark's
+``values`` and ours, and the ``messages`` that both make of Spark's values. Each is a column: its ``type``,
+its ``rows`` as texts, and the ``error`` if there is one.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,9 +36,8 @@ from tests.support.local_spark import local_spark
 from tests.values.avro.drawn import LOGICAL, PRIMITIVES, Values, schemas
 from tests.values.avro.judge import Judge
 
-from .versions import needed_avro
+from .versions import answers_of, needed_avro
 
-ROOT: Final = Path(__file__).parents[2]
 _TIMEOUT_S: Final = 600.0
 _DRAWN: Final = 25
 _ROWS: Final = 20
@@ -137,19 +133,12 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     named["itself in an array"] = case(record("int", {"type": "array", "items": "test.Root"}))
     named["a number or null at the root"] = case(["null", "long"])
     named |= {f"drawn {place}": each for place, each in enumerate(drawn_cases())}
-    folder = tmp_path_factory.mktemp("avro")
-    given, answers = folder / "cases.json", folder / "answers.json"
     asked = [
         {"schema": json.dumps(each.schema), "messages": each.messages, "options": each.options}
         for each in named.values()
     ]
-    given.write_text(json.dumps(asked))
-    command = [sys.executable, "-m", "tests.interop.test_from_avro", jars, str(given), str(answers)]
-    # Years 1 and 9999 are in Python's range in this zone only.
-    in_utc = {**os.environ, "TZ": "UTC"}
-    done = subprocess.run(command, cwd=ROOT, env=in_utc, capture_output=True, text=True, timeout=_TIMEOUT_S)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(answers.read_text())
+    questions = {"jars": jars, "cases": asked}
+    found = answers_of("test_from_avro", questions, tmp_path_factory.mktemp("avro"), _TIMEOUT_S)
     return {
         name: Case(each.schema, each.messages, each.options, of["values"], of["messages"])
         for (name, each), of in zip(named.items(), found, strict=True)
@@ -181,9 +170,7 @@ def test_messages_are_those_of_sparks_to_avro(name: str, cases: dict[str, Case])
     assert len(ours["rows"]) == _ROWS
 
 
-def test_a_time_of_day_in_microseconds_is_a_time_in_spark_and_a_number_here(
-    cases: dict[str, Case],
-) -> None:
+def test_a_time_of_day_in_microseconds_is_a_time_in_spark_and_a_number_here(cases: dict[str, Case]) -> None:
     theirs, ours = (of["type"]["fields"] for of in cases["logical types"].values)
     places = [place for place, of in enumerate(LOGICAL) if of["logicalType"].startswith("time-")]
     assert [theirs[place]["type"] for place in places] == ["integer", "time(6)"]
@@ -239,10 +226,11 @@ def read(schema: Any, message: str) -> Any:
 _ERROR_LENGTH: Final = 20_000
 
 
-def main(jars: str, cases: Path, answers: Path) -> None:
+def main() -> None:
     """Answer all cases."""
-    spark = local_spark("columns of Avro", {"spark.jars": jars, "spark.sql.session.timeZone": "UTC"})
-    answers.write_text(json.dumps([_answers(spark, **case) for case in json.loads(cases.read_text())]))
+    asked = json.load(sys.stdin)
+    spark = local_spark("columns of Avro", {"spark.jars": asked["jars"], "spark.sql.session.timeZone": "UTC"})
+    Path(sys.argv[1]).write_text(json.dumps([_answers(spark, **case) for case in asked["cases"]]))
     spark.stop()
 
 
@@ -275,11 +263,7 @@ def _column(made: Callable[[], DataFrame]) -> dict[str, Any]:
         rows = [row.asDict(recursive=True)["value"] for row in frame.collect()]
     except (PySparkException, Py4JError, OptionError) as error:
         return {"type": None, "rows": [], "error": str(error)[:_ERROR_LENGTH]}
-    return {
-        "type": frame.schema["value"].dataType.jsonValue(),
-        "rows": list(map(_text, rows)),
-        "error": None,
-    }
+    return {"type": frame.schema["value"].dataType.jsonValue(), "rows": list(map(_text, rows)), "error": None}
 
 
 def _text(value: Any) -> str:
@@ -296,4 +280,4 @@ def _comparable(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main()

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow.parquet as pq
 import pytest
 
 from spark_kafkawire.broker.processes import ChildProcess
@@ -317,11 +316,7 @@ def by_cache(cache: Path) -> dict[str, Any]:
 
 
 def login(jaas: str, service: str = SERVICE) -> dict[str, Any]:
-    return {
-        "sasl__mechanism": "GSSAPI",
-        "sasl__kerberos__service__name": service,
-        "sasl__jaas__config": jaas,
-    }
+    return {"sasl__mechanism": "GSSAPI", "sasl__kerberos__service__name": service, "sasl__jaas__config": jaas}
 
 
 def trusted(listener: str, certificates: Certificates) -> dict[str, Any]:
@@ -509,13 +504,10 @@ def test_a_stream_outlives_its_tickets(
         librdkafka.produce(plain, topic, [Record(value) for value in more])
         sent.extend(more)
 
-    streams = {
-        "files": Stream(reads, {}, send),
-        "copy": Stream(reads, {**options, **once, "topic": copy}, send),
-    }
+    streams = {"copy": Stream(reads, {**options, **once, "topic": copy}, send)}
     settings = {"spark.files": os.fspath(key_tab)}
     with driver(streams, tmp_path, settings) as running:
-        began = poll(lambda: (tmp_path / "copy" / "runs").exists() and time.monotonic(), "both began", 300)
+        began = poll(lambda: (tmp_path / "copy" / "runs").exists() and time.monotonic(), "it began", 300)
 
         def is_over() -> bool:
             send([b"%d" % number for number in range(len(sent), len(sent) + SENT_COUNT)])
@@ -527,10 +519,8 @@ def test_a_stream_outlives_its_tickets(
         poll(is_over, "the tickets have ended", OUTLIVED_S + 300)
         (tmp_path / "complete").touch()
         running.await_end(0)
-    for name in streams:
-        assert not (tmp_path / name / "failures").exists(), (tmp_path / name / "failures").read_text()
-    table = pq.read_table(tmp_path / "files" / "out", columns=["value"])
-    assert sorted(table.column("value").to_pylist()) == sorted(sent)
+    failures = tmp_path / "copy" / "failures"
+    assert not failures.exists(), failures.read_text()
     copied = librdkafka.consume(plain, copy, isolation_level="read_committed")
     assert sorted(filter(None, values(copied))) == sorted(sent)
     assert kdc.ticket_count(user) > tickets[0] > 0

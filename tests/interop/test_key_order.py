@@ -14,8 +14,7 @@ from tests.support import librdkafka
 from tests.support.key_order import Seen, seen
 
 from .apache_kafka import ApacheKafka
-from .judging import judge_of
-from .versions import newest
+from .versions import judge_of, newest
 
 KEYS: Final = 100_000
 

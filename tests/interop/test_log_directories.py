@@ -127,23 +127,6 @@ def records_time(servers: str, topic: str) -> int:
     return int(sorted(times)[len(times) // 2] // 1000)
 
 
-def test_a_directory_of_a_broker_that_was_killed(kafka: ApacheKafka, tmp_path: Path) -> None:
-    servers = kafka.bootstrap_servers()
-    topic = librdkafka.create_topic(servers, topic_config=SMALL_SEGMENTS)
-    librdkafka.produce(servers, topic, records(0, 3000, 800))
-    kafka.kill()
-    kafka.start()
-    librdkafka.produce(servers, topic, records(3000, 4000, 800))
-    with librdkafka.transaction(servers, topic, records(4000, 4010), outcome="open"):
-        librdkafka.produce(servers, topic, records(4010, 4020))
-        expected, committed = served(servers, [topic]), served(servers, [topic], **COMMITTED)
-        kafka.kill()
-        assert len(expected) > len(committed) > 0
-        assert found(tmp_path / "data", topics=[topic]) == expected
-        assert found(tmp_path / "data", topics=[topic], **COMMITTED) == committed
-        kafka.start()
-
-
 @pytest.fixture(scope="module")
 def zookeeper() -> Iterator[ZooKeeperServer]:
     """ZooKeeper of old brokers."""

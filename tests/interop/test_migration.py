@@ -18,7 +18,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.jobs.migration.state import load_state
-from tests.jobs.forking import Child, Runs, starting_runs
+from tests.jobs.forking import Runs, starting_runs
 from tests.jobs.migration.dying import (
     FETCH,
     PIECE_BYTES,
@@ -108,40 +108,20 @@ def test_a_new_state_is_noticed_also_where_the_target_begins_with_what_was_abort
         run(other, tmp_path / "new", {topic: topic})
 
 
-class Migrations:
-    """Migrations of six partitions in transactions, each in a process that can be killed."""
-
-    def __init__(self, runs: Runs, kafka: ApacheKafka, corpus: EmbeddedCluster) -> None:
-        self._runs = runs
-        self._given = {
-            "zookeeper_connect": corpus.zookeeper_connect,
-            "bootstrap_servers": kafka.bootstrap_servers(),
-            "exactly_once": True,
-        }
-
-    def start(self, name: str, state: Path) -> Child:
-        given = {**self._given, "state": str(state), "names": {GZIP_TOPIC: name}}
-        return self._runs.start("migrate", given, {"gate": None, "clock_s": 0, "stops": False})
-
-    def ended(self, child: Child, *, may_fail: bool = False) -> int:
-        code = self._runs.ended(child)
-        assert code in (0, -signal.SIGKILL) or (may_fail and code == 1), child.output.read_text()
-        return code
-
-
 @pytest.fixture
-def migrations(kafka: ApacheKafka, corpus: EmbeddedCluster, tmp_path: Path) -> Iterator[Migrations]:
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    with starting_runs(["tests.jobs.driver"], folder) as runs:
-        yield Migrations(runs, kafka, corpus)
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    (tmp_path / "runs").mkdir()
+    with starting_runs(["tests.jobs.driver"], tmp_path / "runs") as runs:
+        yield runs
 
 
 @pytest.mark.timeout(480 + 60 * KILLS)
 def test_a_migration_in_transactions_that_is_killed_at_random_moments_copies_each_message_once(
-    migrations: Migrations, kafka: ApacheKafka, tmp_path: Path
+    runs: Runs, kafka: ApacheKafka, corpus: EmbeddedCluster, tmp_path: Path
 ) -> None:
+    """Of six partitions, each in a process of its own."""
     draw = random.Random(f"{SEED} {kafka.version}")
+    where = {"zookeeper_connect": corpus.zookeeper_connect, "bootstrap_servers": kafka.bootstrap_servers()}
     whole_run_s = 0.0
     kills = aborted = 0
     # What no kill struck while it was open proves nothing: there are more of them until one did.
@@ -150,13 +130,15 @@ def test_a_migration_in_transactions_that_is_killed_at_random_moments_copies_eac
         code, still = -signal.SIGKILL, max(KILLS - kills, 1)
         while code != 0:
             began_s = time.monotonic()
-            child = migrations.start(name, state)
+            named = {**where, "exactly_once": True, "state": str(state), "names": {GZIP_TOPIC: name}}
+            child = runs.start("migrate", named, {"gate": None, "clock_s": 0, "stops": False})
             # The first one is not killed: it tells how long the moments are.
             if number and still:
                 poll(partial(saved, state), "the migration to begin")
                 time.sleep(draw.uniform(0, whole_run_s / 2))
                 child.signal(signal.SIGKILL)
-            code = migrations.ended(child)
+            code = runs.ended(child)
+            assert code in (0, -signal.SIGKILL), child.output.read_text()
             kills, still = kills + (code != 0), still - (code != 0)
             whole_run_s = whole_run_s or time.monotonic() - began_s
         found = counted_partitions(kafka, name)

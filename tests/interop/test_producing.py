@@ -26,20 +26,16 @@ from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.support import librdkafka
 from tests.support.certificates import Certificates
-from tests.support.foreign import CODECS, values
+from tests.support.foreign import values
 from tests.support.producing import (
     FINE,
-    ROWS,
     ResponseFaults,
-    columns,
-    content,
     in_parts,
     int64,
     numbered,
     options_of,
     producer,
     records,
-    write,
 )
 from tests.support.writing import binary
 
@@ -57,42 +53,12 @@ def write_in_parts(servers: str, topic: str, **raw: Any) -> None:
         sending.finish()
 
 
-@pytest.mark.parametrize("codec", CODECS)
-def test_records_are_what_another_client_reads(kafka: ApacheKafka, codec: str) -> None:
-    servers = kafka.bootstrap_servers()
-    topic = librdkafka.create_topic(servers, topic_config=FOREVER)
-    with producer(options_of(servers, compression=codec)) as sending:
-        sending.add(TopicPartition(topic, 0), columns(ROWS * 50))
-        (receipt,) = sending.finish()
-    assert (receipt.start_offset, receipt.stop_offset) == (0, len(ROWS) * 50)
-    found = librdkafka.consume(servers, topic)
-    assert [content(row) for row in found] == [content(row) for row in ROWS * 50]
-
-
-@pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_all_acks_deliver(kafka: ApacheKafka, acks: str) -> None:
-    servers = kafka.bootstrap_servers()
-    topic, expected = librdkafka.create_topic(servers), numbered(1000)
-    (receipt,) = write(servers, topic, expected, acks=acks, batchBytes=1000)
-    # Without acks nobody says when it is there; a write on the same kept connection comes after it.
-    write(servers, topic, [b"last"], acks="1")
-    assert set(values(librdkafka.consume(servers, topic))) == {*expected, b"last"}
-    assert receipt.message_count == 1000
-    assert (receipt.start_offset is None) == (acks == "0")
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [[FINE, "lost", FINE, "lost"], ["lost"] * 5, [ErrorCode.REQUEST_TIMED_OUT, FINE, "lost"]],
-    ids=lambda plan: "-".join(map(str, plan)),
-)
 def test_what_is_sent_again_is_stored_once_and_in_order(
-    kafka: ApacheKafka, monkeypatch: pytest.MonkeyPatch, plan: list[int | str]
+    kafka: ApacheKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers = kafka.bootstrap_servers()
     topic = librdkafka.create_topic(servers)
-    faults = ResponseFaults(monkeypatch)
-    faults.plan.extend(plan)
+    ResponseFaults(monkeypatch).plan.extend(["lost", "lost", FINE, ErrorCode.REQUEST_TIMED_OUT, FINE, "lost"])
     write_in_parts(servers, topic, compression="snappy")
     assert values(librdkafka.consume(servers, topic)) == VALUES
 

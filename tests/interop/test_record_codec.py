@@ -12,8 +12,7 @@ from tests.records.batch.golden_batches import BATCHES
 from tests.records.judges import Headers, Record, arrow_records
 from tests.support.codecs import known_to, of_magic
 
-from .judging import Judge, judge_of
-from .versions import VERSIONS
+from .versions import VERSIONS, Judge, judge_of
 
 VERSION: Final = "3.9.1"
 CASES: Final = [

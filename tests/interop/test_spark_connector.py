@@ -2,8 +2,7 @@
 
     python -m tests.interop.test_spark_connector ANSWERS < QUESTIONS
 
-A jar is only taken when a JVM starts, so this Spark is not the one that all tests share. The questions are
-an object of JSON, and the file of the answers gets one::
+The questions are an object of JSON, and the file of the answers gets one::
 
     {"servers": "h:9092", "jars": ["a.jar"],
      "reads": [OPTIONS], "writes": [{"columns": [SQL], "options": OPTIONS}]}
@@ -17,7 +16,6 @@ and is read back by Spark's connector; its rows are those of ``_COUNT`` numbers 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -33,9 +31,8 @@ from tests.support.foreign import Record
 from tests.support.local_spark import local_spark
 
 from .apache_kafka import ApacheKafka
-from .versions import needed_connector, newest
+from .versions import answers_of, needed_connector, newest
 
-ROOT: Final = Path(__file__).parents[2]
 _TIMEOUT_S: Final = 400.0
 
 T0: Final = 1_750_000_000_000
@@ -187,17 +184,10 @@ def answers(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> dic
             librdkafka.create_topic(servers, partitions=3, name=f"w{number}-{name}")
         writes.append({"columns": columns, "options": {**options, "topic": f"w{number}"}})
     questions = {"servers": servers, "jars": jars, "reads": [*READS, *REFUSED_READS], "writes": writes}
-    found = tmp_path_factory.mktemp("answers") / "answers.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.interop.test_spark_connector", str(found)],
-        cwd=ROOT,
-        input=json.dumps(questions),
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
+    folder = tmp_path_factory.mktemp("answers")
+    answered: dict[str, list[dict[str, Any]]] = answers_of(
+        "test_spark_connector", questions, folder, _TIMEOUT_S
     )
-    assert done.returncode == 0, done.stderr
-    answered: dict[str, list[dict[str, Any]]] = json.loads(found.read_text())
     return answered
 
 
@@ -249,10 +239,7 @@ def test_both_connectors_do_the_same(
 @newest
 @pytest.mark.parametrize(
     ("kind", "number"),
-    [
-        *_pairs("reads", len(READS), len(REFUSED_READS)),
-        *_pairs("writes", len(WRITES), len(REFUSED_WRITES)),
-    ],
+    [*_pairs("reads", len(READS), len(REFUSED_READS)), *_pairs("writes", len(WRITES), len(REFUSED_WRITES))],
 )
 def test_both_connectors_refuse_the_same(
     answers: dict[str, list[dict[str, Any]]], kind: str, number: int

@@ -1,9 +1,15 @@
 """The versions of Apache Kafka that tests of this folder run against, but for those that name their own; and
-skips of the tests that a machine cannot run which has no Java, or where Maven does not get the jars."""
+skips of the tests that a machine cannot run which has no Java, or where Maven does not get the jars. Judges:
+small Java programs with a broker's own classes, and its descriptions of the protocol's messages."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +19,7 @@ import pytest
 from spark_kafkawire.broker.java import find_java
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.protocol.api import Api
 from tests.support.certificates import Certificates
 
 from .apache_kafka import ApacheKafka
@@ -55,6 +62,23 @@ def needs_broker(version: str) -> None:
 def needed_connector() -> list[str]:
     """The jars of Spark's own connector; skips the test where there are none."""
     return _needed(connector_jars)
+
+
+def answers_of(module: str, questions: Any, folder: Path, timeout_s: float) -> Any:
+    """Answers of a module of this folder, as a program whose Spark has jars of its own: a jar is only taken
+    when a JVM starts. It gets the questions as JSON, and the path of a file for the answers."""
+    path = folder / "answers.json"
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.interop.{module}", str(path)],
+        cwd=Path(__file__).parents[2],
+        input=json.dumps(questions),
+        env={**os.environ, "TZ": "UTC"},  # years 1 and 9999 are in Python's range in this zone only
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(path.read_text())
 
 
 def needed_avro() -> list[str]:
@@ -106,3 +130,40 @@ def broker_with(settings: Sequence[str]) -> Any:
             POOL.close_idle()
 
     return broker
+
+
+#: What a program prints, given its arguments and its input.
+Judge = Callable[..., str]
+
+
+def judge_of(program: str, version: str) -> Judge:
+    """A program of this folder with the jars of one broker; skips where it cannot run."""
+    try:
+        java, jars = find_java(), broker_jars(version)
+    except (OptionError, NoJars) as reason:
+        pytest.skip(str(reason))
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=True).stdout
+    if "jdk.compiler" not in modules:
+        pytest.skip(f"{java} is a Java without a compiler")
+
+    def run(*arguments: str, data: str = "") -> str:
+        source = Path(__file__).with_name(program)
+        command = [str(java), "-cp", f"{jars}/*", str(source), *arguments]
+        done = subprocess.run(command, input=data, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def newest_version(api: Api, release: str) -> int:
+    """The newest version of an API that a release describes and offers, an unstable one only on request; -1
+    if the release does not know the API."""
+    [jar] = broker_jars(release).glob(f"kafka-clients-{release}.jar")
+    with zipfile.ZipFile(jar) as archive:
+        name = f"common/message/{api.name}Request.json"
+        if name not in archive.namelist():
+            return -1
+        description = archive.read(name).decode("utf-8")
+    [newest] = re.findall(r'"validVersions": "(?:\d+-)?(\d+)"', description)
+    return int(newest) - ('"latestVersionUnstable": true' in description)

@@ -88,14 +88,10 @@ def test_columns_are_those_of_sparks_own_connector(spark: SparkSession, noida: N
     assert_df_equality(load(spark, noida, subscribe=topic, includeHeaders="true"), expected)
 
 
-@pytest.mark.parametrize("schema", ["value binary", "topic string, nextOffset bigint, index int"])
-def test_schema_is_a_projection(
-    spark: SparkSession, corpus: EmbeddedCluster, mixed: str, schema: str
-) -> None:
-    projected = load(spark, corpus, schema, subscribe=mixed)
-    assert projected.columns == [column.split()[0] for column in schema.split(", ")]
+def test_schema_is_a_projection(spark: SparkSession, corpus: EmbeddedCluster, mixed: str) -> None:
+    projected = load(spark, corpus, "topic string, nextOffset bigint, index int", subscribe=mixed)
+    assert projected.columns == ["topic", "nextOffset", "index"]
     assert_df_equality(projected, load(spark, corpus, subscribe=mixed).select(*projected.columns))
-    assert projected.count() == 5
 
 
 @PLANS_ONCE

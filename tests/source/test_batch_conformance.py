@@ -1,7 +1,7 @@
 """Promises of Spark's own connector for a batch read, under the names of its KafkaRelationSuite.
 
 noida-db is the broker, librdkafka and kafka-python write; the reads go through the whole source but
-Spark's JVM, whose part ``test_batch_reader`` has.
+Spark's JVM, whose part ``test_any_spark`` has.
 """
 
 from __future__ import annotations

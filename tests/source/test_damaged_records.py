@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_kafkawire.functions import dead_letters
 from tests.records.batches import batch, record
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
-from tests.support.spark_streams import run
-from tests.support.sparks import READ_LIMITS
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
 
 #: Batches of two records. With micro-batches of 8 offsets: at the begin, at the end, at the next begin, and
@@ -102,17 +98,6 @@ def test_batches_have_damage(server: LogServer, bad_records: str, caplog: pytest
     assert shown(rows) == due(COUNT, COUNT + 2, LOST, bad_records)
 
 
-@READ_LIMITS
-def test_spark_passes_damage(spark: SparkSession, server: LogServer, tmp_path: Path) -> None:
-    """The trigger AvailableNow ends, also as the last batch of the log is damaged."""
-    rows = spark.readStream.format("kafkawire").options(**options(server, "null")).load()
-    writer = rows.writeStream.format("parquet").trigger(availableNow=True)
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    run(writer.option("path", str(tmp_path / "rows")))
-    found = spark.read.parquet(str(tmp_path / "rows")).orderBy("offset").collect()
-    assert shown([row.asDict(recursive=True) for row in found]) == due(0, COUNT, LOST, "null")
-
-
 def test_null_gives_a_row_with_the_damage_in_every_projection(spark: SparkSession, server: LogServer) -> None:
     rows = load(spark, server, badRecords="null")
     [bad] = rows.where("_corrupt_record IS NOT NULL AND offset = 6").collect()
@@ -128,6 +113,3 @@ def test_null_gives_a_row_with_the_damage_in_every_projection(spark: SparkSessio
     three = "offset bigint, _corrupt_record struct<bytes:binary,reason:string,schemaId:int>"
     [old] = load(spark, server, three, badRecords="null").where("offset = 6").collect()
     assert bytes(old._corrupt_record.bytes) == bytes(corrupt.bytes)
-    letters = [bytes(row.value) for row in dead_letters(rows).collect()]
-    assert len(letters) == 3
-    assert bytes(corrupt.bytes) in letters

@@ -1,11 +1,13 @@
-"""Writes with delivery=exactly-once to noida-db, which die at requests, and under a name that has been
-written."""
+"""Writes with delivery=exactly-once to noida-db: they die at requests, have a name that has been written, are
+batches of a stream, or have attempts that are late."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,25 +16,40 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 
-from spark_kafkawire.clients.writing.modern.transactional.write_state import OPEN_COUNT_MAX
+from spark_kafkawire.clients.writing.modern.transactional.requests import (
+    FENCED_TIMEOUT_MS,
+    FenceProducer,
+    InitProducerId,
+    TransactionRequests,
+)
+from spark_kafkawire.clients.writing.modern.transactional.write_state import OPEN_COUNT_MAX, attempt_ids
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
-from spark_kafkawire.errors import DeliveryError, OptionError
+from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError
 from spark_kafkawire.jobs.offsets.survey import Surveyed
+from spark_kafkawire.jobs.shell.command_line import run_job
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.list_transactions import ONGOING
+from tests.net.peers import closed_port
 from tests.support.cases import for_each
-from tests.support.exactly_once import OnceWrite, committed, dying, losing
+from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying, losing
+from tests.support.interrupted import SCRIPT
+from tests.support.late_requests import VALUES as LATE_VALUES
+from tests.support.late_requests import HoldingProxy, LateRequest, killed_and_late, open_ids, waiting
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
 from tests.support.short_and_long import short_and_long
+from tests.support.slow_replication import SlowReplication
 from tests.support.spark_streams import lines, put, write
-from tests.support.sparks import STREAM_SINKS
+from tests.support.sparks import STREAM_SINKS, needs
+from tests.support.stream_writing import task, writer
+from tests.support.write_process import ForkedWrites, WriteProcess
 
 PARTITIONS: Final = 2
 #: Rows of three tasks, the last of which has none.
@@ -43,8 +60,8 @@ VALUES: Final = [b"a", b"b", b"c"]
 REQUESTS_MAX: Final = 40
 
 
-def named(name: str, batch: str = "") -> dict[str, str]:
-    return {"kafka.transactional.id": name} | ({"batch": batch} if batch else {})
+def named(name: str, batch: str = "", **more: str) -> dict[str, str]:
+    return {"kafka.transactional.id": name, **more} | ({"batch": batch} if batch else {})
 
 
 def seen(noida: NoidaBroker, topic: str) -> list[bytes]:
@@ -139,9 +156,7 @@ def test_of_two_runs_of_one_name_the_one_that_began_first_gives_way(noida: Noida
 def test_what_a_longer_name_has_open_is_left_alone(noida: NoidaBroker, longer: str) -> None:
     """Names that go on with a dash: all of theirs, driver and attempts, is theirs."""
     topic = noida.create_topic(partitions=PARTITIONS)
-    surveyed = WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
-    metadata = Metadata(surveyed.discovery.bootstrap_servers, surveyed.net)
-    transactions = Transactions(metadata, surveyed.net)
+    transactions = transactions_of(noida)
     own, theirs = (transactions.begin(f"{topic}-{rest}", 60_000) for rest in ("1-7.0.3", longer))
     for each in (own, theirs):
         transactions.add_partitions(each, [TopicPartition(topic, 0)])
@@ -239,9 +254,7 @@ def test_batch_that_spark_forgot_is_once(spark: SparkSession, noida: NoidaBroker
     write(lines(spark, tmp_path), noida, tmp_path, **given)
     assert seen(noida, topic) == [b"a", b"b", b"c"]
     # Each run of the query has ids of its own, so that attempts of an earlier one end nothing of a later one.
-    options = WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
-    metadata = Metadata(options.discovery.bootstrap_servers, options.net)
-    ids = [each.transactional_id for each in Transactions(metadata, options.net).listed()]
+    ids = [each.transactional_id for each in transactions_of(noida).listed()]
     runs = {re.fullmatch(rf"query-{topic}-[0-9]+-([0-9a-f]{{12}})[.][01][.]0", each) for each in ids}
     assert len({found[1] for found in runs if found}) == 2
 
@@ -298,16 +311,6 @@ def written(noida: NoidaBroker) -> Iterator[Names]:
     assert names.values() == there
     yield names
     assert names.values() == there
-
-
-@for_each(
-    "tasks",
-    [FIRST, [[R3, R2, R1], [R5, R4], []], [[R2, R3, R1], [R4, R5], []]],
-    ids=["the same", "all orders turned", "another order"],
-)
-def test_the_same_rows_in_any_order_are_not_written_again(written: Names, tasks: Tasks) -> None:
-    for _ in range(2):
-        written.write(tasks).run()
 
 
 CONTENT: Final = "with as many rows and bytes, but another content"
@@ -392,3 +395,446 @@ def test_what_was_lost_of_a_write_is_written_again_and_no_other_rows(noida: Noid
     for _ in range(2):
         names.write(FIRST).run()
         assert names.values() == {"a": [b"v1", b"v2"], "b": [b"v3", b"v4", b"v5"], "c": []}
+
+
+# Batches of streams, without Spark
+
+
+class Query:
+    """Batches of a stream into a topic of its own."""
+
+    def __init__(self, noida: NoidaBroker) -> None:
+        self._servers = noida.bootstrap_servers
+        self.topic = noida.create_topic(partitions=PARTITIONS)
+        #: The batches that the checkpoint tells to be done.
+        self.done: list[int] = []
+
+    def batch(self, number: int, tasks: Any = TASKS, name: str = "", **reported: str) -> OnceBatch:
+        return OnceBatch(self._servers, self.topic, tasks, number, name or f"query-{self.topic}", **reported)
+
+    def run(self, batches: Sequence[Any], name: str, run: str) -> None:
+        """All batches that are not done yet, one after the other."""
+        for number in range(len(self.done), len(batches)):
+            self.batch(number, batches[number], name, run=run).run_it()
+            self.done.append(number)
+
+    def seen(self) -> list[bytes]:
+        return committed(self._servers, self.topic, PARTITIONS)
+
+
+@pytest.fixture
+def query(noida: NoidaBroker) -> Query:
+    needs(STREAM_SINKS)
+    return Query(noida)
+
+
+def test_failed_tasks_leave_nothing_open(query: Query, caplog: pytest.LogCaptureFixture) -> None:
+    batch = query.batch(3)
+    made = batch.writer()
+    batch.message(made, 0)  # what it told was lost with its process
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        batch.writer().abort([None, None, None], 3)
+    assert "the write failed: nothing of this run is committed" in caplog.text
+    assert "stays in the partitions" not in caplog.text
+    # Readers would wait for what is open.
+    query.batch(3, [[(b"x", 0)], [(b"y", 1)]]).run_it()
+    assert query.seen() == [b"x", b"y"]
+
+
+def test_batch_without_rows(query: Query, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "spark_kafkawire"):
+        query.batch(3, [[], []]).run_it()
+        query.batch(4, []).run_it()
+    assert "committed nothing, exactly once" in caplog.text
+    assert "batch 3: wrote" not in caplog.text
+
+
+@STREAM_SINKS
+def test_writer_without_brokers_says_what_stays_open(caplog: pytest.LogCaptureFixture) -> None:
+    options = {
+        "kafka__bootstrap__servers": f"127.0.0.1:{closed_port().port}",
+        "topic": "t",
+        "brokerDownTimeout": "0s",
+    }
+    made = writer(**options, delivery="exactly-once", kafka__transactional__id="x")
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        made.abort([None, None], 3)
+    [reported] = [record.getMessage() for record in caplog.records if "batch 3" in record.getMessage()]
+    assert reported.startswith("batch 3 failed, and what its tasks left open could not be aborted: ")
+    assert "kafka.bootstrap.servers" in reported
+    assert reported.isprintable()
+    with pytest.raises(ConnectFailed, match=r"^batch 3: .*kafka\.bootstrap\.servers"):
+        made.commit([None, None], 3)
+    with pytest.raises(ConnectFailed, match=r"^the batch: .*kafka\.bootstrap\.servers"):
+        task(made, "a")
+
+
+def test_a_batch_all_of_whose_transactions_timed_out_is_said_not_to_be_there(query: Query) -> None:
+    batch = query.batch(3)
+    messages = batch.messages()
+    with contextlib.ExitStack() as stack:
+        for message in messages:
+            if message.transaction is not None:
+                stack.enter_context(losing(message.transaction))
+        with pytest.raises(DeliveryError, match="all 2 transactions could not be committed any more: "):
+            batch.end(messages)
+    assert query.seen() == []
+    said = (
+        "batch 'the query' 3 is not there: all 2 of its transactions had timed out before they were committed"
+    )
+    with pytest.raises(DeliveryError, match=said):
+        query.batch(4, run="later").run_it()
+    query.batch(3, run="later still").run_it()
+    assert query.seen() == VALUES
+
+
+def test_a_task_that_has_no_rows_any_more_is_told_of(query: Query) -> None:
+    query.batch(3).run_it()
+    with pytest.raises(
+        DeliveryError, match=re.escape("had rows in 2 task(s), and now in 1; these are other rows, or")
+    ):
+        query.batch(3, [TASKS[0], [], []], run="later").run_it()
+    with pytest.raises(DeliveryError, match=re.escape("is committed already, and 1 task(s) have more rows")):
+        query.batch(3, [TASKS[0], [], TASKS[1]], run="later").run_it()
+    query.batch(3, run="later").run_it()
+    assert query.seen() == VALUES
+
+
+#: As the batch was partitioned first: its last two tasks have what was committed and what was not.
+THREE: Final = [[(b"a", 0)], [(b"b", 1)], [(b"c", 0)]]
+
+
+#: The same rows partitioned otherwise, and what is said of that.
+OTHERWISE: Final = [
+    ([THREE[0], [], [*THREE[1], *THREE[2]]], "had rows in 3 task(s), and now in 2"),
+    ([THREE[0], [], []], "had rows in 3 task(s), and now in 1"),
+    ([[], THREE[1], THREE[2]], "had rows in 3 task(s), and now in 2"),
+    ([THREE[1], THREE[0], THREE[2]], "with as many rows and bytes, but another content"),
+    ([*THREE, []], "was begun by 3 task(s), and now there are 4"),
+    ([], "is there in part: 1 of its 3 transactions had timed out before they were"),
+]
+
+
+def test_a_batch_that_timed_out_in_part_is_completed_by_the_same_tasks_only(query: Query) -> None:
+    batch = query.batch(3, THREE)
+    messages = batch.messages()
+    # The decision is made, and one of three transactions is gone then.
+    lost = pytest.raises(DeliveryError, match="1 of 3 transactions could not be")
+    with losing(messages[2].transaction), lost:
+        batch.end(messages)
+    assert query.seen() == [b"a", b"b"]
+    for number, (tasks, message) in enumerate(OTHERWISE):
+        with pytest.raises(DeliveryError, match=re.escape(message)):
+            query.batch(3, tasks, run=f"later {number}").run_it()
+        with pytest.raises(DeliveryError, match="batch 'the query' 3 is there in part: 1 of its 3"):
+            query.batch(4, run=f"later {number}").run_it()
+        assert query.seen() == [b"a", b"b"]
+    query.batch(3, THREE, run="later still").run_it()
+    assert query.seen() == [b"a", b"b", b"c"]
+
+
+def test_a_new_checkpoint_needs_another_name(query: Query) -> None:
+    query.batch(3).run_it()
+    others: list[Any] = [TASKS, [[], [], TASKS[0]], [[], [], []]]
+    for tasks in others:
+        other = query.batch(0, tasks, query="another query")
+        reported = (
+            "batch 'another query' 0 is of another query or write than batch 'the query' 3.*choose one "
+        )
+        with pytest.raises(
+            DeliveryError, match=reported + "for each query: a new checkpoint makes a new query"
+        ):
+            other.run_it()
+    # A write of the name that is no stream, too; and the query itself goes on.
+    options = {"kafka.transactional.id": other.name}
+    with pytest.raises(OptionError, match=r"^option batch: batch '' is of another query or write than batch"):
+        OnceWrite(other.bootstrap_servers, query.topic, TASKS, options).run()
+    query.batch(3, run="later").run_it()
+    query.batch(4, [[], [(b"x", 0)], []], run="later").run_it()
+    assert query.seen() == [*VALUES, b"x"]
+
+
+def test_a_stream_does_not_follow_a_write_of_its_name(query: Query) -> None:
+    batch = query.batch(0)
+    write = OnceWrite(
+        batch.bootstrap_servers, query.topic, [[(b"x", 0)]], {"kafka.transactional.id": batch.name}
+    )
+    write.run()
+    with pytest.raises(DeliveryError, match="batch 'the query' 0 is of another query or write than batch ''"):
+        batch.run_it()
+    assert query.seen() == [b"x"]
+
+
+def test_a_checkpoint_that_was_set_back_is_an_error_also_where_no_task_has_rows_of_it(query: Query) -> None:
+    query.batch(3, [[(b"a", 0)], [], []]).run_it()
+    query.batch(4, [[(b"b", 0)], [], []]).run_it()
+    reported = (
+        "batch 'the query' 3 is older than batch 'the query' 4, which is committed: its checkpoint was set "
+    )
+    with pytest.raises(DeliveryError, match=reported):
+        query.batch(3, [[], [(b"a", 0)], []], run="later").run_it()
+    assert query.seen() == [b"a", b"b"]
+
+
+def test_failed_batch_is_not_taken_for_another(query: Query, caplog: pytest.LogCaptureFixture) -> None:
+    """The one between has no rows, and so nothing was decided about it."""
+    query.batch(3).run_it()
+    query.batch(4, [[], [], []]).run_it()
+    batch = query.batch(5)
+    messages = batch.messages()
+    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        batch.writer().abort([*messages[:2], None], 5)
+    assert "the write failed: nothing of this run is committed" in caplog.text
+    query.batch(5, [[(b"x", 0)], [(b"y", 1)], []], run="later").run_it()
+    assert query.seen() == [*VALUES, b"x", b"y"]
+
+
+def test_tasks_of_a_stage_that_was_attempted_again_are_there_once(query: Query) -> None:
+    """Spark counts their attempts anew, and those before may still be at work: of the same ids."""
+    batch = query.batch(3)
+    made = batch.writer()
+    batch.message(made, 0)  # lost with its executor
+    batch.end([batch.message(made, number) for number in range(3)])
+    # One before that is late, and begins its id when the other one is done: the batch is not decided.
+    batch = query.batch(4, [[(b"x", 0)], [(b"y", 1)], []])
+    messages = batch.messages()
+    batch.message(batch.writer(), 0)
+    with pytest.raises(DeliveryError, match="is not open any more"):
+        batch.end(messages)
+    query.batch(4, batch.tasks, run="later").run_it()
+    assert query.seen() == [*VALUES, b"x", b"y"]
+
+
+def test_a_batch_that_was_there_ends_what_late_attempts_of_it_left_open(query: Query) -> None:
+    batch = query.batch(3)
+    batch.run_it()
+    late = query.batch(4, [[(b"late", 0)]])
+    late.message(late.writer(), 0, attempt=1)
+    query.batch(3, run="later").run_it()
+    write = [[(b"x", 0)], [(b"y", 1)]]
+    OnceWrite(batch.bootstrap_servers, query.topic, write, {}).run()
+    assert query.seen() == [*VALUES, b"x", b"y"]
+
+
+@short_and_long("step", short=9, long=1)
+def test_a_query_that_died_anywhere_has_each_batch_once_when_it_went_on(query: Query, step: int) -> None:
+    """Before any request of three batches and after it; the second batch has no rows in some tasks."""
+    batches = [TASKS, [[], [], [(b"d", 0)]], [[(b"e", 1)], [(b"f", 0)], []]]
+    for mark in range(0, 200, step):  # more requests than three batches make
+        own = [marked(tasks, mark) for tasks in batches]
+        name = f"died-{query.topic}-{mark}"
+        query.done.clear()
+        with dying(mark // 2, after_it=mark % 2 == 1) as died:
+            query.run(own, name, "first")
+        if not died:
+            break
+        query.run(own, name, "second")
+    assert mark > 80
+    found = query.seen()
+    for each in range(0, mark, step):
+        there = [value.split()[1] for value in found if int(value.split()[0]) == each]
+        assert there == [*VALUES, b"d", b"e", b"f"], each
+
+
+# Attempts that are over and still send: nothing of theirs begins a transaction that nobody ends. The broker
+# has the first protocol of transactions, where a partition joins one by AddPartitionsToTxn; tests/interop has
+# the second one.
+
+#: What an attempt is told that begins when nobody waits for it.
+NOT_AWAITED: Final = "the driver does not wait for this attempt any more"
+FENCED: Final = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
+
+
+def transactions_of(noida: NoidaBroker) -> Transactions:
+    options = WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
+    return Transactions(Metadata(options.discovery.bootstrap_servers, options.net), options.net)
+
+
+def nothing_is_left(noida: NoidaBroker, topic: str) -> bool:
+    """True if no transaction is open, and no reader waits."""
+    return not open_ids(noida.bootstrap_servers, topic) and not waiting(
+        noida.bootstrap_servers, topic, PARTITIONS
+    )
+
+
+@pytest.fixture(scope="module")
+def writes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WriteProcess]:
+    """Processes that are killed."""
+    with ForkedWrites(tmp_path_factory.mktemp("writes")) as forked:
+        yield forked
+
+
+@pytest.mark.parametrize("kills_run", [False, True], ids=["attempt", "run"])
+@pytest.mark.parametrize("api", [modern.ADD_PARTITIONS_TO_TXN, modern.PRODUCE], ids=["joins", "sends"])
+def test_late_request_of_a_kill(noida: NoidaBroker, writes: WriteProcess, api: Api, kills_run: bool) -> None:
+    left = killed_and_late(writes, [noida.port], api, {}, kills_run=kills_run)
+    assert left.codes
+    assert set(left.codes) <= FENCED
+    assert (left.open_ids, left.waiting, left.rows) == ([], {}, LATE_VALUES)
+
+
+def test_late_request_of_a_failed_attempt_begins_nothing(noida: NoidaBroker) -> None:
+    """The attempt gives its id up itself: the request comes before anybody sweeps."""
+    topic, late = noida.create_topic(partitions=PARTITIONS), LateRequest()
+
+    def rows() -> Iterator[list[tuple[bytes, int]]]:
+        yield [(b"v" * 1000, 0)] * 10  # enough to be sent
+        raise ValueError("no more rows")
+
+    with HoldingProxy([noida.port], late) as proxy:
+        options = named(f"failed-{topic}", batchBytes="1KiB")
+        write = OnceWrite(proxy.bootstrap_servers, topic, TASKS, options)
+        made = write.writer()
+        # The connection is cut, and the request is sent again on another one.
+        late.arm(modern.ADD_PARTITIONS_TO_TXN, lambda _: None)
+        with pytest.raises(ValueError, match="no more rows"):
+            write.message_of(made, 0, rows())
+        [code] = late.release()
+    assert code in FENCED
+    assert nothing_is_left(noida, topic)
+
+
+def late_attempt(write: OnceWrite, made: Any) -> str:
+    """Error of an attempt that begins now."""
+    with pytest.raises(DeliveryError) as error:
+        write.message(made, 0)
+    return str(error.value)
+
+
+def test_an_attempt_that_begins_when_nobody_waits_for_it_sends_nothing(noida: NoidaBroker) -> None:
+    """The write is given up, or committed, or its driver is gone and the next run is at work."""
+    topic = noida.create_topic(partitions=PARTITIONS)
+    write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"late-{topic}"))
+    made = write.writer()
+    made.abort([write.message(made, 0), None, None])
+    assert NOT_AWAITED in late_attempt(write, made)
+    assert nothing_is_left(noida, topic)
+    orphaned, made = write.writer(), write.writer()
+    assert NOT_AWAITED in late_attempt(write, orphaned)
+    made.commit([write.message(made, number) for number in range(3)])
+    for each in (orphaned, made):
+        assert NOT_AWAITED in late_attempt(write, each)
+    assert nothing_is_left(noida, topic)
+    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == VALUES
+
+
+@STREAM_SINKS
+def test_an_attempt_of_a_batch_of_a_stream_that_begins_late_sends_nothing(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    batch = OnceBatch(noida.bootstrap_servers, topic, TASKS, 3, f"late-{topic}")
+    made = batch.writer()
+    batch.end([batch.message(made, number) for number in range(3)])
+    with pytest.raises(DeliveryError, match=NOT_AWAITED):
+        batch.message(made, 0, attempt=1)
+    assert nothing_is_left(noida, topic)
+    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == VALUES
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Counter[type]:
+    """Count of the requests that begin ids, and of those that fence them."""
+    count: Counter[type] = Counter()
+    asked, asked_together = TransactionRequests._send, TransactionRequests._send_together
+
+    def counts(sender: TransactionRequests, request: Any) -> Any:
+        count[type(request)] += 1
+        return asked(sender, request)
+
+    def counts_all(sender: TransactionRequests, requests: Any) -> Any:
+        count.update(type(each) for each in requests)
+        return asked_together(sender, requests)
+
+    monkeypatch.setattr(TransactionRequests, "_send", counts)
+    monkeypatch.setattr(TransactionRequests, "_send_together", counts_all)
+    return count
+
+
+def test_write_without_lost_attempts_fences_nothing(noida: NoidaBroker, begun: Counter[type]) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    for number in range(3):
+        OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch=f"{number}")).run()
+    assert begun[FenceProducer] == 0
+    # Of each write the driver's, and those of two tasks with rows.
+    assert begun[InitProducerId] == 9
+
+
+def test_an_id_is_fenced_once(noida: NoidaBroker, begun: Counter[type]) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    transactions = transactions_of(noida)
+    died = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch="0"))
+    made = died.writer()
+    left = [
+        transactions.begin(f"{topic}-{task}-{made._committer.run_name}.7", 60_000).id for task in range(5)
+    ]
+    for number in range(1, 4):
+        OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch=f"{number}")).run()
+    assert begun[FenceProducer] == len(left)
+    for each in transactions.described(left).values():
+        assert (each.producer_epoch, each.transaction_timeout_ms) == (1, FENCED_TIMEOUT_MS)
+    assert len(transactions.listed((), attempt_ids(topic))) == len(left) + 3 * 2
+
+
+def interrupted(noida: NoidaBroker, topic: str) -> list[str]:
+    """Ids of attempts of a run that died: one with a transaction, the others have begun."""
+    died = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch="1"))
+    made, transactions = died.writer(), transactions_of(noida)
+    run_name = made._committer.run_name
+    left = [transactions.begin(f"{topic}-{task}-{run_name}.7", 900_000).id for task in range(5)]
+    return [died.message(made, 0).transaction.id, *left]
+
+
+def test_ids_are_fenced_also_where_nobody_tells_which_of_them_are(noida: NoidaBroker) -> None:
+    """The connection is cut on which the next run asks that, and readers would wait for the one before."""
+    topic, late = noida.create_topic(partitions=PARTITIONS), LateRequest()
+    transactions = transactions_of(noida)
+    died = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic))
+    made = died.writer()
+    died.message(made, 0)
+    transactions.begin(f"{topic}-1-{made._committer.run_name}.99", 60_000)
+    with HoldingProxy([noida.port], late) as proxy:
+        late.arm(modern.DESCRIBE_TRANSACTIONS, lambda _: None)
+        OnceWrite(proxy.bootstrap_servers, topic, TASKS, named(topic)).run()
+        assert late.is_held
+    assert nothing_is_left(noida, topic)
+    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == VALUES
+
+
+def test_unfenced_ids_are_one_warning(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    left = interrupted(noida, topic)
+    impatient = {"requestTimeout": "2s", "brokerDownTimeout": "1s"}
+    with SlowReplication(noida.port, 60_000) as proxy:
+        OnceWrite(proxy.bootstrap_servers, topic, TASKS, named(topic, batch="2", **impatient)).run()
+    # All are tried again side by side, so each is tried as often.
+    assert set(proxy.refused) == {*left}
+    assert max(proxy.refused.values()) == min(proxy.refused.values()) > 1
+    # The end of the write finds that they are fenced in fact.
+    [line] = [line for line in caplog.messages if "not fenced" in line]
+    assert line.startswith(f"{len(left)} transactional ids of attempts that are over are not fenced: ")
+    assert any(repr(each) in line for each in left)
+    assert f"waiting until the next run with kafka.transactional.id={topic} or for 900 s" in line
+    assert "error 15 COORDINATOR_NOT_AVAILABLE" in line
+    assert nothing_is_left(noida, topic)
+    assert committed(noida.bootstrap_servers, topic, PARTITIONS) == VALUES
+
+
+def test_a_timeout_of_users_is_never_taken_for_that_of_fenced_ids(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    timeout = {"kafka.transaction.timeout.ms": str(FENCED_TIMEOUT_MS)}
+    died = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch="1", **timeout))
+    made = died.writer()
+    assert made._committer.timeout_ms == FENCED_TIMEOUT_MS + 1
+
+
+def test_finishing_job_fences_attempts(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = noida.create_topic(partitions=PARTITIONS)
+    transactions = transactions_of(noida)
+    write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic))
+    made = write.writer()
+    write.message(made, 0)
+    empty = transactions.begin(f"{topic}-1-{made._committer.run_name}.99", 60_000)
+    connection = f"--option=kafka.bootstrap.servers={noida.bootstrap_servers}"
+    argv = ["--quiet", connection, "--transactional-id", topic, "--finish", "--force"]
+    assert run_job(SCRIPT.make_parser(), SCRIPT.run, argv) == 0, capsys.readouterr().err
+    assert transactions.describe(empty.id).producer_epoch > empty.epoch
+    assert nothing_is_left(noida, topic)

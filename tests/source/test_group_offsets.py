@@ -177,22 +177,17 @@ def filled(noida: NoidaBroker, topic: str) -> dict[str, str]:
 
 
 @READ_LIMITS
-def test_the_source_commits_a_batch_late_and_the_listener_exactly(
+def test_the_listener_commits_for_a_query(
     spark: SparkSession, noida: NoidaBroker, topic: str, filled: dict[str, str], tmp_path: Path
 ) -> None:
-    given = {**filled, "maxOffsetsPerTrigger": "8", "commitOffsets": "true"}
-    query = run_stream(into_noop(spark, given, tmp_path).trigger(availableNow=True))
-    assert [progress.numInputRows for progress in query.recentProgress] == [8, 8, 4]
-    assert committed(noida, topic) in (-1001, 8, 16)  # the process of the source may end before its commits
     group = GroupOffsets(filled)
     spark.streams.addListener(group)
     try:
         # A run that finds nothing new has the group follow, too.
-        for count in (0, 5):
-            send(noida, topic, range(20, 20 + count))
+        for _ in range(2):
             query = run_stream(into_noop(spark, filled, tmp_path).trigger(availableNow=True))
             assert group.awaitCommits(query, WAIT_MAX_S)
-            assert committed(noida, topic) == 20 + count
+            assert committed(noida, topic) == 20
         [progress] = query.recentProgress[-1].sources
         assert offsets_behind_latest(progress)["maxOffsetsBehindLatest"] == 0
     finally:

@@ -9,7 +9,6 @@ import contextlib
 import json
 import logging
 import re
-import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from kazoo.client import KazooClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
+from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.v07.groups import ask_to_leave
 from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.errors import DiscoveryError, OptionError
@@ -36,9 +35,7 @@ from spark_kafkawire.source.stream_reader import CONSUMER_MARK
 from spark_kafkawire.streaming import stop_between_batches
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
 from tests.support.embedded import produce
-from tests.support.golden import CORPUS
 from tests.support.polling import poll
-from tests.support.shared_zookeeper import SharingCluster
 from tests.support.source_process import SourceProcess
 from tests.support.spark_streams import WAIT_MAX_S
 from tests.support.sparks import READ_LIMITS
@@ -119,18 +116,9 @@ def patient_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_kafkawire.cluster.v07.member_session.SESSION_TIMEOUT_S", SESSION_TIMEOUT_MAX_S)
 
 
-@pytest.fixture(scope="module")
-def still(zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """Two brokers on the corpus logs, to which nobody writes."""
-    folder = tmp_path_factory.mktemp("still")
-    log_dirs = [Path(shutil.copytree(CORPUS / name, folder / name)) for name in ("broker0", "broker1")]
-    with SharingCluster(zookeeper, log_dirs) as running:
-        yield running
-
-
 @pytest.fixture
-def group(still: EmbeddedCluster) -> Iterator[Group]:
-    with contextlib.closing(Group(still)) as joined:
+def group(corpus: EmbeddedCluster) -> Iterator[Group]:
+    with contextlib.closing(Group(corpus)) as joined:
         yield joined
 
 
@@ -240,15 +228,6 @@ def test_available_now_needs_all_partitions(kind: str, group: Group) -> None:
     query.reader.stop()
     group.client.delete(f"/consumers/g/{path}")
     assert [len(rows) for rows in group.available_now(Checkpoint())] == [0, COUNT]
-
-
-def test_two_queries_read_each_row_once_between_them(group: Group) -> None:
-    queries = [group.query(maxBytesPerTrigger="1"), group.query(maxBytesPerTrigger="1")]
-    found = read_until(queries, COUNT)
-    assert len(found) == found.total() == COUNT
-    assert group.offsets() == ENDS
-    assert Counter(group.owners().values()) == {f"{member}-0": 3 for member in group.ids()}
-    assert len(group.ids()) == 2
 
 
 def test_a_query_that_joins_takes_over_where_the_other_has_read_to(group: Group) -> None:

@@ -162,20 +162,6 @@ def test_a_late_record_has_the_layout_of_the_count_that_put_it_there(noida: Noid
     assert {row["layout"] for row in rows if row["value"] != b"0"} == {1}
 
 
-def test_a_boundary_that_was_taken_too_late_is_told_by_the_keys(noida: NoidaBroker) -> None:
-    topic = Grown(noida, 4)
-    topic.write()
-    topic.grow(6)
-    topic.write()
-    stood = {str(at): librdkafka.offsets(topic.servers, topic.topic, at)[1] for at in range(4)}
-    topic.layouts[1]["boundaries"] = stood
-    rows = read(topic.servers, **topic.options(verifyPartitioner="true"))
-    early = [key for key in KEYS if HASHES[key] % 6 < 4 and HASHES[key] % 6 != HASHES[key] % 4]
-    assert early
-    assert {row["key"] for row in rows if row["misplaced"] == "early"} == set(early)
-    assert numbers(rows, "layout", "partition", "offset") == {key: [0, 1] for key in KEYS}
-
-
 def test_late_boundary_is_an_error(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     topic.grow(6)
@@ -369,16 +355,9 @@ def frame_of(spark: SparkSession, topic: Grown, **given: str) -> DataFrame:
 
 
 @MAP_IN_ARROW
-def test_partitions_have_their_keys_in_order(spark: SparkSession, noida: NoidaBroker) -> None:
-    topic = grown(noida, 2, 4)
-    frame = frame_of(spark, topic).select("key", "value")
+def test_partitions_and_shuffles_have_keys_in_order(spark: SparkSession, noida: NoidaBroker) -> None:
+    frame = frame_of(spark, grown(noida, 2, 4)).select("key", "value")
     assert seen(frame) == Seen(160, len(KEYS), 0)
-    plain = spark.read.format("kafkawire").option("kafka.bootstrap.servers", topic.servers)
-    assert seen(plain.option("subscribe", topic.topic).load()).keys > len(KEYS), "in several Spark partitions"
-
-
-@MAP_IN_ARROW
-def test_a_shuffle_puts_keys_in_order_whatever_the_counts(spark: SparkSession, noida: NoidaBroker) -> None:
     frame = frame_of(spark, grown(noida, 2, 4, 6))
     assert seen(in_key_order(frame, partitions=3)) == Seen(240, len(KEYS), 0)
     assert seen(frame.repartition(3, "key").sortWithinPartitions("partition", "offset")).inversions > 0

@@ -18,8 +18,6 @@ from pyspark.sql.types import StructType
 
 from spark_kafkawire import in_key_order
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.groups import GroupRead
-from spark_kafkawire.streaming import GroupOffsets
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import WAIT_MAX_S, send, started
 from tests.support.sparks import STREAM_SINKS
@@ -97,9 +95,9 @@ def swapped_back(place: Place) -> object:
     return read(at="nowhere", **where)(place)
 
 
-def sql(what: str) -> Program:
-    """A view, or a table, without brokers."""
-    return lambda place: place.spark.sql(f"CREATE {what} mistaken USING kafkawire OPTIONS (subscribe 't')")
+def view(place: Place) -> object:
+    """A view without brokers."""
+    return place.spark.sql("CREATE TEMPORARY VIEW mistaken USING kafkawire OPTIONS (subscribe 't')")
 
 
 def lines(place: Place) -> DataFrame:
@@ -133,16 +131,13 @@ MISTAKES: Final[Mapping[str, tuple[Program, str]]] = {
     "read: misspelled": (read(failOnDataLos="false"), "OptionError: unknown option failondatalos"),
     "read: column": (read("value BINARY, valeu BINARY"), "OptionError: schema: there is no column 'v"),
     "read: servers": (read(**NOBODY), "ConnectFailed: .*127.0.0.1:1"),
-    "read: topic": (read(subscribe="no-such-topic"), "UnknownTopicError: .*no-such-topic"),
     "read: data loss": (
         read(startingOffsets='{"TOPIC":{"0":700}}', endingOffsets='{"TOPIC":{"0":710}}'),
         "DataLossError: .*700",
     ),
     # Kafka 0.7, and SQL.
     "0.7: its ZooKeeper": (swapped_back, "ProtocolError: .*: this is a ZooKeeper, not a broker; set "),
-    "0.7: null value": (write("STRING(NULL) AS value", at="old", topic="nulls"), "RowError: .*is null"),
-    "SQL: view": (sql("TEMPORARY VIEW"), "OptionError: set exactly one of the options kafka.bootstrap"),
-    "SQL: table": (sql("TABLE"), "OptionError: CREATE TABLE ... USING kafkawire"),
+    "SQL: view": (view, "OptionError: set exactly one of the options kafka.bootstrap"),
     # A batch write.
     "write: mode": (write(mode="overwrite"), 'OptionError: mode "overwrite"'),
     "write: large row": (write(LARGE), "RowError: .* its record of 2000087 bytes is larger"),
@@ -153,8 +148,6 @@ MISTAKES: Final[Mapping[str, tuple[Program, str]]] = {
     ),
     "sink: type": (sink("1 AS value"), "OptionError: schema: value attribute unsupported type int"),
     # On the driver.
-    "GroupRead": (lambda place: GroupRead({**place.old, "subscribe": "t"}), "OptionError: .*kafka.group.id"),
-    "GroupOffsets": (lambda place: GroupOffsets({**place.modern, "subscribe": "t"}), "OptionError: Group"),
     "in_key_order": (lambda place: in_key_order(place.spark.range(1)), "OptionError: in_key_order"),
 }
 

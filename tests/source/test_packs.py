@@ -1,4 +1,4 @@
-"""Packs of small partitions, as Spark gets them from the readers of batches and streams, and in a Spark."""
+"""Packs of small partitions, as Spark gets them from the readers of batches and streams."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from chispa import assert_df_equality
-from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
@@ -26,7 +24,6 @@ from tests.support.sparks import READ_LIMITS
 from tests.support.streaming import Checkpoint, Query
 
 PARTITIONS = 2001
-TOPIC_PARTITIONS = 12
 HINT = "the plan has 2001 small ranges, each a Spark task: packSmallPartitions=true reads many in one task"
 
 
@@ -73,14 +70,33 @@ def test_stream_packs_each_batch(server: LogServer, caplog: pytest.LogCaptureFix
     assert caplog.messages == [HINT]
 
 
-def test_partitions_of_07_are_packed_by_broker(corpus: EmbeddedCluster) -> None:
-    where = {"zookeeper.connect": corpus.zookeeper_connect, "subscribePattern": "debian-.*"}
-    packed, alone = (PlannedRead({**where, "packSmallPartitions": text}) for text in ("true", "false"))
-    brokers = [{task.range.topic_partition.broker for task in part.tasks} for part in packed.partitions]
-    assert all(len(each) == 1 for each in brokers)
-    assert len(packed.partitions) < len(alone.partitions)
-    key = operator.itemgetter("topic", "broker", "partition", "offset", "index")
-    assert sorted(packed.rows(), key=key) == sorted(alone.rows(), key=key)
+def test_rows_are_those_without_packs(noida: NoidaBroker, corpus: EmbeddedCluster) -> None:
+    """Of either generation; also of empty partitions, with nulls and headers."""
+    topic = noida.create_topic(partitions=12)
+    records = [
+        Record(
+            None if number % 5 == 4 else b"%d-%d" % (partition, number),
+            b"key" if number % 2 else None,
+            (("h", b"1"),) if number % 3 else (),
+            partition=partition,
+        )
+        for partition in range(12)
+        for number in range(partition)
+    ]
+    librdkafka.produce(noida.bootstrap_servers, topic, records, "zstd")
+    modern = {
+        "kafka.bootstrap.servers": noida.bootstrap_servers,
+        "subscribe": topic,
+        "includeHeaders": "true",
+    }
+    v07 = {"zookeeper.connect": corpus.zookeeper_connect, "subscribePattern": "debian-.*"}
+    for where, columns in ((modern, ("offset",)), (v07, ("topic", "broker", "offset", "index"))):
+        packed, alone = (PlannedRead({**where, "packSmallPartitions": text}) for text in ("true", "false"))
+        brokers = [{task.range.topic_partition.broker for task in part.tasks} for part in packed.partitions]
+        assert all(len(each) == 1 for each in brokers)
+        assert len(packed.partitions) < len(alone.partitions)
+        key = operator.itemgetter("partition", *columns)
+        assert sorted(packed.rows(), key=key) == sorted(alone.rows(), key=key)
 
 
 def test_a_stream_of_packs_reads_each_record_once(noida: NoidaBroker) -> None:
@@ -95,42 +111,3 @@ def test_a_stream_of_packs_reads_each_record_once(noida: NoidaBroker) -> None:
         places = [(row["partition"], row["offset"]) for rows in batches for row in rows]
         first = 0 if count == 10 else 10
         assert sorted(places) == [(p, offset) for p in range(4) for offset in range(first, first + count)]
-
-
-# Through Spark
-
-
-@pytest.fixture(scope="module")
-def topic(noida: NoidaBroker) -> str:
-    """Partitions of 0 to 11 records, with headers and nulls; compressed."""
-    topic = noida.create_topic(partitions=TOPIC_PARTITIONS)
-    for codec in ("none", "zstd"):
-        records = [
-            Record(
-                None if number % 5 == 4 else b"%d-%d" % (partition, number),
-                b"key" if number % 2 else None,
-                (("h", b"1"),) if number % 3 else (),
-                1_700_000_000_000 + number,
-                partition=partition,
-            )
-            for partition in range(TOPIC_PARTITIONS)
-            for number in range(partition)
-        ]
-        librdkafka.produce(noida.bootstrap_servers, topic, records, codec)
-    return topic
-
-
-def load(spark: SparkSession, noida: NoidaBroker, packs: bool, **options: str) -> DataFrame:
-    reader = spark.read.format("kafkawire").option("kafka.bootstrap.servers", noida.bootstrap_servers)
-    return reader.option("packSmallPartitions", packs).options(includeHeaders="true", **options).load()
-
-
-def test_rows_are_those_without_packs(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
-    packed, alone = (load(spark, noida, is_packed, subscribe=topic) for is_packed in (True, False))
-    assert (packed.rdd.getNumPartitions(), alone.rdd.getNumPartitions()) == (1, TOPIC_PARTITIONS - 1)
-    in_order = packed.selectExpr("partition", "offset").collect()
-    for partition in range(TOPIC_PARTITIONS):
-        offsets = [row.offset for row in in_order if row.partition == partition]
-        assert offsets == list(range(2 * partition))
-    assert_df_equality(packed.orderBy("partition", "offset"), alone.orderBy("partition", "offset"))
-    assert packed.count() == TOPIC_PARTITIONS * (TOPIC_PARTITIONS - 1)

@@ -173,43 +173,21 @@ def test_a_write_of_07_waits_for_a_broker_before_it_sends(cluster: EmbeddedClust
     )
 
 
-@pytest.fixture
-def modern() -> Iterator[NoidaBroker]:
-    """A modern broker with a topic of two partitions, which the test may end and start."""
-    with NoidaBroker() as broker:
-        broker.create_topic(partitions=2, name="t")
-        records = [Record(b"value %d" % number * 20, partition=number % 2) for number in range(2000)]
-        librdkafka.produce(broker.bootstrap_servers, "t", records)
-        yield broker
-
-
-def test_a_read_of_today_goes_on_where_its_broker_was_stopped(modern: NoidaBroker) -> None:
-    options = {"kafka.bootstrap.servers": modern.bootstrap_servers, "subscribe": "t"}
-    expected = PlannedRead(options).rows()
-    assert len(expected) == 2000
-    read = PlannedRead({**options, "fetchBytes": "1KiB"})
-    batches = read.batches()
-    first = next(batches)
-    modern.stop()
-    with coming_back(modern.start) as reported:
-        found = pa.Table.from_batches([first, *batches]).to_pylist()
-    assert found == expected
-    assert any(modern.bootstrap_servers in each for each in reported.warnings)
-    assert reported.infos[-1].startswith("continuing after ")
-
-
-def test_planning_waits_for_the_brokers_of_today(modern: NoidaBroker) -> None:
-    options = {"kafka.bootstrap.servers": modern.bootstrap_servers, "subscribe": "t"}
-    expected = PlannedRead(options).rows()
-    modern.stop()
-    POOL.close_idle()
-    with coming_back(modern.start) as reported:
-        read = PlannedRead(options)
-    assert read.rows() == expected
+def test_planning_waits_for_the_brokers_of_today() -> None:
+    with NoidaBroker() as modern:
+        modern.create_topic(name="t")
+        librdkafka.produce(modern.bootstrap_servers, "t", [Record(b"v")])
+        options = {"kafka.bootstrap.servers": modern.bootstrap_servers, "subscribe": "t"}
+        expected = PlannedRead(options).rows()
+        modern.stop()
+        POOL.close_idle()
+        with coming_back(modern.start) as reported:
+            read = PlannedRead(options)
+        assert read.rows() == expected
     assert len(reported.warnings) == len(reported.infos) == 1
     assert re.match(
-        rf"kafka\.bootstrap\.servers: no server answers; .*\({modern.bootstrap_servers}\): cannot connect: "
-        r".*; trying again for up to 60 s \(brokerDownTimeout\)$",
+        rf"kafka\.bootstrap\.servers: no server answers; .*\({options['kafka.bootstrap.servers']}\): cannot "
+        r"connect: .*; trying again for up to 60 s \(brokerDownTimeout\)$",
         reported.warnings[0],
     )
 

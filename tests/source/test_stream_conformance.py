@@ -87,10 +87,16 @@ STARTS: dict[str, tuple[dict[str, str], Iterable[int]]] = {
 def test_from_offsets(noida: NoidaBroker, start: str, number: int, fail: str) -> None:
     topic, (given, expected) = filled(noida), STARTS[start]
     given = {name: value.replace("TOPIC", topic) for name, value in given.items()}
-    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail, **given)
-    assert running.values() == [numbers(expected)]
+    given |= {"failOnDataLoss": fail, **selections(topic)[number]}
+    checkpoint = Checkpoint()
+    # The first batch begins where it did, whatever comes after a crash.
+    with pytest.raises(Killed):
+        query(noida, topic, checkpoint, **given).batch("written")
     send(noida, topic, [20], 1)
-    assert running.values() == [[b"20"]]
+    running = query(noida, topic, checkpoint, **given)
+    assert running.values() == [numbers(expected), [b"20"]]
+    send(noida, topic, [21], 1)
+    assert running.values() == [[b"21"]]
     assert running.values() == []
 
 
@@ -103,8 +109,12 @@ def test_from_timestamps(noida: NoidaBroker, number: int, fail: str, is_global: 
         send(noida, topic, [second], second % 2, T0 + 1000 * second)
     by_partition = {"startingOffsetsByTimestamp": json.dumps({topic: {"0": T0 + 3000, "1": T0 + 3000}})}
     given = {"startingTimestamp": str(T0 + 3000)} if is_global else by_partition
-    running = query(noida, topic, **selections(topic)[number], failOnDataLoss=fail, **given)
-    assert running.values() == [numbers([3, 4, 5])]
+    given |= {"failOnDataLoss": fail, **selections(topic)[number]}
+    checkpoint = Checkpoint()
+    with pytest.raises(Killed):
+        query(noida, topic, checkpoint, **given).batch("written")
+    send(noida, topic, [6])
+    assert query(noida, topic, checkpoint, **given).values() == [numbers([3, 4, 5]), [b"6"]]
 
 
 def test_non_matching_timestamp_with_strategy_latest(noida: NoidaBroker, topic: str) -> None:
@@ -166,14 +176,15 @@ def test_a_first_batch_of_another_source_is_not_passed_over(noida: NoidaBroker, 
     assert query(noida, topic, checkpoint, **given).values() == [numbers([8, 9, *range(16, 20)]), []]
 
 
-def test_repeated_first_batch_has_no_new_partitions(noida: NoidaBroker, topic: str) -> None:
-    checkpoint = Checkpoint()
+@for_each("starting", ["earliest", "latest"])
+def test_repeated_first_batch_has_no_new_partitions(noida: NoidaBroker, starting: str) -> None:
+    topic, checkpoint = filled(noida), Checkpoint()
     with pytest.raises(Killed):
-        query(noida, topic, checkpoint, startingOffsets="earliest").batch("written")
+        query(noida, topic, checkpoint, startingOffsets=starting).batch("written")
     noida.add_partitions(topic, 3)
     send(noida, topic, [20], 2)
-    running = query(noida, topic, checkpoint, startingOffsets="earliest")
-    assert running.values() == [numbers(range(20)), [b"20"]]
+    running = query(noida, topic, checkpoint, startingOffsets=starting)
+    assert running.values() == [numbers(range(20 if starting == "earliest" else 0)), [b"20"]]
 
 
 def test_repeated_first_batch_loss(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -290,37 +301,23 @@ def test_available_now_of_a_query_from_latest_pins_its_start_and_ends(noida: Noi
     assert available_now(checkpoint, **options(noida, topic)).values() == [[b"20"]]
 
 
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_available_now_fails_where_its_topic_vanishes(noida: NoidaBroker, topic: str, fail: str) -> None:
-    other = noida.create_topic()
-    send(noida, other, range(10))
-    given = options(
-        noida, topic, subscribe=f"{topic},{other}", startingOffsets="earliest", failOnDataLoss=fail
-    )
-    running = available_now(Checkpoint(), **given, maxOffsetsPerTrigger="6")
-    running.batch()
-    librdkafka.delete_topic(noida.bootstrap_servers, other)
-    with pytest.raises(
-        DataLossError, match=f"{other} 0 at offset [0-9]+ no longer exists.*the trigger availableNow was"
-    ):
-        list(running.batches())
-
-
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_available_now_fails_where_a_new_topic_vanishes(noida: NoidaBroker, topic: str, fail: str) -> None:
-    checkpoint, later = Checkpoint(), f"{topic}-later"
-    given = options(
-        noida, topic, subscribePattern=f"{topic}.*", startingOffsets="earliest", failOnDataLoss=fail
-    )
-    assert available_now(checkpoint, **given).values() == [numbers(range(20))]
-    noida.create_topic(name=later)
-    send(noida, later, range(10))
+@for_each("fail", ["true", "false"])
+@for_each("is_new", [False, True])
+def test_available_now_fails_where_a_topic_vanishes(noida: NoidaBroker, is_new: bool, fail: str) -> None:
+    topic, checkpoint = filled(noida), Checkpoint()
+    found = {"subscribePattern": f"{topic}.*", "startingOffsets": "earliest", "failOnDataLoss": fail}
+    given = options(noida, topic, **found, maxOffsetsPerTrigger="6")
+    if is_new:
+        available_now(checkpoint, **given).all_values()
+    noida.create_topic(name=f"{topic}-later")
+    send(noida, f"{topic}-later", range(10))
     running = available_now(checkpoint, **given)
-    librdkafka.delete_topic(noida.bootstrap_servers, later)
-    with pytest.raises(
-        DataLossError, match=f"{later} 0 at offset 10 no longer exists.*the trigger availableNow was"
-    ):
+    if not is_new:
         running.batch()
+    librdkafka.delete_topic(noida.bootstrap_servers, f"{topic}-later")
+    reported = f"{topic}-later 0 at offset [0-9]+ no longer exists.*the trigger availableNow was"
+    with pytest.raises(DataLossError, match=reported):
+        list(running.batches())
 
 
 def test_a_new_partition_is_read_from_its_start(noida: NoidaBroker, topic: str) -> None:

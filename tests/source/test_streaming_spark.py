@@ -12,16 +12,14 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import expr, window
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafkawire.options.java_pattern import JavaPattern, PatternError
 from tests.options.java_patterns.record import NAMES, random_patterns
 from tests.support import librdkafka
-from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.spark_streams import begun, run, send, stream
-from tests.support.sparks import AVAILABLE_NOW, READ_LIMITS, since_spark
+from tests.support.spark_streams import run, send, stream
+from tests.support.sparks import READ_LIMITS, since_spark
 
 
 def offsets_of(checkpoint: Path) -> list[Any]:
@@ -96,53 +94,6 @@ def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida
         thread.submit(spark.createDataFrame, [(0,)], "a INT").result()
         thread.submit(write).result()
     assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
-
-
-@pytest.mark.nightly
-def test_self_join_has_one_offset(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    rows = stream(spark, noida, topic, startingOffsets="earliest").selectExpr("CAST(value AS STRING) v")
-    joined = rows.join(rows.selectExpr("v w"), expr("v = w"))
-    writer = joined.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
-    run(writer.trigger(availableNow=True), str(tmp_path / "out"))
-    [offsets] = set((tmp_path / "c" / "offsets" / "0").read_text().splitlines()[2:])
-    assert json.loads(offsets) == {topic: {"0": 10, "1": 10}}
-    assert spark.read.parquet(str(tmp_path / "out")).count() == 20
-
-
-@AVAILABLE_NOW
-@pytest.mark.nightly
-def test_watermark_closes_windows(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
-    topic = noida.create_topic()
-    rows = stream(spark, noida, topic, startingOffsets="earliest").withWatermark("timestamp", "10 seconds")
-    counted = (
-        rows.groupBy(window("timestamp", "5 seconds"))
-        .count()
-        .selectExpr("unix_seconds(window.start)", "count")
-    )
-    writer = counted.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
-    writer = writer.option("checkpointLocation", str(tmp_path / "c"))
-    for second in (10, 11, 12, 13, 14, 25):
-        record = Record(b"v", timestamp_ms=1000 * second)
-        librdkafka.produce(noida.bootstrap_servers, topic, [record])
-    run(writer, str(tmp_path / "out"))
-    assert [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).collect()] == [(10, 5)]
-
-
-def test_streams_go_on_together(spark: SparkSession, noida: NoidaBroker, topic: str) -> None:
-    other = noida.create_topic()
-    both = stream(spark, noida, topic).union(stream(spark, noida, other))
-    values = both.selectExpr("CAST(CAST(value AS STRING) AS INT) value")
-    query = begun(values.writeStream.format("memory").queryName("both").trigger(processingTime="0 seconds"))
-    try:
-        query.processAllAvailable()
-        for number, name in enumerate((topic, other)):
-            send(noida, name, range(number, number + 1))
-            query.processAllAvailable()
-            assert sorted(row["value"] for row in spark.table("both").collect()) == list(range(number + 1))
-    finally:
-        query.stop()
 
 
 # Patterns

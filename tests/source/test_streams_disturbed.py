@@ -1,8 +1,6 @@
-"""Streams that end at an exact step of a batch, and what moves meanwhile: leaders, partitions, topics,
-brokers.
+"""Streams whose topics, partitions and brokers come and go.
 
-The first batch's start is the one thing that the checkpoint does not hold, so most of the former are about
-it. ``KAFKAWIRE_STRESS_ROUNDS=1000`` changes topics at random for longer, and ``KAFKAWIRE_STRESS_SEED`` draws
+``KAFKAWIRE_STRESS_ROUNDS=1000`` changes topics at random for longer, and ``KAFKAWIRE_STRESS_SEED`` draws
 the same again. ``KAFKAWIRE_AWAY_S=60`` lets brokers be away for a minute.
 """
 
@@ -11,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import pickle
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,7 +21,6 @@ import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DataLossError
-from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.planner import stream_leaders
 from spark_kafkawire.planner.stream_partitions import StreamPartitions
 from spark_kafkawire.protocol.modern import METADATA
@@ -34,137 +31,13 @@ from tests.chaos.proxy import Proxy, Upstream
 from tests.support import librdkafka
 from tests.support.embedded import produce
 from tests.support.foreign import Record
-from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
-from tests.support.source_process import SourceProcess
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query
 
 
 def send(servers: str, topic: str, *values: bytes, partition: int = 0) -> None:
     librdkafka.produce(servers, topic, [Record(value, partition=partition) for value in values])
-
-
-def given(servers: str, topic: str, **others: str) -> dict[str, str]:
-    return {"kafka.bootstrap.servers": servers, **QUICK, "subscribe": topic, **others}
-
-
-class Moving(Query):
-    """A query under which something moves before each step of a batch."""
-
-    move: Callable[[], None] = staticmethod(lambda: None)
-
-    def _construct(self, number: int, killed: str) -> bool:
-        self.move()
-        return super()._construct(number, killed)
-
-    def _rows(self, start: Any, end: Any) -> list[dict[str, Any]]:
-        self.move()
-        return super()._rows(start, end)
-
-    def _read(self, reader: Any, partition: Any) -> list[dict[str, Any]]:
-        self.move()
-        return super()._read(reader, partition)
-
-
-def test_leaders_that_move_before_any_step_are_followed(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t", partitions=3, replicas=3)
-    moves = 0
-
-    def move() -> None:
-        nonlocal moves
-        moves += 1
-        for partition in range(3):
-            mock_cluster.set_leader("t", partition, (partition + moves) % 3 + 1)
-
-    checkpoint, sent, found = Checkpoint(), [], []
-    query = Moving(
-        checkpoint, **given(mock_cluster.bootstrap_servers, "t", startingOffsets="earliest", retries="10")
-    )
-    query.move = move
-    for number in range(4):
-        for partition in range(3):
-            sent.append(b"%d of %d" % (number, partition))
-            send(mock_cluster.bootstrap_servers, "t", sent[-1], partition=partition)
-        rows = query.batch()
-        assert rows is not None
-        found += [row["value"] for row in rows]
-    assert sorted(found) == sorted(sent)
-    assert moves == 4 * (1 + 1 + 3)
-
-
-#: Options, what of the records that are there is read, and the partitions that start where they end.
-STARTS: dict[str, tuple[dict[str, str], list[bytes], set[int]]] = {
-    "latest": ({}, [], {0, 1}),
-    "earliest": ({"startingOffsets": "earliest"}, [b"0", b"1", b"10"], set()),
-    "offsets": ({"startingOffsets": '{"TOPIC": {"0": 1, "1": -1}}'}, [b"1"], {1}),
-    "timestamp": ({"startingTimestamp": "1"}, [b"0", b"1", b"10"], set()),
-    "none so young": (
-        {"startingTimestamp": "9000000000000", "startingOffsetsByTimestampStrategy": "latest"},
-        [],
-        {0, 1},
-    ),
-}
-
-
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("killed", ["planned", "written", "read"])
-def test_first_batch_starts_as_without_a_crash(noida: NoidaBroker, start: str, killed: str) -> None:
-    topic = noida.create_topic(partitions=2)
-    send(noida.bootstrap_servers, topic, b"0", b"1")
-    send(noida.bootstrap_servers, topic, b"10", partition=1)
-    named, before, moving = STARTS[start]
-    options = given(noida.bootstrap_servers, topic)
-    options |= {name: value.replace("TOPIC", topic) for name, value in named.items()}
-    checkpoint = Checkpoint()
-    with pytest.raises(Killed):
-        Query(checkpoint, **options).batch(killed)
-    for partition in range(2):
-        send(noida.bootstrap_servers, topic, b"later in %d" % partition, partition=partition)
-    # Where nothing was written down, a query that starts at the end begins now.
-    begun = moving if killed == "planned" else set()
-    later = [b"later in %d" % partition for partition in range(2) if partition not in begun]
-    assert Query(checkpoint, **options).all_values() == sorted(before + later)
-
-
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_partitions_that_come_after_a_crash_are_read_whole(noida: NoidaBroker, fail: str) -> None:
-    for starting, expected in (("earliest", [b"0", b"1", b"2"]), ("latest", [b"1", b"2"])):
-        topic = noida.create_topic()
-        send(noida.bootstrap_servers, topic, b"0")
-        options = given(noida.bootstrap_servers, topic, startingOffsets=starting, failOnDataLoss=fail)
-        checkpoint = Checkpoint()
-        with pytest.raises(Killed):
-            Query(checkpoint, **options).batch("written")
-        noida.add_partitions(topic, 2)
-        send(noida.bootstrap_servers, topic, b"1", partition=1)
-        send(noida.bootstrap_servers, topic, b"2")
-        assert Query(checkpoint, **options).all_values() == expected
-
-
-@pytest.mark.parametrize("starting", ["earliest", "latest"])
-def test_killed_planning_plans_the_same_first_batch(noida: NoidaBroker, starting: str) -> None:
-    topic = noida.create_topic()
-    send(noida.bootstrap_servers, topic, b"0", b"1")
-    options = given(noida.bootstrap_servers, topic, startingOffsets=starting)
-    with SourceProcess(options) as process:
-        end = process.latest_offset(process.initial_offset())  # Spark writes it down
-        process.kill()  # before it asks for the start again
-    planned = []
-    for number in range(2):
-        noida.add_partitions(topic, 2 + number)
-        send(noida.bootstrap_servers, topic, b"later")
-        with SourceProcess(options) as process:
-            planned.append(process.partitions(process.initial_offset(), end))
-            process.kill()  # before any task has read
-    ranges = [[pickle.loads(task).tasks[0].range for task in tasks] for tasks in planned]
-    whole = [OffsetRange(TopicPartition(topic, 0), 0, 2)]
-    assert ranges == [whole, whole] if starting == "earliest" else ranges == [[], []]
-    with SourceProcess(options) as process:  # the batch is done, and the next one begins where it ended
-        tasks = process.partitions(end, process.latest_offset(end))
-    assert [pickle.loads(task).tasks[0].range for task in tasks] == [
-        OffsetRange(TopicPartition(topic, 0), 2, 4)
-    ]
 
 
 # A topic that is deleted between two questions of one batch: after it was seen, before its offsets are
@@ -185,92 +58,43 @@ def once_after(patch: pytest.MonkeyPatch, owner: Any, name: str, happens: Callab
     return calls
 
 
-class Topics:
-    """Two topics, both of which a pattern finds; ``doomed`` is deleted sooner or later."""
-
-    def __init__(self, noida: NoidaBroker) -> None:
-        self._noida = noida
-        self.stays = noida.create_topic()
-        self.doomed = f"{self.stays}-doomed"
-
-    def create(self, *values: bytes) -> None:
-        self._noida.create_topic(name=self.doomed)
-        send(self._noida.bootstrap_servers, self.doomed, *values)
-
-    def delete(self) -> None:
-        librdkafka.delete_topic(self._noida.bootstrap_servers, self.doomed)
-
-    def query(self, checkpoint: Checkpoint, fail: str) -> Query:
-        given = {"kafka.bootstrap.servers": self._noida.bootstrap_servers, "failOnDataLoss": fail}
-        selected = {"subscribePattern": f"^{self.stays}", "startingOffsets": "earliest"}
-        return Query(checkpoint, **QUICK, **given, **selected)
-
-
-@pytest.fixture
-def topics(noida: NoidaBroker) -> Topics:
-    topics = Topics(noida)
-    send(noida.bootstrap_servers, topics.stays, b"1", b"2")
-    return topics
-
-
-def _deleted_after_the_look(
-    noida: NoidaBroker, topics: Topics, fail: str, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Query, list[int]]:
-    topics.create(b"a")
-    running = topics.query(Checkpoint(), fail)
-    assert running.values() == [[b"1", b"2", b"a"]]
-    send(noida.bootstrap_servers, topics.stays, b"3")
-    return running, once_after(monkeypatch, StreamPartitions, "_there", topics.delete)
-
-
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_topic_deleted_right_after_the_look_is_looked_for_again(
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_topic_that_is_deleted_between_two_questions_is_a_loss(
     noida: NoidaBroker,
-    topics: Topics,
+    is_new: bool,
     fail: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    running, looks = _deleted_after_the_look(noida, topics, fail, monkeypatch)
-    ended(running, fail, [b"3"], f"{topics.doomed} 0 at offset 1 no longer exists", caplog)
-    assert looks[0] > 1
-
-
-def ended(
-    running: Query, fail: str, left: list[bytes], reported: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The next batch is a data loss, or has what is left, with a warning."""
+    """One that was seen a moment ago is looked for again. A new one, of a batch that runs again after a
+    crash, is asked for its start once more."""
+    stays, servers, checkpoint = noida.create_topic(), noida.bootstrap_servers, Checkpoint()
+    doomed, found = f"{stays}-doomed", {"subscribePattern": f"^{stays}", "startingOffsets": "earliest"}
+    options = {**QUICK, "kafka.bootstrap.servers": servers, "failOnDataLoss": fail, **found}
+    send(servers, stays, b"1", b"2")
+    if is_new:
+        assert Query(checkpoint, **options).values() == [[b"1", b"2"]]
+    noida.create_topic(name=doomed)
+    send(servers, doomed, b"a")
+    running = Query(checkpoint, **options)
+    if is_new:
+        with pytest.raises(Killed):
+            Query(checkpoint, **options).batch("written")
+    else:
+        assert running.values() == [[b"1", b"2", b"a"]]
+        send(servers, stays, b"3")
+    owner, name = (stream_leaders, "leaders_of") if is_new else (StreamPartitions, "_there")
+    asked = once_after(monkeypatch, owner, name, lambda: librdkafka.delete_topic(servers, doomed))
+    reported = f"{doomed} 0 at offset {0 if is_new else 1} no longer exists"
     if fail == "true":
         with pytest.raises(DataLossError, match=f"^{reported}: "):
             running.batch()
-        return
-    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        assert [row["value"] for row in running.batch() or ()] == left
-    [line] = [each for each in caplog.messages if "continuing because" in each]
-    assert line.startswith(reported)
-
-
-def _deleted_after_its_leader_was_found(
-    topics: Topics, fail: str, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Query, list[int]]:
-    """A batch that takes in a new topic was planned, and is run again after a crash: where the new topic
-    begins is asked for once more."""
-    checkpoint = Checkpoint()
-    assert topics.query(checkpoint, fail).values() == [[b"1", b"2"]]
-    topics.create(b"a")
-    with pytest.raises(Killed):
-        topics.query(checkpoint, fail).batch("written")
-    return topics.query(checkpoint, fail), once_after(
-        monkeypatch, stream_leaders, "leaders_of", topics.delete
-    )
-
-
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_new_topic_deleted_between_its_leader_and_its_start_is_a_loss(
-    topics: Topics, fail: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    running, asked = _deleted_after_its_leader_was_found(topics, fail, monkeypatch)
-    ended(running, fail, [], f"{topics.doomed} 0 at offset 0 no longer exists", caplog)
+    else:
+        with caplog.at_level(logging.WARNING, "spark_kafkawire"):
+            assert [row["value"] for row in running.batch() or ()] == ([] if is_new else [b"3"])
+        [line] = [each for each in caplog.messages if "continuing because" in each]
+        assert line.startswith(reported)
     assert asked[0] > 1
 
 
@@ -322,44 +146,18 @@ class RandomTopics:
         return {**QUICK, **servers, **selected, **others}
 
 
-class Reader(threading.Thread):
-    """Reads batch after batch until it is told to end, and now and then starts its query again."""
-
-    def __init__(self, options: dict[str, str], draw: random.Random) -> None:
-        super().__init__()
-        self._options, self._draw = options, draw
-        self._ends = threading.Event()
-        self._checkpoint = Checkpoint()
-        self.rows: list[dict[str, Any]] = []
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            while not self._ends.is_set():
-                query = Query(self._checkpoint, **self._options)
-                for _ in range(self._draw.randint(1, 10)):
-                    self.rows += query.batch() or []
-            for rows in Query(self._checkpoint, **self._options).batches():
-                self.rows += rows
-        except BaseException as error:
-            self.error = error
-
-    def end(self) -> None:
-        self._ends.set()
-        self.join()
-
-
-@contextlib.contextmanager
-def reading(options: dict[str, str], draw: random.Random) -> Iterator[Reader]:
-    """A reader beside the block, which has read all there is after it."""
-    reader = Reader(options, draw)
-    reader.start()
-    try:
-        yield reader
-    finally:
-        reader.end()
-    if reader.error is not None:
-        raise reader.error
+def read_on(
+    options: dict[str, str], draw: random.Random, ends: threading.Event, rows: list[dict[str, Any]]
+) -> None:
+    """Read batch after batch until it is told to end, now and then by a query that starts again; then what
+    is left."""
+    checkpoint = Checkpoint()
+    while not ends.is_set():
+        query = Query(checkpoint, **options)
+        for _ in range(draw.randint(1, 10)):
+            rows += query.batch() or []
+    for batch in Query(checkpoint, **options).batches():
+        rows += batch
 
 
 def in_order(rows: list[dict[str, Any]]) -> bool:
@@ -370,18 +168,15 @@ def in_order(rows: list[dict[str, Any]]) -> bool:
     return all(offsets == list(range(len(offsets))) for offsets in partitions.values())
 
 
-@pytest.fixture
-def draw() -> random.Random:
+def test_stress_with_topics_and_partitions_that_come_go_and_age_out(noida: NoidaBroker) -> None:
     print(f"KAFKAWIRE_STRESS_SEED={SEED}")
-    return random.Random(SEED)
-
-
-def test_stress_with_topics_and_partitions_that_come_go_and_age_out(
-    noida: NoidaBroker, draw: random.Random
-) -> None:
+    draw, ends, rows = random.Random(SEED), threading.Event(), list[dict[str, Any]]()
     topics = RandomTopics(noida, noida.create_topic(), draw)
     topics.create("stays-0")
-    with reading(topics.options(failOnDataLoss="false", maxOffsetsPerTrigger="40"), draw) as reader:
+    options = topics.options(failOnDataLoss="false", maxOffsetsPerTrigger="40")
+    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
+        reading = pool.submit(read_on, options, draw, ends, rows)
+        stack.callback(ends.set)
         for number in range(1, ROUNDS + 1):
             stay = [name for name in topics.partitions if name.startswith("stays")]
             topics.send(draw.choice(stay))
@@ -402,11 +197,12 @@ def test_stress_with_topics_and_partitions_that_come_go_and_age_out(
                     topics.grow(name)
                 case _:
                     topics.send(name)
-        poll(lambda: len(reader.rows) > 0 or reader.error, "the reader's first rows")
-    values = [row["value"] for row in reader.rows]
+        poll(lambda: rows or reading.done(), "the first rows")
+    reading.result()
+    values = [row["value"] for row in rows]
     assert len(values) == len(set(values))  # nothing is read twice, whatever went and came again
     assert set(values) <= {value for written in topics.written.values() for value in written}
-    stayed = [row for row in reader.rows if "-stays-" in row["topic"]]
+    stayed = [row for row in rows if "-stays-" in row["topic"]]
     written = [value for name, sent in topics.written.items() if name.startswith("stays") for value in sent]
     assert sorted(row["value"] for row in stayed) == sorted(written)
     assert in_order(stayed)

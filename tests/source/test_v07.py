@@ -30,7 +30,7 @@ from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support import zookeeper_tree
 from tests.support.corpus import partitions_of
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
-from tests.support.embedded import produce, wait_registered
+from tests.support.embedded import produce
 from tests.support.golden import values_sha256
 from tests.support.reading import PlannedRead
 from tests.support.streaming import Checkpoint, Killed, Query, available_now
@@ -86,17 +86,6 @@ def test_a_stream_reads_each_message_once_and_stands_at_the_byte_after_it(cluste
     assert again.values() == []
 
 
-def test_max_bytes_per_trigger_ends_batches_where_segments_start(cluster: EmbeddedCluster) -> None:
-    checkpoint = Checkpoint()
-    query = Query(checkpoint, **options(cluster, startingOffsets="earliest", maxBytesPerTrigger="1"))
-    batches = places(query)
-    assert [json.loads(text)[TOPIC] for text in checkpoint.offsets] == [
-        {name: SECONDS[name] for name in NAMES},
-        {name: ENDS[name] for name in NAMES},
-    ]
-    assert len({row for rows in batches for row in rows}) == sum(map(len, batches)) == COUNT
-
-
 def test_a_limited_batch_is_the_same_after_a_crash(cluster: EmbeddedCluster) -> None:
     checkpoint, found = Checkpoint(), []
     given = options(cluster, startingOffsets="earliest", maxBytesPerTrigger="1")
@@ -107,35 +96,6 @@ def test_a_limited_batch_is_the_same_after_a_crash(cluster: EmbeddedCluster) -> 
     for rows in query.batches():
         found += [(row["broker"], row["partition"], row["offset"], row["index"]) for row in rows]
     assert len(found) == len(set(found)) == COUNT + 1
-
-
-def test_a_topic_that_comes_is_read_from_its_start(cluster: EmbeddedCluster) -> None:
-    checkpoint = Checkpoint()
-    given = options(cluster, subscribePattern="^(debian-plain|new)$")
-    del given["subscribe"]
-    assert Query(checkpoint, **given).values() == [[]]
-    produce(cluster, "new", encode_message_set([b"a", b"b"]), partition=2)
-    wait_registered(cluster, "new")
-    assert Query(checkpoint, **given).all_values() == [b"a", b"b"]
-
-
-def test_retention_under_the_query_is_a_data_loss_or_a_warning(
-    cluster: EmbeddedCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    checkpoint = Checkpoint([json.dumps({TOPIC: dict.fromkeys(NAMES, 0)})], 1)
-    cluster.brokers[0].stop()
-    first, *_ = sorted((tmp_path / "broker0" / f"{TOPIC}-0").iterdir())
-    first.unlink()
-    cluster.brokers[0].start()
-    gone = SECONDS["0-0"]
-    with pytest.raises(
-        DataLossError, match=rf"^the batch: {TOPIC} 0-0 at offset 0 on .*up to {gone} are gone"
-    ):
-        Query(checkpoint, **options(cluster)).batch()
-    with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        [rows] = places(Query(checkpoint, **options(cluster, failOnDataLoss="false")))
-    assert any(f"up to {gone} are gone" in record.getMessage() for record in caplog.records)
-    assert min(row for row in rows if row[:2] == (0, 0)) == (0, 0, gone, 0)
 
 
 def begun_anew(cluster: EmbeddedCluster, folder: Path) -> None:
@@ -246,30 +206,6 @@ def test_a_stream_reads_a_new_broker_after_the_old_one(corpus: EmbeddedCluster) 
     assert {row["partition"] for row in first if row["broker"] == 1} <= read_up_to
 
 
-def test_children_wait_for_parents_whose_broker_is_away(cluster: EmbeddedCluster) -> None:
-    given = laid_out(cluster, {"0": 3}, {"0": 3, "1": 3}, boundaries=ENDS)
-    given |= {"failOnDataLoss": "false", "retryBackoff": "1ms", "maxBytesPerTrigger": "1"}
-    checkpoint = Checkpoint()
-    first = Query(checkpoint, startingOffsets="earliest", **given).batch()
-    assert first is not None
-    assert {row["broker"] for row in first} == {0}
-    cluster.brokers[0].stop()
-    assert Query(checkpoint, **given).batch() is None
-    cluster.brokers[0].start()
-    rows = [row for batch in Query(checkpoint, **given).batches() for row in batch]
-    assert len(first + rows) == COUNT
-
-
-def test_lists_that_are_not_those_of_zookeeper_are_told(corpus: EmbeddedCluster) -> None:
-    with pytest.raises(OptionError) as error:
-        read(laid_out(corpus, {"0": 3}, {"0": 3, "1": 4}))
-    assert str(error.value) == (
-        f"option partitionLayouts: {TOPIC} has 6 partitions, but its last layout has 7 ({TOPIC} 1-3 "
-        "differs): add a layout with the current partitions, and the end offsets that the others had when "
-        "these were added"
-    )
-
-
 # A batch read that is a consumer of a group: it claims, reads, commits and leaves
 
 
@@ -319,9 +255,6 @@ def test_two_batches_share_topic(spark: SparkSession, client: KazooClient, group
         rows = share.load(spark).select("broker", "partition").distinct().collect()
     assert {f"{row['broker']}-{row['partition']}" for row in rows} == {"1-0", "1-1", "1-2"}
     assert offsets(client) == {name: end for name, end in ENDS.items() if name.startswith("1")}
-    client.set("/consumers/g/ids/g_0", b'{ "debian-plain": 9 }')
-    with GroupRead(grouped) as share:
-        assert share.load(spark).count() == 0, "the other one has enough threads for all"
     client.delete("/consumers/g/ids/g_0")
 
 
@@ -334,17 +267,6 @@ def test_topic_that_no_broker_has_is_an_error(client: KazooClient, grouped: dict
         pytest.raises(UnknownTopicError, match=reported),
         GroupRead({**grouped, "subscribe": f"{TOPIC},none", "brokerDownTimeout": "500ms"}),
     ):
-        pass
-    assert client.get_children("/consumers/g/ids") == []
-
-
-def test_partitions_that_nobody_reads_are_an_error(client: KazooClient, grouped: dict[str, str]) -> None:
-    path = f"/consumers/g/owners/{TOPIC}/0-1"
-    client.create(path, b"ghost-0", makepath=True)
-    reported = (
-        rf"^group 'g': node {path} names the owner 'ghost-0', .* {TOPIC} 0-1 is not read; remove such a node"
-    )
-    with pytest.raises(DiscoveryError, match=reported), GroupRead({**grouped, "brokerDownTimeout": "500ms"}):
         pass
     assert client.get_children("/consumers/g/ids") == []
 
@@ -366,14 +288,6 @@ def test_the_option_alone_is_an_error_that_says_what_to_use(grouped: dict[str, s
         source.reader(source.schema())
 
 
-@pytest.mark.parametrize(
-    ("others", "reported"),
-    [
-        ({"groupMembership": "none"}, "GroupRead always joins a group"),
-        ({"kafka.group.id": "a/b"}, "option kafka.group.id: 'a/b' is not the name of a node"),
-        ({"startingOffsets": "committed"}, "option startingOffsets: with groupMembership=join"),
-    ],
-)
-def test_contradicting_options(others: dict[str, str], reported: str, grouped: dict[str, str]) -> None:
-    with pytest.raises(OptionError, match=reported):
-        GroupRead({**grouped, **others})
+def test_contradicting_options(grouped: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="GroupRead always joins a group"):
+        GroupRead({**grouped, "groupMembership": "none"})

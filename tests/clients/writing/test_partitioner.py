@@ -19,11 +19,12 @@ from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.clients.writing.sticky_partitions import RUN_BYTES_MIN, Ids, StickyPartitions
 from spark_kafkawire.clients.writing.strategy import STRATEGIES, crc32_hashes
 from spark_kafkawire.clients.writing.v07.write_partitions import V07WritePartitions
-from spark_kafkawire.errors import DiscoveryError, RowError
+from spark_kafkawire.errors import RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
 from spark_kafkawire.records.murmur2 import positive_hashes
 from spark_kafkawire.records.rows import Records
+from tests.support.cases import for_each
 from tests.support.settings import net_07
 from tests.support.writing import binary
 
@@ -107,12 +108,6 @@ def test_a_batch_of_many_runs_goes_on_where_it_lies() -> None:
     assert memory == {values.buffers()[2].address}, "values were copied"
 
 
-def test_tasks_begin_at_places_that_are_drawn() -> None:
-    values = binary([b"a"])
-    firsts = [split(partitioner_of(first=first), rows_of(values, "t")) for first in (0, 1, 7)]
-    assert [list(first) for first in firsts] == [["t 0-0"], ["t 0-1"], ["t 0-2"]]
-
-
 def test_logs_beyond_65536_are_told_apart() -> None:
     """Rows are sorted by 16-bit numbers where there are no more partitions."""
     extra = [TopicPartition("t", number, 1) for number in range(2, 65_540)]
@@ -135,24 +130,18 @@ def test_a_key_picks_from_the_list_sorted_by_broker_and_partition() -> None:
         assert parts[f"t {name}"] == own
 
 
-def test_broker_and_partition_name_the_log_and_beat_the_key() -> None:
+@for_each("name", STRATEGIES)
+def test_broker_and_partition_name_the_log_and_beat_every_partitioner(name: str) -> None:
     values = binary([b"a", b"b", b"c"])
     rows = rows_of(values, "t", keys=values, brokers=int32([1, 0, 1]), partitions=int32([1, 2, 1]))
-    assert split(partitioner_of(), rows) == {"t 1-1": [b"a", b"c"], "t 0-2": [b"b"]}
+    assert split(partitioner_of(strategy=name), rows) == {"t 1-1": [b"a", b"c"], "t 0-2": [b"b"]}
 
 
-def test_a_partition_alone_goes_round_the_brokers_that_have_it() -> None:
-    partitioner = partitioner_of()
+def test_a_partition_or_a_broker_alone_goes_round_what_it_has() -> None:
     rows = rows_of(binary([b"a", b"b"]), "t", partitions=int32([1, 2]))
-    assert [split(partitioner, rows) for _ in range(3)] == [
-        {"t 0-1": [b"a"], "t 0-2": [b"b"]},
-        {"t 1-1": [b"a"], "t 0-2": [b"b"]},
-        {"t 0-1": [b"a"], "t 0-2": [b"b"]},
-    ]
-
-
-def test_a_broker_alone_goes_round_its_partitions() -> None:
     partitioner = partitioner_of()
+    firsts = [split(partitioner, rows) for _ in range(3)]
+    assert firsts == [{f"t {name}": [b"a"], "t 0-2": [b"b"]} for name in ("0-1", "1-1", "0-1")]
     rows = rows_of(binary([b"a"]), "t", brokers=int32([1]))
     assert [list(split(partitioner, rows)) for _ in range(3)] == [["t 1-0"], ["t 1-1"], ["t 1-0"]]
 
@@ -214,31 +203,18 @@ def test_keys_count_the_partitions_of_their_own_topic() -> None:
     assert len(parts["u 0-0"]) + len(parts["u 1-0"]) == 50
 
 
-def test_a_topic_name_that_brokers_refuse_is_a_row_error() -> None:
-    rows = rows_of(binary([b"a", b"b"]), pa.array(["t", "a/b"]))
-    with pytest.raises(RowError, match=r"^row 1: topic 'a/b': the brokers refuse the character U\+002F"):
-        partitioner_of().split(rows)
-
-
-def test_a_topic_that_is_no_text_is_a_row_error() -> None:
-    topics = binary([b"t", None, b"t\xff"]).view(pa.string())
-    with pytest.raises(RowError, match=r"^row 2: topic is not UTF-8; correct it, or set the option topic$"):
-        split(partitioner_of(), rows_of(binary([b"a"] * 3), topics))
-
-
-def test_a_topic_whose_brokers_are_all_dead_is_an_error() -> None:
-    rows = rows_of(binary([b"a"]), pa.array(["dead"]))
-    with pytest.raises(DiscoveryError, match=r"^topic 'dead': none of its brokers \(7\) is alive"):
-        partitioner_of(targets(topic_partition("7-0", "dead"))).split(rows)
-
-
-def test_order_within_a_partition_is_the_order_of_the_rows() -> None:
-    values = binary([b"%d" % number for number in range(1000)])
-    partitions = int32([number * 7 % 3 for number in range(1000)])
-    parts = split(partitioner_of(), rows_of(values, "t", partitions=partitions))
-    assert sum(map(len, parts.values())) == 1000
-    for own in parts.values():
-        assert own == sorted(own, key=int)
+@for_each(
+    ("topics", "fault"),
+    [
+        ([b"t", b"a/b", b"t"], r"row 1: topic 'a/b': the brokers refuse the character U\+002F"),
+        ([b"t", None, b"t\xff"], r"row 2: topic is not UTF-8; correct it, or set the option topic$"),
+    ],
+)
+def test_a_topic_that_brokers_or_spark_cannot_have_is_a_row_error(
+    topics: list[bytes | None], fault: str
+) -> None:
+    with pytest.raises(RowError, match=f"^{fault}"):
+        split(partitioner_of(), rows_of(binary([b"a"] * 3), binary(topics).view(pa.string())))
 
 
 def test_rows_go_round_the_list_one_by_one_with_roundrobin_whatever_their_keys() -> None:
@@ -293,17 +269,10 @@ def test_consistent_picks_by_crc_32_and_puts_all_null_keys_in_one_partition() ->
 
 
 def test_consistent_random_sends_null_and_empty_keys_in_turn() -> None:
-    keys = [b"123456789", b"", None]
-    partitioner = partitioner_of(first=3, strategy="consistent_random")
-    parts = split(partitioner, rows_of(binary([b"1", b"2", b"3"]), "t", keys=binary(keys)))
+    keys = binary([b"123456789", b"", None])
+    rows = rows_of(binary([b"1", b"2", b"3"]), "t", keys=keys)
+    parts = split(partitioner_of(first=3, strategy="consistent_random"), rows)
     assert parts == {"t 0-2": [b"1"], "t 1-0": [b"2", b"3"]}
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_a_named_partition_beats_every_partitioner(name: str) -> None:
-    values = binary([b"a"])
-    rows = rows_of(values, "t", keys=values, brokers=int32([1]), partitions=int32([1]))
-    assert split(partitioner_of(strategy=name), rows) == {"t 1-1": [b"a"]}
 
 
 def test_an_empty_batch_has_no_parts_and_takes_no_turn() -> None:
@@ -399,17 +368,13 @@ def test_no_run_is_larger_than_it_may_be_but_for_one_row(
         assert start == len(batch)
 
 
-def test_one_by_one_each_row_goes_to_the_next_log() -> None:
-    turns = turns_of(3)
-    first, second = turns.one_by_one(4).tolist(), turns.one_by_one(4).tolist()
-    assert sorted(first[:3]) == [0, 1, 2]
-    assert first + second == (first[:3] * 3)[:8]
-
-
-def test_a_seed_draws_the_same_order_and_others_another_one() -> None:
-    orders = {seed: tuple(turns_of(12, seed).one_by_one(12).tolist()) for seed in range(4)}
-    assert orders[0] == tuple(turns_of(12, 0).one_by_one(12).tolist())
-    assert len(set(orders.values())) == 4
+def test_one_by_one_each_row_goes_to_the_next_log_in_the_order_of_its_seed() -> None:
+    orders = [turns_of(12, seed).one_by_one(24).tolist() for seed in (0, 1, 2, 0)]
+    for order in orders:
+        assert sorted(order[:12]) == [*range(12)]
+        assert order[:12] == order[12:]
+    assert orders[0] == orders[3]
+    assert len(set(map(tuple, orders))) == 3
 
 
 def given_to(turns: StickyPartitions, batches: int, rooms: Sequence[int] | None, size: int = 1000) -> Ids:
@@ -477,21 +442,14 @@ def test_a_run_ends_once_its_log_has_no_room() -> None:
 CRCS = {b"": 0, b"123456789": 0xCBF43926, b"a": 0xE8B7BE43, b"\x00": 0xD202EF8D}
 
 
-def test_keys_hash_to_zlibs_unsigned_crc_32() -> None:
-    assert crc32_hashes(binary(list(CRCS))).tolist() == list(CRCS.values())
-
-
 def test_a_null_key_hashes_as_an_empty_one_whatever_lies_under_it() -> None:
+    assert crc32_hashes(binary(list(CRCS))).tolist() == list(CRCS.values())
     hidden = pa.Array.from_buffers(
         pa.binary(), 2, [pa.py_buffer(b"\x02"), *binary([b"hidden", b"a"]).buffers()[1:]]
     )
     assert hidden.to_pylist() == [None, b"a"]
     assert crc32_hashes(hidden).tolist() == [0, CRCS[b"a"]]
-
-
-def test_no_keys_hash_to_nothing() -> None:
     assert crc32_hashes(binary([])).tolist() == []
-    assert crc32_hashes(binary([None, None])).tolist() == [0, 0]
 
 
 @settings(deadline=None)  # the kernels may be compiled in between

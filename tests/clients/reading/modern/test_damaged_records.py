@@ -128,8 +128,8 @@ PLACES = {
 def test_damage_becomes_one_row_or_none_and_all_other_records_come(
     places: list[tuple[int, int]], fetch_bytes: int, bits: int, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lost = [index for index, _ in places]
-    with LogServer({"t": [log_of(*places, bits=bits)]}) as server:
+    lost, log = [index for index, _ in places], log_of(*places, bits=bits)
+    with LogServer({"t": [log]}) as server:
         options = replace(NULL, fetch_bytes=fetch_bytes)
         fetcher = fetcher_of(server.bootstrap_servers, pool, stop=2 * COUNT, options=options)
         assert rows(fetcher) == expected(*lost)
@@ -137,24 +137,16 @@ def test_damage_becomes_one_row_or_none_and_all_other_records_come(
         options = replace(options, bad_records=BadRecords.DROP)
         fetcher = fetcher_of(server.bootstrap_servers, pool, stop=2 * COUNT, options=options)
         assert rows(fetcher) == [row for row in expected(*lost) if row[2] is None]
+        options = replace(options, bad_records=BadRecords.FAIL)
+        with pytest.raises(Exception, match="t 0") as raised:
+            list(fetcher_of(server.bootstrap_servers, pool, stop=2 * COUNT, options=options).columns())
+    if isinstance(raised.value, CorruptDataError) and fetch_bytes == 1 << 20:
+        place = f"byte {log.at(min(lost), 0)} of the response to the fetch at offset 0"
+        assert place in str(raised.value)
+        assert "badRecords=null" in str(raised.value)
     [warning] = [each.getMessage() for each in caplog.records if "badRecords" in each.getMessage()]
     assert warning.startswith("badRecords=drop left out ")
     assert f"at offset {2 * lost[0]}" in warning
-
-
-@pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
-def test_an_error_names_the_first_place(places: list[tuple[int, int]], pool: Pool) -> None:
-    log = log_of(*places)
-    with LogServer({"t": [log]}) as server:
-        fetcher = fetcher_of(
-            server.bootstrap_servers, pool, stop=2 * COUNT, options=replace(FAIL, fetch_bytes=1 << 20)
-        )
-        with pytest.raises(Exception, match="t 0") as raised:
-            list(fetcher.columns())
-    if isinstance(raised.value, CorruptDataError):
-        first = min(places)[0]
-        assert f"byte {log.at(first, 0)} of the response to the fetch at offset 0" in str(raised.value)
-        assert "badRecords=null" in str(raised.value)
 
 
 #: Bytes of a batch: those of the header lead to the next batch and to its offsets.

@@ -47,12 +47,6 @@ def test_every_version_reads_the_whole_log(log: MemoryLog, pool: Pool, version: 
         assert fetcher.bytes_received == len(log._data)
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 1), (3, 4), (6, 8), (7, 14), (1000, 1999), (1999, 2000)])
-def test_a_range_begins_and_ends_inside_batches(served: LogServer, pool: Pool, start: int, stop: int) -> None:
-    found = rows(fetcher_of(served.bootstrap_servers, pool, start, stop))
-    assert found == list(zip(range(start, stop), VALUES[start:stop], strict=True))
-
-
 @pytest.mark.parametrize(("count", "asked_bytes"), [(3, 64 << 10), (200, 250 << 10), (2000, 2500 << 10)])
 def test_a_small_range_is_a_small_fetch(served: LogServer, pool: Pool, count: int, asked_bytes: int) -> None:
     asked: list[fetch.FetchPartition] = []

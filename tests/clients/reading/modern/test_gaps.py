@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_kafkawire.clients.reading import data_loss
 from spark_kafkawire.errors import BrokerError, DataLossError
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.protocol import modern
@@ -365,3 +368,15 @@ def test_offsets_that_compaction_took_are_no_loss(log: MemoryLog, pool: Pool, st
         found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop - 7))
     left = [offset for offset in range(start, stop) if offset % 14 < 7]
     assert found == [(offset, VALUES[offset]) for offset in left]
+
+
+TESTS = Path(__file__).parents[3]
+
+
+def test_every_proof_has_its_test() -> None:
+    named = set(re.findall(r"\btest_\w+", data_loss.__doc__ or ""))
+    there = {
+        name for path in TESTS.rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
+    }
+    assert len(named) > 25
+    assert named <= there, named - there

@@ -8,88 +8,29 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
-import pyarrow as pa
 import pytest
 
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.errors import ConnectionLost
 from spark_kafkawire.model import Broker, Leader, OffsetRange, PartitionBounds, TopicPartition
-from spark_kafkawire.options import FetchOptions, NetOptions
-from spark_kafkawire.protocol import v07
+from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
-from spark_kafkawire.records.message_set.encoding import encode
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support.codecs import of_magic
-from tests.support.settings import net_07, net_modern
-from tests.support.short_and_long import one_of
+from tests.support.settings import net_modern
 
 RUNS: Final = 150
 PARTITION: Final = TopicPartition("t", 0)
 LEADER: Final = Leader(Broker(1, "h", 9092), epoch=3)
 #: What brokers answer that will do better in a moment.
 PASSING_CODES: Final = (1, 2, 3, 5, 6, 9, 74, 75, 78)
-#: An offset, the place in a compressed message, and the value.
-Row = tuple[int, int, bytes]
-
-
-class RandomLog(Protocol):
-    """A partition on its broker. ``bounds`` are places where a read may begin and end, ``segments`` where
-    retention may cut."""
-
-    earliest: int
-    rows: list[Row]
-    bounds: list[int]
-    segments: list[int]
-
-    def response(self, request: Any, chance: random.Random, fails: bool) -> Response: ...
-
-
-@dataclass
-class WindowLog:
-    """A partition of 0.7: plain and compressed messages in several segments."""
-
-    chance: random.Random
-    earliest: int = 0
-    rows: list[Row] = field(default_factory=list)
-    bounds: list[int] = field(default_factory=list)
-    segments: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        chance, data = self.chance, bytearray()
-        self.earliest = self._first = chance.choice((0, 1000, 2**33))
-        for _ in range(chance.randrange(1, 25)):
-            start = self._first + len(data)
-            if chance.random() < 0.3 or not self.segments:
-                self.segments.append(start)
-            sizes = [chance.choice((0, 1, 5, 50, 300)) for _ in range(chance.randrange(1, 5))]
-            values = [bytes([chance.randrange(256)]) * size for size in sizes]
-            compression = chance.choice(("none", "none", "gzip", "snappy"))
-            data += encode(pa.array(values, pa.binary()), compression)
-            for index, value in enumerate(values):
-                self.rows.append((start, 0 if compression == "none" else index, value))
-                self.bounds.append(start)
-                start += 10 + len(value) if compression == "none" else 0
-        self._data = bytes(data)
-        self.bounds.append(self._first + len(data))
-
-    def response(self, request: v07.FetchRequest, chance: random.Random, fails: bool) -> Response:
-        code, stop = 0, request.offset + request.max_bytes
-        data = b""
-        if fails:
-            code, data = chance.choice((1, 3)), self._data[: chance.randrange(40)]
-        elif not self.earliest <= request.offset <= self.bounds[-1]:
-            code = 1
-        else:
-            stop = min([stop, *(start for start in self.segments if start > request.offset)])
-            data = self._data[request.offset - self._first : stop - self._first]
-        frame = memoryview(bytearray(2 * len(data) + 2))
-        frame[len(data) + 2 :] = data
-        return Response(request, v07.FetchResponse(code, frame[len(data) + 2 :]), frame)
+#: An offset and the value.
+Row = tuple[int, bytes]
 
 
 @dataclass
@@ -102,7 +43,6 @@ class BatchLog:
     earliest: int = 0
     rows: list[Row] = field(default_factory=list)
     bounds: list[int] = field(default_factory=list)
-    segments: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._offset = self.earliest = self.chance.choice((0, 5, 2**31 - 20, 2**40))
@@ -121,14 +61,13 @@ class BatchLog:
             self.rows += written
         self.rows = sorted(row for row in self.rows if row[0] < stop)
         self.bounds = [*range(self.earliest, stop + 1)]
-        self.segments = self.bounds
 
     def _append(self, producer_id: int) -> None:
         count, is_transactional = self.chance.randrange(1, 6), self.chance.random() < 0.6
         kept = [delta for delta in range(count) if self.chance.random() < 0.8]
-        rows = [(self._offset + delta, 0, b"%d" % delta * self.chance.choice((1, 3, 40))) for delta in kept]
+        rows = [(self._offset + delta, b"%d" % delta * self.chance.choice((1, 3, 40))) for delta in kept]
         data = batch(
-            [record(delta, value) for delta, (*_, value) in zip(kept, rows, strict=True)],
+            [record(delta, value) for delta, (_, value) in zip(kept, rows, strict=True)],
             self._offset,
             compression=self.chance.choice(of_magic(2)) if kept else "none",
             last_delta=count - 1,
@@ -186,7 +125,7 @@ class BatchLog:
 class RandomBroker:
     """Client, pool and cluster of one read at once. ``failing`` is how often something goes wrong."""
 
-    log: RandomLog
+    log: BatchLog
     chance: random.Random
     failing: float
     retention: float
@@ -213,7 +152,7 @@ class RandomBroker:
 
     def receive(self) -> Response:
         if self.chance.random() < self.retention:
-            self.log.earliest = max(self.log.earliest, self.chance.choice(self.log.segments))
+            self.log.earliest = max(self.log.earliest, self.chance.choice(self.log.bounds))
         if self.chance.random() < self.failing:
             raise ConnectionLost("while it was awaited")
         return self.log.response(self.waiting.pop(0), self.chance, self.chance.random() < self.failing)
@@ -237,7 +176,7 @@ class RandomBroker:
         return frozenset(("compact",))
 
 
-def read(log: RandomLog, chance: random.Random, net: NetOptions, isolation_level: int) -> None:
+def read(log: BatchLog, chance: random.Random, isolation_level: int) -> None:
     """Read some of the log and compare: all is there but what retention took, once and in order."""
     start, stop = sorted((chance.choice(log.bounds), chance.choice(log.bounds)))
     broker = RandomBroker(log, chance, chance.choice((0.0, 0.05, 0.1)), chance.choice((0.0, 0.0, 0.1)))
@@ -248,23 +187,15 @@ def read(log: RandomLog, chance: random.Random, net: NetOptions, isolation_level
         isolation_level=isolation_level,
     )
     task = FetchTask(OffsetRange(PARTITION, start, stop), LEADER)
-    anything = cast(Any, broker)
+    anything, net = cast(Any, broker), net_modern(5.0, retries=1000, backoff_s=1e-9)
     found: list[Row] = []
     for columns in Fetcher(task, anything, options, net, connections=anything).columns():
         assert columns.values is not None
-        indexes = [0] * columns.count if columns.index is None else columns.index.tolist()
-        found += zip(columns.offset.tolist(), indexes, columns.values.to_pylist(), strict=True)
+        found += zip(columns.offset.tolist(), columns.values.to_pylist(), strict=True)
     expected = [row for row in log.rows if start <= row[0] < stop]
     assert found == sorted(set(found))
     assert set(found) <= set(expected)
     assert {row for row in expected if row[0] >= log.earliest} <= set(found)
-
-
-@one_of(8)
-def test_windows_of_random_brokers_become_the_rows_of_their_partitions(part: int) -> None:
-    for seed in range(part, 4 * RUNS, 8):
-        chance = random.Random(f"windows {seed}")
-        read(WindowLog(chance), chance, net_07(5.0, retries=1000, backoff_s=1e-9), 0)
 
 
 @pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
@@ -272,5 +203,4 @@ def test_windows_of_random_brokers_become_the_rows_of_their_partitions(part: int
 def test_batches_of_random_brokers_become_the_rows_of_their_partitions(isolation_level: int) -> None:
     for seed in range(RUNS):
         chance = random.Random(f"batches {seed}")
-        log = BatchLog(chance, isolation_level == READ_COMMITTED)
-        read(log, chance, net_modern(5.0, retries=1000, backoff_s=1e-9), isolation_level)
+        read(BatchLog(chance, isolation_level == READ_COMMITTED), chance, isolation_level)

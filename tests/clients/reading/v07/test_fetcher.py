@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import logging
 import shutil
+import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_kafkawire.broker import Fault, FaultKind
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.pack import Pack
-from spark_kafkawire.clients.reading.task import FetchTask
+from spark_kafkawire.clients.reading.task import FetchTask, MessageCrossesStop
+from spark_kafkawire.clients.reading.v07.stitcher import Stitcher
+from spark_kafkawire.clients.reading.v07.windows import Window, Windows
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import (
     BrokerError,
@@ -33,7 +39,9 @@ from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import BadRecords, Discovery, FetchOptions
 from spark_kafkawire.protocol.v07 import OffsetsRequest, ProduceRequest
+from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.message_set.encoding import encode
+from tests.records.message_set.trees import column_rows
 from tests.support.fetching_07 import NET, fetcher_of, produce, serving, task
 from tests.support.settings import net_07, settings_07
 
@@ -237,25 +245,17 @@ def lose_first_segments(log_dir: Path, count: int) -> int:
     return int(segments[count].stem)
 
 
-def test_bytes_that_retention_took_are_a_data_loss(log_dir: Path) -> None:
+def test_bytes_that_retention_took_are_a_data_loss(log_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     earliest = lose_first_segments(log_dir, 2)
-    with (
-        serving(log_dir) as broker,
-        pytest.raises(
-            DataLossError,
-            match=rf"t 0-0 at offset 130 on .*: bytes up to {earliest} are gone; .*failOnDataLoss=false",
-        ),
-    ):
-        values(fetcher_of(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), SMALL, NET))
-
-
-def test_what_survives_is_read_once_with_a_warning(log_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
-    earliest = lose_first_segments(log_dir, 2)
-    options = FetchOptions(4096, 4, fail_on_data_loss=False)
+    reported = f"bytes up to {earliest} are gone"
+    lenient = FetchOptions(4096, 4, fail_on_data_loss=False)
     with serving(log_dir) as broker, caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        found = values(fetcher_of(task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE), options, NET))
-    assert found == VALUES[earliest // ENTRY_SIZE :]
-    assert f"bytes up to {earliest} are gone" in caplog.text
+        cut = task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE)
+        loss = rf"t 0-0 at offset 130 on .*: {reported}; .*failOnDataLoss=false"
+        with pytest.raises(DataLossError, match=loss):
+            values(fetcher_of(cut, SMALL, NET))
+        assert values(fetcher_of(cut, lenient, NET)) == VALUES[earliest // ENTRY_SIZE :]
+    assert reported in caplog.text
 
 
 def test_a_partition_that_ends_before_the_range_does_is_a_data_loss(log_dir: Path) -> None:
@@ -357,9 +357,7 @@ def test_damage_becomes_one_row_or_none_and_all_other_messages_come(
         rows(log_dir, offsets[-1], BadRecords.FAIL, fetch_bytes)
 
 
-def test_an_option_that_is_no_boundary_is_no_damage(
-    logs: dict[str, tuple[Path, list[int]]],
-) -> None:
+def test_an_option_that_is_no_boundary_is_no_damage(logs: dict[str, tuple[Path, list[int]]]) -> None:
     log_dir, offsets = logs["gzip"]
     with pytest.raises(OptionError, match=r"option startingOffsets: \d+ is not a message boundary"):
         rows(
@@ -466,3 +464,132 @@ def test_a_response_with_too_few_parts_is_an_error(packed_dir: Path, pool: Pool)
         pytest.raises(ProtocolError, match=message),
     ):
         read([FetchTask(each, Leader(broker)) for each in ranges], pool)
+
+
+# Byte windows: the order in which they are asked for, and the messages that they become
+
+
+def ask_all(windows: Windows[bytes]) -> list[Window]:
+    asked = []
+    while (window := windows.ask()) is not None:
+        asked.append(window)
+    return asked
+
+
+def test_a_jump_forgets_what_is_held() -> None:
+    windows: Windows[bytes] = Windows(0, 40, 10, 3)
+    ask_all(windows)
+    windows.answer(10, b"b" * 10, 10)
+    windows.restart(25)
+    assert windows.next_offset == 25
+    assert ask_all(windows) == [Window(25, 10), Window(35, 5)]
+
+
+@given(
+    st.binary(min_size=1, max_size=300),
+    st.integers(1, 40),
+    st.integers(1, 5),
+    st.lists(st.integers(0, 299), max_size=6),
+    st.sets(st.integers(0, 60), max_size=8),
+)
+def test_the_stream_is_the_log_and_no_byte_comes_twice(
+    log: bytes, window_bytes: int, in_flight: int, segment_ends: list[int], losses: set[int]
+) -> None:
+    windows: Windows[bytes] = Windows(0, len(log), window_bytes, in_flight)
+    on_their_way: list[Window] = []
+    stream, received = b"", 0
+    for step in count():
+        if windows.done:
+            break
+        on_their_way += ask_all(windows)
+        if step in losses:
+            windows.restart()
+            on_their_way = []
+            continue
+        if (chunk := windows.take()) is not None:
+            stream += chunk
+            continue
+        window = on_their_way.pop(0)
+        segment_end = min((end for end in segment_ends if end > window.offset), default=len(log))
+        data = log[window.offset : min(window.offset + window.size, segment_end)]
+        received += len(data)
+        windows.answer(window.offset, data, len(data))
+    assert stream == log
+    assert received == len(log)
+
+
+BASE = 1000
+
+
+def stitcher(size: int, message_bytes_max: int = 1 << 20) -> Stitcher:
+    return Stitcher(
+        OffsetRange(TopicPartition("t", 0, 0), BASE, BASE + size), message_bytes_max, DecodeLimits()
+    )
+
+
+def stitched(stitcher: Stitcher, chunks: list[bytes], room: int = 0) -> list[tuple[int, int, int, bytes]]:
+    """All rows; each chunk comes in a frame with ``room`` before it, overwritten afterwards."""
+    found = []
+    for chunk in chunks:
+        frame = bytearray(room) + chunk
+        for columns in stitcher.feed(memoryview(frame), room):
+            found += column_rows(columns)
+        frame[:] = b"\xff" * len(frame)
+    stitcher.finish()
+    return found
+
+
+def plain(*values: bytes) -> bytes:
+    return bytes(encode(pa.array(values, pa.binary())))
+
+
+SETS = plain(b"one", b"", b"three" * 40) + bytes(encode(pa.array([b"in", b"gzip"]), "gzip")) + plain(b"last")
+
+
+@given(st.lists(st.integers(0, len(SETS)), max_size=12).map(sorted), st.integers(0, 300))
+def test_every_cutting_gives_the_same_rows(cuts: list[int], room: int) -> None:
+    whole = stitched(stitcher(len(SETS)), [SETS])
+    assert [value for _, _, _, value in whole] == [b"one", b"", b"three" * 40, b"in", b"gzip", b"last"]
+    chunks = [SETS[start:stop] for start, stop in pairwise([0, *cuts, len(SETS)])]
+    assert stitched(stitcher(len(SETS)), chunks, room) == whole
+
+
+def test_a_cut_message_is_decoded_together_with_what_follows_where_there_is_room() -> None:
+    data = plain(*[b"%03d" % number for number in range(100)])
+    chunks = [data[at : at + 450] for at in range(0, len(data), 450)]
+    # The first chunk ends 8 bytes after a message, which is just the room of one of these.
+    batches = {0: 0, 8: 0, 13: 0}
+    for room in batches:
+        cut = stitcher(len(data))
+        for chunk in chunks:
+            batches[room] += len(list(cut.feed(memoryview(bytearray(room) + chunk), room)))
+    assert batches == {0: 5, 8: 3, 13: 3}
+
+
+def test_a_message_above_the_limit_is_an_error_as_soon_as_its_length_is_known() -> None:
+    data = plain(b"x" * 5000)
+    with pytest.raises(LimitError, match=r"offset 1000 has 5006 bytes, more than maxMessageBytes=5005"):
+        stitched(stitcher(len(data), 5005), [data[:4]])
+    assert len(stitched(stitcher(len(data), 5006), [data[:4], data[4:]])) == 1
+
+
+def test_a_range_that_ends_inside_a_message_is_an_error_that_says_so() -> None:
+    data = plain(b"one", b"two")
+    with pytest.raises(MessageCrossesStop, match=r"offset 1013 extends beyond 1020, the end of the range"):
+        stitched(stitcher(20), [data[:20]])
+    with pytest.raises(MessageCrossesStop):  # inside of a length
+        stitched(stitcher(15), [data[:15]])
+
+
+def test_damage_tells_the_offset_of_its_message() -> None:
+    damaged = bytearray(plain(b"one", b"two"))
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptDataError) as caught:
+        stitched(stitcher(len(damaged)), [bytes(damaged[:16]), bytes(damaged[16:])])
+    assert caught.value.offset == BASE + 13
+
+
+def test_an_impossible_length_is_damage() -> None:
+    data = plain(b"one") + struct.pack(">i", -5) + b"junk"
+    with pytest.raises(CorruptDataError):
+        stitched(stitcher(len(data)), [data])

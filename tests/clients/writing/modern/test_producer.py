@@ -8,7 +8,6 @@ import random
 import socket
 import struct
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -19,13 +18,7 @@ from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.clients.writing.modern.producer_ids import init_producer_id
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.errors import (
-    BrokerError,
-    DeliveryError,
-    KafkaWireError,
-    OptionError,
-    TransportError,
-)
+from spark_kafkawire.errors import BrokerError, DeliveryError, OptionError, TransportError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
@@ -541,33 +534,3 @@ def test_a_response_that_leaves_a_partition_out_proves_nothing() -> None:
     with LogServer({"t": [Sent()]}, lie=lie) as server, pytest.raises(DeliveryError) as raised:
         write(server.bootstrap_servers, "t", [b"a"])
     assert "it lacks t 0, which was requested, and contains nothing" in str(raised.value)
-
-
-@pytest.mark.slow
-def test_damaged_responses_end_in_our_errors_and_in_time() -> None:
-    random_ = random.Random(5)
-
-    def lie(api: Api, frame: bytes) -> Answer:
-        if api is not modern.PRODUCE:
-            return Answer(frame)
-        damaged = bytearray(frame)
-        for _ in range(random_.randint(1, 3)):
-            damaged[random_.randrange(len(frame))] = random_.choice((0, 1, 0x7F, 0x80, 0xFF))
-        size = random_.choice((len(frame), len(frame), random_.randrange(len(frame))))
-        # A closed connection ends at once the wait for what a length announces in vain.
-        return Answer(bytes(damaged[:size]), then="close")
-
-    outcomes: Counter[str] = Counter()
-    lines: list[str] = []
-    with LogServer({"t": [Sent()]}, lie=lie) as server:
-        for _ in range(60):
-            began_s = time.monotonic()
-            try:
-                write(server.bootstrap_servers, "t", [b"a"], requestTimeout="10s", retries=0, acks=1)
-                outcomes["written"] += 1
-            except KafkaWireError as error:
-                outcomes[type(error).__name__] += 1
-                lines.append(str(error))
-            assert time.monotonic() - began_s < GRACE_S
-    assert set(outcomes) == {"written", "DeliveryError"}
-    assert not any("\n" in line for line in lines)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import random
-import threading
 import time
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.clients.writing.strategy import STRATEGIES
 from spark_kafkawire.clients.writing.write_partitions import write_partitions_type
-from spark_kafkawire.errors import RowError, TransportError, UnknownTopicError
+from spark_kafkawire.errors import RowError, UnknownTopicError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.records.headers import HEADERS
@@ -115,25 +114,6 @@ def test_a_topic_that_is_missing_fails_where_rows_come_and_is_waited_for_once(
     with pytest.raises(UnknownTopicError, match="topic 'nope' is not there after"):
         pickle.loads(pickle.dumps(planned)).selectable("nope")
     assert not mock_cluster.requests()
-
-
-@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE])
-def test_a_topic_that_is_being_made_is_waited_for(mock_cluster: MockCluster, code: int) -> None:
-    mock_cluster.set_topic_error("new", code)
-    threading.Timer(0.3, mock_cluster.set_topic_error, ("new", 0)).start()
-    found = targets(mock_cluster.bootstrap_servers, retries=1, kafka__max__block__ms=20_000)
-    assert len(found.selectable("new")) > 0
-
-
-def test_a_topic_that_the_user_may_not_see_is_no_reason_to_wait(mock_cluster: MockCluster) -> None:
-    mock_cluster.set_topic_error("secret", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    with pytest.raises(Exception, match="the user is not authorized for this operation on the topic"):
-        targets(mock_cluster.bootstrap_servers).selectable("secret")
-
-
-def test_no_broker_at_all_is_an_error() -> None:
-    with pytest.raises(TransportError, match=r"kafka\.bootstrap\.servers=127\.0\.0\.1:1: no server answers"):
-        targets("127.0.0.1:1", retries=1).selectable("t")
 
 
 def test_a_null_topic_and_a_row_that_is_too_large_are_refused() -> None:

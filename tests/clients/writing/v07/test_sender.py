@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import random
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster, Fault, FaultKind
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
+from spark_kafkawire.clients.writing.v07 import verify
 from spark_kafkawire.clients.writing.v07.sender import V07Sender
-from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError, RowError
+from spark_kafkawire.clients.writing.v07.verify import SentSet, SetMatcher, read_back
+from spark_kafkawire.errors import ConnectFailed, CorruptDataError, DeliveryError, OptionError, RowError
 from spark_kafkawire.model import Broker, TopicPartition, WireFormat
+from spark_kafkawire.net import transport
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import proposal
-from spark_kafkawire.protocol.v07 import MultiProduceRequest, OffsetsRequest, ProduceRequest
+from spark_kafkawire.protocol.v07 import (
+    FetchRequest,
+    FetchResponse,
+    MultiProduceRequest,
+    OffsetsRequest,
+    ProduceRequest,
+)
+from spark_kafkawire.records.message_set.encoding import EncodedSet, encode
 from spark_kafkawire.records.rows import Records
 from tests.support import replay
 from tests.support.polling import poll
@@ -302,27 +313,6 @@ def test_verify_reads_sets_larger_than_a_fetch(serve: Serve) -> None:
     assert (receipt.start_offset, receipt.stop_offset) == (0, receipt.size)
 
 
-def test_verify_finds_its_own_among_another_producers_messages(serve: Serve) -> None:
-    with serve(log_file_size=20_000) as server:
-        options = write_options(
-            server, acks="verify", batchBytes=300, compression="snappy", requestTimeout="30s"
-        )
-        outcomes: list[tuple[PartitionReceipt, ...]] = []
-
-        def produce(name: bytes) -> None:
-            with V07Sender([broker_of(server)], options) as sender:
-                for number in range(200):
-                    sender.add(PARTITION, records([b"%s %d %d" % (name, number, row) for row in range(20)]))
-                outcomes.append(sender.finish())
-
-        threads = [threading.Thread(target=produce, args=(name,)) for name in (b"one", b"two")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert [receipt.message_count for (receipt,) in outcomes] == [4000, 4000]
-
-
 def test_a_broken_read_back_proves_nothing(serve: Serve) -> None:
     with (
         serve(Fault("FETCH", nth=1, kind=FaultKind.DROP)) as server,
@@ -498,3 +488,156 @@ def test_a_broker_of_07_alone_gets_nothing_and_is_told_at_once(serve: Serve) -> 
         with pytest.raises(OptionError, match=r"the broker supports Kafka 0\.7 and closes"):
             write_acknowledged(server, VALUES, retries=1000, brokerDownTimeout="1h")
         assert replay.end_offset(server.port, ("t", 0)) == 0
+
+
+# What was sent is found in a partition that others write to as well
+
+#: Where the log was when the first set was sent.
+START_OFFSET = 1000
+
+
+def message_set(*values: bytes, compression: str = "none") -> EncodedSet:
+    return EncodedSet(encode(binary(values), compression), len(values))
+
+
+def matched(sent: list[EncodedSet], log: bytes, chunk_size: int = 1 << 20) -> SetMatcher:
+    """The matcher after it was fed with all of the log, as far as it asked for it."""
+    matcher = SetMatcher([SentSet.of(each) for each in sent], START_OFFSET)
+    while not matcher.done and (pos := matcher.next_offset - START_OFFSET) < len(log):
+        matcher.feed(log[pos : pos + chunk_size])
+    return matcher
+
+
+def joined(*sets: EncodedSet) -> bytes:
+    return b"".join(bytes(each.data) for each in sets)
+
+
+def test_messages_of_others_before_between_and_after_are_passed_over() -> None:
+    first, second, other = message_set(b"a"), message_set(b"b"), message_set(b"x", b"y", compression="snappy")
+    matcher = matched([first, second], joined(other, first, other, other, second, other))
+    assert matcher.done
+    assert matcher.missing == []
+    assert matcher.found == (
+        START_OFFSET + len(joined(other)),
+        START_OFFSET + len(joined(other, first, other, other, second)),
+    )
+
+
+def test_a_set_whose_middle_was_changed_is_not_the_set_that_was_sent() -> None:
+    sent = message_set(b"first", b"second", b"third")
+    stored = bytes(sent.data).replace(b"second", b"SECOND")
+    matcher = matched([sent], stored)
+    assert not matcher.done
+    matcher.finish()
+    assert len(matcher.missing) == 1
+
+
+def test_half_of_a_set_is_waited_for_and_then_missing() -> None:
+    sent = message_set(b"first", b"second")
+    matcher = matched([sent], bytes(sent.data)[:15])
+    assert not matcher.done
+    assert matcher.next_offset == START_OFFSET + 15
+    matcher.finish()
+    assert matcher.done
+    assert len(matcher.missing) == 1
+    assert matcher.found is None
+
+
+def test_equal_sets_are_counted() -> None:
+    sent = [message_set(b"same")] * 3
+    matcher = matched(sent, joined(*sent[:2]))
+    assert not matcher.done
+    matcher.finish()
+    assert len(matcher.missing) == 1
+
+
+def test_a_foreign_message_takes_no_memory_however_long_it_says_it_is() -> None:
+    sent = message_set(b"a")
+    matcher = matched([sent], b"\x7f\xff\xff\xff\x01\x00" + b"x" * 100)
+    assert matcher.next_offset == START_OFFSET + 4 + 0x7FFFFFFF
+    assert not matcher.done
+
+
+def test_bytes_that_are_no_message_are_an_error() -> None:
+    with pytest.raises(CorruptDataError, match=r"no message of Kafka 0\.7 begins here"):
+        matched([message_set(b"a")], b"\0" * 20)
+
+
+class SlowLog:
+    """A partition on a clock of its own: it shows ``sets`` one by one, each ``interval_s`` after the last."""
+
+    def __init__(self, sets: list[EncodedSet], interval_s: float) -> None:
+        self.now_s = 0.0
+        self._sets = sets
+        self._interval_s = interval_s
+        self._request_count = 0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def request(self, request: FetchRequest) -> FetchResponse:
+        self._request_count += 1
+        assert self._request_count < 10_000, "looking has no end"
+        shown = joined(*self._sets[: int(self.now_s / self._interval_s)])
+        return FetchResponse(0, shown[request.offset - START_OFFSET :])
+
+
+def found_in(
+    log: SlowLog, sent: list[EncodedSet], monkeypatch: pytest.MonkeyPatch, stop_offset: int = START_OFFSET
+) -> tuple[int, int]:
+    for module in (verify, transport):
+        monkeypatch.setattr(module, "time", log)
+    visible = START_OFFSET, stop_offset
+    fingerprints = [SentSet.of(each) for each in sent]
+    return read_back(cast(Client, log), TopicPartition("t", 0, 0), fingerprints, visible, timeout_s=1.0)
+
+
+def test_each_set_that_becomes_visible_renews_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = [message_set(b"%d" % number) for number in range(5)]
+    log = SlowLog(sent, interval_s=0.7)
+    assert found_in(log, sent, monkeypatch) == (START_OFFSET, START_OFFSET + len(joined(*sent)))
+    assert log.now_s == pytest.approx(5 * 0.7, abs=0.1)
+
+
+def test_a_set_that_stays_away_is_given_up_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = [message_set(b"%d" % number) for number in range(3)]
+    log = SlowLog(sent[:2], interval_s=0.7)
+    with pytest.raises(DeliveryError, match=r"^t 0-0: 1 of 3 written messages \(1 of 3 sets\)"):
+        found_in(log, sent, monkeypatch)
+    assert log.now_s == pytest.approx(2 * 0.7 + 1.0, abs=0.1)
+
+
+def test_a_partition_that_shows_less_than_it_says_to_hold_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = message_set(b"own")
+    log = SlowLog([], interval_s=0.1)
+    with pytest.raises(DeliveryError, match=r"1 of 1 written messages .* from offset 1000 to 1000"):
+        found_in(log, [own], monkeypatch, stop_offset=START_OFFSET + len(own.data))
+    assert log.now_s == pytest.approx(1.0, abs=0.2)
+
+
+def test_messages_of_others_do_not_renew_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = SlowLog([message_set(b"other")] * 100, interval_s=0.1)
+    with pytest.raises(DeliveryError, match="1 of 1 written messages"):
+        found_in(log, [message_set(b"own")], monkeypatch)
+    assert log.now_s == pytest.approx(1.0, abs=0.2)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["own", "lost", "other"]), st.binary(max_size=30)), max_size=30),
+    st.integers(1, 200),
+)
+def test_exactly_the_lost_sets_are_missing_however_the_log_is_cut(
+    events: list[tuple[str, bytes]], chunk_size: int
+) -> None:
+    # A number in each value tells the sets apart: of equal sets the last ones count as missing.
+    sets = [(kind, message_set(value, b"%d" % number)) for number, (kind, value) in enumerate(events)]
+    log = joined(*(each for kind, each in sets if kind != "lost"))
+    sent = [each for kind, each in sets if kind != "other"]
+    matcher = matched(sent, log, chunk_size)
+    matcher.finish()
+    assert matcher.missing == [SentSet.of(each) for kind, each in sets if kind == "lost"]

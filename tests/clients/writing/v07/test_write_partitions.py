@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import random
 import socket
 from dataclasses import replace
@@ -124,17 +123,6 @@ def test_no_broker_alive_is_an_error() -> None:
             discovered(Discovery(broker_list=(absent,)))
 
 
-def test_the_zookeeper_credential_does_not_travel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "spark_kafkawire.clients.writing.v07.write_partitions.view",
-        lambda _discovery, _net: ClusterView(brokers(0), ()),
-    )
-    discovery = Discovery(zookeeper_connect="localhost", zookeeper_auth=("digest", "user:s3cret"))
-    targets = discovered(discovery)
-    assert b"s3cret" not in pickle.dumps(targets)
-    assert targets.discovery.zookeeper_connect == "localhost"
-
-
 def check(values: pa.Array, topic: str | pa.Array, options: WriteOptions) -> None:
     check_rows(Rows(Records(values), topic), options)
 
@@ -143,23 +131,21 @@ def options(**raw: object) -> WriteOptions:
     return write_options(broker__list="0:localhost:1", **raw)
 
 
-def test_a_null_value_names_its_row() -> None:
-    with pytest.raises(RowError, match=r"^row 2: value is null; "):
-        check(binary([b"", b"a", None, None]), "t", options())
-
-
-def test_a_null_topic_names_its_row() -> None:
-    with pytest.raises(RowError, match=r"^row 1: topic is null; fill it, or set the option topic$"):
-        check(binary([b"a", b"b"]), pa.array(["t", None]), options())
-
-
-def test_a_value_of_exactly_the_limit_passes() -> None:
+@for_each(
+    ("values", "topic", "fault"),
+    [
+        ([b"", b"a", None, None], "t", "row 2: value is null; "),
+        ([b"a", b"b"], pa.array(["t", None]), "row 1: topic is null; fill it, or set the option topic$"),
+        ([b"", b"x" * 1001], "t", r"row 1: its value of 1001 bytes .* max\.message\.size=1000,"),
+    ],
+)
+def test_a_row_that_brokers_refuse_is_named(
+    values: list[bytes | None], topic: str | pa.Array, fault: str
+) -> None:
+    with pytest.raises(RowError, match=f"^{fault}"):
+        check(binary(values), topic, options(max__message__size=1000))
     check(binary([b"x" * 1000]), "t", options(max__message__size=1000))
-
-
-def test_an_oversize_value_names_its_row_and_both_sizes() -> None:
-    with pytest.raises(RowError, match=r"^row 1: its value of 1001 bytes .* max\.message\.size=1000,"):
-        check(binary([b"", b"x" * 1001]), "t", options(max__message__size=1000))
+    check(binary([]), pa.array([], pa.string()), options())
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy"])
@@ -188,7 +174,3 @@ def test_a_value_that_passes_can_be_encoded_below_the_limit(compression: str, si
                 list(sets)
         else:
             assert sum(each.count for each in sets) == 1
-
-
-def test_an_empty_batch_passes() -> None:
-    check(binary([]), pa.array([], pa.string()), options())

@@ -65,8 +65,8 @@ def codec(bench: Bench) -> Iterator[Figure]:
         for compression in COMPRESSIONS:
             key = value_size, compression
             data = _message_sets(column, compression)
-            decodes = {"ours": _repeated(partial(decode, data, 0)), "limit": _repeated(limit)}
-            encodes = {
+            decodes: dict[str, Run] = {"ours": _repeated(partial(decode, data, 0)), "limit": _repeated(limit)}
+            encodes: dict[str, Run] = {
                 "ours": _repeated(partial(encode, column, compression)),
                 "plain": partial(_straightforward_set, column),
             }

@@ -99,13 +99,15 @@ def look(executor: float, worker: float, *, worker_pid: int = 3) -> Look:
 
 def test_growth_is_the_most_of_the_second_half_to_the_most_of_the_first() -> None:
     found = peaks(look(200, 100), [look(300, 150), look(250, 200), look(280, 210), look(600, 220)])
-    assert (found[WORKER].before, found[WORKER].growth) == (100, pytest.approx(1.1))
+    assert (found[WORKER].before, found[WORKER].growth) == pytest.approx((100, 1.1))
     assert (found[EXECUTOR].first_half, found[EXECUTOR].second_half) == (300, 600)
     with pytest.raises(AssertionError, match="its Python worker was replaced"):
         peaks(look(200, 100), [look(200, 100), look(200, 100, worker_pid=4)])
 
 
-@pytest.mark.parametrize(("power", "fixed_s", "reached"), [(1.0, 0, True), (1.2, 0, False), (2.0, 0.5, False)])
+@pytest.mark.parametrize(
+    ("power", "fixed_s", "reached"), [(1.0, 0, True), (1.2, 0, False), (2.0, 0.5, False)]
+)
 def test_the_exponent_is_that_of_the_growth_whatever_small_sizes_cost(
     power: float, fixed_s: float, reached: bool
 ) -> None:

@@ -207,9 +207,6 @@ class FileReader:
                         operation, number, _ = value.split(b" ", 2)
                         yield Found(log, int(operation), int(number), value)
 
-    def close(self) -> None:
-        """Nothing is open between two calls."""
-
 
 def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0

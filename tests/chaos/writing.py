@@ -5,23 +5,19 @@ librdkafka, and not the package, reads the log, without the proxy between.
 
 from __future__ import annotations
 
-import contextlib
 import random
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField, StructType, TimestampType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.source.schema import HEADERS_FIELD
-from tests.support import kafka_python
-from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS
-from tests.support.polling import poll
+from tests.support import kafka_python, librdkafka
+from tests.support.foreign import CODECS
 
 from .reading import Options, persistence
 from .truth import Found, Promise
@@ -159,53 +155,16 @@ class LogReader:
     """Reads on in the logs of a topic where it ended the last time."""
 
     def __init__(self, servers: str, topic: str) -> None:
-        self._topic = topic
-        self._reader = Consumer(
-            {
-                "bootstrap.servers": servers,
-                "group.id": f"judge-of-{topic}",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 5,
-                "log_level": 0,
-            }
-        )
+        self._servers, self._topic = servers, topic
         self._next = dict.fromkeys(range(PARTITION_COUNT), 0)
 
     def found(self) -> Iterator[Found[Content]]:
         """Rows that have arrived since the last call."""
-        ends = {partition: poll(partial(self._end, partition), "a log's end") - 1 for partition in self._next}
-        behind = {partition for partition, end in ends.items() if self._next[partition] < end}
-        self._reader.assign(
-            [TopicPartition(self._topic, partition, self._next[partition]) for partition in behind]
-        )
-        while behind:
-            message = self._reader.poll(CLIENT_TIMEOUT_S)
-            assert message is not None, f"librdkafka reads nothing of {self._topic} in {CLIENT_TIMEOUT_S} s"
-            assert message.error() is None, message.error()
-            partition, offset = message.partition(), message.offset()
-            assert partition is not None
-            assert offset == self._next[partition], f"librdkafka stepped over offsets of {self._topic}"
-            self._next[partition] = offset + 1
-            yield self._row(message)
-            behind = {each for each in behind if self._next[each] < ends[each]}
-
-    def _end(self, partition: int) -> int:
-        """One more than the end of a log; 0 while librdkafka does not get it."""
-        with contextlib.suppress(KafkaException):
-            tp = TopicPartition(self._topic, partition)
-            return 1 + int(self._reader.get_watermark_offsets(tp, CLIENT_TIMEOUT_S)[1])
-        return 0
-
-    @staticmethod
-    def _row(message: Message) -> Found[Content]:
-        headers: Any = tuple(message.headers() or ())
-        operation, number, has_time = map(int, dict(headers).get(_NAME, b"-1 -1 1").split())
-        # A row without a time of its own has that of the write, which is not compared.
-        stamp = message.timestamp()[1] if has_time else None
-        content = Content(message.key(), message.value(), headers, stamp)
-        return Found(str(message.partition()), operation, number, content)
-
-    def close(self) -> None:
-        """Leave the broker."""
-        self._reader.close()
+        for partition, start in self._next.items():
+            for row in librdkafka.consume(self._servers, self._topic, partition, start_offset=start):
+                self._next[partition] = row.offset + 1
+                operation, number, has_time = map(int, (dict(row.headers).get(_NAME) or b"-1 -1 1").split())
+                # A row without a time of its own has that of the write, which is not compared.
+                stamp = row.timestamp_ms if has_time else None
+                content = Content(row.key, row.value, row.headers, stamp)
+                yield Found(str(partition), operation, number, content)

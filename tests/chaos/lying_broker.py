@@ -134,7 +134,7 @@ class CompleteBroker(LogBroker):
         #: Each transactional id with what its transaction holds, and ends.
         self.transactions: dict[str, list[str]] = {}
         own: dict[Api, Callable[[Any], Content]] = {
-            **{api: lambda _, content=content: content for api, content in _ALWAYS.items()},
+            **{api: partial(_always, content) for api, content in _ALWAYS.items()},
             modern.CONSUMER_GROUP_DESCRIBE: _described_groups,
             modern.SHARE_GROUP_DESCRIBE: _described_groups,
             modern.STREAMS_GROUP_DESCRIBE: self._streams_groups,
@@ -266,6 +266,10 @@ class CompleteBroker(LogBroker):
 def _answered(api: Api, answer: Callable[[Any], Content], request: Any) -> Any:
     assert api.response is not None
     return made(api.response, answer(request))
+
+
+def _always(content: Content, _request: Any) -> Content:
+    return content
 
 
 def _of_partitions(

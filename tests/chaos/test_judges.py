@@ -71,9 +71,9 @@ def test_a_write_that_breaks_its_promise_is_told(
     assert said is None if reported is None else reported in str(said)
 
 
-def ledger(promise: Promise) -> Ledger[str]:
+def ledger(promise: Promise) -> Ledger:
     """That of a write of ``CONTENTS`` that has ended, whose first row has to be in log 0."""
-    written: Ledger[str] = Ledger()
+    written: Ledger = Ledger()
     written.begin(7, CONTENTS, ["0", None, None])
     written.end(7, promise)
     return written

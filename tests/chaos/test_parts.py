@@ -84,34 +84,6 @@ def test_every_operation_is_done_once_by_some_worker() -> None:
 SEED: Final = 1
 
 
-class Expected(NamedTuple):
-    """Counts of operations, of the short test and the long one, and the outcomes that each has on average."""
-
-    counts: tuple[int, int]
-    least: dict[str, float]
-
-
-EXPECTED: Final = {
-    "damage": Expected(
-        (20, 1000), {EXACT: 0.95, "faults flip": 0.1, "faults break": 0.1, "faults move": 0.1}
-    ),
-    "fencing": Expected((2, 200), {EXACT: 1, "died": 0.5}),
-    "repeats": Expected((1, 15), {EXACT: 1, REFUSED: 1}),
-    "missing-files": Expected((20, 2000), {EXACT: 0.1, "DataLossError": 0.05, "CorruptDataError": 0.05}),
-}
-
-
-@short_and_long("length", short=0, long=1)
-@pytest.mark.parametrize("name", EXPECTED)
-@pytest.mark.timeout(1800)
-def test_operations_end_in_exact_rows_or_errors_of_ours(name: str, length: int) -> None:
-    expected = EXPECTED[name]
-    count = expected.counts[length]
-    with PARTS[name](SEED, 0) as operation:
-        ended = counted(operation, count)
-    assert all(ended[outcome] >= least * count for outcome, least in expected.least.items()), ended
-
-
 def _believe_the_first_fetch(damaged: DamagedRecords, found: Any) -> None:
     list(found)
     damaged.is_expected = True
@@ -125,43 +97,43 @@ def _by_counts_alone(before: CommittedBatch, now: CommittedBatch) -> Any:
     return None if (before.rows, before.size) == (now.rows, now.size) else "differs"
 
 
-class Defect(NamedTuple):
-    """Defect that takes the place of parts of the package, and the failure that names it."""
+class Case(NamedTuple):
+    """Counts of operations, of the short test and the long one, the outcomes that each has on average, a
+    defect and where in the clients it is planted, and the failure that names it."""
 
-    planted: object
+    counts: tuple[int, int]
+    least: dict[str, float]
+    defect: object
+    place: str
     reported: str
-    places: tuple[str, ...]
 
 
-_CLIENTS: Final = "spark_kafkawire.clients"
-DEFECTS: Final = {
-    "damage": Defect(
-        _believe_the_first_fetch,
-        "instead of",
-        (f"{_CLIENTS}.reading.damaged_records.DamagedRecords.confirm",),
-    ),
-    "fencing": Defect(
-        1,
-        "refused, as replication takes",
-        (f"{_CLIENTS}.writing.modern.transactional.requests.FENCED_TIMEOUT_MS",),
-    ),
-    "repeats": Defect(
-        _by_counts_alone,
-        "no error",
-        (f"{_CLIENTS}.writing.modern.transactional.write_state.CommittedBatch.difference",),
-    ),
-    "missing-files": Defect(
-        _cover_without_a_look,
-        "lost without an error",
-        (f"{_CLIENTS}.reading.modern.batch_feed.BatchFeed._cover_to",),
-    ),
-}
+CASES: Final = {
+    "damage": Case((20, 1000), {EXACT: 0.95, "faults flip": 0.1, "faults break": 0.1, "faults move": 0.1},
+                   _believe_the_first_fetch, "reading.damaged_records.DamagedRecords.confirm", "instead of"),
+    "fencing": Case((2, 200), {EXACT: 1, "died": 0.5},
+                    1, "writing.modern.transactional.requests.FENCED_TIMEOUT_MS", "refused, as replication"),
+    "repeats": Case((1, 15), {EXACT: 1, REFUSED: 1}, _by_counts_alone,
+                    "writing.modern.transactional.write_state.CommittedBatch.difference", "no error"),
+    "missing-files": Case((20, 2000), {EXACT: 0.1, "DataLossError": 0.05, "CorruptDataError": 0.05},
+                          _cover_without_a_look, "reading.modern.batch_feed.BatchFeed._cover_to",
+                          "lost without an error"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DEFECTS)
+@short_and_long("length", short=0, long=1)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.timeout(1800)
+def test_operations_end_in_exact_rows_or_errors_of_ours(name: str, length: int) -> None:
+    count = CASES[name].counts[length]
+    with PARTS[name](SEED, 0) as operation:
+        ended = counted(operation, count)
+    assert all(ended[outcome] >= least * count for outcome, least in CASES[name].least.items()), ended
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    planted, reported, places = DEFECTS[name]
-    for place in places:
-        monkeypatch.setattr(place, planted)
-    with PARTS[name](SEED, 0) as operation, pytest.raises(AssertionError, match=reported):
+    case = CASES[name]
+    monkeypatch.setattr(f"spark_kafkawire.clients.{case.place}", case.defect)
+    with PARTS[name](SEED, 0) as operation, pytest.raises(AssertionError, match=case.reported):
         counted(operation, 60)

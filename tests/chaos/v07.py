@@ -191,7 +191,7 @@ class FileReader:
         }
         self._next = {log: _size(file) for log, file in self._files.items()}
 
-    def found(self) -> Iterator[Found[bytes]]:
+    def found(self) -> Iterator[Found]:
         """Rows that have arrived since the last call."""
         for log, file in self._files.items():
             start, end = self._next[log], _size(file)

@@ -158,7 +158,7 @@ class LogReader:
         self._servers, self._topic = servers, topic
         self._next = dict.fromkeys(range(PARTITION_COUNT), 0)
 
-    def found(self) -> Iterator[Found[Content]]:
+    def found(self) -> Iterator[Found]:
         """Rows that have arrived since the last call."""
         for partition, start in self._next.items():
             for row in librdkafka.consume(self._servers, self._topic, partition, start_offset=start):

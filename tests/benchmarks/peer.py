@@ -23,17 +23,20 @@ from .log_server import log_server
 from .logs import write_modern_log
 from .measure import Figure, Kind, interleaved, print_table, print_took, say, side_by_side, throughput
 from .processes import confined
-from .session import PREFIX, Bench, Spark, standalone
-from .sources import (
+from .session import (
     PARTITIONS,
+    PREFIX,
     VALUE,
     VALUE_SIZE,
+    Bench,
     Side,
+    Spark,
     check,
     new_topic,
     read_into_nothing,
     ready_made,
     rows_to_write,
+    standalone,
     write_topic,
 )
 

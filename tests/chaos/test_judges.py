@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import socket
 import struct
-import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +17,7 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern import FETCH, METADATA
 from spark_kafkawire.protocol.modern.fetch import FetchRequest, FetchTopic
 from spark_kafkawire.protocol.modern.metadata import MetadataBroker, MetadataResponse
+from tests.net.peers import Peer
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -170,51 +170,35 @@ class Scripted(Plan):
         return None if number else self.first
 
 
-class Echo:
-    """Sends back what it gets, and remembers it by connection, in the order of their last bytes."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server((HOST, 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._heard: list[tuple[int, bytes]] = []
-        self._arrivals = itertools.count()
-        self._ended = threading.Condition()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        heard, arrived = b"", -1
-        with contextlib.suppress(OSError), connection:
-            while data := connection.recv(65536):
-                heard, arrived = heard + data, next(self._arrivals)
-                connection.sendall(data)
-        with self._ended:
-            self._heard.append((arrived, heard))
-            self._ended.notify_all()
-
-    def await_ends(self, count: int) -> list[bytes]:
-        """Bytes that it got on the first connections to end."""
-        with self._ended:
-            assert self._ended.wait_for(lambda: len(self._heard) >= count, DEADLINE_S)
-            return [heard for _, heard in sorted(self._heard)]
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+#: Of each connection that has ended, when its last bytes came, and all that came.
+Heard = list[tuple[float, bytes]]
 
 
 @contextlib.contextmanager
-def proxied(fault: Fault | None) -> Iterator[tuple[Proxy, int, Echo]]:
+def proxied(fault: Fault | None) -> Iterator[tuple[Proxy, int, Heard]]:
     """A proxy with its port before an echo; the fault strikes its first connection."""
-    with contextlib.closing(Echo()) as echo:
-        with Proxy((Upstream("echo", echo.port, "kafka 0.7"),), Scripted("", 1.0, fault)) as proxy:
-            yield proxy, proxy.port("echo"), echo
+    heard: Heard = []
+
+    def echo(connection: socket.socket) -> None:
+        came, at_s = b"", 0.0
+        try:
+            while data := connection.recv(65536):
+                came, at_s = came + data, time.monotonic()
+                connection.sendall(data)
+        finally:
+            heard.append((at_s, came))
+
+    with Peer(echo) as peer:
+        upstreams = (Upstream("echo", peer.broker.port, "kafka 0.7"),)
+        with Proxy(upstreams, Scripted("", 1.0, fault)) as proxy:
+            yield proxy, proxy.port("echo"), heard
         assert proxy.broken == ({fault.kind: 1} if fault else {})
+
+
+def heard_of(count: int, heard: Heard) -> list[bytes]:
+    """What came of so many connections, in the order of their last bytes."""
+    poll(lambda: len(heard) >= count, f"{count} connections to end")
+    return [came for _, came in sorted(heard)]
 
 
 def exchange(port: int, sent: bytes = SENT) -> tuple[bytes, str]:
@@ -267,22 +251,22 @@ def test_slow_and_late_bytes_are_the_same_bytes(fault: Fault) -> None:
 
 def test_a_late_request_arrives_after_that_of_the_next_connection() -> None:
     first, second = SENT, SENT[::-1]
-    with proxied(Fault(FaultKind.LATE, Way.TO_BROKER, 10)) as (_, port, echo):
+    with proxied(Fault(FaultKind.LATE, Way.TO_BROKER, 10)) as (_, port, heard):
         assert exchange(port, first) == (b"", "RST")
         assert exchange(port, second[:204]) == (second[:204], "FIN")
-        assert echo.await_ends(2) == [second[:204], first]
+        assert heard_of(2, heard) == [second[:204], first]
 
 
 @pytest.mark.parametrize(
     ("kind", "ends"), [(FaultKind.CLOSED_AT_ONCE, ("FIN", "RST")), (FaultKind.RESET_AT_ONCE, ("RST",))]
 )
 def test_a_connection_that_ends_at_once_passes_nothing(kind: FaultKind, ends: tuple[str, ...]) -> None:
-    with proxied(Fault(kind)) as (_, port, echo):
+    with proxied(Fault(kind)) as (_, port, heard):
         received, ended = exchange(port)
         assert received == b""
         assert ended in ends
         assert exchange(port) == (SENT, "FIN")
-        assert echo.await_ends(1) == [SENT]
+        assert heard_of(1, heard) == [SENT]
 
 
 def test_a_port_that_refuses_connections_opens_again() -> None:

@@ -31,7 +31,6 @@ from .lies import (
     outcome,
     pairs,
     parts,
-    report,
 )
 from .not_known import NOT_TO_BE_KNOWN, NotKnown, self_contradiction
 from .operation import EXACT, counted
@@ -78,7 +77,7 @@ PAIRS_BELIEVED_ONCE: Final = (
 
 @pytest.mark.parametrize("name", [*BELIEVED_ONCE, *PAIRS_BELIEVED_ONCE])
 def test_what_was_believed_once_is_refused_and_of_pairs_may_be_asked_again(name: str) -> None:
-    assert report(name) in ((EXACT, REFUSED) if name in PAIRS_BELIEVED_ONCE else (REFUSED,))
+    assert judged(named(name))[0] in ((EXACT, REFUSED) if name in PAIRS_BELIEVED_ONCE else (REFUSED,))
 
 
 @pytest.mark.parametrize(

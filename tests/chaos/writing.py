@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +16,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField, St
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.source.schema import HEADERS_FIELD
+from spark_kafkawire.source.spark_versions import arrow_schema
 from tests.support import kafka_python, librdkafka
 from tests.support.foreign import CODECS
 
@@ -35,15 +36,19 @@ _BATCH_BYTES: Final = ("200", "1000", "5000", "20000", "1MiB")
 _MURMUR2_MASK: Final = 0x7FFFFFFF
 _FIRST_MS: Final = 1_750_000_000_000
 
-#: The types of columns of all writes, for Spark and for Arrow.
-_TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
-    "key": (BinaryType(), pa.binary()),
-    "value": (BinaryType(), pa.binary()),
-    "headers": (HEADERS_FIELD.dataType, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
-    "partition": (IntegerType(), pa.int32()),
-    "broker": (IntegerType(), pa.int32()),
+#: The types of columns of all writes.
+_TYPES: Final[dict[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "headers": HEADERS_FIELD.dataType,
+    "timestamp": TimestampType(),
+    "partition": IntegerType(),
+    "broker": IntegerType(),
 }
+
+
+def _schema(names: Iterable[str]) -> StructType:
+    return StructType([StructField(name, _TYPES[name]) for name in names])
 
 
 class Content(NamedTuple):
@@ -104,10 +109,8 @@ def draw(chance: random.Random, topic: str, operation: int, finding: Options) ->
 
 def batches_of(chance: random.Random, columns: Mapping[str, Sequence[Any]]) -> list[pa.RecordBatch]:
     """The columns of a write in batches of a drawn size."""
-    arrays = [pa.array(column, _TYPES[name][1]) for name, column in columns.items()]
     size: int = chance.choice((7, 50, 1000))
-    table = pa.table(arrays, names=list(columns))
-    return list(table.to_batches(size))
+    return list(pa.table(dict(columns), schema=arrow_schema(_schema(columns))).to_batches(size))
 
 
 _PROMISES: Final = {
@@ -144,8 +147,7 @@ def _log(key: bytes | None, partition: int | None, partitioner: str) -> str | No
 
 def write(options: Options, batches: Sequence[pa.RecordBatch]) -> int:
     """Write as one task does, and commit; how many rows the receipts tell."""
-    schema = StructType([StructField(name, _TYPES[name][0]) for name in batches[0].schema.names])
-    writer: Any = KafkaWireDataSource(options).writer(schema, False)
+    writer: Any = KafkaWireDataSource(options).writer(_schema(batches[0].schema.names), False)
     message = writer.write(iter(batches))
     writer.commit([message])
     return sum(receipt.message_count for receipt in message.receipts)

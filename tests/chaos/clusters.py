@@ -270,29 +270,25 @@ def _v07(name: str, seed: int, workers: int) -> Iterator[Running]:
             Upstream("zookeeper", cluster.zookeeper.port, "zookeeper"),
             *(Upstream(f"broker {broker}", port, "kafka 0.7") for broker, port in ports.items()),
         )
-        yield Target(name, upstreams, truth, written, logs_in=folders), _Disturbances(cluster, seed)
+        target = Target(name, upstreams, truth, written, logs_in=folders)
+        yield target, partial(next, _disturbances(cluster, seed))
 
 
-class _Disturbances:
-    """0.7 brokers that are killed and start again, and a ZooKeeper that restarts, at drawn moments."""
-
-    def __init__(self, cluster: EmbeddedCluster, seed: int) -> None:
-        self._cluster, self._chance = cluster, random.Random(f"{seed} disturbances")
-        self._next_s = time.monotonic() + self._chance.uniform(*_CALM_S)
-
-    def __call__(self) -> None:
-        """Kill and start something, when its time has come."""
-        if time.monotonic() < self._next_s:
-            return
-        if self._chance.random() < 0.5:
-            broker = self._chance.choice(self._cluster.brokers)
+def _disturbances(cluster: EmbeddedCluster, seed: int) -> Iterator[None]:
+    """Brokers of 0.7 that are killed and start again, and a ZooKeeper that restarts, at drawn moments."""
+    chance = random.Random(f"{seed} disturbances")
+    assert cluster.zookeeper is not None
+    while True:
+        next_s = time.monotonic() + chance.uniform(*_CALM_S)
+        while time.monotonic() < next_s:
+            yield
+        if chance.random() < 0.5:
+            broker = chance.choice(cluster.brokers)
             broker.kill()
             broker.start()
         else:
-            assert self._cluster.zookeeper is not None
-            self._cluster.zookeeper.stop()
-            self._cluster.zookeeper.start()
-        self._next_s = time.monotonic() + self._chance.uniform(*_CALM_S)
+            cluster.zookeeper.stop()
+            cluster.zookeeper.start()
 
 
 CLUSTERS: Final[dict[str, Callable[[str, int, int], AbstractContextManager[Running]]]] = {

@@ -196,7 +196,7 @@ def proxied(fault: Fault | None) -> Iterator[tuple[Proxy, int, Heard]]:
 
 
 def heard_of(count: int, heard: Heard) -> list[bytes]:
-    """What came of so many connections, in the order of their last bytes."""
+    """Bytes of so many connections, in the order of their last ones."""
     poll(lambda: len(heard) >= count, f"{count} connections to end")
     return [came for _, came in sorted(heard)]
 

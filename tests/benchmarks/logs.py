@@ -35,15 +35,7 @@ class LogData:
     value_bytes: int
 
 
-def write_log(
-    log_dir: Path,
-    name: str,
-    *,
-    value_size: int,
-    rows: int,
-    compression: str = "none",
-    set_bytes_max: int = SET_BYTES_MAX,
-) -> LogData:
+def write_log(log_dir: Path, name: str, *, value_size: int, rows: int, compression: str = "none") -> LogData:
     """Write at least ``rows`` messages to the log ``name`` (``topic-partition``).
 
     A broker that starts on ``log_dir`` takes it for one that was stopped in order.
@@ -51,7 +43,7 @@ def write_log(
     block_rows = min(rows, _BLOCK_SIZE // (value_size + _MESSAGE_HEADER_SIZE))
     block_values = values(value_size, block_rows)
     sets = encode_sets(
-        block_values, compression=compression, set_bytes_max=set_bytes_max, message_size_max=SET_BYTES_MAX
+        block_values, compression=compression, set_bytes_max=SET_BYTES_MAX, message_size_max=SET_BYTES_MAX
     )
     block = b"".join(each.data for each in sets)
     count = -(-rows // block_rows)
@@ -80,13 +72,7 @@ INDEX: Final = "index.npy"
 
 
 def write_modern_log(
-    folder: Path,
-    name: str,
-    *,
-    value_size: int,
-    rows: int,
-    compression: str = "none",
-    batch_bytes_max: int = BATCH_BYTES_MAX,
+    folder: Path, name: str, *, value_size: int, rows: int, compression: str = "none"
 ) -> LogData:
     """Write at least ``rows`` records to the log ``name`` (``topic-partition``)."""
     block_rows = min(rows, _BLOCK_SIZE // value_size)
@@ -95,7 +81,7 @@ def write_modern_log(
     batches = encode_batches(
         Records(block_values, timestamps_ms=stamps),
         compression=compression,
-        batch_bytes_max=batch_bytes_max,
+        batch_bytes_max=BATCH_BYTES_MAX,
         request_bytes_max=1 << 30,
         now_ms=_FIRST_MS,
     )

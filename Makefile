@@ -109,7 +109,7 @@ notebook: $(INSTALLED) ## make docs/quickstart.ipynb from its page
 mutants: $(BRIEF_JAVA)/.made $(VENV)/.mutants ## change the package at random places, and count what the tests notice: ARGS="--seed 1 --count 200"
 	@$(WITH_BRIEF_JAVA) $(BIN)/python -m tests.mutants $(ARGS)
 
-bench: $(INSTALLED) $(if $(findstring --draw,$(ARGS)),$(VENV)/.drawing) ## measure against ceilings, other clients or another checkout: ARGS="--only read stream --rounds 3", ARGS="--before ../before", ARGS=--help
+bench: $(INSTALLED) $(if $(findstring --draw,$(ARGS)),$(VENV)/.drawing) ## measure against ceilings and other clients: ARGS="--only read stream --rounds 3", ARGS=--help
 	@$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
 
 diagrams: ## draw the texts of docs/diagrams: docs/images/*.svg

@@ -38,6 +38,8 @@ _BUDGET_MIN: Final = 16 << 20
 _BUDGET: Final = 64
 #: ... where a check counts as that many bytes at least.
 _CHECK_BYTES_MIN: Final = 256
+#: ... and a place where an entry may end as that many.
+_PLACE_BYTES: Final = 32
 #: Positions that are searched at once.
 SEARCH_BYTES: Final = 1 << 16
 
@@ -161,7 +163,12 @@ class Entries(ABC):
         """True if the checksum of the entry at ``pos`` is right up to some place, so only its length is
         wrong."""
         self._budget -= self.size - pos
-        return self._budget > 0 and any(map(self.completion(pos), self.likely(pos + 1, self.size)))
+        ends = self.completion(pos)
+        for place in self.likely(pos + 1, self.size):
+            self._budget -= _PLACE_BYTES
+            if self._budget <= 0 or ends(place):
+                return self._budget > 0
+        return False
 
     def _leads_on(self, before: int, pos: int) -> bool:
         """True if the lengths of entries lead from ``pos`` to a sound one or to a known boundary."""

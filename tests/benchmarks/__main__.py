@@ -2,7 +2,6 @@
 
     python -m tests.benchmarks --only read write --rounds 3
     python -m tests.benchmarks --only stream --size 1000000
-    python -m tests.benchmarks --before ../before --only read write
 
 ``--only stream`` measures ``stream-catch-up`` and ``stream-micro-batch``. Without ``--only`` it measures what
 needs neither Maven nor Apache Kafka. Tables are Markdown; a file keeps the lines of the figures. It exits
@@ -21,19 +20,17 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.interop.jars import avro_jars, connector_jars
+from tests.interop.jars import connector_jars
 
-from . import scale, turns
-from .codec import batch_codec, codec, wire_formats
+from . import scale
+from .codec import codec, wire_formats
 from .first import first
 from .measure import Figure, print_table, say
-from .one_tree import narrow
 from .peer import clients, scaling, speed
 from .reading import directories, read, read_modern, write, write_modern
 from .session import Bench, kafka, spark_session
 from .stream import catch_up, micro_batch, tasks, throughput
 from .tasks import large_log, large_topic, packs, planning, task_cost
-from .typed import avro
 
 #: Where the lines are kept.
 FIGURES: Final = Path("build/figures.jsonl")
@@ -60,7 +57,6 @@ def _on_kafka(measure: Callable[[Bench], Iterable[Figure]], size: int, unit: str
 # nothing else.
 SUBJECTS: Final = {
     "codec": Subject(codec),
-    "batch-codec": Subject(batch_codec),
     "planning": Subject(planning),
     "clients": Subject(clients),
     "wire-formats": Subject(wire_formats),
@@ -84,7 +80,6 @@ SUBJECTS: Final = {
     "stream-micro-batch": _on_kafka(micro_batch, 40, "micro-batches"),
     "exactly-once-tasks": _on_kafka(tasks, 1_000, "tasks"),
     "exactly-once-throughput": _on_kafka(throughput, 6_000_000, "records"),
-    "values": _on_kafka(avro, 2_000_000, "messages"),
     "first": _on_kafka(first, 0, "busy processes beside"),
 }
 
@@ -98,9 +93,8 @@ def main() -> int:
 
         draw()
         return 0
-    if asked.before:
-        return turns.compare(asked)
-    narrow(asked.value_sizes, asked.compressions)
+    _narrow("VALUE_SIZES", asked.value_sizes)
+    _narrow("COMPRESSIONS", asked.compressions)
     figures = []
     asked.output.parent.mkdir(parents=True, exist_ok=True)
     with asked.output.open("w") as file:
@@ -112,8 +106,8 @@ def main() -> int:
     return int(any(figure.reached is False for figure in figures))
 
 
-def _figures(names: Sequence[str], rounds: int | None, size: int | None = None) -> Iterator[Figure]:
-    """All figures of these subjects. ``one_tree`` calls it in checkouts of other commits, too."""
+def _figures(names: Sequence[str], rounds: int | None, size: int | None) -> Iterator[Figure]:
+    """All figures of these subjects."""
     settings = _with_kafka() if any(SUBJECTS[name].on_kafka for name in names) else {}
     with ExitStack() as run:
         get_session = cache(lambda: run.enter_context(spark_session(settings)))
@@ -124,16 +118,24 @@ def _figures(names: Sequence[str], rounds: int | None, size: int | None = None) 
                 yield from subject.measure(Bench(rounds or subject.rounds, wanted, get_session, get_servers))
 
 
+def _narrow(name: str, wanted: Sequence[object]) -> None:
+    """Measure these alone: modules of subjects go through constants of such names."""
+    for module in [each for key, each in sys.modules.items() if key.startswith("tests.benchmarks.")]:
+        for constant, given in list(vars(module).items()):
+            if wanted and constant.endswith(name):
+                setattr(module, constant, tuple(each for each in given if each in wanted))
+
+
 def _with_kafka() -> dict[str, str]:
     """Settings of the Spark that runs Spark's own connector, and keeps few of many tasks."""
-    jars = ",".join(map(str, [*connector_jars(), *avro_jars()]))
+    jars = ",".join(map(str, connector_jars()))
     return {"spark.jars": jars, "spark.ui.retainedTasks": "100"}
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="make bench",
-        description="Measure kafkawire against ceilings, other clients, or another commit.",
+        description="Measure kafkawire against ceilings and other clients.",
         epilog=_listed(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -144,8 +146,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--value-sizes", type=int, nargs="+", default=[], help="only values of these bytes")
     parser.add_argument("--compressions", nargs="+", default=[], help="only these; read needs none")
     parser.add_argument("--output", type=Path, default=FIGURES, help=f"a file for the lines ({FIGURES})")
-    parser.add_argument("--before", type=turns.tree, help="compare with a checkout of another commit")
-    parser.add_argument("--sessions", type=int, default=1, help="how often both processes are started")
     parser.add_argument("--draw", action="store_true", help="draw the first table of docs/performance.md")
     asked = parser.parse_args()
     unknown = [name for name in asked.only if not _chosen(name)]
@@ -170,7 +170,4 @@ def _listed() -> str:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except turns.Ended as error:
-        sys.exit(f"make bench: {error}")
+    sys.exit(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import linear_regression
 from typing import Final
 
 from .measure import Figure, Took
@@ -46,18 +47,13 @@ def with_differences(took: Mapping[str, Took]) -> dict[str, Took]:
 
 def table(of_sizes: Mapping[int, Mapping[str, Took]]) -> tuple[list[str], list[list[str]]]:
     """The header and the rows of the one table: a row for each kind, and columns for each value size."""
-    header = [""]
-    for value_size in of_sizes:
+    header, rows = [""], [[kind] for kind in next(iter(of_sizes.values()))]
+    for value_size, kinds in of_sizes.items():
         header += [f"{value_size} B: million rows/s", "s", "CPU ns/row: JVM + Python + broker"]
-    kinds = next(iter(of_sizes.values()))
-    return header, [[kind, *_cells([took[kind] for took in of_sizes.values()])] for kind in kinds]
-
-
-def _cells(of_sizes: list[Took]) -> Iterator[str]:
-    for took in of_sizes:
-        yield f"{took.rows_per_s / 1e6:.2f}"
-        yield f"{took.seconds:.2f}"
-        yield " + ".join(map(str, took.parts_ns.values())) if took.cpu_ns else ""
+        for row, took in zip(rows, kinds.values(), strict=True):
+            cpu = " + ".join(map(str, took.parts_ns.values())) if took.cpu_ns else ""
+            row += [f"{took.rows_per_s / 1e6:.2f}", f"{took.seconds:.2f}", cpu]
+    return header, rows
 
 
 def bars(value_size: int, took: Mapping[str, Took]) -> Iterator[Figure]:
@@ -90,11 +86,6 @@ class Point:
     work: int
     seconds: float
 
-    @property
-    def each_us(self) -> float:
-        """Microseconds for each piece of the work."""
-        return self.seconds / self.work * 1e6
-
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -112,9 +103,7 @@ class Curve:
         fitted = [point for point in self.points if point.work >= largest * _FIT_PART]
         xs = [math.log(point.work) for point in fitted]
         ys = [math.log(max(point.seconds, _NOISE_S)) for point in fitted]
-        mid_x, mid_y = sum(xs) / len(xs), sum(ys) / len(ys)
-        spread = sum((x - mid_x) ** 2 for x in xs)
-        return sum((x - mid_x) * (y - mid_y) for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
+        return linear_regression(xs, ys).slope if len(set(xs)) > 1 else 0.0
 
     def figure(self) -> Figure:
         """The growth."""
@@ -124,5 +113,5 @@ class Curve:
     def rows(self) -> Iterator[list[str]]:
         """Rows of the table."""
         for point in self.points:
-            work = f"{point.work:,} {self.unit}"
-            yield [self.name, work, f"{point.seconds:.3f}", f"{point.each_us:.1f}"]
+            work, each_us = f"{point.work:,} {self.unit}", point.seconds / point.work * 1e6
+            yield [self.name, work, f"{point.seconds:.3f}", f"{each_us:.1f}"]

@@ -1,12 +1,13 @@
-"""The codecs of 0.7 and of record batches (magic 2) without Spark, against what memory and CRC allow."""
+"""The codec of 0.7 without Spark, against what memory and CRC allow; its wire formats against each other."""
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -15,7 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from crc32c import crc32c
 from isal import isal_zlib
 
 from spark_kafkawire.broker import EmbeddedCluster
@@ -27,127 +27,74 @@ from spark_kafkawire.options import FetchOptions, WriteOptions
 from spark_kafkawire.protocol import proposal, v07
 from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.records import compiler
-from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.encoding import encode, encode_sets
-from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from spark_kafkawire.records.rows import Records
 
 from .ceilings import VALUE_SIZES, values
-from .logs import BATCH_BYTES_MAX, SET_BYTES_MAX, write_log
+from .logs import SET_BYTES_MAX, write_log
 from .measure import Figure, Run, interleaved, say, throughput
 from .session import PREFIX, Bench
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
-MODERN_COMPRESSIONS: Final = ("none", "lz4", "zstd", "snappy", "gzip")
 #: Bytes of plain messages in one call.
 _CALL_SIZE: Final = FetchOptions().fetch_bytes
 #: Calls in one run, so that a run takes long enough for the clock.
 _CALLS: Final = 10
 _HEADER: Final = struct.Struct(">ibbI")
-#: Columns that are decoded: what a copy and a checksum of the values are a limit for.
-_WANTED: Final = ("offset", "value")
-_NOW_MS: Final = 1_750_000_000_000
-_OFFSET_BYTES: Final = 8
-Targets = Mapping[tuple[int, str], float]
-
-
-@dataclass(frozen=True, slots=True)
-class _Format:
-    """A format: its name in figures, about what a message takes beside its value, how a column is encoded
-    and as one would first write it, how what ``encoded`` gives is decoded, its checksum, and the targets."""
-
-    name: str
-    overhead: int
-    encode: Callable[[pa.BinaryArray, str], object]
-    straightforward: Callable[[pa.BinaryArray], object]
-    encoded: Callable[[pa.BinaryArray, str], bytes]
-    decode: Callable[[bytes], object]
-    checksum: Callable[[memoryview], int]
-    decode_targets: Targets
-    encode_targets: Targets
+#: Targets by value size and compression: the most times of the limit, the least times as fast.
+_DECODE_TARGETS: Final = {(100, "none"): 6.0, (1024, "none"): 2.5}
+_ENCODE_TARGETS: Final = {(100, "none"): 5.0}
 
 
 def codec(bench: Bench) -> Iterator[Figure]:
-    """Messages of 0.7, all value sizes and compressions."""
-    for value_size in VALUE_SIZES:
-        yield from _measured(bench, _MESSAGES, value_size, COMPRESSIONS)
-
-
-def batch_codec(bench: Bench) -> Iterator[Figure]:
-    """Record batches, all value sizes and compressions."""
-    for value_size in VALUE_SIZES:
-        yield from _measured(bench, _BATCHES, value_size, MODERN_COMPRESSIONS)
-
-
-def _measured(
-    bench: Bench, format: _Format, value_size: int, compressions: tuple[str, ...]
-) -> Iterator[Figure]:
+    """Messages of all value sizes and compressions. Decoding is held against one copy of the values and one
+    checksum of them, encoding against an encoder as one would first write it."""
     compiler.load()
-    say(f"codec{format.name}: values of {value_size} bytes")
-    column = values(value_size, _CALL_SIZE // (value_size + format.overhead))
-    for measure in (_decode, _encode):
-        for compression in compressions:
-            yield measure(bench, format, column, value_size, compression)
+    for value_size in VALUE_SIZES:
+        say(f"codec: values of {value_size} bytes")
+        column = values(value_size, _CALL_SIZE // (value_size + _HEADER.size))
+        size = int(np.frombuffer(column.buffers()[1], np.int32)[len(column)])
+        payload = np.frombuffer(column.buffers()[2], np.uint8)[:size]
+        target = np.empty_like(payload)
 
-
-def _decode(
-    bench: Bench, format: _Format, column: pa.BinaryArray, value_size: int, compression: str
-) -> Figure:
-    """Time over the limit: one copy of the values and one checksum of them."""
-    data = format.encoded(column, compression)
-    payload = np.frombuffer(column.buffers()[2], np.uint8)[: _value_bytes(column)]
-    target = np.empty_like(payload)
-
-    def ours() -> None:
-        for _ in range(_CALLS):
-            format.decode(data)
-
-    def limit() -> None:
-        for _ in range(_CALLS):
+        def limit(target: Any = target, payload: Any = payload) -> None:
             np.copyto(target, payload)
-            format.checksum(payload.data)
+            isal_zlib.crc32(payload.data)
 
-    seconds = interleaved({"ours": ours, "limit": limit}, bench.rounds, process_time)
-    return Figure(
-        f"codec decode{format.name}",
-        "times_the_limit",
-        median(seconds["ours"]) / median(seconds["limit"]),
-        format.decode_targets.get((value_size, compression)),
-        at_most=True,
-        details=_details(column, value_size, compression, seconds["ours"]),
-    )
+        for compression in COMPRESSIONS:
+            key = value_size, compression
+            data = _message_sets(column, compression)
+            decodes: dict[str, Run] = {"ours": _repeated(partial(decode, data, 0)), "limit": _repeated(limit)}
+            encodes: dict[str, Run] = {
+                "ours": _repeated(partial(encode, column, compression)),
+                "plain": partial(_straightforward_set, column),
+            }
+            seconds = interleaved(decodes, bench.rounds, process_time)
+            times = median(seconds["ours"]) / median(seconds["limit"])
+            details = _details(column, size, key, seconds["ours"])
+            asked = _DECODE_TARGETS.get(key)
+            yield Figure("codec decode", "times_the_limit", times, asked, at_most=True, details=details)
+            seconds = interleaved(encodes, bench.rounds, process_time)
+            times = _CALLS * median(seconds["plain"]) / median(seconds["ours"])
+            details = _details(column, size, key, seconds["ours"])
+            asked = _ENCODE_TARGETS.get(key)
+            yield Figure("codec encode", "times_straightforward", times, asked, details=details)
 
 
-def _encode(
-    bench: Bench, format: _Format, column: pa.BinaryArray, value_size: int, compression: str
-) -> Figure:
-    """Rows per second over an encoder as one would first write it."""
-
-    def ours() -> None:
+def _repeated(call: Callable[[], object]) -> Run:
+    def run() -> None:
         for _ in range(_CALLS):
-            format.encode(column, compression)
+            call()
 
-    runs = {"ours": ours, "plain": lambda: format.straightforward(column)}
-    seconds = interleaved(runs, bench.rounds, process_time)
-    return Figure(
-        f"codec encode{format.name}",
-        "times_straightforward",
-        _CALLS * median(seconds["plain"]) / median(seconds["ours"]),
-        format.encode_targets.get((value_size, compression)),
-        details=_details(column, value_size, compression, seconds["ours"]),
-    )
+    return run
 
 
 def _details(
-    column: pa.BinaryArray, value_size: int, compression: str, seconds: list[float]
+    column: pa.BinaryArray, size: int, key: tuple[int, str], seconds: list[float]
 ) -> dict[str, object]:
-    moved = throughput(seconds, rows=_CALLS * len(column), size=_CALLS * _value_bytes(column))
-    return {"value_size": value_size, "compression": compression, **moved}
-
-
-def _value_bytes(column: pa.BinaryArray) -> int:
-    return int(np.frombuffer(column.buffers()[1], np.int32)[len(column)])
+    moved = throughput(seconds, rows=_CALLS * len(column), size=_CALLS * size)
+    return {"value_size": key[0], "compression": key[1], **moved}
 
 
 def _message_sets(column: pa.BinaryArray, compression: str) -> bytes:
@@ -165,69 +112,6 @@ def _straightforward_set(column: pa.BinaryArray) -> bytes:
     return b"".join(parts)
 
 
-def _batches(column: pa.BinaryArray, compression: str) -> Iterator[bytes | bytearray | memoryview]:
-    batches = encode_batches(
-        Records(column),
-        compression=compression,
-        batch_bytes_max=BATCH_BYTES_MAX,
-        request_bytes_max=BATCH_BYTES_MAX,
-        now_ms=_NOW_MS,
-    )
-    offset = 0
-    for batch in batches:
-        # As a broker does, which no reader takes an offset from twice.
-        batch.data[:_OFFSET_BYTES] = offset.to_bytes(_OFFSET_BYTES, "big")
-        yield batch.with_producer()
-        offset += batch.count
-
-
-def _straightforward_batch(column: pa.BinaryArray) -> bytes:
-    """The records of one batch, uncompressed, with its checksum."""
-    parts: list[bytes] = []
-    for row, value in enumerate(column.to_pylist()):
-        body = b"".join((b"\0\0", _varint(row), b"\1", _varint(len(value)), value, b"\0"))
-        parts += (_varint(len(body)), body)
-    records = b"".join(parts)
-    return crc32c(records).to_bytes(4, "big") + records
-
-
-def _varint(value: int) -> bytes:
-    rest, out = value << 1, bytearray()
-    while rest >= 0x80:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
-
-
-def _forget(items: Iterable[object]) -> None:
-    """One by one."""
-    for _ in items:
-        pass
-
-
-_MESSAGES: Final = _Format(
-    "",
-    _HEADER.size,
-    encode,
-    _straightforward_set,
-    _message_sets,
-    lambda data: decode(data, 0),
-    isal_zlib.crc32,
-    decode_targets={(100, "none"): 6.0, (1024, "none"): 2.5},
-    encode_targets={(100, "none"): 5.0},
-)
-_BATCHES: Final = _Format(
-    " magic 2",
-    8,
-    lambda column, compression: _forget(_batches(column, compression)),
-    _straightforward_batch,
-    lambda column, compression: b"".join(_batches(column, compression)),
-    lambda data: _forget(decode_batches(index_batches(data), wanted=_WANTED)),
-    crc32c,
-    decode_targets={(100, "none"): 5.0, (1024, "none"): 2.5},
-    encode_targets={(100, "none"): 30.0},
-)
 _PARTITIONS: Final = 1000
 _TOPIC: Final = "page-views"
 #: Of each partition: ten messages of about 100 bytes.
@@ -319,13 +203,7 @@ def _figures(what: str, ways: dict[str, Run], rounds: int) -> Iterator[Figure]:
     for way, run in ways.items():
         with _counting() as sent:
             run()
-        details = {
-            "way": way,
-            "requests": sent.requests,
-            "responses": sent.responses,
-            "request_bytes": sent.request_bytes,
-            "rounds": rounds,
-        }
+        details = {"way": way, **asdict(sent), "rounds": rounds}
         yield Figure(f"{what}: {way}", "ms", 1000 * median(seconds[way]), details=details)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import mmap
-from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from spark_kafkawire.broker.log_directory import CLEAN_SHUTDOWN_FILE
-from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.message_set.encoding import encode_sets
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
@@ -38,15 +35,7 @@ class LogData:
     value_bytes: int
 
 
-def write_log(
-    log_dir: Path,
-    name: str,
-    *,
-    value_size: int,
-    rows: int,
-    compression: str = "none",
-    set_bytes_max: int = SET_BYTES_MAX,
-) -> LogData:
+def write_log(log_dir: Path, name: str, *, value_size: int, rows: int, compression: str = "none") -> LogData:
     """Write at least ``rows`` messages to the log ``name`` (``topic-partition``).
 
     A broker that starts on ``log_dir`` takes it for one that was stopped in order.
@@ -54,7 +43,7 @@ def write_log(
     block_rows = min(rows, _BLOCK_SIZE // (value_size + _MESSAGE_HEADER_SIZE))
     block_values = values(value_size, block_rows)
     sets = encode_sets(
-        block_values, compression=compression, set_bytes_max=set_bytes_max, message_size_max=SET_BYTES_MAX
+        block_values, compression=compression, set_bytes_max=SET_BYTES_MAX, message_size_max=SET_BYTES_MAX
     )
     block = b"".join(each.data for each in sets)
     count = -(-rows // block_rows)
@@ -83,13 +72,7 @@ INDEX: Final = "index.npy"
 
 
 def write_modern_log(
-    folder: Path,
-    name: str,
-    *,
-    value_size: int,
-    rows: int,
-    compression: str = "none",
-    batch_bytes_max: int = BATCH_BYTES_MAX,
+    folder: Path, name: str, *, value_size: int, rows: int, compression: str = "none"
 ) -> LogData:
     """Write at least ``rows`` records to the log ``name`` (``topic-partition``)."""
     block_rows = min(rows, _BLOCK_SIZE // value_size)
@@ -98,7 +81,7 @@ def write_modern_log(
     batches = encode_batches(
         Records(block_values, timestamps_ms=stamps),
         compression=compression,
-        batch_bytes_max=batch_bytes_max,
+        batch_bytes_max=BATCH_BYTES_MAX,
         request_bytes_max=1 << 30,
         now_ms=_FIRST_MS,
     )
@@ -122,56 +105,3 @@ def _write_blocks(folder: Path, block: bytes, count: int) -> None:
                 offset += offset_count(batch)
                 pos += len(batch)
     np.save(folder / INDEX, np.array([*index, (offset, pos)]))
-
-
-class FileLog:
-    """A log that was written here, served from the page cache."""
-
-    _by_map: ClassVar[dict[int, FileLog]] = {}
-
-    def __init__(self, folder: Path) -> None:
-        offsets, positions = np.load(folder / INDEX).T
-        self._offsets: list[int] = offsets.tolist()
-        self._positions: list[int] = positions.tolist()
-        self.stop_offset = self._offsets[-1]
-        self.file = open(folder / DATA, "rb")  # noqa: SIM115  # as long as the process serves it
-        self._map = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._by_map[id(self._map)] = self
-
-    @classmethod
-    def of(cls, part: Buffer) -> FileLog | None:
-        """The log that a part of a response is a view of."""
-        return cls._by_map.get(id(part.obj)) if isinstance(part, memoryview) else None
-
-    def position_of(self, batches: Buffer) -> int:
-        """Position in the file at which the batches begin."""
-        return self._positions[bisect_right(self._offsets, int.from_bytes(batches[:8], "big")) - 1]
-
-    def read(self, offset: int, size_max: int) -> Buffer:
-        """As brokers do: from the batch of the offset on, cut at ``size_max``, but the first batch whole."""
-        if offset >= self.stop_offset:
-            return b""
-        index = bisect_right(self._offsets, offset) - 1
-        start = self._positions[index]
-        return memoryview(self._map)[start : max(self._positions[index + 1], start + size_max)]
-
-    def append(self, _batches: Buffer, /) -> int:
-        """Nothing is written here."""
-        raise AssertionError("a benchmark's log is read only")
-
-
-class Sink:
-    """A log that takes everything and keeps nothing: a write without any writing."""
-
-    def __init__(self) -> None:
-        self.stop_offset = 0
-
-    def read(self, _offset: int, _size_max: int, /) -> Buffer:
-        """There is nothing."""
-        return b""
-
-    def append(self, batches: Buffer, /) -> int:
-        """Count the records."""
-        first = self.stop_offset
-        self.stop_offset += sum(map(offset_count, split(batches)))
-        return first

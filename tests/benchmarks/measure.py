@@ -49,8 +49,8 @@ class Figure:
         """The figure as a line of JSON, with machine and versions."""
         wanted = {} if self.target is None else {"target": self.target, "reached": self.reached}
         value = {self.unit: round(self.value, 3)}
-        where = {"load": round(os.getloadavg()[0], 1), "machine": _machine(), "versions": _versions()}
-        return json.dumps({"name": self.name, **self.details, **value, **wanted, **where})
+        load = {"load": round(os.getloadavg()[0], 1)}
+        return json.dumps({"name": self.name, **self.details, **value, **wanted, **load, **_where()})
 
     def cells(self) -> list[str]:
         """A row of the table of figures."""
@@ -186,13 +186,12 @@ def say(text: str) -> None:
 
 
 @cache
-def _machine() -> str:
+def _where() -> dict[str, Any]:
+    """The machine and the versions."""
     with open("/proc/cpuinfo") as file:
         models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-    return f"{os.cpu_count()} x {models[0] if models else platform.machine()}"
-
-
-@cache
-def _versions() -> dict[str, str]:
     versions = {name: importlib.metadata.version(name) for name in _VERSIONS_OF}
-    return {"python": platform.python_version(), **versions}
+    return {
+        "machine": f"{os.cpu_count()} x {models[0] if models else platform.machine()}",
+        "versions": {"python": platform.python_version(), **versions},
+    }

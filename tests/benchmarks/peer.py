@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -19,38 +18,25 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support import librdkafka
 
-from .bars import (
-    CONFLUENT,
-    COUNTED,
-    OUR_VALUES,
-    OUR_WRITE,
-    OURS,
-    READY,
-    READY_VALUES,
-    ROWS_ALONE,
-    THEIR_VALUES,
-    THEIR_WRITE,
-    THEIRS,
-    VALUE_SIZES,
-    bars,
-    table,
-    with_differences,
-)
+from . import bars
 from .log_server import log_server
 from .logs import write_modern_log
 from .measure import Figure, Kind, interleaved, print_table, print_took, say, side_by_side, throughput
 from .processes import confined
-from .session import PREFIX, Bench, Spark, standalone
-from .sources import (
+from .session import (
     PARTITIONS,
+    PREFIX,
     VALUE,
     VALUE_SIZE,
+    Bench,
     Side,
+    Spark,
     check,
     new_topic,
     read_into_nothing,
     ready_made,
     rows_to_write,
+    standalone,
     write_topic,
 )
 
@@ -122,18 +108,9 @@ def confluent_kafka(servers: str, rows: int, topic: str = "t", partitions: int =
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
         found = 0
-        while found < rows:
-            # It waits for as many as it is asked for.
-            messages = consumer.consume(min(_BATCH_ROWS, rows - found), timeout=10)
-            if not messages:
-                break
-            columns: list[list[Any]] = [
-                [message.key() for message in messages],
-                [message.value() for message in messages],
-                [message.offset() for message in messages],
-                [message.timestamp()[1] for message in messages],
-            ]
-            found += _batch(columns).num_rows
+        # It waits for as many as it is asked for.
+        while found < rows and (some := consumer.consume(min(_BATCH_ROWS, rows - found), timeout=10)):
+            found += _batched((each.key(), each.value(), each.offset(), each.timestamp()[1]) for each in some)
         return found
     finally:
         consumer.close()
@@ -147,30 +124,19 @@ def _kafka_python(servers: str, rows: int) -> int:
         log = kafka.TopicPartition("t", 0)
         consumer.assign([log])
         consumer.seek_to_beginning(log)
-        records = _records(consumer, log)
         found = 0
-        while found < rows and (some := list(islice(records, _BATCH_ROWS))):
-            columns = [
-                [record.key for record in some],
-                [record.value for record in some],
-                [record.offset for record in some],
-                [record.timestamp for record in some],
-            ]
-            found += _batch(columns).num_rows
+        while found < rows and (some := consumer.poll(timeout_ms=10_000, max_records=_BATCH_ROWS)):
+            found += _batched((each.key, each.value, each.offset, each.timestamp) for each in some[log])
         return found
     finally:
         consumer.close(autocommit=False)
 
 
-def _records(consumer: Any, log: Any) -> Iterator[Any]:
-    while found := consumer.poll(timeout_ms=10_000, max_records=_BATCH_ROWS):
-        yield from found[log]
-
-
-def _batch(columns: list[list[Any]]) -> pa.RecordBatch:
+def _batched(rows: Iterable[tuple[Any, ...]]) -> int:
+    """Make an Arrow batch of them; how many they are."""
     types = (pa.binary(), pa.binary(), pa.int64(), pa.int64())
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=list(_NAMES))
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    return len(pa.RecordBatch.from_arrays(columns, names=list(_NAMES)))
 
 
 #: Into how many parts the asked rows are divided for a read, a write, and a read without Spark, by size of
@@ -181,36 +147,36 @@ _DIVIDED: Final = {100: (1, 2, 10), 1024: (5, 8, 20)}
 def speed(bench: Bench) -> Iterator[Figure]:
     """All kinds with values of 100 B and 1 KiB."""
     spark, servers, took = bench.spark, bench.servers, {}
-    for value_size in VALUE_SIZES:
+    for value_size in bars.VALUE_SIZES:
         read, written, confluent = (bench.size // parts for parts in _DIVIDED[value_size])
         say(f"reads: {read:,} rows with values of {value_size} bytes")
         kinds = _reads(spark, servers, value_size, read)
-        kinds[CONFLUENT] = _confluent(spark, servers, value_size, confluent)
+        kinds[bars.CONFLUENT] = _confluent(spark, servers, value_size, confluent)
         found = side_by_side(kinds, bench.rounds, twice=True)
         say(f"writes: {written:,} rows with values of {value_size} bytes")
         found |= side_by_side(_writes(spark, servers, value_size, written), bench.rounds, twice=True)
-        took[value_size] = with_differences(found)
-    print_table(*table(took))
+        took[value_size] = bars.with_differences(found)
+    print_table(*bars.table(took))
     for value_size, each in took.items():
-        yield from bars(value_size, each)
+        yield from bars.bars(value_size, each)
 
 
 def _reads(spark: SparkSession, servers: str, value_size: int, rows: int) -> dict[str, Kind]:
     topic = write_topic(spark, servers, rows, value_size)
     of_partition = rows // PARTITIONS
     sides = {
-        READY: ready_made(of_partition, value_size),
-        READY_VALUES: ready_made(of_partition, value_size, VALUE),
-        THEIRS: Side("kafka", topic),
-        OURS: Side("kafkawire", topic),
-        OUR_VALUES: Side("kafkawire", topic, VALUE),
+        bars.READY: ready_made(of_partition, value_size),
+        bars.READY_VALUES: ready_made(of_partition, value_size, VALUE),
+        bars.THEIRS: Side("kafka", topic),
+        bars.OURS: Side("kafkawire", topic),
+        bars.OUR_VALUES: Side("kafkawire", topic, VALUE),
     }
     # Each read plans a frame of its own.
     frames: dict[str, Callable[[], DataFrame]] = {
         name: partial(side.batch, spark) for name, side in sides.items()
     }
     # It has no schema to choose: all columns are made, and the others dropped.
-    frames[THEIR_VALUES] = lambda: sides[THEIRS].batch(spark).select("value")
+    frames[bars.THEIR_VALUES] = lambda: sides[bars.THEIRS].batch(spark).select("value")
     for name, frame in frames.items():
         check(name, frame().count(), rows)
     return {name: Kind(_reader(frame), rows) for name, frame in frames.items()}
@@ -222,16 +188,16 @@ def _reader(frame: Callable[[], DataFrame]) -> Callable[[], None]:
 
 def _confluent(spark: SparkSession, servers: str, value_size: int, rows: int) -> Kind:
     topic = write_topic(spark, servers, rows, value_size)["subscribe"]
-    return Kind(lambda: check(CONFLUENT, confluent_kafka(servers, rows, topic, PARTITIONS), rows), rows)
+    return Kind(lambda: check(bars.CONFLUENT, confluent_kafka(servers, rows, topic, PARTITIONS), rows), rows)
 
 
 def _writes(spark: SparkSession, servers: str, value_size: int, rows: int) -> dict[str, Kind]:
     frame = rows_to_write(spark, value_size, rows)
     return {
-        ROWS_ALONE: Kind(lambda: read_into_nothing(frame), rows),
-        COUNTED: Kind(lambda: frame.write.format("counting").mode("append").save(), rows),
-        THEIR_WRITE: _into_topics(frame, rows, servers, "kafka"),
-        OUR_WRITE: _into_topics(frame, rows, servers, "kafkawire"),
+        bars.ROWS_ALONE: Kind(lambda: read_into_nothing(frame), rows),
+        bars.COUNTED: Kind(lambda: frame.write.format("counting").mode("append").save(), rows),
+        bars.THEIR_WRITE: _into_topics(frame, rows, servers, "kafka"),
+        bars.OUR_WRITE: _into_topics(frame, rows, servers, "kafkawire"),
     }
 
 

@@ -14,12 +14,7 @@ import psutil
 
 #: A word of the command of each broker.
 _BROKERS: Final = frozenset(
-    (
-        "spark_kafkawire.broker",
-        "tests.benchmarks.log_server",
-        "tests.support.fake_cluster",
-        "kafka.Kafka",
-    )
+    ("spark_kafkawire.broker", "tests.benchmarks.log_server", "tests.support.fake_cluster", "kafka.Kafka")
 )
 #: CPU seconds of processes, by their id and role.
 CpuSeconds = dict[tuple[int, str], float]
@@ -34,20 +29,20 @@ def processes_of(role: str, above: psutil.Process | None = None) -> list[psutil.
 @contextmanager
 def confined(role: str, cpus: Collection[int]) -> Iterator[None]:
     """Its processes have these CPUs alone during the block."""
+
+    def allow(cpus: Collection[int]) -> None:
+        for process in processes_of(role):
+            for thread in os.listdir(f"/proc/{process.pid}/task"):
+                # Threads that wait for work end after a while.
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(thread), cpus)
+
     allowed = os.sched_getaffinity(0)
-    _allow(role, cpus)
+    allow(cpus)
     try:
         yield
     finally:
-        _allow(role, allowed)
-
-
-def _allow(role: str, cpus: Collection[int]) -> None:
-    for process in processes_of(role):
-        for thread in os.listdir(f"/proc/{process.pid}/task"):
-            # Threads that wait for work end after a while.
-            with suppress(ProcessLookupError):
-                os.sched_setaffinity(int(thread), cpus)
+        allow(allowed)
 
 
 def forget_peaks() -> None:

@@ -7,7 +7,7 @@ process of ``log_server``, which does nothing but send.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -27,16 +27,12 @@ from .log_server import SINK, log_server
 from .logs import LogData
 from .measure import Figure, Kind, Run, say, side_by_side
 from .processes import forget_peaks, peaks_mib
-from .session import PREFIX, Bench
-from .sources import PARTITIONS, Side, read_into_nothing, ready_made, rows_to_write
+from .session import PARTITIONS, PREFIX, Bench, Side, read_into_nothing, ready_made, rows_to_write
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
 MODERN_VALUE_SIZES: Final = (100, 1024)
 MODERN_COMPRESSIONS: Final = ("none", "lz4", "zstd")
 DIRECTORY_COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-#: Java's producer closes a batch at ``batch.size``, 16 KiB.
-SMALL_BATCHES: Final = "none, batches of 16 KiB"
-_SMALL_BATCH_BYTES_MAX: Final = 16 << 10
 #: Rows of a partition: each read takes two seconds or more, that of a directory a second or more.
 _ROWS: Final = {10: 6_000_000, 100: 5_000_000, 1024: 1_000_000}
 _DIRECTORY_ROWS: Final = {100: 3_000_000, 1024: 600_000}
@@ -62,42 +58,30 @@ _DIRECTORY_TARGETS: Final[Targets] = {(1024, "none"): 0.8}
 def read(bench: Bench) -> Iterator[Figure]:
     """Reads of a broker of 0.7, all value sizes and compressions."""
     for value_size in VALUE_SIZES:
-        kinds = {name: {"compression": name} for name in COMPRESSIONS}
-        yield from _read(bench, "read", V07, value_size, kinds, _TARGETS)
+        yield from _read(bench, "read", V07, value_size, COMPRESSIONS, _TARGETS)
 
 
 def read_modern(bench: Bench) -> Iterator[Figure]:
     """Reads of record batches of magic 2."""
     for value_size in MODERN_VALUE_SIZES:
-        kinds: dict[str, dict[str, object]] = {name: {"compression": name} for name in MODERN_COMPRESSIONS}
-        if value_size == 100:
-            kinds[SMALL_BATCHES] = {"batch_bytes_max": _SMALL_BATCH_BYTES_MAX}
-        yield from _read(bench, "read modern", MODERN, value_size, kinds, _MODERN_TARGETS)
+        yield from _read(bench, "read modern", MODERN, value_size, MODERN_COMPRESSIONS, _MODERN_TARGETS)
 
 
 def _read(
-    bench: Bench,
-    name: str,
-    generation: Generation,
-    value_size: int,
-    kinds: Mapping[str, Mapping[str, object]],
-    targets: Targets,
+    bench: Bench, name: str, generation: Generation, value_size: int, codecs: Sequence[str], targets: Targets
 ) -> Iterator[Figure]:
     say(f"{name}: values of {value_size} bytes")
     with TemporaryDirectory(prefix=PREFIX) as folder:
         log = {
-            kind: generation.write_topic(Path(folder), str(number), value_size, _ROWS[value_size], how)
-            for number, (kind, how) in enumerate(kinds.items())
+            codec: generation.write_topic(Path(folder), codec, value_size, _ROWS[value_size])
+            for codec in dict.fromkeys(("none", *codecs))
         }
         with generation.served(Path(folder)) as broker:
-            sides = {
-                kind: Side("kafkawire", {**broker, "subscribe": str(number)})
-                for number, kind in enumerate(kinds)
-            }
+            sides = {codec: Side("kafkawire", {**broker, "subscribe": codec}) for codec in log}
             batch_rows = len(next(sides["none"].first_partition()))
             columns = sides["none"].batch(bench.spark).schema
             ceiling = ready_made(log["none"].rows, value_size, columns, batch_rows=batch_rows)
-            runs = {kind: _kind(bench, sides[kind], log[kind]) for kind in kinds}
+            runs = {codec: _kind(bench, sides[codec], log[codec]) for codec in codecs}
             yield from against_ceiling(
                 bench, name, value_size, _kind(bench, ceiling, log["none"]), runs, targets
             )
@@ -150,8 +134,7 @@ def _directory(bench: Bench, generation: Generation, value_size: int, folder: Pa
     codecs = [codec for codec in DIRECTORY_COMPRESSIONS if codec in generation.codecs]
     rows = _DIRECTORY_ROWS[value_size]
     log: dict[str, LogData] = {
-        codec: generation.write_topic(served, codec, value_size, rows, {"compression": codec})
-        for codec in codecs
+        codec: generation.write_topic(served, codec, value_size, rows) for codec in codecs
     }
     generation.link(served, directory)
     with generation.served(served) as broker:
@@ -198,12 +181,12 @@ class Generation:
     link: Callable[[Path, Path], None]
     served: Callable[[Path], AbstractContextManager[Mapping[str, str]]]
 
-    def write_topic(
-        self, folder: Path, topic: str, value_size: int, rows: int, how: Mapping[str, object]
-    ) -> LogData:
-        """Write equal logs; the totals of each."""
+    def write_topic(self, folder: Path, codec: str, value_size: int, rows: int) -> LogData:
+        """Write equal logs of a topic that is named after its codec; the totals of each."""
         for partition in range(PARTITIONS):
-            log = self.write(folder, f"{topic}-{partition}", value_size=value_size, rows=rows, **how)
+            log = self.write(
+                folder, f"{codec}-{partition}", value_size=value_size, rows=rows, compression=codec
+            )
         return log
 
 

@@ -1,4 +1,4 @@
-"""The curve of a measure: processor time over the work, and the exponent of its growth. Pure."""
+"""Processor time of the client over the work, on fake clusters, and the exponent of its growth."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.net.login_broker import SECRET, USER, login_broker
 from tests.net.modern_peers import broker
 from tests.net.peers import Peer, server_of, serving
 from tests.support.certificates import SERVER_NAME, make
-from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
+from tests.support.fake_cluster import TOPIC, FakeCluster
 from tests.support.log_broker import PRODUCER_ID
 
 from .bars import Curve, Point
@@ -52,8 +52,6 @@ _PARTITIONS_MAX: Final = 10_000
 _PARTITIONS_OF_A_BROKER: Final = 100
 #: A small run of each measure, unmeasured: it imports, and loads compiled kernels.
 _WARM_PARTITIONS: Final = 10
-#: Read tasks that are measured at most.
-_TASKS_MAX: Final = 1_000
 _ROWS_MAX: Final = 20_000
 #: Tasks of a write that is exactly once, at most.
 _TRANSACTIONS_MAX: Final = 10_000
@@ -88,24 +86,21 @@ def _source(cluster: FakeCluster, **options: str) -> KafkaWireDataSource:
 
 def planning(cluster: FakeCluster) -> Point:
     """Plan a batch read of all partitions."""
-    return _planned(cluster, plan=True, ship=False)
+    source, clock = _source(cluster, subscribe=TOPIC), CpuClock()
+    with clock.running():
+        partitions = source.reader(source.schema()).partitions()
+    assert len(partitions) == cluster.partitions
+    return Point(cluster.partitions, clock.seconds)
 
 
 def pickling(cluster: FakeCluster) -> Point:
     """Pickle the tasks of a batch read as Spark does, one by one."""
-    return _planned(cluster, plan=False, ship=True)
-
-
-def _planned(cluster: FakeCluster, *, plan: bool, ship: bool) -> Point:
-    planned, shipped = CpuClock(), CpuClock()
-    source = _source(cluster, subscribe=TOPIC)
-    with planned.running():
-        partitions = source.reader(source.schema()).partitions()
-    assert len(partitions) == cluster.partitions
-    with shipped.running():
+    source, clock = _source(cluster, subscribe=TOPIC), CpuClock()
+    partitions = source.reader(source.schema()).partitions()
+    with clock.running():
         for partition in partitions:
             pickle.dumps(partition)
-    return Point(cluster.partitions, plan * planned.seconds + ship * shipped.seconds)
+    return Point(len(partitions), clock.seconds)
 
 
 class _Query:
@@ -161,22 +156,6 @@ def micro_batches(cluster: FakeCluster) -> Point:
     with clock.running():
         assert query.batch() == grown
     return Point(cluster.partitions, clock.seconds)
-
-
-def tasks(cluster: FakeCluster) -> Point:
-    """Read partitions, a task each, in one process."""
-    source = _source(cluster, subscribe=TOPIC)
-    reader = source.reader(source.schema())
-    planned = list(reader.partitions())[:_TASKS_MAX]
-    reader, planned = pickle.loads(pickle.dumps((reader, planned)))
-    clock, count = CpuClock(), 0
-    with clock.running():
-        for task in planned:
-            for batch in reader.read(task):
-                assert isinstance(batch, pa.RecordBatch)
-                count += batch.num_rows
-    assert count >= len(planned) * BATCH_RECORDS
-    return Point(len(planned), clock.seconds)
 
 
 def writes(cluster: FakeCluster) -> Point:
@@ -300,7 +279,6 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "idle-poll": Measure("idle poll", "partitions", idle_polls),
     "idle-stream": Measure("idle stream, of a core", "partitions", idle_streams),
     "micro-batch": Measure("micro-batch with 1 % new", "partitions", micro_batches),
-    "read-tasks": Measure("read tasks", "tasks", tasks),
     "07-group": Measure("0.7 group", "threads and partitions", joins),
     "keyed-write": Measure("keyed write", "rows", writes),
     "exactly-once": Measure("exactly once, driver", "tasks", exactly_once),

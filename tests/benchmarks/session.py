@@ -1,40 +1,140 @@
-"""The surroundings of a subject: a Spark as users have it, Apache Kafka's own broker, and further Sparks."""
+"""The surroundings of a subject: rows, topics, a Spark as users have it, Apache Kafka, and further Sparks."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
+from spark_kafkawire import KafkaWireDataSource
+from spark_kafkawire.options import ReadOptions
 from tests.interop.apache_kafka import ApacheKafka
-from tests.support import certificates
+from tests.support import certificates, librdkafka
 from tests.support.local_spark import home_with_byte_code, plain_spark
 from tests.support.spark_cluster import SparkCluster
 
-from .ceilings import CountingDataSource, PrebuiltDataSource
-from .sources import Side, read_into_nothing
+from .ceilings import CountingDataSource, PrebuiltDataSource, text
+
+PARTITIONS: Final = 2
+VALUE_SIZE: Final = 100
+#: The one column of a read that wants nothing else.
+VALUE: Final = "value binary"
+#: The columns of Kafka's records, which the ready-made batches have to be told.
+_ALL: Final = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "timestampType int"
+)
+#: Bytes of a record beside its value.
+_RECORD_HEADER_SIZE: Final = 10
+#: Steps from row to row through the text: prime, so that values differ.
+_STEP: Final = 7919
+
+Options = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A source to measure: a format of Spark, its options, and columns where not all are wanted."""
+
+    format: str
+    options: Options
+    columns: str | StructType | None = None
+
+    def batch(self, spark: SparkSession) -> DataFrame:
+        """A DataFrame of the rows that the source holds now."""
+        reader = spark.read.format(self.format).options(**self.options)
+        return (reader.schema(self.columns) if self.columns else reader).load()
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """A stream of the rows that the source holds and of those that arrive later."""
+        reader = spark.readStream.format(self.format).options(**self.options)
+        return (reader.schema(self.columns) if self.columns else reader).load()
+
+    def first_partition(self, names: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The batches of the first partition, these columns or all, as the task of kafkawire reads them."""
+        source = KafkaWireDataSource(dict(self.options))
+        asked = [field for field in source.schema() if not names or field.name in names]
+        reader: Any = source.reader(StructType(asked))
+        yield from reader.read(reader.partitions()[0])
+
+
+def ready_made(
+    partition_rows: int,
+    value_size: int = VALUE_SIZE,
+    columns: str | StructType = _ALL,
+    *,
+    batch_rows: int = 0,
+    micro_batches: int = 1,
+) -> Side:
+    """So many rows of each partition in each micro-batch, without any reading. Its Arrow batches are as large
+    as full ones of ``kafkawire``, or have so many rows."""
+    options = ReadOptions.parse({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "topic"})
+    full_batch_rows = options.fetch.fetch_bytes // (value_size + _RECORD_HEADER_SIZE)
+    numbers = {
+        "valueSize": value_size,
+        "batchRows": batch_rows or min(full_batch_rows, partition_rows),
+        "partitionRows": partition_rows,
+        "partitions": PARTITIONS,
+        "microBatches": micro_batches,
+    }
+    return Side("prebuilt", {name: str(number) for name, number in numbers.items()}, columns)
+
+
+def read_into_nothing(frame: DataFrame) -> None:
+    """Read all of its rows."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def rows_to_write(spark: SparkSession, value_size: int, rows: int) -> DataFrame:
+    """Pieces of a text: cheap to make, half to one and a half times the size, compressible."""
+    data = bytearray(text()[: 1 << 20])
+    place = F.col("id") * _STEP % (len(data) - 2 * value_size) + 1
+    size = value_size - value_size // 2 + F.col("id") % (value_size // 2 * 2 + 1)
+    value = F.substring(F.lit(data), place.cast("int"), size.cast("int"))
+    return spark.range(0, rows, 1, PARTITIONS).select(value.alias("value"))
+
+
+def new_topic(servers: str) -> str:
+    """One that no write had, whose files are gone as soon as it is deleted."""
+    return librdkafka.create_topic(servers, PARTITIONS, None, {"file.delete.delay.ms": "0"})
+
+
+def write_topic(spark: SparkSession, servers: str, rows: int, value_size: int = VALUE_SIZE) -> Options:
+    """A new topic with equal partitions; the options that read it from its start."""
+    topic = new_topic(servers)
+    frame = rows_to_write(spark, value_size, rows).withColumn("partition", F.spark_partition_id())
+    to = {"kafka.bootstrap.servers": servers, "topic": topic}
+    frame.write.format("kafkawire").mode("append").options(**to).save()
+    return {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+
+
+def check(what: str, found: int, rows: int) -> None:
+    """Nothing is compared that moves other rows."""
+    if found != rows:
+        raise AssertionError(f"{what}: {found:,} rows, not {rows:,}")
+
 
 KAFKA: Final = "4.1.1"
 #: What all folders of benchmarks are called.
 PREFIX: Final = "kafkawire-bench-"
-#: What no query takes, with the start of its Spark, seconds; and what no Spark takes to stop.
+#: What no query takes, with the start of its Spark, seconds.
 QUERY_DEADLINE_S: Final = 3600.0
-STOP_DEADLINE_S: Final = 60.0
 _ROOT: Final = Path(__file__).parents[2]
 _EXECUTOR_MEMORY: Final = "1g"
-_QUERIES: Final[Mapping[str, Callable[[SparkSession, Side], int | None]]] = {
-    "read": lambda spark, side: read_into_nothing(side.batch(spark)),
-    "count": lambda spark, side: side.batch(spark).count(),
-}
+#: Holds the session of a process of ``Spark``.
+_SESSION: Final = ExitStack()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,60 +181,41 @@ def kafka() -> Iterator[str]:
 
 
 class Spark:
-    """A session of these settings in a process of its own, from ``with`` on: several are warm at the same
-    time. It has these CPUs alone, where some are named."""
+    """A session of these settings in a process of its own, until the ``with`` ends: several are warm at the
+    same time. It has these CPUs alone, where some are named."""
 
     def __init__(self, settings: Mapping[str, str], cpus: Collection[int] = ()) -> None:
         context = multiprocessing.get_context("spawn")
-        self._connection, self._theirs = context.Pipe()
-        arguments = (self._theirs, dict(settings), cpus)
-        self._process = context.Process(target=_serve, args=arguments, daemon=True)
+        self._process = ProcessPoolExecutor(1, context, _begin, (dict(settings), cpus))
 
     def read(self, side: Side) -> None:
-        """Read it into nothing."""
-        self._ask("read", side)
+        """Read it into nothing. Raises what the query raised, and ``BrokenExecutor`` without the process."""
+        self._process.submit(_read, side).result(QUERY_DEADLINE_S)
 
     def count(self, side: Side) -> int:
         """Read all of its columns, and count the rows."""
-        rows: int = self._ask("count", side)
-        return rows
+        return self._process.submit(_count, side).result(QUERY_DEADLINE_S)
 
     def __enter__(self) -> Spark:
-        self._process.start()
-        # Without it nobody notices when the process ends.
-        self._theirs.close()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._connection.close()
-        self._process.join(STOP_DEADLINE_S)
-        self._process.kill()
-
-    def _ask(self, *question: Any) -> Any:
-        """Its answer. Raises what the query raised, and ``EOFError`` where the process has ended."""
-        self._connection.send(question)
-        if not self._connection.poll(QUERY_DEADLINE_S):
-            raise TimeoutError(f"no answer after {QUERY_DEADLINE_S:g} s: {question}")
-        answer = self._connection.recv()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        # Its JVM ends with it.
+        self._process.shutdown(cancel_futures=True)
 
 
-def _serve(connection: Connection, settings: Mapping[str, str], cpus: Collection[int]) -> None:
-    """Answer queries until nobody asks any more."""
+def _begin(settings: Mapping[str, str], cpus: Collection[int]) -> None:
     if cpus:
         os.sched_setaffinity(0, cpus)
-    with spark_session(settings) as spark:
-        while True:
-            try:
-                kind, side = connection.recv()
-            except EOFError:
-                return
-            try:
-                connection.send(_QUERIES[kind](spark, side))
-            except Exception as error:
-                connection.send(RuntimeError(str(error)))
+    _SESSION.enter_context(spark_session(settings))
+
+
+def _read(side: Side) -> None:
+    read_into_nothing(side.batch(SparkSession.active()))
+
+
+def _count(side: Side) -> int:
+    return side.batch(SparkSession.active()).count()
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from datetime import datetime
 from functools import partial
@@ -28,11 +29,12 @@ from tests.support.polling import poll
 
 from .measure import Figure, Kind, Run, interleaved, print_table, print_took, say, side_by_side
 from .processes import cpu_seconds, spent_seconds
-from .session import PREFIX, Bench
-from .sources import (
+from .session import (
     PARTITIONS,
+    PREFIX,
     VALUE,
     VALUE_SIZE,
+    Bench,
     Options,
     Side,
     check,
@@ -69,12 +71,16 @@ _COSTS: Final = (
     (_OURS + _SINK, _THEIRS + _SINK, 2.0),
     (_FLOOR + _SINK, _THEIRS + _SINK, None),
 )
-_PHASES: Final = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
-_ROLES: Final = ("jvm", "worker", "source", "planner", "broker")
+_WHOLE: Final = "a micro-batch"
+_ROWS_OF_COSTS: Final = (
+    _WHOLE,
+    *(f"`{each}`" for each in ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")),
+    *(f"CPU: {each}" for each in ("jvm", "worker", "source", "planner", "broker")),
+)
 #: Micro-batches of a query that do not count: its process starts, and connections are opened.
 WARM_COUNT: Final = 10
 #: What Spark itself writes into the checkpoint, however little a micro-batch reads: two files, each synced.
-CHECKPOINT_PHASES: Final = ("walCommit", "commitOffsets")
+CHECKPOINT_PHASES: Final = ("`walCommit`", "`commitOffsets`")
 
 
 def catch_up(bench: Bench) -> Iterator[Figure]:
@@ -136,74 +142,51 @@ def micro_batch(bench: Bench) -> Iterator[Figure]:
         _THEIRS: (Side("kafka", topic), "kafka", copy),
         _FLOOR: (ready_made(1, micro_batches=count), "counting", {}),
     }
-    runs_of: dict[str, list[MicroBatches]] = {name + sink: [] for name in sides for sink in ("", _SINK)}
+    costs_of: dict[str, list[Costs]] = {name + sink: [] for name in sides for sink in ("", _SINK)}
     runs = {}
     for name, (side, sink, options) in sides.items():
         frame = side.stream(spark)
-        runs[name] = _trickle(frame, "noop", {}, count, runs_of[name])
+        runs[name] = _trickle(frame, "noop", {}, count, costs_of[name])
         values = frame.select("key", "value")
-        runs[name + _SINK] = _trickle(values, sink, options, count, runs_of[name + _SINK])
+        runs[name + _SINK] = _trickle(values, sink, options, count, costs_of[name + _SINK])
     interleaved(runs, bench.rounds)
     # The first run is for warming up.
-    seen = {name: MicroBatches.of_runs(each[1:]) for name, each in runs_of.items()}
-    _print(seen)
-    for name, other, target in _COSTS:
-        cost = seen[name].ms / seen[other].ms
-        yield Figure(f"micro-batch: {name}, to {other}", "times_the_cost", cost, target, at_most=True)
-    cost = seen[_OURS].beside_checkpoint_ms / seen[_THEIRS].beside_checkpoint_ms
-    yield Figure(f"micro-batch without its checkpoint: {_OURS}, to {_THEIRS}", "times_the_cost", cost)
-
-
-def _print(seen: Mapping[str, MicroBatches]) -> None:
-    rows = [["a micro-batch", *(f"{each.ms:.0f}" for each in seen.values())]]
-    for phase in _PHASES:
-        rows.append([f"`{phase}`", *(f"{each.phases_ms[phase]:.0f}" for each in seen.values())])
-    for role in _ROLES:
-        rows.append([f"CPU: {role}", *(f"{each.cpu_ms.get(role, 0):.0f}" for each in seen.values())])
+    seen = {name: _medians(each[1:]) for name, each in costs_of.items()}
+    rows = [[name, *(f"{each.get(name, 0):.0f}" for each in seen.values())] for name in _ROWS_OF_COSTS]
     print_table(["ms", *seen], rows)
+    for name, other, target in _COSTS:
+        cost = seen[name][_WHOLE] / seen[other][_WHOLE]
+        yield Figure(f"micro-batch: {name}, to {other}", "times_the_cost", cost, target, at_most=True)
+    ours, theirs = (
+        seen[name][_WHOLE] - sum(seen[name][phase] for phase in CHECKPOINT_PHASES)
+        for name in (_OURS, _THEIRS)
+    )
+    name = f"micro-batch without its checkpoint: {_OURS}, to {_THEIRS}"
+    yield Figure(name, "times_the_cost", ours / theirs)
 
 
-@dataclass(frozen=True, slots=True)
-class MicroBatches:
-    """Medians of a micro-batch, in milliseconds: until the next one began, in each of Spark's phases, and of
-    CPU by role."""
-
-    ms: float
-    phases_ms: Mapping[str, float]
-    cpu_ms: Mapping[str, float]
-
-    @classmethod
-    def of_run(cls, progress: Sequence[Any], spent_s: Mapping[str, float]) -> MicroBatches:
-        """Medians from Spark's progress of successive micro-batches, and from the CPU time of them all."""
-        starts = [datetime.fromisoformat(each.timestamp.replace("Z", "+00:00")) for each in progress]
-        return cls(
-            1000 * median((after - before).total_seconds() for before, after in pairwise(starts)),
-            _medians([each.durationMs for each in progress]),
-            {role: 1000 * seconds / len(progress) for role, seconds in spent_s.items()},
-        )
-
-    @classmethod
-    def of_runs(cls, runs: Sequence[MicroBatches]) -> MicroBatches:
-        """The medians of several runs."""
-        return cls(
-            median(run.ms for run in runs),
-            _medians([run.phases_ms for run in runs]),
-            _medians([run.cpu_ms for run in runs]),
-        )
-
-    @property
-    def beside_checkpoint_ms(self) -> float:
-        """One micro-batch without the two files of its checkpoint."""
-        return self.ms - sum(self.phases_ms[phase] for phase in CHECKPOINT_PHASES)
+#: Milliseconds of a micro-batch: until the next one began, in each of Spark's phases, and of CPU by role.
+Costs = Mapping[str, float]
 
 
-def _medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _costs(progress: Sequence[Any], spent_s: Mapping[str, float]) -> Costs:
+    """Medians of Spark's progress of successive micro-batches, and means of the CPU time of them all."""
+    starts = [datetime.fromisoformat(each.timestamp.replace("Z", "+00:00")) for each in progress]
+    phases = [{f"`{name}`": ms for name, ms in each.durationMs.items()} for each in progress]
+    return {
+        _WHOLE: 1000 * median((after - before).total_seconds() for before, after in pairwise(starts)),
+        **_medians(phases),
+        **{f"CPU: {role}": 1000 * seconds / len(progress) for role, seconds in spent_s.items()},
+    }
+
+
+def _medians(rows: Sequence[Costs]) -> Costs:
     """The median of each name; 0 counts where it is missing."""
     return {name: median(row.get(name, 0) for row in rows) for row in rows for name in row}
 
 
 def _trickle(
-    frame: DataFrame, sink: str, options: Options, count: int, seen: list[MicroBatches]
+    frame: DataFrame, sink: str, options: Options, count: int, seen: list[Costs]
 ) -> Callable[[], None]:
     """Reads ``count`` micro-batches, each of which begins when the one before is done; what they took is
     added."""
@@ -216,7 +199,7 @@ def _trickle(
             spent_s = spent_seconds(before, cpu_seconds())
             progress = [each for each in query.recentProgress if each.numInputRows]
         assert len(progress) == count, f"{len(progress)} micro-batches, not {count}"
-        seen.append(MicroBatches.of_run(progress[first:], spent_s))
+        seen.append(_costs(progress[first:], spent_s))
 
     return run
 
@@ -254,7 +237,7 @@ _THOUSAND_S_MAX: Final = 3.0
 #: How many times as fast as the idempotent write it was asked to be.
 _SPEED_MIN: Final = 0.95
 #: How long it waits for all rows once the write is over, seconds.
-_RETRY_TIMEOUT_S: Final = 60.0
+_LATE_S: Final = 60.0
 
 
 def tasks(bench: Bench) -> Iterator[Figure]:
@@ -280,14 +263,6 @@ def tasks(bench: Bench) -> Iterator[Figure]:
         f"s from the last of {count:,} tasks to the write's end", "s", end_s, end_s_max, at_most=True
     )
     yield Figure("s between the first and the last row that a reader sees come", "s", seen_s)
-
-
-def _seen_s(spark: SparkSession, servers: str, frame: DataFrame, rows: int) -> float:
-    """For how long a reader of what is committed sees a part of a write."""
-    topic = new_topic(servers)
-    with _Reader(servers, topic, PARTITIONS, rows) as reader:
-        _write(spark, servers, frame, EXACTLY_ONCE, topic)
-        return reader.seen_s()
 
 
 def throughput(bench: Bench) -> Iterator[Figure]:
@@ -349,44 +324,38 @@ def _stage(spark: SparkSession, group: str) -> Any:
     return spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(stage)
 
 
-class _Reader:
-    """Reads a new topic while it is written, until ``rows`` have come, and notes when the first and the last
-    of them came."""
+def _seen_s(spark: SparkSession, servers: str, frame: DataFrame, rows: int) -> float:
+    """Seconds between the first and the last row of a write that a reader of what is committed sees come."""
+    topic = new_topic(servers)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "readers",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 20,
+        }
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    is_over = threading.Event()
 
-    def __init__(self, servers: str, topic: str, partitions: int, rows: int) -> None:
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": servers,
-                "group.id": "readers",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 20,
-            }
-        )
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-        self._rows = rows
-        self._came_s: list[float] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._read)
+    def came_s() -> list[float]:
+        came: list[float] = []
+        until_s = float("inf")
+        while len(came) < rows and time.monotonic() < until_s:
+            messages = consumer.consume(10_000, 0.02)
+            came += [time.monotonic()] * sum(message.error() is None for message in messages)
+            if is_over.is_set():
+                until_s = min(until_s, time.monotonic() + _LATE_S)
+        return came
 
-    def seen_s(self) -> float:
-        """Seconds between the first row that was seen and the last one."""
-        self._thread.join(_RETRY_TIMEOUT_S)
-        check("a reader of a write", len(self._came_s), self._rows)
-        return self._came_s[-1] - self._came_s[0]
-
-    def __enter__(self) -> _Reader:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._consumer.close()
-
-    def _read(self) -> None:
-        while len(self._came_s) < self._rows and not self._stop.is_set():
-            messages = self._consumer.consume(10_000, 0.02)
-            now_s = time.monotonic()
-            self._came_s += [now_s for message in messages if message.error() is None]
+    with closing(consumer), ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(came_s)
+        try:
+            _write(spark, servers, frame, EXACTLY_ONCE, topic)
+        finally:
+            is_over.set()
+        found = reading.result()
+    check("a reader of a write", len(found), rows)
+    return found[-1] - found[0]

@@ -12,22 +12,16 @@ from time import perf_counter
 from typing import Final
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.clients.reading.fetcher import Fetcher
-from spark_kafkawire.clients.reading.task import FetchTask
-from spark_kafkawire.cluster.v07.cluster import V07Cluster
-from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
-from spark_kafkawire.options import Discovery, FetchOptions, ReadOptions
+from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan
 from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from tests.support.local_spark import CORES
-from tests.support.settings import net_07
 
 from .logs import LogData, write_log
 from .measure import Figure, Kind, interleaved, print_table, say, side_by_side
 from .processes import WORKER, Watch, cpu_seconds, forget_peaks, held_mib, peaks_mib, spent_seconds
 from .reading import served_07
-from .session import PREFIX, Bench, Spark, standalone
-from .sources import Side, check, read_into_nothing, write_topic
+from .session import PREFIX, Bench, Side, Spark, check, read_into_nothing, standalone, write_topic
 
 _TASKS: Final = 200
 _MS_PER_TASK_MAX: Final = 20.0
@@ -77,7 +71,7 @@ def planning(bench: Bench) -> Iterator[Figure]:
 
 
 def large_log(bench: Bench) -> Iterator[Figure]:
-    """One partition of 100 MiB, 1 GiB and 2 GiB: speed, memory, bytes that are sent for nothing."""
+    """One partition of 100 MiB, 1 GiB and 2 GiB: speed and memory."""
     say("large log: 100 MiB, 1 GiB and 2 GiB in one partition")
     with TemporaryDirectory(prefix=PREFIX) as folder:
         sizes = {"tiny": 1 << 10, "small": 100 << 20, "large": 1 << 30, "huge": 2 << 30}
@@ -100,7 +94,6 @@ def large_log(bench: Bench) -> Iterator[Figure]:
             ratio = took["large"].rows_per_s / took["small"].rows_per_s
             details = {name: each.details for name, each in took.items()}
             yield Figure("read 1 GiB over 100 MiB", "ratio", ratio, 0.9, details=details)
-            yield _received(broker["broker.list"], log["large"])
 
 
 def _read(bench: Bench, side: Side) -> None:
@@ -115,19 +108,6 @@ def _peak(idle: dict[int, float], log: LogData) -> Figure:
     return Figure(name, "mib", peak - held, _PEAK_MIB_MAX, at_most=True, details=details)
 
 
-def _received(broker_list: str, log: LogData) -> Figure:
-    number, host, port = broker_list.split(":")
-    broker = Broker(int(number), host, int(port))
-    offset_range = OffsetRange(TopicPartition("large", 0, broker.id), 0, log.size)
-    task = FetchTask(offset_range, Leader(broker))
-    fetcher = Fetcher(task, V07Cluster(Discovery(), net_07(), (broker,)), FetchOptions(), net_07())
-    for _ in fetcher.columns():
-        pass
-    ratio = fetcher.bytes_received / log.size
-    name = "bytes received over bytes in the log"
-    return Figure(name, "ratio", ratio, 1.01, at_most=True, details={"bytes": log.size})
-
-
 def packs(bench: Bench) -> Iterator[Figure]:
     """CPU time of a read of many small partitions, with a task for each and with packs."""
     with FakeCluster(partitions=_WARM_PARTITIONS, brokers=2) as warm:
@@ -138,11 +118,9 @@ def packs(bench: Bench) -> Iterator[Figure]:
         spent = {packed: _spent(bench, cluster, packed=packed) for packed in (True, False)}
     total_s = {packed: sum(seconds.values()) for packed, seconds in spent.items()}
     rows = []
-    for packed, seconds in spent.items():
-        jvm_s = seconds.get("jvm", 0.0)
-        times = (total_s[packed], jvm_s, total_s[packed] - jvm_s)
-        name = "packSmallPartitions=true" if packed else "a task for each"
-        rows.append([name, *(f"{each:.2f}" for each in times)])
+    for packed, name in ((True, "packSmallPartitions=true"), (False, "a task for each")):
+        jvm_s = spent[packed].get("jvm", 0.0)
+        rows.append([name, *(f"{each:.2f}" for each in (total_s[packed], jvm_s, total_s[packed] - jvm_s))])
     print_table([f"{bench.size:,} partitions of {BATCH_RECORDS} records", "CPU s", "jvm", "Python"], rows)
     share = total_s[True] / total_s[False]
     yield Figure("packs, to a task for each", "times_the_cpu", share, _PACK_SHARE_MAX, at_most=True)

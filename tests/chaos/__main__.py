@@ -24,14 +24,13 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Final
 
-from . import decoder_inputs, lies, operation, parts
+from . import lies, operation, parts
 from .clusters import CLUSTERS, Skipped, running
 from .operation import Done, Opened, Work, alone, with_broker
 from .operations import on_cluster
 
 #: Parts beside the clusters.
 PARTS: Final[dict[str, Opened]] = {
-    "decoders": decoder_inputs.opened,
     "lies": partial(alone, lies.lie),
     "contradictions": partial(alone, lies.contradiction),
     "damage": partial(alone, parts.damage),

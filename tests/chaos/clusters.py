@@ -34,7 +34,6 @@ from .truth import READ_COMMITTED, READ_UNCOMMITTED, Log, Row, Truth
 from .writing import PARTITION_COUNT
 
 _DAY_MS: Final = 24 * 3600 * 1000
-_CONFIG: Final = {"retention.ms": "-1"}
 #: Sizes of values around the smallest ``fetchBytes`` there is, and common ones.
 _SIZES: Final = (0, 1, 7, 50, 200, 1000, 1023, 1024, 1025, 3000)
 _TIMES_COUNT: Final = 9
@@ -49,24 +48,18 @@ def prepare(servers: str, seed: str, *, is_apache: bool) -> Truth:
     written: dict[str, list[Record]] = {}
     first_ms = int(time.time() * 1000) - _DAY_MS
 
-    def topic(name: str, partitions: int, **config: str) -> str:
+    def topic(name: str, partitions: int, **config: str) -> None:
         written[name] = []
-        config = {key.replace("__", "."): value for key, value in config.items()}
-        return librdkafka.create_topic(servers, partitions, name, {**_CONFIG, **config})
+        librdkafka.create_topic(servers, partitions, name, {"retention.ms": "-1", **config})
 
-    def write(name: str, count: int, partition: int, codec: str = "none") -> list[Record]:
+    def drawn(name: str, count: int, partition: int) -> list[Record]:
         batch = [_record(chance, name, first_ms, partition) for _ in range(count)]
-        librdkafka.produce(servers, name, batch, codec, linger_ms=20)
         written[name] += batch
         return batch
 
-    _plain(topic, write, chance)
-    _trimmed(servers, topic, write)
-    _transactional(servers, topic, written, chance, first_ms, reuses_ids=is_apache)
-    return learned(servers, written, [_compacted(servers)] if is_apache else ())
+    def write(name: str, count: int, partition: int, codec: str) -> None:
+        librdkafka.produce(servers, name, drawn(name, count, partition), codec, linger_ms=20)
 
-
-def _plain(topic: Callable[..., str], write: Callable[..., list[Record]], chance: random.Random) -> None:
     for codec in CODECS:
         topic(f"{codec}-coded", 2)
         for partition in (0, 1):
@@ -75,50 +68,26 @@ def _plain(topic: Callable[..., str], write: Callable[..., list[Record]], chance
     topic("mixed", 3)
     for _ in range(14):
         write("mixed", chance.randrange(1, 30), chance.randrange(2), chance.choice(CODECS))
-    topic(_APPEND_TIME, 1, message__timestamp__type="LogAppendTime")
+    topic(_APPEND_TIME, 1, **{"message.timestamp.type": "LogAppendTime"})
     for codec in CODECS:
         write(_APPEND_TIME, 12, 0, codec)
     topic("empty", 2)
-
-
-def _trimmed(servers: str, topic: Callable[..., str], write: Callable[..., list[Record]]) -> None:
     topic("trimmed", 1)
     for codec in ("none", "gzip", "zstd"):
         write("trimmed", 20, 0, codec)
     librdkafka.delete_records(servers, "trimmed", 0, 27)
-
-
-def _transactional(
-    servers: str,
-    topic: Callable[..., str],
-    written: dict[str, list[Record]],
-    chance: random.Random,
-    first_ms: int,
-    *,
-    reuses_ids: bool,
-) -> None:
-    """Transactions that were committed and aborted, one after the other and between plain records.
-
-    noida-db (0.2.3) names aborted transactions that ended before the offset that is asked for, so that
-    what their producers committed later seems aborted: there each transaction has a producer of its own.
-    """
-    name = topic("transactions", 2)
+    # Transactions one after the other and between plain records. noida-db (0.2.3) names aborted ones that
+    # ended before the offset that is asked for, so that what their producers committed later seems aborted:
+    # there each has a producer of its own.
+    topic("transactions", 2)
     for number in range(12):
-        batch = [_record(chance, name, first_ms, partition) for partition in (0, 1) for _ in range(6)]
-        codec, how = chance.choice(CODECS), chance.choice(("commit", "abort", "plain"))
-        if how == "plain":
-            librdkafka.produce(servers, name, batch, codec)
+        batch = [*drawn("transactions", 6, 0), *drawn("transactions", 6, 1)]
+        codec, id_ = chance.choice(CODECS), f"chaos-{number % 3 if is_apache else number}"
+        if end := chance.choice((librdkafka.commit, librdkafka.abort, None)):
+            end(servers, "transactions", batch, transactional_id=id_, compression_codec=codec)
         else:
-            with librdkafka.transaction(
-                servers,
-                name,
-                batch,
-                outcome=how,
-                transactional_id=f"chaos-{number % 3 if reuses_ids else number}",
-                compression_codec=codec,
-            ):
-                pass
-        written[name] += batch
+            librdkafka.produce(servers, "transactions", batch, codec)
+    return learned(servers, written, [_compacted(servers)] if is_apache else ())
 
 
 def _compacted(servers: str) -> str:
@@ -215,18 +184,8 @@ def _compare(log: Log, records: Sequence[Record]) -> None:
 
 
 def _row(topic: str, record: Record) -> Row:
-    return Row(
-        topic,
-        None,
-        record.partition,
-        record.offset,
-        0,
-        record.key,
-        record.value,
-        record.headers,
-        record.timestamp_ms,
-        record.timestamp_type,
-    )
+    at = topic, None, record.partition, record.offset, 0
+    return Row(*at, record.key, record.value, record.headers, record.timestamp_ms, record.timestamp_type)
 
 
 def _times(stamps: Iterable[int]) -> list[int]:
@@ -311,29 +270,25 @@ def _v07(name: str, seed: int, workers: int) -> Iterator[Running]:
             Upstream("zookeeper", cluster.zookeeper.port, "zookeeper"),
             *(Upstream(f"broker {broker}", port, "kafka 0.7") for broker, port in ports.items()),
         )
-        yield Target(name, upstreams, truth, written, logs_in=folders), _Disturbances(cluster, seed)
+        target = Target(name, upstreams, truth, written, logs_in=folders)
+        yield target, partial(next, _disturbances(cluster, seed))
 
 
-class _Disturbances:
-    """0.7 brokers that are killed and start again, and a ZooKeeper that restarts, at drawn moments."""
-
-    def __init__(self, cluster: EmbeddedCluster, seed: int) -> None:
-        self._cluster, self._chance = cluster, random.Random(f"{seed} disturbances")
-        self._next_s = time.monotonic() + self._chance.uniform(*_CALM_S)
-
-    def __call__(self) -> None:
-        """Kill and start something, when its time has come."""
-        if time.monotonic() < self._next_s:
-            return
-        if self._chance.random() < 0.5:
-            broker = self._chance.choice(self._cluster.brokers)
+def _disturbances(cluster: EmbeddedCluster, seed: int) -> Iterator[None]:
+    """Brokers of 0.7 that are killed and start again, and a ZooKeeper that restarts, at drawn moments."""
+    chance = random.Random(f"{seed} disturbances")
+    assert cluster.zookeeper is not None
+    while True:
+        next_s = time.monotonic() + chance.uniform(*_CALM_S)
+        while time.monotonic() < next_s:
+            yield
+        if chance.random() < 0.5:
+            broker = chance.choice(cluster.brokers)
             broker.kill()
             broker.start()
         else:
-            assert self._cluster.zookeeper is not None
-            self._cluster.zookeeper.stop()
-            self._cluster.zookeeper.start()
-        self._next_s = time.monotonic() + self._chance.uniform(*_CALM_S)
+            cluster.zookeeper.stop()
+            cluster.zookeeper.start()
 
 
 CLUSTERS: Final[dict[str, Callable[[str, int, int], AbstractContextManager[Running]]]] = {

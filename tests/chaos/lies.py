@@ -265,11 +265,6 @@ def _path(text: str) -> Path:
     return tuple(int(each) if each.isdecimal() else each for each in text.split("."))
 
 
-def report(name: str) -> str:
-    """Tell one lie again; what comes of it."""
-    return judged(named(name))[0]
-
-
 def judged(lie: Lie) -> tuple[str, str]:
     """Result of a lie, and its details. Raises ``AssertionError`` if the client takes something wrong for
     right that can be known, by other answers or by answers that contradict each other."""

@@ -182,12 +182,11 @@ class CompleteBroker(LogBroker):
         return {"groups": [streams_group(each, "m", next(iter(self.logs))) for each in request.group_ids]}
 
     def _commit(self, request: Any) -> Content:
-        self.commits |= {
-            (topic.name, part.partition_index): part.committed_offset
-            for topic in request.topics
-            for part in topic.partitions
-        }
-        return {"topics": [_of_each_partition(topic, lambda _: {}) for topic in request.topics]}
+        def committed(topic: str, part: Any) -> Content:
+            self.commits[topic, part.partition_index] = part.committed_offset
+            return {"partition_index": part.partition_index}
+
+        return {"topics": _of_partitions(request.topics, "partitions", committed)}
 
     def _api_versions(self, request: Any, code: int = 0) -> api_versions.ApiVersionsResponse:
         """The cluster agreed on the second protocol of transactions where a broker speaks no other."""
@@ -203,51 +202,42 @@ class CompleteBroker(LogBroker):
             self.transactions[request.transactional_id] = []
         return super()._init_producer_id(request)
 
-    def _held_by(self, transactional_id: str, producer_id: int, epoch: int, what: str) -> int:
+    def _held_by(self, request: Any, what: str, prefix: str = "") -> int:
         """Note what a transaction holds; the code for one of another producer."""
-        if (producer_id, epoch) != (PRODUCER_ID, 0) or transactional_id not in self.transactions:
+        id_, *producer = (
+            getattr(request, f"{prefix}{field}")
+            for field in ("transactional_id", "producer_id", "producer_epoch")
+        )
+        if producer != [PRODUCER_ID, 0] or id_ not in self.transactions:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        self.transactions[transactional_id].append(what)
+        self.transactions[id_].append(what)
         return 0
 
     def _add_partitions(self, request: Any) -> Content:
-        producer = request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
-
         def added(topic: str, index: int) -> Content:
-            code = self._held_by(request.v3_and_below_transactional_id, *producer, f"{topic} {index}")
+            code = self._held_by(request, f"{topic} {index}", "v3_and_below_")
             return {"partition_index": index, "partition_error_code": code}
 
-        topics = [
-            {"name": topic.name, "results_by_partition": [added(topic.name, i) for i in topic.partitions]}
-            for topic in request.v3_and_below_topics
-        ]
+        topics = _of_partitions(request.v3_and_below_topics, "partitions", added, "results_by_partition")
         return {"results_by_topic_v3_and_below": topics}
 
-    def _held_for(self, request: Any, what: str) -> Content:
-        return {
-            "error_code": self._held_by(
-                request.transactional_id, request.producer_id, request.producer_epoch, what
-            )
-        }
-
     def _add_group(self, request: Any) -> Content:
-        return self._held_for(request, f"group {request.group_id}")
+        return {"error_code": self._held_by(request, f"group {request.group_id}")}
 
     def _commit_in_transaction(self, request: Any) -> Content:
-        def committed(part: Any) -> Content:
-            return self._held_for(request, f"offset {part.committed_offset}")
+        def committed(_topic: str, part: Any) -> Content:
+            code = self._held_by(request, f"offset {part.committed_offset}")
+            return {"partition_index": part.partition_index, "error_code": code}
 
-        return {"topics": [_of_each_partition(topic, committed) for topic in request.topics]}
+        return {"topics": _of_partitions(request.topics, "partitions", committed)}
 
     def _end_transaction(self, request: Any) -> Content:
-        held = self._held_for(request, "commit" if request.committed else "abort")
-        return {**held, "producer_id": PRODUCER_ID, "producer_epoch": 1}
+        code = self._held_by(request, "commit" if request.committed else "abort")
+        return {"error_code": code, "producer_id": PRODUCER_ID, "producer_epoch": 1}
 
     def _list_transactions(self, _request: Any) -> Content:
-        states = [
-            {"transactional_id": each, "producer_id": PRODUCER_ID, "transaction_state": "Ongoing"}
-            for each in self.transactions
-        ]
+        state = {"producer_id": PRODUCER_ID, "transaction_state": "Ongoing"}
+        states = [{"transactional_id": each, **state} for each in self.transactions]
         return {"unknown_state_filters": ("odd",), "transaction_states": states}
 
     def _log_dirs(self, _request: Any) -> Content:
@@ -263,14 +253,10 @@ class CompleteBroker(LogBroker):
         }
 
     def _create(self, request: Any) -> Content:
-        topics = [
-            {
-                "name": topic.name,
-                "error_code": ErrorCode.TOPIC_ALREADY_EXISTS if topic.name in self.created else 0,
-                "num_partitions": topic.num_partitions,
-            }
-            for topic in request.topics
-        ]
+        topics = []
+        for topic in request.topics:
+            code = ErrorCode.TOPIC_ALREADY_EXISTS if topic.name in self.created else 0
+            topics.append({"name": topic.name, "error_code": code, "num_partitions": topic.num_partitions})
         self.created |= {topic.name: topic.num_partitions for topic in request.topics}
         new = {topic.name: [SequencedLog() for _ in range(topic.num_partitions)] for topic in request.topics}
         self.logs = {**self.logs, **new}
@@ -286,38 +272,29 @@ def _always(content: Content, _request: Any) -> Content:
     return content
 
 
-def _of_each_partition(topic: Any, answer: Callable[[Any], Content]) -> Content:
-    """The part of a response that is about a topic of a request for its partitions."""
-    partitions = [{"partition_index": part.partition_index, **answer(part)} for part in topic.partitions]
-    return {"name": topic.name, "partitions": partitions}
+def _of_partitions(
+    topics: Any, asked: str, answer: Callable[[str, Any], Content], answered: str = "partitions"
+) -> list[Content]:
+    """The parts of a response that are about the topics of a request, by their partitions."""
+    return [
+        {"name": topic.name, answered: [answer(topic.name, part) for part in getattr(topic, asked)]}
+        for topic in topics
+    ]
 
 
 def _described_groups(request: Any) -> Content:
-    member = {"member_id": "m", "member_epoch": 1}
-    return {
-        "groups": [{"group_id": each, "group_epoch": 1, "members": [member]} for each in request.group_ids]
-    }
+    group = {"group_epoch": 1, "members": [{"member_id": "m", "member_epoch": 1}]}
+    return {"groups": [{"group_id": each, **group} for each in request.group_ids]}
 
 
 def _producers(request: Any) -> Content:
-    state = {
-        "producer_id": PRODUCER_ID,
-        "last_sequence": 1,
-        "last_timestamp": 1,
-        "current_txn_start_offset": 1,
-    }
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    {"partition_index": index, "active_producers": [state]}
-                    for index in topic.partition_indexes
-                ],
-            }
-            for topic in request.topics
-        ]
-    }
+    times = {"last_sequence": 1, "last_timestamp": 1, "current_txn_start_offset": 1}
+    state = {"producer_id": PRODUCER_ID, **times}
+
+    def described(_topic: str, index: int) -> Content:
+        return {"partition_index": index, "active_producers": [state]}
+
+    return {"topics": _of_partitions(request.topics, "partition_indexes", described)}
 
 
 def _described_transactions(request: Any) -> Content:

@@ -53,149 +53,67 @@ _MISSING: Final = (
     ("share group", modern.SHARE_GROUP_DESCRIBE, "brokers before 4.1 do not describe share groups"),
     ("streams group", modern.STREAMS_GROUP_DESCRIBE, "brokers before 4.2 do not describe streams groups"),
 )
-_OF_GROUPS: Final = (
-    "report DescribeGroups",
-    "report ConsumerGroupDescribe",
-    "share group ShareGroupDescribe",
-    "streams group StreamsGroupDescribe",
-)
+_OF_GROUPS: Final = ("report DescribeGroups", "report ConsumerGroupDescribe",
+                     "share group ShareGroupDescribe", "streams group StreamsGroupDescribe")  # fmt: skip
 _COMPACTED: Final = "read what compaction left"
+_BY_PATTERN: Final = ("read a pattern", "report")
+_LOG: Final = "responses.0.partitions.0"
 NOT_TO_BE_KNOWN: Final = (
-    *(
-        NotKnown(
-            f"{exchange} ApiVersions newest api_keys.{list(OFFERED).index(api.key)}.api_key: max, always",
-            "api_keys api_key min_version max_version",
-            reason,
-            exchanges=(exchange,),
-        )
-        for exchange, api, reason in _MISSING
-    ),
-    *(
-        NotKnown(
-            f"{asked} newest groups.0.members.0.member_id: another topic, always",
-            "members member_id",
-            _ITS_GROUPS,
-        )
-        for asked in _OF_GROUPS
-    ),
-    NotKnown(
-        "transact DescribeTransactions newest transaction_states.0.producer_epoch: 1, always",
-        "transaction_state producer_id producer_epoch topic",
-        _ITS_TRANSACTIONS,
-    ),
-    NotKnown(
-        "transact EndTxn newest producer_epoch: max, always",
-        "producer_id producer_epoch",
-        "who may begin the next transaction, only its coordinator knows",
-    ),
-    NotKnown(
-        "transact ApiVersions newest finalized_features.0.max_version_level: one more, always",
-        "finalized_features name max_version_level",
-        "which protocol of transactions a cluster agreed on, only its brokers know",
-        exchanges=("transact",),
-    ),
-    NotKnown(
-        "transact ListTransactions newest transaction_states: empty, always",
-        "transaction_states transactional_id",
-        _ITS_TRANSACTIONS,
-    ),
-    NotKnown(
-        "read a pattern Metadata newest topics: empty, always",
-        "topics",
-        "brokers leave out topics that their user may not see",
-        kinds=("empty", "without first", "without last"),
-        exchanges=("read a pattern", "report"),
-    ),
-    NotKnown(
-        "read Metadata newest topics.0.partitions: without last, always",
-        "partitions",
-        "how many partitions a topic has, only its cluster knows",
-        kinds=("without last",),
-    ),
-    NotKnown(
-        "read a pattern Metadata newest topics.0.is_internal: the contrary, always",
-        "is_internal",
-        "which topics are the cluster's own, only the cluster knows",
-        exchanges=("read a pattern", "report"),
-    ),
-    NotKnown(
-        "report Metadata newest topics.0.partitions.0.leader_id: -1, always",
-        "node_id leader_id brokers",
-        "a partition may be without leader, and a report says so",
-        exchanges=("report",),
-    ),
-    NotKnown(
-        "read ListOffsets newest topics.0.partitions.0.offset: 1, always",
-        "offset",
-        "where a log starts and ends, and which offset belongs to a time, only its leader knows",
-    ),
-    NotKnown(
-        "report ListOffsets newest topics.0.partitions.0.timestamp: 0, always",
-        "timestamp",
-        _REPORTED,
-        exchanges=("report",),
-    ),
-    NotKnown(
-        "read 0.7 OFFSETS 0 offsets: without first, once",
-        "offsets",
-        "where a log starts and ends, and its segments begin, only its broker knows",
-    ),
-    NotKnown(
-        "read from a group's offsets OffsetFetch 7 topics.0.partitions.0.committed_offset: 0, always",
-        "committed_offset",
-        "what a group has committed, only its coordinator knows",
-    ),
-    NotKnown(
-        "report OffsetFetch newest groups.0.topics: empty, always",
-        "topics partitions name partition_index",
-        _ITS_GROUPS,
-        exchanges=("report",),
-    ),
+    *(NotKnown(f"{exchange} ApiVersions newest api_keys.{list(OFFERED).index(api.key)}.api_key: max, always",
+               "api_keys api_key min_version max_version", reason, (), (exchange,))
+      for exchange, api, reason in _MISSING),
+    *(NotKnown(f"{asked} newest groups.0.members.0.member_id: another topic, always",
+               "members member_id", _ITS_GROUPS) for asked in _OF_GROUPS),
+    NotKnown("transact DescribeTransactions newest transaction_states.0.producer_epoch: 1, always",
+             "transaction_state producer_id producer_epoch topic", _ITS_TRANSACTIONS),
+    NotKnown("transact EndTxn newest producer_epoch: max, always", "producer_id producer_epoch",
+             "who may begin the next transaction, only its coordinator knows"),
+    NotKnown("transact ApiVersions newest finalized_features.0.max_version_level: one more, always",
+             "finalized_features name max_version_level",
+             "which protocol of transactions a cluster agreed on, only its brokers know", (), ("transact",)),
+    NotKnown("transact ListTransactions newest transaction_states: empty, always",
+             "transaction_states transactional_id", _ITS_TRANSACTIONS),
+    NotKnown("read a pattern Metadata newest topics: empty, always", "topics",
+             "brokers leave out topics that their user may not see",
+             ("empty", "without first", "without last"), _BY_PATTERN),
+    NotKnown("read Metadata newest topics.0.partitions: without last, always", "partitions",
+             "how many partitions a topic has, only its cluster knows", ("without last",)),
+    NotKnown("read a pattern Metadata newest topics.0.is_internal: the contrary, always", "is_internal",
+             "which topics are the cluster's own, only the cluster knows", (), _BY_PATTERN),
+    NotKnown("report Metadata newest topics.0.partitions.0.leader_id: -1, always",
+             "node_id leader_id brokers",
+             "a partition may be without leader, and a report says so", (), ("report",)),
+    NotKnown("read ListOffsets newest topics.0.partitions.0.offset: 1, always", "offset",
+             "where a log starts and ends, and which offset belongs to a time, only its leader knows"),
+    NotKnown("report ListOffsets newest topics.0.partitions.0.timestamp: 0, always", "timestamp",
+             _REPORTED, (), ("report",)),
+    NotKnown("read 0.7 OFFSETS 0 offsets: without first, once", "offsets",
+             "where a log starts and ends, and its segments begin, only its broker knows"),
+    NotKnown("read from a group's offsets OffsetFetch 7 topics.0.partitions.0.committed_offset: 0, always",
+             "committed_offset", "what a group has committed, only its coordinator knows"),
+    NotKnown("report OffsetFetch newest groups.0.topics: empty, always",
+             "topics partitions name partition_index", _ITS_GROUPS, (), ("report",)),
     NotKnown("report ListGroups newest groups: empty, always", "groups group_id protocol_type", _ITS_GROUPS),
-    NotKnown(
-        "read the proposal Fetch 0 data.0.partition_data.0.messages: first batch twice, always",
-        "messages",
-        "messages of the proposal have no offsets: one is as good as another of its size",
-        kinds=("first batch twice",),
-    ),
-    NotKnown(
-        "tables DescribeLogDirs newest results.0.topics: empty, always",
-        "results topics partitions name partition_index is_future_key log_dir",
-        "which replicas a broker holds, only it knows",
-    ),
-    NotKnown(
-        "tables DescribeLogDirs newest results.0.total_bytes: max, always",
-        "partition_size total_bytes usable_bytes error_code",
-        _REPORTED,
-    ),
-    NotKnown(
-        "tables DescribeProducers 0 topics.0.partitions.0.active_producers: empty, always",
-        "active_producers producer_id producer_epoch last_sequence last_timestamp coordinator_epoch "
-        "current_txn_start_offset",
-        "which producers write to a partition, only its leader knows",
-    ),
-    NotKnown(
-        "read Fetch newest responses.0.partitions.0.records: last batch, always",
-        "records",
-        "a topic may have been compacted before, of which a warning tells, and which log whole batches are "
-        "from, they do not say",
-        kinds=("last batch", "another log's"),
-    ),
-    NotKnown(
-        f"{_COMPACTED} Fetch newest responses.0.partitions.0.high_watermark and "
-        "responses.0.partitions.0.records.0.base_offset: both one more, always",
-        "base_offset",
-        "a batch of a topic that is compacted may be at any offset of the log",
-        exchanges=(_COMPACTED,),
-    ),
-    NotKnown(
-        f"{_COMPACTED} Fetch newest responses.0.partitions.0.records: empty, always",
-        "records",
-        "of a topic that is compacted any record may be gone",
-        kinds=("empty", "null"),
-        exchanges=(_COMPACTED,),
-    ),
-)
+    NotKnown("read the proposal Fetch 0 data.0.partition_data.0.messages: first batch twice, always",
+             "messages", "messages of the proposal have no offsets: one is as good as another of its size",
+             ("first batch twice",)),
+    NotKnown("tables DescribeLogDirs newest results.0.topics: empty, always",
+             "results topics partitions name partition_index is_future_key log_dir",
+             "which replicas a broker holds, only it knows"),
+    NotKnown("tables DescribeLogDirs newest results.0.total_bytes: max, always",
+             "partition_size total_bytes usable_bytes error_code", _REPORTED),
+    NotKnown("tables DescribeProducers 0 topics.0.partitions.0.active_producers: empty, always",
+             "active_producers producer_id producer_epoch last_sequence last_timestamp coordinator_epoch "
+             "current_txn_start_offset", "which producers write to a partition, only its leader knows"),
+    NotKnown(f"read Fetch newest {_LOG}.records: last batch, always", "records",
+             "a topic may have been compacted before, of which a warning tells, and which log whole batches "
+             "are from, they do not say", ("last batch", "another log's")),
+    NotKnown(f"{_COMPACTED} Fetch newest {_LOG}.high_watermark and {_LOG}.records.0.base_offset: "
+             "both one more, always", "base_offset",
+             "a batch of a topic that is compacted may be at any offset of the log", (), (_COMPACTED,)),
+    NotKnown(f"{_COMPACTED} Fetch newest {_LOG}.records: empty, always", "records",
+             "of a topic that is compacted any record may be gone", ("empty", "null"), (_COMPACTED,)),
+)  # fmt: skip
 
 
 # --- Contradictions within answers, by rules that are written here alone: the judge of clients that took  ---
@@ -231,22 +149,18 @@ def _of_offsets(said: Answered) -> Iterator[str]:
 
 
 def _of_list_offsets(said: Answered) -> Iterator[str]:
-    found: dict[tuple[str, int], dict[int, set[int]]] = collections.defaultdict(
-        lambda: collections.defaultdict(set)
-    )
+    found: dict[tuple[tuple[str, int], int], set[int]] = collections.defaultdict(set)
     for request, response in said:
-        asked = {
-            (topic.name, each.partition_index): each.timestamp
-            for topic in request.topics
-            for each in topic.partitions
-        }
+        asked = {(each.name, part.partition_index): part.timestamp
+                 for each in request.topics for part in each.partitions}  # fmt: skip
         for topic in response.topics:
-            for partition in topic.partitions:
-                key = topic.name, partition.partition_index
-                found[key][asked.get(key, 0)].add(partition.found_offset)
-    for topic_partition, offsets in found.items():
-        if any(start > end for start in offsets[EARLIEST_TIMESTAMP] for end in offsets[LATEST_TIMESTAMP]):
-            yield f"{topic_partition} starts after its end"
+            for part in topic.partitions:
+                key = topic.name, part.partition_index
+                found[key, asked.get(key, 0)].add(part.found_offset)
+    for key in {key for key, _ in found}:
+        starts, ends = (found.get((key, time), ()) for time in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
+        if starts and ends and max(starts) > min(ends):
+            yield f"{key} starts after its end"
 
 
 def _of_fetch(said: Answered) -> Iterator[str]:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -262,13 +262,12 @@ _SCHEMA: Final = StructType(
         StructField("partition", IntegerType()),
     ]
 )
-_COLUMNS: Final = {name: number for number, name in enumerate(_SCHEMA.names)}
+_TOPIC, _KEY, _VALUE, _HEADERS, _PARTITION = range(5)
 _FIXED: Final = 8
 #: Writes to the same topics, which are read once.
 _TOGETHER: Final = 12
 #: A row: topic, key, value, headers, partition.
 TypedRow = tuple[Any, ...]
-Tasks = list[list[TypedRow]]
 
 
 def repeats(noida: NoidaBroker, seed: int, number: int) -> Counter[str]:
@@ -278,7 +277,7 @@ def repeats(noida: NoidaBroker, seed: int, number: int) -> Counter[str]:
     for place in range(_TOGETHER):
         outcomes[_repeat(noida, topics, f"{seed} repeats {number} {place}", rows)] += 1
     for topic in topics:
-        expected = sorted(row[_COLUMNS["value"]] for row in rows if row[0] == topic)
+        expected = sorted(row[_VALUE] for row in rows if row[0] == topic)
         found = committed(noida.bootstrap_servers, topic, _PARTITIONS)
         assert found == expected, f"{len(found)} rows, not {len(expected)}, or others"
     return outcomes
@@ -289,10 +288,10 @@ def _repeat(noida: NoidaBroker, topics: Sequence[str], seed: str, rows: list[Typ
     ``rows``."""
     chance = random.Random(seed)
     tasks = [[_row(chance, topics) for _ in range(chance.choice((0, 1, 5)))] for _ in range(3)]
-    how = chance.choice(("same", "same", *_CHANGES))
     again = [chance.sample(task, len(task)) for task in tasks]
+    how = chance.choice(("same", "same", *_CHANGES))
     if how != "same":
-        _CHANGES[how](chance, again, topics)
+        _change(chance, how, again, topics)
     is_same = all(
         sorted(map(repr, before)) == sorted(map(repr, now)) for before, now in zip(tasks, again, strict=True)
     )
@@ -318,55 +317,36 @@ def _row(chance: random.Random, topics: Sequence[str]) -> TypedRow:
     return chance.choice(topics), key, chance.randbytes(_FIXED), headers, chance.choice((None, 0, 1))
 
 
-def _changed(column: str, value: Callable[[random.Random], Any]) -> Callable[..., None]:
-    """Change a column of one row."""
-
-    def change(chance: random.Random, tasks: Tasks, _topics: Sequence[str]) -> None:
-        if busy := [task for task in tasks if task]:
-            task, at = chance.choice(busy), _COLUMNS[column]
-            number = chance.randrange(len(task))
-            task[number] = (*task[number][:at], value(chance), *task[number][at + 1 :])
-
-    return change
+#: How the rows of the second write differ: a column of one row, a column of two rows of a task exchanged, all
+#: topics exchanged in a circle, or the count of rows.
+_CHANGES: Final = (
+    *(f"another {name}" for name in ("key", "value", "headers", "partition")),
+    *(f"{name} exchanged" for name in _SCHEMA.names),
+    *("other topics", "one row more", "one row less"),
+)
 
 
-def _exchanged(column: str) -> Callable[..., None]:
-    """Exchange a column of two rows of a task."""
-
-    def exchange(chance: random.Random, tasks: Tasks, _topics: Sequence[str]) -> None:
-        if large := [task for task in tasks if len(task) > 1]:
-            task, at = chance.choice(large), _COLUMNS[column]
-            one, other = chance.sample(range(len(task)), 2)
-            first, second = task[one], task[other]
-            task[one] = (*first[:at], second[at], *first[at + 1 :])
-            task[other] = (*second[:at], first[at], *second[at + 1 :])
-
-    return exchange
-
-
-def _moved(_chance: random.Random, tasks: Tasks, topics: Sequence[str]) -> None:
-    """Exchange the topics of all rows in a circle."""
-    after = dict(zip(topics, [*topics[1:], topics[0]], strict=True))
-    for task in tasks:
-        task[:] = [(after[row[0]], *row[1:]) for row in task]
-
-
-def _another(chance: random.Random, tasks: Tasks, topics: Sequence[str]) -> None:
-    chance.choice(tasks).append(_row(chance, topics))
-
-
-def _fewer(chance: random.Random, tasks: Tasks, _topics: Sequence[str]) -> None:
-    if busy := [task for task in tasks if task]:
-        chance.choice(busy).pop()
-
-
-_CHANGES: Final[dict[str, Callable[..., None]]] = {
-    "another value": _changed("value", lambda chance: chance.randbytes(_FIXED)),
-    "another key": _changed("key", lambda chance: chance.randbytes(_FIXED)),
-    "other headers": _changed("headers", lambda chance: [{"key": "h", "value": chance.randbytes(2)}]),
-    "another partition": _changed("partition", lambda chance: chance.choice((None, 0, 1))),
-    **{f"{column} exchanged": _exchanged(column) for column in _COLUMNS},
-    "other topics": _moved,
-    "one row more": _another,
-    "one row less": _fewer,
-}
+def _change(chance: random.Random, how: str, tasks: list[list[TypedRow]], topics: Sequence[str]) -> None:
+    """Change the rows, where there are enough of them."""
+    if how == "other topics":
+        for task in tasks:
+            task[:] = [(topics[topics.index(row[_TOPIC]) - 1], *row[1:]) for row in task]
+        return
+    if how == "one row more":
+        chance.choice(tasks).append(_row(chance, topics))
+        return
+    large = [task for task in tasks if len(task) > ("exchanged" in how)]
+    if not large:
+        return
+    task = chance.choice(large)
+    if how == "one row less":
+        task.pop()
+        return
+    [column] = (_SCHEMA.names.index(word) for word in how.split() if word in _SCHEMA.names)
+    one = chance.randrange(len(task))
+    other = _row(chance, topics)
+    if "exchanged" in how:
+        two = chance.choice([number for number in range(len(task)) if number != one])
+        other = task[two]
+        task[two] = (*other[:column], task[one][column], *other[column + 1 :])
+    task[one] = (*task[one][:column], other[column], *task[one][column + 1 :])

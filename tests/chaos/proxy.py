@@ -30,7 +30,7 @@ FOR_EVER_S: Final = 60.0
 
 
 class FaultKind(enum.Enum):
-    """Kinds of faults of a connection."""
+    """Kinds of faults of a connection. The last five strike before any byte has passed."""
 
     RESET = "both ends are reset (RST)"
     CUT = "both ends are closed (FIN)"
@@ -53,28 +53,8 @@ class Way(enum.Enum):
 
 
 #: Those that strike before any byte has passed, whatever ``at`` says.
-AT_ONCE: Final = frozenset(
-    (
-        FaultKind.REORDERED,
-        FaultKind.SLOW_START,
-        FaultKind.CLOSED_AT_ONCE,
-        FaultKind.RESET_AT_ONCE,
-        FaultKind.REFUSED,
-    )
-)
-_WEIGHTS: Final = {
-    FaultKind.RESET: 5,
-    FaultKind.CUT: 5,
-    FaultKind.HALF_CLOSE: 3,
-    FaultKind.STALL: 3,
-    FaultKind.BYTE_BY_BYTE: 3,
-    FaultKind.LATE: 4,
-    FaultKind.REORDERED: 1,
-    FaultKind.SLOW_START: 1,
-    FaultKind.CLOSED_AT_ONCE: 1,
-    FaultKind.RESET_AT_ONCE: 1,
-    FaultKind.REFUSED: 1,
-}
+AT_ONCE: Final = frozenset([*FaultKind][-5:])
+_WEIGHTS: Final = dict(zip(FaultKind, (5, 5, 3, 3, 3, 4, 1, 1, 1, 1, 1), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,47 +126,19 @@ _CHUNK_BYTES: Final = 1 << 16
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
-class Shared:
-    """State that the connections of a proxy share. ``broken`` counts those that a fault struck, by kind;
-    ``is_ending`` is set, and ``ending`` readable, once the proxy ends."""
-
-    def __init__(self) -> None:
-        self.broken: Counter[FaultKind] = Counter()
-        self.is_ending = threading.Event()
-        self._stop, self.ending = socket.socketpair()
-        self._answered = threading.Condition()
-        self._last = (-1.0, -1)
-
-    def end(self) -> None:
-        """All connections end."""
-        self.is_ending.set()
-        self._stop.close()
-
-    def note_answer(self, accepted_s: float, number: int) -> None:
-        """A connection has got bytes of its upstream."""
-        with self._answered:
-            self._last = max(self._last, (accepted_s, number))
-            self._answered.notify_all()
-
-    def await_later(self, accepted_s: float, number: int) -> None:
-        """Wait until a connection that was taken later has been answered, or for a moment."""
-        with self._answered:
-            self._answered.wait_for(lambda: self._last > (accepted_s, number), _OVERTAKEN_S)
-
-
 class Connection:
     """The connection of ``client``, the ``number``-th one, and the one to the port of its upstream."""
 
     def __init__(
         self,
-        shared: Shared,
+        proxy: Proxy,
         client: socket.socket,
         port: int,
         number: int,
         view: View,
         fault: Fault | None,
     ) -> None:
-        self._shared, self._client, self._port, self._view, self._fault = shared, client, port, view, fault
+        self._proxy, self._client, self._port, self._view, self._fault = proxy, client, port, view, fault
         self._place = time.monotonic(), number
         self._broker: socket.socket | None = None
         self._requests, self._responses = Framer(), Framer()
@@ -204,7 +156,7 @@ class Connection:
                 for sock in (self._client, self._broker):
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     sock.settimeout(WAIT_MAX_S)
-                while any(self._is_open.values()) and not self._shared.is_ending.is_set():
+                while any(self._is_open.values()) and not self._proxy.is_ending.is_set():
                     self._step()
         self._client.close()
         if self._broker:
@@ -217,15 +169,15 @@ class Connection:
             return True
         self._struck(fault)
         if fault.kind is FaultKind.REORDERED:
-            self._shared.await_later(*self._place)
+            self._proxy.await_later(*self._place)
         elif fault.kind is FaultKind.SLOW_START:
-            self._shared.is_ending.wait(fault.seconds)
+            self._proxy.is_ending.wait(fault.seconds)
         elif fault.kind is not FaultKind.CLOSED_AT_ONCE:
             _reset(self._client)
         return fault.kind in (FaultKind.REORDERED, FaultKind.SLOW_START)
 
     def _struck(self, fault: Fault) -> None:
-        self._shared.broken[fault.kind] += 1
+        self._proxy.broken[fault.kind] += 1
         self._fault = None
 
     def _step(self) -> None:
@@ -243,7 +195,7 @@ class Connection:
             if self._is_open[way] and self._silent_until_s[way] <= now_s
         }
         waits = [until_s - now_s for until_s in self._silent_until_s.values() if until_s > now_s]
-        ready, _, _ = select.select([*heard, self._shared.ending], [], [], min(waits, default=None))
+        ready, _, _ = select.select([*heard, self._proxy.ending], [], [], min(waits, default=None))
         for sock in ready:
             if sock in heard and self._is_open[heard[sock]]:
                 self._pass_on(sock, heard[sock])
@@ -259,7 +211,7 @@ class Connection:
                 self._view.request(frame)
             self._send(data, way)
         else:
-            self._shared.note_answer(*self._place)
+            self._proxy.note_answer(*self._place)
             self._send(b"".join(map(self._view.response, self._responses.frames(data))), way)
 
     def _end(self, way: Way) -> None:
@@ -323,7 +275,7 @@ class Connection:
             rest += more
         _reset(self._client)
         self._is_open = dict.fromkeys(Way, False)
-        self._shared.await_later(*self._place)
+        self._proxy.await_later(*self._place)
         broker.sendall(rest)
         broker.shutdown(socket.SHUT_WR)
         # A broker that has carried out all of it closes its end, too.
@@ -334,9 +286,6 @@ class Connection:
 def _reset(sock: socket.socket) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     sock.close()
-
-
-__all__ = ["HOST", "Proxy", "Upstream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,19 +299,21 @@ class Upstream:
 
 class Proxy:
     """A port for each upstream, from ``with`` on. ``made`` counts connections, ``broken`` those that a
-    fault struck, by kind; both are complete once the block has ended."""
+    fault struck, by kind; both are complete once the block has ended.
+
+    ``is_ending`` is set, and ``ending`` readable, once it ends.
+    """
 
     def __init__(self, upstreams: Sequence[Upstream], plan: Plan = NO_FAULTS) -> None:
         self.plan = plan
         self.made = 0
+        self.broken: Counter[FaultKind] = Counter()
         self.spoken: Spoken = Counter()
-        self.shared = Shared()
+        self.is_ending = threading.Event()
+        self._stop, self.ending = socket.socketpair()
+        self._answered = threading.Condition()
+        self._last = (-1.0, -1)
         self._ports = [Port(self, upstream) for upstream in upstreams]
-
-    @property
-    def broken(self) -> Counter[FaultKind]:
-        """Connections that a fault struck, by kind."""
-        return self.shared.broken
 
     def port(self, name: str) -> int:
         """Port that clients connect to in place of an upstream."""
@@ -377,16 +328,28 @@ class Proxy:
             return KafkaView(ports, self.spoken)
         return ZooKeeperView(ports) if upstream.speaks == "zookeeper" else View()
 
+    def note_answer(self, accepted_s: float, number: int) -> None:
+        """A connection has got bytes of its upstream."""
+        with self._answered:
+            self._last = max(self._last, (accepted_s, number))
+            self._answered.notify_all()
+
+    def await_later(self, accepted_s: float, number: int) -> None:
+        """Wait until a connection that was taken later has been answered, or for a moment."""
+        with self._answered:
+            self._answered.wait_for(lambda: self._last > (accepted_s, number), _OVERTAKEN_S)
+
     def __enter__(self) -> Self:
         for port in self._ports:
             port.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.shared.end()
+        self.is_ending.set()
+        self._stop.close()
         for port in self._ports:
             port.join()
-        self.shared.ending.close()
+        self.ending.close()
 
 
 class Port:
@@ -394,7 +357,7 @@ class Port:
 
     def __init__(self, proxy: Proxy, upstream: Upstream) -> None:
         self.upstream = upstream
-        self._proxy, self._shared = proxy, proxy.shared
+        self._proxy = proxy
         # Bound and never listening: it keeps the number while nobody listens on it.
         self._holder = _bound(0)
         self.number: int = self._holder.getsockname()[1]
@@ -421,12 +384,12 @@ class Port:
         self._listener.listen(64)
 
     def _accept(self) -> None:
-        while not self._shared.is_ending.is_set():
+        while not self._proxy.is_ending.is_set():
             if self._listener is None:
-                if not self._shared.is_ending.wait(max(0.0, self._open_at_s - time.monotonic())):
+                if not self._proxy.is_ending.wait(max(0.0, self._open_at_s - time.monotonic())):
                     self._listen()
                 continue
-            ready, _, _ = select.select([self._listener, self._shared.ending], [], [])
+            ready, _, _ = select.select([self._listener, self._proxy.ending], [], [])
             if self._listener in ready:
                 self._take(self._listener)
 
@@ -438,7 +401,7 @@ class Port:
         fault = self._proxy.plan.fault(self.upstream.name, self._count)
         self._proxy.made += 1
         view = self._proxy.view(self.upstream, client_port)
-        connection = Connection(self._proxy.shared, client, self.upstream.port, self._count, view, fault)
+        connection = Connection(self._proxy, client, self.upstream.port, self._count, view, fault)
         self._count += 1
         if fault is not None and fault.kind is FaultKind.REFUSED:
             self._open_at_s = time.monotonic() + fault.seconds

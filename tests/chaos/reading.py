@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import pickle
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader
 
-from spark_kafkawire import KafkaWireDataSource
+from tests.support.reading import PlannedRead
 
 from .truth import READ_COMMITTED, READ_UNCOMMITTED, Log, Row, Truth
 
@@ -137,16 +135,10 @@ def _limit(chance: random.Random, logs: Sequence[Log], side: str) -> tuple[Optio
 
 def read(options: Options) -> list[Row]:
     """All rows of a read, planned as the driver does and read as tasks do, all that travels pickled."""
-    source = KafkaWireDataSource(options)
-    reader = source.reader(source.schema())
-    planned: tuple[DataSourceReader, Any] = pickle.loads(pickle.dumps((reader, list(reader.partitions()))))
-    reader, partitions = planned
     rows: list[Row] = []
-    for partition in partitions:
-        batches: Any = reader.read(partition)
-        for batch in batches:
-            batch.validate(full=True)
-            rows += rows_of(batch)
+    for batch in PlannedRead(options).batches():
+        batch.validate(full=True)
+        rows += rows_of(batch)
     return rows
 
 

@@ -6,7 +6,7 @@ import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 READ_UNCOMMITTED: Final = "read_uncommitted"
 READ_COMMITTED: Final = "read_committed"
@@ -85,55 +85,58 @@ def place(row: Row) -> tuple[str, int, int, int, int]:
     return row.topic, -1 if row.broker is None else row.broker, row.partition, row.offset, row.inner
 
 
-T = TypeVar("T")
-
-
 class Promise(enum.Enum):
-    """Promises of a write: the count of each row in the logs after its operation ended."""
+    """Promises of a write: how often each row is in the logs after its operation ended, at least and at most.
+    Rows that are there once at most are in order."""
 
-    ONCE = "exactly once, in order"
-    AT_LEAST_ONCE = "once or more"
-    AT_MOST_ONCE = "once or not at all, in order"
-    ANY = "any number of times"
-
-
-#: How often each row must be there at least, and may be at most.
-_COUNTS: Final[Mapping[Promise, tuple[int, float]]] = {
-    Promise.ONCE: (1, 1),
-    Promise.AT_LEAST_ONCE: (1, float("inf")),
-    Promise.AT_MOST_ONCE: (0, 1),
-    Promise.ANY: (0, float("inf")),
-}
-_IN_ORDER: Final = frozenset((Promise.ONCE, Promise.AT_MOST_ONCE))
+    ONCE = "exactly once, in order", 1, 1
+    AT_LEAST_ONCE = "once or more", 1, float("inf")
+    AT_MOST_ONCE = "once or not at all, in order", 0, 1
+    ANY = "any number of times", 0, float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class Found:
     """A row as a log has it: its place, whose it is, and its content."""
 
     log: str
     operation: int
     number: int
-    content: T
+    content: object
 
 
 @dataclass(slots=True)
-class Entry(Generic[T]):
+class Entry:
     """One write: the content of each row, the log of those that had to go to one, and what was found."""
 
-    rows: Sequence[T]
+    rows: Sequence[object]
     logs: Sequence[str | None]
     promise: Promise = Promise.ANY
-    found: list[Found[T]] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+
+    def fault(self) -> str | None:
+        """Description of how the rows that were found break the promise; None if they keep it."""
+        _, low, high = self.promise.value
+        counts = Counter(row.number for row in self.found)
+        missing = [number for number in range(len(self.rows)) if counts[number] < low]
+        doubled = [number for number, count in counts.items() if count > high]
+        if missing or doubled:
+            what = f"{len(missing)} are missing {missing[:5]}, {len(doubled)} are doubled {doubled[:5]}"
+            return f"of {len(self.rows)} rows {what}"
+        for log in {row.log for row in self.found} if high == 1 else ():
+            numbers = [row.number for row in self.found if row.log == log]
+            if numbers != sorted(numbers):
+                return f"rows are out of order in {log}: {numbers[:20]}"
+        return None
 
 
-class Ledger(Generic[T]):
+class Ledger:
     """All writes to the logs of one writer."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, Entry[T]] = {}
+        self._entries: dict[int, Entry] = {}
 
-    def begin(self, operation: int, rows: Sequence[T], logs: Sequence[str | None]) -> None:
+    def begin(self, operation: int, rows: Sequence[object], logs: Sequence[str | None]) -> None:
         """A write is about to happen."""
         self._entries[operation] = Entry(rows, logs)
 
@@ -141,7 +144,7 @@ class Ledger(Generic[T]):
         """It has ended with this promise."""
         self._entries[operation].promise = promise
 
-    def judge(self, found: Iterable[Found[T]], operation: int | None = None) -> str | None:
+    def judge(self, found: Iterable[Found], operation: int | None = None) -> str | None:
         """Description of what these rows, found after that operation, show to be wrong; None
         if nothing is."""
         met = set() if operation is None else {operation}
@@ -150,34 +153,16 @@ class Ledger(Generic[T]):
             if entry is None or not 0 <= row.number < len(entry.rows):
                 return f"a foreign row is in {row.log}: {row}"
             if entry.rows[row.number] != row.content:
-                return f"a row has changed in {row.log}: {row.content} instead of {entry.rows[row.number]}"
+                return (
+                    f"a row has changed in {row.log}: {row.content!r} instead of {entry.rows[row.number]!r}"
+                )
             if entry.logs[row.number] not in (None, row.log):
                 return f"a row is in {row.log} instead of {entry.logs[row.number]}: {row}"
             entry.found.append(row)
             met.add(row.operation)
-        faults = {each: fault_of(self._entries[each]) for each in sorted(met)}
         wrong = [
-            f"the write of operation {each}, {self._entries[each].promise.value}: {fault}"
-            for each, fault in faults.items()
-            if fault
+            f"the write of operation {each}, {self._entries[each].promise.value[0]}: {fault}"
+            for each in sorted(met)
+            if (fault := self._entries[each].fault())
         ]
         return "; ".join(wrong) or None
-
-
-def fault_of(entry: Entry[T]) -> str | None:
-    """Description of how the rows that were found break the promise; None if they keep it."""
-    counts = Counter(row.number for row in entry.found)
-    low, high = _COUNTS[entry.promise]
-    missing = [number for number in range(len(entry.rows)) if counts[number] < low]
-    doubled = [number for number, count in counts.items() if count > high]
-    if missing or doubled:
-        return (
-            f"of {len(entry.rows)} rows {len(missing)} are missing {missing[:5]}, {len(doubled)} are doubled "
-            f"{doubled[:5]}"
-        )
-    if entry.promise in _IN_ORDER:
-        for log in {row.log for row in entry.found}:
-            numbers = [row.number for row in entry.found if row.log == log]
-            if numbers != sorted(numbers):
-                return f"rows are out of order in {log}: {numbers[:20]}"
-    return None

@@ -191,7 +191,7 @@ class FileReader:
         }
         self._next = {log: _size(file) for log, file in self._files.items()}
 
-    def found(self) -> Iterator[Found[bytes]]:
+    def found(self) -> Iterator[Found]:
         """Rows that have arrived since the last call."""
         for log, file in self._files.items():
             start, end = self._next[log], _size(file)
@@ -206,9 +206,6 @@ class FileReader:
                     for value in values(body):
                         operation, number, _ = value.split(b" ", 2)
                         yield Found(log, int(operation), int(number), value)
-
-    def close(self) -> None:
-        """Nothing is open between two calls."""
 
 
 def _size(file: Path) -> int:

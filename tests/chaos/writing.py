@@ -5,23 +5,20 @@ librdkafka, and not the package, reads the log, without the proxy between.
 
 from __future__ import annotations
 
-import contextlib
 import random
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField, StructType, TimestampType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.source.schema import HEADERS_FIELD
-from tests.support import kafka_python
-from tests.support.foreign import CLIENT_TIMEOUT_S, CODECS
-from tests.support.polling import poll
+from spark_kafkawire.source.spark_versions import arrow_schema
+from tests.support import kafka_python, librdkafka
+from tests.support.foreign import CODECS
 
 from .reading import Options, persistence
 from .truth import Found, Promise
@@ -39,15 +36,19 @@ _BATCH_BYTES: Final = ("200", "1000", "5000", "20000", "1MiB")
 _MURMUR2_MASK: Final = 0x7FFFFFFF
 _FIRST_MS: Final = 1_750_000_000_000
 
-#: The types of columns of all writes, for Spark and for Arrow.
-_TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
-    "key": (BinaryType(), pa.binary()),
-    "value": (BinaryType(), pa.binary()),
-    "headers": (HEADERS_FIELD.dataType, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
-    "partition": (IntegerType(), pa.int32()),
-    "broker": (IntegerType(), pa.int32()),
+#: The types of columns of all writes.
+_TYPES: Final[dict[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "headers": HEADERS_FIELD.dataType,
+    "timestamp": TimestampType(),
+    "partition": IntegerType(),
+    "broker": IntegerType(),
 }
+
+
+def _schema(names: Iterable[str]) -> StructType:
+    return StructType([StructField(name, _TYPES[name]) for name in names])
 
 
 class Content(NamedTuple):
@@ -108,10 +109,8 @@ def draw(chance: random.Random, topic: str, operation: int, finding: Options) ->
 
 def batches_of(chance: random.Random, columns: Mapping[str, Sequence[Any]]) -> list[pa.RecordBatch]:
     """The columns of a write in batches of a drawn size."""
-    arrays = [pa.array(column, _TYPES[name][1]) for name, column in columns.items()]
     size: int = chance.choice((7, 50, 1000))
-    table = pa.table(arrays, names=list(columns))
-    return list(table.to_batches(size))
+    return list(pa.table(dict(columns), schema=arrow_schema(_schema(columns))).to_batches(size))
 
 
 _PROMISES: Final = {
@@ -148,8 +147,7 @@ def _log(key: bytes | None, partition: int | None, partitioner: str) -> str | No
 
 def write(options: Options, batches: Sequence[pa.RecordBatch]) -> int:
     """Write as one task does, and commit; how many rows the receipts tell."""
-    schema = StructType([StructField(name, _TYPES[name][0]) for name in batches[0].schema.names])
-    writer: Any = KafkaWireDataSource(options).writer(schema, False)
+    writer: Any = KafkaWireDataSource(options).writer(_schema(batches[0].schema.names), False)
     message = writer.write(iter(batches))
     writer.commit([message])
     return sum(receipt.message_count for receipt in message.receipts)
@@ -159,53 +157,16 @@ class LogReader:
     """Reads on in the logs of a topic where it ended the last time."""
 
     def __init__(self, servers: str, topic: str) -> None:
-        self._topic = topic
-        self._reader = Consumer(
-            {
-                "bootstrap.servers": servers,
-                "group.id": f"judge-of-{topic}",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 5,
-                "log_level": 0,
-            }
-        )
+        self._servers, self._topic = servers, topic
         self._next = dict.fromkeys(range(PARTITION_COUNT), 0)
 
-    def found(self) -> Iterator[Found[Content]]:
+    def found(self) -> Iterator[Found]:
         """Rows that have arrived since the last call."""
-        ends = {partition: poll(partial(self._end, partition), "a log's end") - 1 for partition in self._next}
-        behind = {partition for partition, end in ends.items() if self._next[partition] < end}
-        self._reader.assign(
-            [TopicPartition(self._topic, partition, self._next[partition]) for partition in behind]
-        )
-        while behind:
-            message = self._reader.poll(CLIENT_TIMEOUT_S)
-            assert message is not None, f"librdkafka reads nothing of {self._topic} in {CLIENT_TIMEOUT_S} s"
-            assert message.error() is None, message.error()
-            partition, offset = message.partition(), message.offset()
-            assert partition is not None
-            assert offset == self._next[partition], f"librdkafka stepped over offsets of {self._topic}"
-            self._next[partition] = offset + 1
-            yield self._row(message)
-            behind = {each for each in behind if self._next[each] < ends[each]}
-
-    def _end(self, partition: int) -> int:
-        """One more than the end of a log; 0 while librdkafka does not get it."""
-        with contextlib.suppress(KafkaException):
-            tp = TopicPartition(self._topic, partition)
-            return 1 + int(self._reader.get_watermark_offsets(tp, CLIENT_TIMEOUT_S)[1])
-        return 0
-
-    @staticmethod
-    def _row(message: Message) -> Found[Content]:
-        headers: Any = tuple(message.headers() or ())
-        operation, number, has_time = map(int, dict(headers).get(_NAME, b"-1 -1 1").split())
-        # A row without a time of its own has that of the write, which is not compared.
-        stamp = message.timestamp()[1] if has_time else None
-        content = Content(message.key(), message.value(), headers, stamp)
-        return Found(str(message.partition()), operation, number, content)
-
-    def close(self) -> None:
-        """Leave the broker."""
-        self._reader.close()
+        for partition, start in self._next.items():
+            for row in librdkafka.consume(self._servers, self._topic, partition, start_offset=start):
+                self._next[partition] = row.offset + 1
+                operation, number, has_time = map(int, (dict(row.headers).get(_NAME) or b"-1 -1 1").split())
+                # A row without a time of its own has that of the write, which is not compared.
+                stamp = row.timestamp_ms if has_time else None
+                content = Content(row.key, row.value, row.headers, stamp)
+                yield Found(str(partition), operation, number, content)

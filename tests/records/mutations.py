@@ -1,4 +1,4 @@
-"""Damage to message sets, drawn from a seed: on the outside, inside compressed payloads, or both.
+"""Damage to message sets and logs, drawn from a seed: outside, inside compressed payloads, or both.
 
 Checksums are repaired at random, so that what lies behind them is reached.
 """
@@ -9,8 +9,12 @@ import random
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cache
 
+from tests.records.batches import APPEND_TIME, TRANSACTIONAL, batch, marker, record, repaired
+from tests.records.batches import message as log_message
 from tests.records.message_set.trees import COMPRESSORS, Compressed, Message, Plain, message
+from tests.support.codecs import CODEC_NUMBERS, FORMS, compressed
 
 LENGTHS = (-(2**31), -1, 0, 1, 4, 5, 6, 2**16, 2**31 - 1)
 
@@ -41,13 +45,69 @@ def _encoded(chance: random.Random, each: Message) -> bytes:
     return message(payload, each.codec)
 
 
+RECORDS = (
+    record(0, b"value", b"key"),
+    record(1, None, b"k", ((b"h", b"v"), (b"\xc3\xa4", None)), timestamp_delta=-7),
+    record(2, b"long value " * 8),
+    record(4, b"", None, ((b"h", b""),) * 3, timestamp_delta=2**33),
+)
+_packed = cache(compressed)
+
+
+def damaged_log(seed: int) -> bytes:
+    """A few batches and messages with damage somewhere, or none."""
+    chance = random.Random(seed)
+    parts = [_entry(chance, 5 * i) for i in range(chance.choice((1, 1, 2, 3)))]
+    return _repaired_log(chance, _harmed(chance, b"".join(parts), 0.5))
+
+
+def _entry(chance: random.Random, offset: int) -> bytes:
+    compression = chance.choice(("none", *FORMS))
+    kind = chance.randrange(8)
+    if kind == 0:
+        return marker(offset, 1, chance.randrange(3))
+    if kind < 3:
+        return _messages(chance, offset, compression)
+    content = _harmed(chance, b"".join(RECORDS[: chance.randrange(1, 5)]), 0.4)
+    attributes = chance.choice((0, 0, APPEND_TIME, TRANSACTIONAL))
+    return batch(
+        [],
+        offset,
+        compression=compression,
+        attributes=attributes,
+        count=chance.choice((1, 2, 3, 4)),
+        last_delta=chance.choice((4, 4, 4, 1)),
+        producer=(1, 0, 0) if attributes & TRANSACTIONAL else (-1, -1, -1),
+        payload=_packed(compression, content),
+    )
+
+
+def _messages(chance: random.Random, offset: int, compression: str) -> bytes:
+    magic = chance.randrange(2)
+    inner = [log_message(offset + i, b"value" * i, b"k", magic=magic) for i in range(chance.randrange(1, 4))]
+    if compression == "none":
+        return b"".join(inner)
+    content = _repaired_log(chance, _harmed(chance, b"".join(inner), 0.4))
+    attributes = CODEC_NUMBERS[compression.split()[0]] | chance.choice((0, APPEND_TIME))
+    return log_message(offset + 2, _packed(compression, content), magic=magic, attributes=attributes)
+
+
+def _repaired_log(chance: random.Random, data: bytes) -> bytes:
+    return repaired(data) if chance.random() < 0.8 else data
+
+
 def _damaged(chance: random.Random, data: bytes, probability: float) -> bytes:
+    harmed = _harmed(chance, data, probability)
+    return _repaired(bytearray(harmed)) if harmed != data and chance.random() < 0.6 else harmed
+
+
+def _harmed(chance: random.Random, data: bytes, probability: float) -> bytes:
     if chance.random() >= probability or not data:
         return data
     buf = bytearray(data)
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
         chance.choice(_DAMAGES)(chance, buf)
-    return _repaired(buf) if chance.random() < 0.6 else bytes(buf)
+    return bytes(buf)
 
 
 def _flip_bit(chance: random.Random, buf: bytearray) -> None:
@@ -88,7 +148,8 @@ def _remove(chance: random.Random, buf: bytearray) -> None:
 
 def _insert(chance: random.Random, buf: bytearray) -> None:
     pos = chance.randrange(len(buf) + 1)
-    buf[pos:pos] = chance.randbytes(chance.randrange(1, 20))
+    # A varint without an end, too.
+    buf[pos:pos] = chance.choice((chance.randbytes(chance.randrange(1, 20)), b"\xff" * 9))
 
 
 def _cut(chance: random.Random, buf: bytearray) -> None:

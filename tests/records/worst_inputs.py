@@ -31,9 +31,9 @@ from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.message_set import decoding as message_set
 from spark_kafkawire.records.record_log import decode_batches
-from tests.chaos.decoder_inputs import input_of
 from tests.records.batches import TRANSACTIONAL, Aborted, batch, marker, message, record, varint
 from tests.records.message_set.trees import message as message_07
+from tests.records.mutations import damaged_log, damaged_set
 from tests.support.codecs import BY_NAME, CODEC_NUMBERS, CODECS, XERIAL_HEADER, compressed, gzipped
 
 SIZE: Final = 1 << 20
@@ -115,12 +115,11 @@ def _legacy(codec: str, magic: int, payload: bytes, offset: int = 0) -> bytes:
     return message(offset, payload, magic=magic, attributes=CODEC_NUMBERS[codec])
 
 
-def _repeated(seed: int) -> bytes:
+def _repeated(seed: int, is_log: bool) -> bytes:
     """A drawn input over and over; in a log with offsets that rise from each to the next."""
-    given = input_of(seed)
-    period = given.data or b"\0"
+    period = (damaged_log if is_log else damaged_set)(seed) or b"\0"
     data, pos = bytearray(_filled(period)), 0
-    while given.is_log and pos + 12 <= len(data):
+    while is_log and pos + 12 <= len(data):
         offset, size = struct.unpack_from(">qi", data, pos)
         if size < 14 or not 0 <= offset < 1 << 40:
             break
@@ -129,14 +128,10 @@ def _repeated(seed: int) -> bytes:
     return bytes(data)
 
 
-def _is_log(seed: int) -> bool:
-    return input_of(seed).is_log
-
-
 #: Address space that libraries reserve and never touch.
 _SLACK_BYTES: Final = 512 << 20
 #: Seeds of inputs that are repeated.
-GENERATED: Final = range(40)
+GENERATED: Final = range(20)
 
 
 def modern(below: int) -> Mapping[str, Callable[[], bytes]]:
@@ -206,7 +201,7 @@ def modern(below: int) -> Mapping[str, Callable[[], bytes]]:
         },
         "magic 1: more messages than can be": partial(_messages, "gzip", 1, below // 64),
         "magic 1: a value as large as can be": lambda: _legacy("gzip", 1, gzipped(message(0, bytes(below)))),
-        **{f"drawn input {seed}": partial(_repeated, seed) for seed in GENERATED if _is_log(seed)},
+        **{f"drawn log {seed}": partial(_repeated, seed, True) for seed in GENERATED},
     }
 
 
@@ -245,7 +240,7 @@ def kafka_07(below: int) -> Mapping[str, Callable[[], bytes]]:
         ),
         "0.7: more than the limit": lambda: message_07(_zeros("gzip", 300 << 20), 1),
         "0.7: snappy blocks of nothing": lambda: message_07(XERIAL_HEADER + _filled(b"\0\0\0\1\0"), 2),
-        **{f"drawn input {seed}": partial(_repeated, seed) for seed in GENERATED if not _is_log(seed)},
+        **{f"0.7: drawn set {seed}": partial(_repeated, seed, False) for seed in GENERATED},
     }
 
 

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.interop.jars import connector_jars
+from tests.interop.jars import avro_jars, connector_jars
 
 from . import scale
 from .codec import codec, wire_formats
@@ -31,6 +31,7 @@ from .reading import directories, read, read_modern, write, write_modern
 from .session import Bench, kafka, spark_session
 from .stream import catch_up, micro_batch, tasks, throughput
 from .tasks import large_log, large_topic, packs, planning, task_cost
+from .typed import avro
 
 #: Where the lines are kept.
 FIGURES: Final = Path("build/figures.jsonl")
@@ -80,6 +81,7 @@ SUBJECTS: Final = {
     "stream-micro-batch": _on_kafka(micro_batch, 40, "micro-batches"),
     "exactly-once-tasks": _on_kafka(tasks, 1_000, "tasks"),
     "exactly-once-throughput": _on_kafka(throughput, 6_000_000, "records"),
+    "values": _on_kafka(avro, 2_000_000, "messages"),
     "first": _on_kafka(first, 0, "busy processes beside"),
 }
 
@@ -128,7 +130,7 @@ def _narrow(name: str, wanted: Sequence[object]) -> None:
 
 def _with_kafka() -> dict[str, str]:
     """Settings of the Spark that runs Spark's own connector, and keeps few of many tasks."""
-    jars = ",".join(map(str, connector_jars()))
+    jars = ",".join(map(str, [*connector_jars(), *avro_jars()]))
     return {"spark.jars": jars, "spark.ui.retainedTasks": "100"}
 
 

@@ -219,7 +219,8 @@ def test_columns_that_do_not_fit_are_refused_first(schema: Any, arrow: pa.DataTy
         ({"type": "enum", "name": "E", "symbols": ["A"]}, [None, "A", "B"],
          "row 2: the Avro value is no symbol of its enum"),
         (record({"name": "a", "type": ["null", {"type": "fixed", "name": "F", "size": 2}]}),
-         [{"a": None}, {"a": b"xy"}, {"a": b"x"}], "row 2: the Avro field a has 1 byte, and the fixed of its schema 2"),
+         [{"a": None}, {"a": b"xy"}, {"a": b"x"}],
+         "row 2: the Avro field a has 1 byte, and the fixed of its schema 2"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_names_field_and_row(schema: Any, rows: list[Any], message: str) -> None:

@@ -107,13 +107,6 @@ def test_what_is_known_of_a_topic_ends_with_it() -> None:
     assert first.id != second.id
 
 
-def test_a_plan_that_was_recorded_without_ids_and_a_checksum_is_read() -> None:
-    plan = Plan(0, (), {A: 1})
-    content = json.loads(plan.to_json())
-    del content["id"], content["topic_ids"], content["format"], content["sha256"]
-    assert Plan.from_json(json.dumps(content), "here") == plan
-
-
 def test_logs_that_were_given_up_keep_their_place_and_are_remembered() -> None:
     first = next_plan(None, [OffsetRange(OLD, 0, 9)], {OLD: 0, A: 1}, None, gone=[OLD, A])
     assert Plan.from_json(first.to_json(), "here") == first

@@ -72,10 +72,7 @@ class LogBroker:
     """Answers for the topics in ``logs``: name to the logs of its partitions."""
 
     def __init__(
-        self,
-        broker: Broker,
-        logs: Mapping[str, Sequence[Log]],
-        offered: Mapping[int, VersionRange] = OFFERED,
+        self, broker: Broker, logs: Mapping[str, Sequence[Log]], offered: Mapping[int, VersionRange] = OFFERED
     ) -> None:
         self.broker = broker
         self.logs = logs

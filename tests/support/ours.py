@@ -9,13 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType, TimestampType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.source.schema import HEADERS_FIELD

@@ -77,10 +77,7 @@ def test_topics_are_named_one_by_one_or_as_a_list_or_found(
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [
-        (None, "No such file or directory"),
-        (b"a=\xff", "is not a text in UTF-8; save it in UTF-8"),
-    ],
+    [(None, "No such file or directory"), (b"a=\xff", "is not a text in UTF-8; save it in UTF-8")],
 )
 def test_an_unreadable_options_file_is_named(content: bytes | None, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "options"

@@ -27,7 +27,7 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 
-from .arguments import RunHere
+from .submitting import RunHere
 
 #: The promise is 5 s, on a machine without other work.
 ENDS_WITHIN_S: Final = 60.0

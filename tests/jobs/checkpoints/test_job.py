@@ -11,7 +11,7 @@ import pytest
 from spark_kafkawire.jobs.shell.command_line import run_job
 from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 
-from ..arguments import command
+from ..submitting import command
 
 SCRIPT: Final = command("checkpoints")
 THEIRS: Final = '{"t":{"0":5,"1":12}}'

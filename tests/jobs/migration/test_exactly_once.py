@@ -21,8 +21,22 @@ from tests.support import librdkafka, replay
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-from .dying import FETCH, PIECE_BYTES, VALUES, pieces_to_copy, unheard, without_comparing
-from .migrating import Killed, clusters_of, killed_after, message_set, one_by_one, ports, read, run
+from .migrating import (
+    FETCH,
+    PIECE_BYTES,
+    VALUES,
+    Killed,
+    clusters_of,
+    killed_after,
+    message_set,
+    one_by_one,
+    pieces_to_copy,
+    ports,
+    read,
+    run,
+    unheard,
+    without_comparing,
+)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from spark_kafkawire.jobs.shell.summary import print_summary
 from tests.net.login_broker import KEY_ID, USER, login_broker
 from tests.net.peers import Peer
 
-from ..arguments import arguments_of, command, complaint
+from ..submitting import arguments_of, command, complaint
 
 SECRET = "hunter2"
 

@@ -28,10 +28,9 @@ from tests.support.polling import INTERVAL_S
 from tests.support.spark_streams import STARTS_MAX, TOO_BUSY, WAIT_MAX_S, started
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
-from ..arguments import RunHere, command
 from ..disks import SmallDisk
 from ..halfway import Halfway
-from ..submitting import ROOT, environment, submit_command
+from ..submitting import ROOT, RunHere, command, environment, submit_command
 
 SCRIPT: Final = command("stream_copy")
 SOURCE: Final = "--source-option=kafka.bootstrap.servers=127.0.0.1:1"

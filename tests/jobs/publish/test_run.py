@@ -1,4 +1,5 @@
-"""`jobs/publish.py`: rows of files become messages, which are counted, and compared with what is there."""
+"""`jobs/publish.py`: rows of files become messages, which are counted, and compared with what is there; with
+a state or in transactions, what an earlier run left out is written once."""
 
 from __future__ import annotations
 
@@ -110,102 +111,53 @@ def made(spark: SparkSession, value: str, /, **columns: str) -> Any:
     return row
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ("'text'", "text"),
-        ("X'00ff'", bytearray(b"\0\xff")),
-        ("12", "12"),
-        ("1.50", "1.50"),
-        ("true", "true"),
-        ("DATE '2026-01-31'", "2026-01-31"),
-        ("named_struct('a', 1)", '{"a":1}'),
-        ("array(1, 2)", "[1,2]"),
-        ("map('k', 1)", '{"k":1}'),
-        ("CAST(NULL AS BIGINT)", None),
-    ],
-)
-def test_values_are_text_bytes_or_json(spark: SparkSession, given: str, text: object) -> None:
-    assert made(spark, given, value="given").value == text
+def test_values_are_text_bytes_or_json_and_headers_a_map_or_pairs(spark: SparkSession) -> None:
+    values: dict[str, object] = {
+        "'text'": "text",
+        "X'00ff'": bytearray(b"\0\xff"),
+        "12": "12",
+        "1.50": "1.50",
+        "true": "true",
+        "DATE '2026-01-31'": "2026-01-31",
+        "named_struct('a', 1)": '{"a":1}',
+        "array(1, 2)": "[1,2]",
+        "map('k', 1)": '{"k":1}',
+        "CAST(NULL AS BIGINT)": None,
+    }
+    for given, value in values.items():
+        assert made(spark, given, value="given").value == value
+    for value in ("'v'", "X'76'"):
+        for given in (f"map('k', {value})", f"array(named_struct('key', 'k', 'value', {value}))"):
+            row = made(spark, given, headers="given")
+            assert [(pair.key, bytes(pair.value)) for pair in row.headers] == [("k", b"v")]
+    assert made(spark, "'t'", topic="given").topic == "t"
+    # Times are timestamps, texts or milliseconds.
+    for given in ("1700000000000", "TIMESTAMP '2023-11-14 22:13:20'", "'2023-11-14 22:13:20'"):
+        assert made(spark, given, timestamp="given").timestamp.timestamp() == 1_700_000_000
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "map('k', 'v')",
-        "map('k', X'76')",
-        "array(named_struct('key', 'k', 'value', 'v'))",
-        "array(named_struct('key', 'k', 'value', X'76'))",
-    ],
-)
-def test_headers_are_a_map_or_pairs(spark: SparkSession, given: str) -> None:
-    row = made(spark, given, headers="given")
-    assert [(pair.key, bytes(pair.value)) for pair in row.headers] == [("k", b"v")]
-
-
-@pytest.mark.parametrize(
-    "given", ["1700000000000", "TIMESTAMP '2023-11-14 22:13:20'", "'2023-11-14 22:13:20'"]
-)
-def test_times_are_timestamps_texts_or_milliseconds(spark: SparkSession, given: str) -> None:
-    frame = spark.sql(f"SELECT {given} AS given, 'v' AS v")
-    rows = messages(frame, MessageColumns(value="v", timestamp="given"))
-    assert rows.selectExpr("unix_millis(timestamp) AS ms").collect()[0].ms == 1_700_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("headers", "'text'"),
-        ("headers", "array('text')"),
-        ("partition", "1.5"),
-        ("broker", "true"),
-        ("timestamp", "true"),
-    ],
-)
-def test_a_column_of_a_wrong_type_is_named(spark: SparkSession, name: str, given: str) -> None:
-    with pytest.raises(OptionError, match=f"^argument --{name}-column: 'given' is .*, and must be a "):
-        made(spark, given, **{name: "given"})
-
-
-def test_a_column_that_is_not_there_is_named_with_one_that_is(spark: SparkSession) -> None:
+def test_a_column_of_a_wrong_type_or_that_is_not_there_is_named(spark: SparkSession) -> None:
+    wrong = ("headers", "'text'"), ("headers", "array('text')"), ("partition", "1.5"), ("broker", "true")
+    for name, given in (*wrong, ("timestamp", "true")):
+        with pytest.raises(OptionError, match=f"^argument --{name}-column: 'given' is .*, and must be a "):
+            made(spark, given, **{name: "given"})
     with pytest.raises(OptionError, match="--key-column: there is no column 'givn'; did you mean 'given'"):
         made(spark, "1", key="givn")
     with pytest.raises(OptionError, match=r"--value-column: there is no column 'x'; there are given, v$"):
         made(spark, "1", value="x")
 
 
-def test_rows_go_to_the_topics_that_they_name(spark: SparkSession, noida: NoidaBroker) -> None:
-    topics = [noida.create_topic() for _ in range(2)]
-    frame = spark.createDataFrame([(topic, "v") for topic in topics * 3], "t string, v string")
-    rows = messages(frame, MessageColumns(value="v", topic="t"))
-    written = publish(
-        rows, PublishOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers}), Progress(None)
-    ).written
-    assert [(str(each.topic_partition), each.message_count) for each in written] == [
-        (f"{topic} 0", 3) for topic in topics
-    ]
-
-
-def test_receipts_of_all_tasks_add_up_by_log() -> None:
-    one, other = TopicPartition("t", 0, 1), TopicPartition("t", 2, 0)
-    receipts = [
-        PartitionReceipt(one, 3, 300, 100, 400),
-        PartitionReceipt(other, 1, 10, None, None),
-        PartitionReceipt(one, 2, 200, 50, 90),
-    ]
-    assert total(receipts) == [Written(other, 1, 10, None, None), Written(one, 5, 500, 50, 400)]
-
-
 def test_what_was_written_is_told_by_log() -> None:
-    written = [
-        Written(TopicPartition("t", 0, 1), 1500, 90_000, None, None),
-        Written(TopicPartition("t", 1, 1), 2, 90, 7, 9),
-    ]
+    one, other = TopicPartition("t", 0, 1), TopicPartition("t", 2, 0)
+    receipts = [PartitionReceipt(one, 3, 300, 100, 400), PartitionReceipt(other, 1, 10, None, None)]
+    receipts.append(PartitionReceipt(one, 1499, 89_700, 50, 90))
+    written = total(receipts)
+    assert written == [Written(other, 1, 10, None, None), Written(one, 1502, 90_000, 50, 400)]
     assert table_of(written) == [
-        ["t 1-0", "1,500 messages", "90,000 bytes", ""],
-        ["t 1-1", "2 messages", "90 bytes", "offsets 7 to 9"],
+        ["t 0-2", "1 message", "10 bytes", ""],
+        ["t 1-0", "1,502 messages", "90,000 bytes", "offsets 50 to 400"],
     ]
-    assert summary_of(written, with_partitions=False) == {"messages": 1502, "bytes": 90_090}
+    assert summary_of(written, with_partitions=False) == {"messages": 1503, "bytes": 90_010}
     modern = summary_of([Written(TopicPartition("t", 1), 2, 90, 7, 9)], with_partitions=True)
     assert modern["partitions"] == [
         {"topic": "t", "partition": 1, "messages": 2, "bytes": 90, "start_offset": 7, "stop_offset": 9}
@@ -230,7 +182,7 @@ class Writing(Halfway):
 def test_rows_are_counted_while_a_task_writes_them(
     has_state: bool, spark: SparkSession, noida: NoidaBroker, tmp_path: Path
 ) -> None:
-    count, topic, goes_on = 100_000, noida.create_topic(), tmp_path / "goes on"
+    count, topic, goes_on = 30_000, noida.create_topic(), tmp_path / "goes on"
     spark.range(count, numPartitions=1).selectExpr("string(id) v").write.parquet(str(tmp_path / "rows"))
     stored = messages(spark.read.parquet(str(tmp_path / "rows")), MessageColumns(value="v"))
     options = PublishOptions.parse(
@@ -353,26 +305,22 @@ def test_keys_headers_and_nulls_tell_rows_apart(spark: SparkSession) -> None:
     ]
 
 
-def test_a_partition_that_rows_name_tells_them_apart(spark: SparkSession) -> None:
-    rows = given_rows(spark, [("t", "v", 0), ("t", "v", 1)], "value string, partition int")
-    case = Case(spark, rows, [record(b"v", partition=1), record(b"v", partition=1)])
-    [missing] = case.difference.missing(case.records).collect()
-    assert (missing.value, missing.partition) == ("v", 0)
-    assert case.compared() == (1, 1)
-
-
 def test_a_partition_that_some_rows_leave_open_tells_none_apart(spark: SparkSession) -> None:
     rows = given_rows(spark, [("t", "v", None), ("t", "w", 1)], "value string, partition int")
     assert survey(rows).columns_with_nulls == {"partition"}
     assert Case(spark, rows, [record(b"v", partition=2), record(b"w", partition=1)]).compared() == (0, 0)
 
 
-def test_a_time_that_rows_name_tells_them_apart_to_the_millisecond(spark: SparkSession) -> None:
+def test_a_partition_and_a_time_that_rows_name_tell_them_apart(spark: SparkSession) -> None:
+    """Times to the millisecond."""
     later = NOON + dt.timedelta(microseconds=1999)
-    rows = given_rows(spark, [("t", "v", NOON), ("t", "v", later)], "value string, timestamp timestamp")
-    case = Case(spark, rows, [record(b"v", time=NOON + dt.timedelta(milliseconds=1))])
-    [missing] = case.difference.missing(case.records).collect()
-    assert missing.timestamp == NOON
+    given = [("t", "v", 0, NOON), ("t", "v", 1, NOON), ("t", "v", 1, later)]
+    rows = given_rows(spark, given, "value string, partition int, timestamp timestamp")
+    there = record(b"v", partition=1, time=NOON + dt.timedelta(milliseconds=1))
+    case = Case(spark, rows, [there, there])
+    missing = case.difference.missing(case.records).collect()
+    assert [(row.value, row.partition, row.timestamp) for row in missing] == [("v", 0, NOON), ("v", 1, NOON)]
+    assert case.compared() == (2, 1)
 
 
 def test_a_time_that_brokers_do_not_keep_tells_none_apart(spark: SparkSession) -> None:
@@ -493,7 +441,7 @@ def test_a_run_that_was_cut_off_is_finished_by_the_next_and_then_nothing_is_writ
             run(rows_of(spark).selectExpr("*", f"{wrong} AS topic"), options, tmp_path / "wrong")
 
 
-def test_rows_of_tasks_that_spark_ran_again_are_written_in_the_next_round(
+def test_rows_of_tasks_that_spark_ran_again_are_written_in_the_next_round_or_told(
     spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = noida.create_topic(partitions=2)
@@ -505,49 +453,30 @@ def test_rows_of_tasks_that_spark_ran_again_are_written_in_the_next_round(
 
     monkeypatch.setattr(publish_job, "write_once", lose_some)
     options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
-    done = run(rows_of(spark), options, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(publish_job, "_ROUNDS_MAX", 1)
+        with pytest.raises(DeliveryError, match=r"^250 rows are still missing after 1 round"):
+            run(rows_of(spark), options, tmp_path)
+    rounds.clear()
+    topic = options["topic"] = noida.create_topic(partitions=2)
+    done = run(rows_of(spark), options, tmp_path / "other")
     assert sum(each.message_count for each in done.written) == COUNT
     assert len(rounds) == 2
     assert found(noida, topic) == expected()
 
 
-@pytest.mark.nightly
-def test_rows_that_stay_missing_are_an_error_in_the_end(
-    spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publish_job, "write_once", lambda *_: [])
-    monkeypatch.setattr(publish_job, "_ROUNDS_MAX", 2)
-    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": noida.create_topic()}
-    with pytest.raises(DeliveryError, match=r"^300 rows are still missing after 2 rounds"):
-        run(rows_of(spark), options, tmp_path)
-
-
-class Attempt:
-    """A task's context."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def get(self) -> Attempt:
-        return self
-
-    def attemptNumber(self) -> int:
-        return self._number
-
-
-class Refusing:
-    """A writer that must not be asked, or that fails."""
-
-    def write(self, _: Any) -> Any:
+def test_a_task_that_spark_runs_again_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(_: Any) -> Any:
         raise DeliveryError("t 0: lost")
 
-
-def test_a_task_that_spark_runs_again_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    once = publish_write._Once(Refusing())  # type: ignore[arg-type]
-    monkeypatch.setattr(publish_write, "TaskContext", Attempt(1))
-    assert once(iter(())) == publish_write._Outcome()
-    monkeypatch.setattr(publish_write, "TaskContext", Attempt(0))
-    assert str(once(iter(())).error) == "t 0: lost"
+    once = publish_write._Once(SimpleNamespace(write=write))  # type: ignore[arg-type]
+    for attempt in (1, 0):
+        context = SimpleNamespace(attemptNumber=lambda attempt=attempt: attempt)
+        monkeypatch.setattr(
+            publish_write, "TaskContext", SimpleNamespace(get=lambda context=context: context)
+        )
+        outcome = once(iter(()))
+        assert outcome == publish_write._Outcome() if attempt else str(outcome.error) == "t 0: lost"
 
 
 def test_a_row_that_cannot_be_written_is_told_when_all_tasks_have_ended(

@@ -1,4 +1,5 @@
-"""Progress of a job: a bar on a terminal, lines elsewhere, nothing with ``--quiet``; and aligned lines."""
+"""Progress of a job: a bar on a terminal, lines elsewhere, nothing with ``--quiet``; aligned lines; and files
+that jobs write whole or not at all, and read up to a limit."""
 
 from __future__ import annotations
 
@@ -45,24 +46,26 @@ def test_work_tells_messages_size_rate_and_time_left(clock: Clock) -> None:
     clock.now_s += 20
     assert work.fraction == 0.25
     assert str(work) == "1,000 messages, 3.0 MiB, 50 messages/s, 1:00 left"
-
-
-def test_work_of_unknown_size_guesses_nothing(clock: Clock) -> None:
-    work = Work(None, None, clock)
-    work.advance(messages=10)
+    # Nothing is guessed of an unknown size.
+    unknown = Work(None, None, clock)
+    unknown.advance(messages=10)
     clock.now_s += 5
-    assert work.fraction is None
-    assert str(work) == "10 messages, 2 messages/s"
-
-
-def test_the_best_known_fraction_counts_and_is_never_more_than_all(clock: Clock) -> None:
-    work = Work(messages_total=100, size_total=1000, clock=clock)
-    work.advance(messages=10, size=300)
-    assert work.fraction == 0.3
-    work.set_to(10, 300, 2, 4)
-    assert work.fraction == 0.5
-    work.advance(messages=200)
-    assert work.fraction == 1.0
+    assert (unknown.fraction, str(unknown)) == (None, "10 messages, 2 messages/s")
+    # The best known fraction counts, and is never more than all.
+    both = Work(messages_total=100, size_total=1000, clock=clock)
+    both.advance(messages=10, size=300)
+    assert both.fraction == 0.3
+    both.set_to(10, 300, 2, 4)
+    assert both.fraction == 0.5
+    both.advance(messages=200)
+    assert both.fraction == 1.0
+    # What nobody counts is not shown.
+    uncounted = Work(None, None, clock)
+    uncounted.set_to(None, 0, 0, 0)
+    assert str(uncounted) == "0 of 0 tasks"
+    clock.now_s += 30
+    uncounted.set_to(None, 3 << 20, 1, 4)
+    assert str(uncounted) == "1 of 4 tasks, 3.0 MiB, 1:30 left"
 
 
 def test_what_is_shown_never_goes_back(clock: Clock) -> None:
@@ -73,15 +76,6 @@ def test_what_is_shown_never_goes_back(clock: Clock) -> None:
         work.set_to(*look)
         shown.append((work.messages, work.size, work.fraction))
     assert shown == [(0, 0, None), (80, 8, 0.5), (100, 10, 1.0), (100, 10, 1.0), (200, 20, 1.0)]
-
-
-def test_what_nobody_counts_is_not_shown(clock: Clock) -> None:
-    work = Work(None, None, clock)
-    work.set_to(None, 0, 0, 0)
-    assert str(work) == "0 of 0 tasks"
-    clock.now_s += 30
-    work.set_to(None, 3 << 20, 1, 4)
-    assert str(work) == "1 of 4 tasks, 3.0 MiB, 1:30 left"
 
 
 def test_threads_add_up() -> None:
@@ -147,12 +141,19 @@ def test_the_stream_decides_what_is_shown() -> None:
         with progress_on(stream, "copy", quiet=True) as progress, progress.work("reading") as work:
             work.advance(1)
         assert stream.getvalue() == ""
+    # Without a display work is counted all the same.
+    with Progress(None).work("reading") as work:
+        work.advance(messages=3)
+    assert work.messages == 3
     plain = io.StringIO()
-    with progress_on(plain, "copy") as progress:
-        progress.step("asking")
-        with progress.work("reading") as work:
+    with progress_on(plain, "ingest") as progress:
+        progress.step("asking g\x1b[31m\r\n")
+        with progress.work("reading t\x00\u202e") as work:
             work.advance(1)
-    assert plain.getvalue() == "copy: asking ...\ncopy: reading ...\n"
+    assert plain.getvalue().splitlines() == [
+        "ingest: asking g\\x1b[31m\\r\\n ...",
+        "ingest: reading t\\x00\\u202e ...",
+    ]
 
 
 def test_what_repeats_is_called_while_the_block_runs_and_after_it() -> None:
@@ -178,61 +179,29 @@ def test_an_error_ends_the_work_it_came_from() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "kafkawire-progress"]
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 << 30, "5.0 GiB"), (1 << 60, "1048576.0 TiB")],
-)
-def test_sizes_have_a_unit(size: int, text: str) -> None:
-    assert size_text(size) == text
-
-
-@pytest.mark.parametrize(("time_s", "text"), [(0.4, "0:00"), (61, "1:01"), (3723.4, "1:02:03")])
-def test_times_are_read_at_a_glance(time_s: float, text: str) -> None:
-    assert time_text(time_s) == text
-
-
-def test_without_a_display_work_is_counted_all_the_same() -> None:
-    with Progress(None).work("reading") as work:
-        work.advance(messages=3)
-    assert work.messages == 3
-
-
-def test_names_in_progress_are_printable() -> None:
-    stream = io.StringIO()
-    with progress_on(stream, "ingest") as progress:
-        progress.step("group g\x1b[31m\r\n")
-        with progress.work("reading t\x00\u202e"):
-            pass
-    assert stream.getvalue().splitlines() == [
-        "ingest: group g\\x1b[31m\\r\\n ...",
-        "ingest: reading t\\x00\\u202e ...",
-    ]
+def test_sizes_have_a_unit_and_times_are_read_at_a_glance() -> None:
+    sizes = 0, 1023, 1024, 5 << 30, 1 << 60
+    assert [*map(size_text, sizes)] == ["0 B", "1023 B", "1.0 KiB", "5.0 GiB", "1048576.0 TiB"]
+    assert [*map(time_text, (0.4, 61, 3723.4))] == ["0:00", "1:01", "1:02:03"]
 
 
 def test_words_stand_to_the_left_and_numbers_to_the_right() -> None:
+    assert aligned([]) == []
     assert aligned([["a", "1,000 messages", ""], ["longer", "5 messages", "equal"]]) == [
         "a       1,000 messages",
         "longer      5 messages  equal",
     ]
 
 
-def test_nothing_is_no_line() -> None:
-    assert aligned([]) == []
-
-
 def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """The file has the rights that any new file has."""
     file = tmp_path / "offsets"
     for text in ("old\n", "new: größer\r\n"):
         write_file(file, text, "--export")
         assert read_file(file, "--import") == text
     assert [path.name for path in tmp_path.iterdir()] == ["offsets"]
-
-
-def test_a_file_has_the_rights_that_any_new_file_has(tmp_path: Path) -> None:
-    written, other = tmp_path / "written", tmp_path / "other"
-    write_file(written, "", "--html")
-    other.touch()
-    assert stat.S_IMODE(written.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
+    (other := tmp_path / "other").touch()
+    assert stat.S_IMODE(file.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(
@@ -261,18 +230,6 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_a_pipe_that_nobody_reads_from_is_waited_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "PIPE_TIMEOUT_S", 0.1)
-    pipe = special_file(tmp_path / "pipe", "pipe")
-    with pytest.raises(
-        OptionError,
-        match=r"^argument --html: .*: it is a pipe that no process reads from for 0\.1 s; start the reader$",
-    ):
-        write_file(pipe, "text", "--html")
-
-
 def test_a_pipe_is_read_to_its_end() -> None:
     """As of --options-file <(...)."""
     text = "k=v\n" * 100_000
@@ -291,41 +248,34 @@ def test_a_pipe_is_read_to_its_end() -> None:
         os.close(reader)
 
 
-def test_a_pipe_that_nobody_writes_to_or_that_does_not_end_is_named(
+def test_a_pipe_whose_other_end_nobody_has_or_that_does_not_end_is_named_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "PIPE_TIMEOUT_S", 0.1)
     pipe = special_file(tmp_path / "pipe", "pipe")
     with pytest.raises(
-        OptionError,
-        match=r"^argument --import: .*: it is a pipe that no process writes to; start the writer$",
+        OptionError, match=r"^argument --x: .*: .* no process reads from for 0\.1 s; start the "
     ):
-        read_file(pipe, "--import")
+        write_file(pipe, "text", "--x")
+    with pytest.raises(OptionError, match=r"^argument --x: .*: .* no process writes to; start the writer$"):
+        read_file(pipe, "--x")
     other = os.open(pipe, os.O_RDWR)
     try:
         os.write(other, b"k=v\n")
-        with pytest.raises(
-            OptionError, match=r"^argument --import: .*: it is a pipe that has no end after 0"
-        ):
-            read_file(pipe, "--import")
+        with pytest.raises(OptionError, match=r"^argument --x: .*: it is a pipe that has no end after 0"):
+            read_file(pipe, "--x")
     finally:
         os.close(other)
 
 
-@pytest.mark.parametrize("kind", ["socket", "device"])
+@pytest.mark.parametrize("kind", ["socket", "device", "folder"])
 def test_other_kinds_of_files_are_not_read(tmp_path: Path, kind: str) -> None:
     path = special_file(tmp_path / "it", kind)
     with pytest.raises(OptionError, match=rf"^argument --import: .*: {KINDS[kind]}$"):
         read_file(path, "--import")
-    if kind == "socket":
+    if kind != "device":
         with pytest.raises(OptionError, match=rf"^argument --export: .*: {KINDS[kind]}$"):
             write_file(path, "text", "--export")
-
-
-@pytest.mark.parametrize("write", [True, False])
-def test_a_folder_is_no_file(write: bool, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"^argument --x: .*Is a directory$"):
-        write_file(tmp_path, "", "--x") if write else read_file(tmp_path, "--x")
 
 
 def test_a_file_may_not_be_larger_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

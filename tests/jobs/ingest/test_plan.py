@@ -1,4 +1,5 @@
-"""The plan of a run of ingest: proportions, cut points, losses, its record; and values of JSON."""
+"""The plan of a run of ingest: proportions, cut points, losses, its record; values of JSON; and the state, of
+which files that are damaged, mixed, older or of another run are errors."""
 
 from __future__ import annotations
 
@@ -37,28 +38,25 @@ def bounds(partition: TopicPartition, earliest: int, latest: int, *segment_start
     return PartitionBounds(partition, earliest, latest, segment_starts or None)
 
 
-@pytest.mark.parametrize("schema", [None, '{"type":"struct","fields":[]}'])
-def test_a_plan_is_read_as_it_was_recorded(schema: str | None) -> None:
+def test_a_plan_is_read_as_it_was_recorded() -> None:
     ranges = (OffsetRange(A, 5, 9), OffsetRange(OLD, 0, 1 << 62))
-    plan = Plan(7, ranges, {A: 9, OLD: 1 << 62, C: 3}, schema, ("t 0 is gone",))
-    assert Plan.from_json(plan.to_json(), "here") == plan
+    for schema in (None, '{"type":"struct","fields":[]}'):
+        plan = Plan(7, ranges, {A: 9, OLD: 1 << 62, C: 3}, schema, ("t 0 is gone",))
+        assert Plan.from_json(plan.to_json(), "here") == plan
+    # Also without ids and a checksum.
+    plan = Plan(0, (), {A: 1})
+    content = json.loads(plan.to_json())
+    del content["id"], content["topic_ids"], content["format"], content["sha256"]
+    assert Plan.from_json(json.dumps(content), "here") == plan
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{}",
-        "[]",
-        '{"batch": 0}',
-        '{"batch": 0, "ranges": {"t": {"x": [0, 1]}}, "positions": {}, "schema": null, "losses": []}',
-        '{"batch": 0, "ranges": {"t": {"0": [0]}}, "positions": {}, "schema": null, "losses": []}',
-        '{"batch": 0, "ranges": {"t": 1}, "positions": {}, "schema": null, "losses": []}',
-    ],
-)
-def test_what_is_no_plan_is_told_with_its_place(text: str) -> None:
-    with pytest.raises(StateError, match=r"^/state/7\.done\.json is not a plan of ingest"):
-        Plan.from_json(text, "/state/7.done.json")
+def test_what_is_no_plan_is_told_with_its_place() -> None:
+    rest = '"positions": {}, "schema": null, "losses": []'
+    ranges = '{"t": {"x": [0, 1]}}', '{"t": {"0": [0]}}', '{"t": 1}'
+    texts = "", "{}", "[]", '{"batch": 0}', *(f'{{"batch": 0, "ranges": {each}, {rest}}}' for each in ranges)
+    for text in texts:
+        with pytest.raises(StateError, match=r"^/state/7\.done\.json is not a plan of ingest"):
+            Plan.from_json(text, "/state/7.done.json")
 
 
 def test_ranges_reach_from_where_each_partition_stands_to_its_end() -> None:
@@ -78,30 +76,28 @@ def test_what_is_gone_is_an_error_unless_the_user_says_otherwise(start: int, mes
     assert list(losses) == [A]
 
 
-@pytest.mark.parametrize(
-    ("size_max", "sizes"),
-    [(None, [100, 300, 0]), (1000, [100, 300]), (400, [100, 300]), (40, [10, 30]), (3, [1, 2]), (1, [1, 1])],
-)
-def test_a_limit_is_shared_in_proportion(size_max: int | None, sizes: list[int]) -> None:
+def test_a_limit_is_shared_in_proportion() -> None:
     whole = [OffsetRange(A, 10, 110), OffsetRange(B, 0, 300), OffsetRange(C, 7, 7)]
     found = {each.topic_partition: bounds(each.topic_partition, 0, each.stop_offset) for each in whole}
-    parts = limited(whole, size_max, found)
-    assert [part.size for part in parts] == [size for size in sizes if size]
-    assert [part.start_offset for part in parts] == [10, 0]
+    all_of_it = [100, 300]
+    for size_max, sizes in (
+        *((None, all_of_it), (1000, all_of_it), (400, all_of_it)),
+        *((40, [10, 30]), (3, [1, 2]), (1, [1, 1])),
+    ):
+        parts = limited(whole, size_max, found)
+        assert [part.size for part in parts] == sizes
+        assert [part.start_offset for part in parts] == [10, 0]
 
 
-@pytest.mark.parametrize(
-    ("size_max", "stop"), [(1, 400), (399, 400), (400, 400), (699, 400), (700, 700), (999, 700), (1000, 1000)]
-)
-def test_a_range_of_bytes_ends_where_a_segment_does(size_max: int, stop: int) -> None:
+def test_a_range_of_bytes_ends_where_a_segment_does() -> None:
+    """A partition of one segment is read whole, whatever the limit is."""
     whole = OffsetRange(OLD, 0, 1000)
     found = {OLD: bounds(OLD, 0, 1000, 0, 400, 700)}
-    assert limited([whole], size_max, found) == (OffsetRange(OLD, 0, stop),)
-
-
-def test_a_partition_of_one_segment_is_read_whole_whatever_the_limit_is() -> None:
-    whole = OffsetRange(OLD, 10, 1000)
-    assert limited([whole], 1, {OLD: bounds(OLD, 0, 1000, 0)}) == (whole,)
+    stops = {1: 400, 399: 400, 400: 400, 699: 400, 700: 700, 999: 700, 1000: 1000}
+    for size_max, stop in stops.items():
+        assert limited([whole], size_max, found) == (OffsetRange(OLD, 0, stop),)
+    single = OffsetRange(OLD, 10, 1000)
+    assert limited([single], 1, {OLD: bounds(OLD, 0, 1000, 0)}) == (single,)
 
 
 def test_plans_follow_each_other_and_logs_that_are_not_read_keep_their_place() -> None:
@@ -121,13 +117,6 @@ def test_what_is_known_of_a_topic_ends_with_it() -> None:
     assert first.id != second.id
 
 
-def test_a_plan_that_was_recorded_without_ids_and_a_checksum_is_read() -> None:
-    plan = Plan(0, (), {A: 1})
-    content = json.loads(plan.to_json())
-    del content["id"], content["topic_ids"], content["format"], content["sha256"]
-    assert Plan.from_json(json.dumps(content), "here") == plan
-
-
 def test_logs_that_were_given_up_keep_their_place_and_are_remembered() -> None:
     first = next_plan(None, [OffsetRange(OLD, 0, 9)], {OLD: 0, A: 1}, None, gone=[OLD, A])
     assert Plan.from_json(first.to_json(), "here") == first
@@ -137,20 +126,8 @@ def test_logs_that_were_given_up_keep_their_place_and_are_remembered() -> None:
 
 #: Not one JSON object, each in another way.
 NOT_JSON: Final = (
-    "no JSON",
-    "",
-    " ",
-    "null",
-    "1",
-    '{"n":1',
-    '{"n":1} {"n":2}',
-    '{"n":1}{"n":2}',
-    '{"n":1},{"n":2}',
-    '{"n":1},"n":2',
-    '{"n":1}}',
-    '{"n":1}] and more',
-    '[{"n":1}]',
-    '{"n":"text"}',
+    *("no JSON", "", " ", "null", "1", '{"n":1', '{"n":1} {"n":2}', '{"n":1}{"n":2}', '{"n":1},{"n":2}'),
+    *('{"n":1},"n":2', '{"n":1}}', '{"n":1}] and more', '[{"n":1}]', '{"n":"text"}'),
 )
 
 
@@ -189,13 +166,9 @@ FILES: Final = LocalFiles()
 def plans(count: int) -> list[Plan]:
     """Plans of a partition, ten offsets each."""
     found: list[Plan] = []
-    for number in range(count):
+    for at in range(0, 10 * count, 10):
         last = found[-1] if found else None
-        found.append(
-            next_plan(
-                last, [OffsetRange(PARTITION, 10 * number, 10 * number + 10)], {PARTITION: 10 * number}, None
-            )
-        )
+        found.append(next_plan(last, [OffsetRange(PARTITION, at, at + 10)], {PARTITION: at}, None))
     return found
 
 
@@ -204,10 +177,9 @@ def state(tmp_path: Path) -> IngestState:
     return IngestState(FILES, str(tmp_path))
 
 
-def record(state: IngestState, plan: Plan, *, done: bool = True) -> None:
+def record(state: IngestState, plan: Plan) -> None:
     state.record(plan)
-    if done:
-        state.finish(plan)
+    state.finish(plan)
 
 
 def test_an_older_record_that_is_gone_is_named_unless_all_before_it_are(
@@ -246,22 +218,22 @@ def test_a_run_reads_no_more_records_the_more_runs_were_before_it(
     assert len([path for path in read if path.endswith(".json")]) == RECORDS_CHECKED_MAX + 1
 
 
-def test_files_that_changed_places_are_noticed(state: IngestState, tmp_path: Path) -> None:
+def test_files_that_changed_places_and_a_batch_that_was_never_finished_are_noticed(
+    state: IngestState, tmp_path: Path
+) -> None:
     for plan in plans(2):
         record(state, plan)
-    shutil.copy(tmp_path / "0.done.json", tmp_path / "1.done.json")
+    first, second = tmp_path / "0.done.json", tmp_path / "1.done.json"
+    shutil.copy(second, tmp_path / "second")
+    shutil.copy(first, second)
     with pytest.raises(
-        StateError, match=r"/1\.done\.json is that of batch 0: put back the file that was there"
+        StateError, match=r"/1\.done\.json is that of batch 0: put back the file that was the"
     ):
         state.newest()
-
-
-def test_a_batch_that_was_never_finished_before_a_later_one_is_noticed(state: IngestState) -> None:
-    first, second = plans(2)
-    record(state, first, done=False)
-    record(state, second)
+    shutil.copy(tmp_path / "second", second)
+    first.rename(tmp_path / "0.planned.json")
     with pytest.raises(
-        StateError, match=r"/0\.planned\.json was never finished, and batch 1 is recorded after"
+        StateError, match=r"/0\.planned\.json was never finished, and batch 1 is recorded aft"
     ):
         state.newest()
 
@@ -276,7 +248,11 @@ class Runs:
         self.output = tmp_path / f"{name}-out"
         self.state = tmp_path / f"{name}-state"
 
-    def __call__(self, *, starting: dict[str, str] | None = None, grows: bool = True) -> None:
+    def __call__(self, count: int = 1, *, latest: bool = False, grows: bool = True) -> None:
+        for _ in range(count):
+            self._run(None if latest else {}, grows)
+
+    def _run(self, starting: dict[str, str] | None, grows: bool) -> None:
         if grows:
             records = [Record(b"%d" % self.count)]
             librdkafka.produce(self._noida.bootstrap_servers, self._topic, records)
@@ -297,20 +273,6 @@ def runs(noida: NoidaBroker, tmp_path: Path) -> Runs:
     return Runs(noida, tmp_path, "one")
 
 
-FROM_THE_START: Final[dict[str, str]] = {}
-
-
-def test_an_older_copy_of_the_state_is_noticed(runs: Runs, tmp_path: Path) -> None:
-    runs(starting=FROM_THE_START)
-    shutil.copytree(runs.state, tmp_path / "copy")
-    runs(starting=FROM_THE_START)
-    shutil.rmtree(runs.state)
-    (tmp_path / "copy").rename(runs.state)
-    with pytest.raises(FileError, match=r"/batch=1 is of a run that is not recorded, or of one with another"):
-        runs(starting=FROM_THE_START)
-    assert runs.offsets == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("gone", "said"),
     [
@@ -320,34 +282,31 @@ def test_an_older_copy_of_the_state_is_noticed(runs: Runs, tmp_path: Path) -> No
     ],
 )
 def test_a_state_of_which_the_newest_file_or_all_are_gone_is_noticed(
-    runs: Runs, gone: str, said: str
+    runs: Runs, gone: str, said: str, tmp_path: Path
 ) -> None:
-    runs(starting=FROM_THE_START)
-    runs(starting=FROM_THE_START)
+    """As an older copy of it is."""
+    runs()
+    shutil.copytree(runs.state, tmp_path / "copy")
+    runs()
     for file in runs.state.glob(gone):
         file.unlink()
     with pytest.raises(KafkaWireError, match=said):
-        runs(starting=FROM_THE_START)
+        runs()
+    shutil.rmtree(runs.state)
+    (tmp_path / "copy").rename(runs.state)
+    with pytest.raises(FileError, match=r"/batch=1 is of a run that is not recorded, or of one with another"):
+        runs()
     assert runs.offsets == [0, 1]
-
-
-def test_records_that_are_gone_are_noticed_also_where_the_output_is_gone_with_them(runs: Runs) -> None:
-    runs(starting=FROM_THE_START)
-    shutil.rmtree(runs.output)
-    (runs.state / "0.done.json").unlink()
-    with pytest.raises(StateError, match=r"/0\.done\.json or a later one is missing"):
-        runs(starting=None)
-    assert runs.offsets == []
 
 
 @pytest.mark.parametrize("gone", ["*.json", "*"])
 def test_a_first_run_that_read_nothing_is_remembered_by_the_output_too(runs: Runs, gone: str) -> None:
-    runs(starting=None)
+    runs(latest=True)
     for file in runs.state.glob(gone):
         file.unlink()
     # It would begin at the new end, and pass over what came since.
     with pytest.raises(KafkaWireError, match=r"/batch=0 is of a run that is not recorded|0\.done\.json or a"):
-        runs(starting=None)
+        runs(latest=True)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -355,23 +314,20 @@ def test_the_state_of_another_run_is_noticed(
     runs: Runs, noida: NoidaBroker, tmp_path: Path, count: int
 ) -> None:
     other = Runs(noida, tmp_path, "other")
-    runs(starting=FROM_THE_START)
-    runs(starting=FROM_THE_START)
-    for _ in range(count):
-        other(starting=FROM_THE_START)
+    runs(2)
+    other(count)
     shutil.rmtree(runs.state)
     shutil.copytree(other.state, runs.state)
     with pytest.raises(FileError, match=r"/batch=1 is of a run that is not recorded"):
-        runs(starting=FROM_THE_START)
+        runs()
     assert runs.offsets == [0, 1]
 
 
 def test_the_oldest_batches_may_be_removed(runs: Runs) -> None:
-    for _ in range(3):
-        runs(starting=FROM_THE_START)
+    runs(3)
     for batch in (0, 1):
         shutil.rmtree(runs.output / f"batch={batch}")
-        runs(starting=FROM_THE_START)
+        runs()
     assert runs.offsets == [2, 3, 4]
 
 
@@ -383,40 +339,42 @@ def test_the_oldest_batches_may_be_removed(runs: Runs) -> None:
 def test_an_output_whose_batches_are_gone_is_not_gone_on_with(
     runs: Runs, gone: str, batch: int, left: list[int]
 ) -> None:
-    for _ in range(3):
-        runs(starting=FROM_THE_START)
+    runs(3)
     for folder in [*runs.output.glob(gone)] if gone != "." else [runs.output]:
         shutil.rmtree(folder)
     with pytest.raises(FileError) as refused:
-        runs(starting=FROM_THE_START)
+        runs()
     missing = runs.output / f"batch={batch}"
     assert str(refused.value).startswith(f"{missing} is missing, and batches up to 2 were written here: put")
     assert runs.offsets == left
     # What the error advises where the rows were removed on purpose.
     missing.mkdir(parents=True)
     shutil.copy(runs.state / f"{batch}.done.json", missing / "_plan")
-    runs(starting=FROM_THE_START)
+    runs()
     assert runs.offsets == [*left, 3, 4]
 
 
-def test_another_output_with_the_same_checkpoint_is_not_begun(runs: Runs, tmp_path: Path) -> None:
-    runs(starting=FROM_THE_START)
-    runs.output = tmp_path / "other-out"
-    with pytest.raises(FileError, match=r"/other-out/batch=0 is missing, and batches up to 0 were written"):
-        runs(starting=FROM_THE_START)
-
-
 def test_batches_that_are_gone_are_noticed_before_an_unfinished_run_is_finished(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs(starting=FROM_THE_START)
+    runs()
+    own, runs.output = runs.output, tmp_path / "other-out"
+    with pytest.raises(FileError, match=r"/other-out/batch=0 is missing, and batches up to 0 were written"):
+        runs()
+    runs.output = own
     with monkeypatch.context() as patched:
         patched.setattr(LocalOutput, "write", crash)
         with pytest.raises(Crash):
-            runs(starting=FROM_THE_START)
+            runs()
     shutil.rmtree(runs.output)
     with pytest.raises(FileError, match=r"/batch=0 is missing, and batches up to 0 were written here"):
-        runs(starting=FROM_THE_START)
+        runs()
+    # And where the records are gone with them.
+    for file in runs.state.glob("[0-9]*.json"):
+        file.unlink()
+    with pytest.raises(StateError, match=r"/0\.done\.json or a later one is missing"):
+        runs(latest=True)
+    assert runs.offsets == []
 
 
 def test_of_two_runs_that_no_lock_keeps_apart_only_one_records_a_batch(
@@ -429,13 +387,13 @@ def test_of_two_runs_that_no_lock_keeps_apart_only_one_records_a_batch(
     def overtaken(slow: Ingest, last: Plan | None) -> Plan | None:
         plan = plan_next(slow, last)
         monkeypatch.setattr(Ingest, "_next", plan_next)
-        runs(starting=FROM_THE_START, grows=False)
+        runs(grows=False)
         return plan
 
     monkeypatch.setattr(Ingest, "_next", overtaken)
     with pytest.raises(FileError, match=r"/batch=0 is another run's, or of one with another --checkpoint"):
-        runs(starting=FROM_THE_START)
-    runs(starting=FROM_THE_START)
+        runs()
+    runs()
     assert runs.offsets == [0, 1]
 
 
@@ -454,8 +412,8 @@ def test_an_attempt_that_is_removed_while_it_is_shown_is_shown_whole_or_not_at_a
 
     monkeypatch.setattr(LocalFiles, "sync", removed)
     with pytest.raises(FileError, match=r"unfinished/0-.*: cannot rename to .*/batch=0: No such file"):
-        runs(starting=FROM_THE_START)
-    runs(starting=FROM_THE_START)
+        runs()
+    runs()
     assert runs.offsets == [0, 1]
 
 

@@ -79,27 +79,23 @@ def test_runs_go_on_where_the_last_one_ended_and_tell_what_happens(
     assert values_of(spark, output) == [*range(20), *range(100, 130)]
 
 
-def test_progress_is_kept_in_the_group(noida: NoidaBroker, topic: str, output: OutputOptions) -> None:
+def test_progress_is_kept_in_the_group_and_a_limit_splits_what_there_is_into_runs(
+    noida: NoidaBroker, topic: str, output: OutputOptions
+) -> None:
+    """Another group, as one that brokers have forgotten, goes on where the output ends."""
     noida.create_topic(2, topic)
     produce(noida.bootstrap_servers, topic, range(20))
     librdkafka.commit_offsets(noida.bootstrap_servers, f"g-{topic}", topic, {0: 4})
-    options = options_of(noida, topic, output, group=f"g-{topic}")
-    assert LocalIngest(options).run()["messages"] == 16
+    options = options_of(noida, topic, output, group=f"g-{topic}", records_max=8)
+    assert [LocalIngest(options).run()["messages"] for _ in range(3)] == [8, 8, 0]
     committed = [
         librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic, number) for number in (0, 1)
     ]
     assert committed == [10, 10]
-    assert offsets_of(output) == sorted([*range(4, 10), *range(10)])
-
-
-def test_a_limit_splits_what_there_is_into_runs(
-    noida: NoidaBroker, topic: str, output: OutputOptions
-) -> None:
-    noida.create_topic(2, topic)
-    produce(noida.bootstrap_servers, topic, range(20))
-    options = options_of(noida, topic, output, records_max=8)
-    assert [LocalIngest(options).run()["messages"] for _ in range(4)] == [8, 8, 4, 0]
-    assert offsets_of(output) == sorted([*range(10)] * 2)
+    produce(noida.bootstrap_servers, topic, range(20, 30))
+    options = options_of(noida, topic, output, group=f"forgotten-{topic}")
+    assert LocalIngest(options).run()["messages"] == 10
+    assert offsets_of(output) == sorted([*range(4, 15), *range(15)])
 
 
 def test_latest_is_the_end_at_the_first_run_also_where_nothing_was_read(
@@ -117,20 +113,17 @@ def test_latest_is_the_end_at_the_first_run_also_where_nothing_was_read(
     assert offsets_of(output) == [0, 5, 6, 7, 8]
 
 
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        ("earliest", {}),
-        (" Latest ", None),
-        ("1700000000000", {"startingTimestamp": "1700000000000"}),
-        ("2023-11-14T22:13:20Z", {"startingTimestamp": "1700000000000"}),
-        ("2023-11-14T23:13:20+01:00", {"startingTimestamp": "1700000000000"}),
-        ("2023-11-14", {"startingTimestamp": "1699920000000"}),
-        ('{"t":{"0":1}}', {"startingOffsets": '{"t":{"0":1}}'}),
-    ],
-)
-def test_a_start_is_a_word_a_time_or_offsets(text: str, options: dict[str, str] | None) -> None:
-    assert parse_starting(text) == options
+def test_a_start_is_a_word_a_time_or_offsets() -> None:
+    for text, options in {
+        "earliest": {},
+        " Latest ": None,
+        "1700000000000": {"startingTimestamp": "1700000000000"},
+        "2023-11-14T22:13:20Z": {"startingTimestamp": "1700000000000"},
+        "2023-11-14T23:13:20+01:00": {"startingTimestamp": "1700000000000"},
+        "2023-11-14": {"startingTimestamp": "1699920000000"},
+        '{"t":{"0":1}}': {"startingOffsets": '{"t":{"0":1}}'},
+    }.items():
+        assert parse_starting(text) == options
 
 
 def test_given_offsets_are_where_the_first_run_starts(
@@ -138,79 +131,61 @@ def test_given_offsets_are_where_the_first_run_starts(
 ) -> None:
     noida.create_topic(2, topic)
     produce(noida.bootstrap_servers, topic, range(20))
-    options = options_of(noida, topic, output, starting=parse_starting(f'{{"{topic}":{{"0":9,"1":-2}}}}'))
-    assert LocalIngest(options).run()["messages"] == 11
+    given = parse_starting(f'{{"{topic}":{{"0":9,"1":-2}}}}')
+    assert LocalIngest(options_of(noida, topic, output, starting=given)).run()["messages"] == 11
+    other, wrong = OutputOptions(f"{output.path}-2"), parse_starting('{"t":{"0":9}}')
     with pytest.raises(OptionError, match=r"startingOffsets must name exactly the partitions that are read"):
-        LocalIngest(
-            options_of(
-                noida, topic, OutputOptions(f"{output.path}-2"), starting=parse_starting('{"t":{"0":9}}')
-            )
-        ).run()
+        LocalIngest(options_of(noida, topic, other, starting=wrong)).run()
 
 
-def test_json_is_decoded_and_what_is_none_is_kept(
-    spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
-) -> None:
-    noida.create_topic(1, topic)
-    values = [b'{"n": 1, "s": "a"}', b"no JSON", b'{"n": 2}']
-    librdkafka.produce(noida.bootstrap_servers, topic, [Record(value, key=b"k") for value in values])
-    output = OutputOptions(str(tmp_path / "out"), decode="json")
-    Ingest(spark, options_of(noida, topic, output), QUIET).run()
-    frame = spark.read.parquet(output.path)
-    assert frame.selectExpr("value.*").columns == ["n", "s", "_corrupt_record"]
-    rows = frame.orderBy("offset").select("key", "value").collect()
-    assert [row.key for row in rows] == ["k"] * 3
-    assert [row.value._corrupt_record for row in rows] == [None, "no JSON", None]
-
-
-def test_text_is_partitioned_by_columns_and_by_sql(
+def test_json_is_decoded_and_text_is_partitioned_by_columns_and_by_sql(
     spark: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path
 ) -> None:
     noida.create_topic(2, topic)
-    produce(noida.bootstrap_servers, topic, range(6))
+    values = b'{"n": 1, "s": "a"}', b"no JSON", b'{"n": 2}', b'{"n": 3}'
+    records = [Record(value, key=b"k", partition=number // 2) for number, value in enumerate(values)]
+    librdkafka.produce(noida.bootstrap_servers, topic, records)
+    output = OutputOptions(str(tmp_path / "json"), decode="json")
+    Ingest(spark, options_of(noida, topic, output), QUIET).run()
+    frame = spark.read.parquet(output.path)
+    assert frame.selectExpr("value.*").columns == ["n", "s", "_corrupt_record"]
+    rows = frame.orderBy("partition", "offset").select("key", "value").collect()
+    assert [row.key for row in rows] == ["k"] * 4
+    assert [row.value._corrupt_record for row in rows] == [None, "no JSON", None, None]
+
     columns = parse_partition_by(["partition", "even=offset % 2 = 0"])
-    output = OutputOptions(str(tmp_path / "out"), "json", decode="string", partition_by=columns)
+    output = OutputOptions(str(tmp_path / "text"), "json", decode="string", partition_by=columns)
     Ingest(spark, options_of(noida, topic, output), QUIET).run()
     folders = {str(file.parent.relative_to(output.path)) for file in Path(output.path).rglob("*.json")}
     shown = {folder for folder in folders if not folder.startswith("_")}
     assert shown == {f"batch=0/partition={n}/even={even}" for n in (0, 1) for even in ("true", "false")}
     rows = spark.read.json(output.path).select("value").collect()
-    assert sorted(row.value for row in rows) == [f'{{"n": {number}}}' for number in range(6)]
+    assert sorted(row.value for row in rows) == sorted(value.decode() for value in values)
 
 
-def test_what_retention_deleted_is_an_error_or_a_reported_loss(
+def test_what_retention_deleted_is_an_error_or_a_loss_that_is_told_once(
     noida: NoidaBroker, topic: str, output: OutputOptions
 ) -> None:
     noida.create_topic(1, topic)
     produce(noida.bootstrap_servers, topic, range(10), partitions=1)
-    LocalIngest(options_of(noida, topic, output)).run()
+    group = f"g-{topic}"
+    LocalIngest(options_of(noida, topic, output, group=group)).run()
     produce(noida.bootstrap_servers, topic, range(10, 20), partitions=1)
     noida.delete_records(topic, 0, 15)
     with pytest.raises(DataLossError, match=rf"^{topic} 0 \[10, 15\) was deleted"):
-        LocalIngest(options_of(noida, topic, output)).run()
-    options = options_of(noida, topic, output, connection={"failOnDataLoss": "false"})
-    summary = LocalIngest(options).run()
-    assert (summary["messages"], summary["data_loss"]) == (
-        5,
-        [f"{topic} 0 [10, 15) was deleted before it was read"],
+        LocalIngest(options_of(noida, topic, output, group=group)).run()
+    bearing = options_of(
+        noida, topic, output, group=group, connection={"failOnDataLoss": "false"}, records_max=2
     )
-    assert offsets_of(output) == [*range(10), *range(15, 20)]
-
-
-def test_a_partition_that_lost_all_is_told_of_once(
-    noida: NoidaBroker, topic: str, output: OutputOptions
-) -> None:
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
-    options = options_of(
-        noida, topic, output, group=f"g-{topic}", connection={"failOnDataLoss": "false"}, records_max=4
-    )
-    LocalIngest(options).run()
-    noida.delete_records(topic, 0, 10)
-    losses = [LocalIngest(options).run()["data_loss"] for _ in range(2)]
-    assert losses == [[f"{topic} 0 [4, 10) was deleted before it was read"], []]
-    assert librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic) == 10
-    assert offsets_of(output) == [*range(4)]
+    summary = LocalIngest(bearing).run()
+    lost = f"{topic} 0 [10, 15) was deleted before it was read"
+    assert (summary["messages"], summary["data_loss"]) == (2, [lost])
+    # All that is left.
+    noida.delete_records(topic, 0, 20)
+    losses = [LocalIngest(bearing).run()["data_loss"] for _ in range(2)]
+    assert losses == [[f"{topic} 0 [17, 20) was deleted before it was read"], []]
+    assert librdkafka.committed_offset(noida.bootstrap_servers, group, topic) == 20
+    assert offsets_of(output) == [*range(10), 15, 16]
 
 
 def test_a_loss_is_told_by_the_run_that_finishes_the_batch(
@@ -228,17 +203,6 @@ def test_a_loss_is_told_by_the_run_that_finishes_the_batch(
     summary = LocalIngest(options).run()
     assert summary["data_loss"] == [f"{topic} 0 [2, 5) was deleted before it was read"]
     assert offsets_of(output) == [0, 1, 5, 6, 7, 8]
-
-
-def test_a_group_that_brokers_have_forgotten_goes_on_where_the_output_ends(
-    noida: NoidaBroker, topic: str, output: OutputOptions
-) -> None:
-    noida.create_topic(1, topic)
-    for count, group in enumerate(("known", "forgotten")):
-        produce(noida.bootstrap_servers, topic, range(10 * count, 10 * count + 10), partitions=1)
-        options = options_of(noida, topic, output, group=f"{group}-{topic}")
-        assert LocalIngest(options).run()["messages"] == 10
-    assert offsets_of(output) == [*range(20)]
 
 
 def plans_in(folder: Path) -> list[str]:
@@ -313,7 +277,7 @@ def test_a_checkpoint_that_is_no_folder_or_holds_something_else_is_told(
 
 
 # A run that also finishes an earlier one has more steps than any that is tried here.
-@short_and_long("steps", short=range(1, 13, 3), long=range(1, 13))
+@short_and_long("steps", short=range(1, 13, 4), long=range(1, 13))
 def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
     steps: range,
     spark: SparkSession,
@@ -561,6 +525,8 @@ def test_a_folder_that_was_renamed_into_another_one_is_taken_out_again(
 
 
 def test_files_of_hadoop_are_made_once_and_whole(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"^/proc/ingest: cannot make the folder"):
+        Files(spark).make_folder("/proc/ingest")
     files = HadoopFiles(spark)
     files.make_folder(f"{tmp_path}/state")
     files.create(f"{tmp_path}/state/7.planned.json", "plan\n")
@@ -575,11 +541,6 @@ def test_files_of_hadoop_are_made_once_and_whole(spark: SparkSession, tmp_path: 
     assert not files.exists(f"{tmp_path}/state")
     with pytest.raises(FileError, match=r"none: cannot open: FileNotFoundException"):
         files.read(f"{tmp_path}/none")
-
-
-def test_a_folder_that_cannot_be_made_is_named(spark: SparkSession) -> None:
-    with pytest.raises(FileError, match=r"^/proc/ingest: cannot make the folder"):
-        Files(spark).make_folder("/proc/ingest")
 
 
 class Topics:

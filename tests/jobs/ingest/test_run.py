@@ -444,8 +444,6 @@ def test_a_directory_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.read.parquet(output.path).count() == count
 
 
-# Some runs each, a few seconds on an idle machine.
-pytestmark = pytest.mark.timeout(290)
 
 
 @pytest.mark.parametrize("moved_to", [2, 8])

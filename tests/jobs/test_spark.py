@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ import psutil
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DeliveryError
@@ -115,13 +116,11 @@ def test_a_jvm_that_was_killed_is_told_in_one_line_with_what_to_do(tmp_path: Pat
     assert "raise spark.driver.memory, and run again (" in line
 
 
-def test_the_zip_is_the_same_whenever_it_is_made(package: Path, tmp_path: Path) -> None:
+def test_the_zip_holds_every_module_and_nothing_else_whenever_it_is_made(
+    package: Path, tmp_path: Path
+) -> None:
     assert make_zip(tmp_path).read_bytes() == package.read_bytes()
-
-
-def test_the_zip_holds_every_module_and_nothing_else(package: Path) -> None:
-    listed = subprocess.run([sys.executable, "-m", "zipfile", "-l", package], capture_output=True, text=True)
-    names = {line.split()[0] for line in listed.stdout.splitlines()[1:]}
+    names = set(zipfile.ZipFile(package).namelist())
     package_files = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "spark_kafkawire").rglob("*")
@@ -130,38 +129,28 @@ def test_the_zip_holds_every_module_and_nothing_else(package: Path) -> None:
     assert names == package_files | {"pyspark_kafkawire.py"}
 
 
+@pytest.fixture
+def frame(spark: SparkSession, corpus: EmbeddedCluster) -> DataFrame:
+    """A topic of 15,917 messages."""
+    options = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "debian-gzip"}
+    return spark.read.format("kafkawire").options(**options).load()
+
+
 def test_spark_tells_how_many_messages_a_job_has_read_and_written(
-    spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
+    spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
-    frame = (
-        spark.read.format("kafkawire")
-        .option("zookeeper.connect", corpus.zookeeper_connect)
-        .option("subscribe", "debian-gzip")
-        .load()
-    )
-    with Progress(None).work("writing") as work, watching(spark, work):
-        frame.write.parquet(str(tmp_path / "out"))
-    assert work.messages == 15917
-    written = sum(file.stat().st_size for file in (tmp_path / "out").glob("*.parquet"))
-    assert work.size == written
-    assert work.fraction == 1.0
-
-
-def test_nothing_is_counted_before_spark_has_begun(spark: SparkSession) -> None:
     with Progress(None).work("reading") as work, watching(spark, work):
         pass
     assert (work.messages, work.size, work.fraction) == (0, 0, None)
+    with Progress(None).work("writing") as work, watching(spark, work):
+        frame.write.parquet(str(tmp_path / "out"))
+    written = sum(file.stat().st_size for file in (tmp_path / "out").glob("*.parquet"))
+    assert (work.messages, work.size, work.fraction) == (15917, written, 1.0)
 
 
 def test_progress_is_shown_until_the_end_and_leaves_the_jobs_group_to_the_user(
-    spark: SparkSession, corpus: EmbeddedCluster
+    spark: SparkSession, frame: DataFrame
 ) -> None:
-    frame = (
-        spark.read.format("kafkawire")
-        .option("zookeeper.connect", corpus.zookeeper_connect)
-        .option("subscribe", "debian-gzip")
-        .load()
-    )
     context, stream = spark.sparkContext, io.StringIO()
     context.setJobGroup("mine", "what the user runs")
     try:
@@ -175,9 +164,7 @@ def test_progress_is_shown_until_the_end_and_leaves_the_jobs_group_to_the_user(
     begun, *_, done = stream.getvalue().splitlines()  # On a slow machine lines between them.
     assert begun == "kafkawire: counting ..."
     assert re.fullmatch(r"kafkawire: counting: 15,917 messages(, .*)? in \d+:\d\d", done)
-
-
-def test_what_fails_in_the_block_is_raised_and_not_said_to_be_done(spark: SparkSession) -> None:
+    # What fails in the block is raised, and not said to be done.
     stream = io.StringIO()
     with pytest.raises(ZeroDivisionError), showing_progress(spark, "dividing", stream):
         1 / 0  # noqa: B018
@@ -185,36 +172,33 @@ def test_what_fails_in_the_block_is_raised_and_not_said_to_be_done(spark: SparkS
 
 
 def test_results_come_in_the_order_of_the_tasks(spark: SparkSession) -> None:
+    assert run_tasks(spark, print, []) == []
     tasks = [TopicPartition("t", number) for number in range(5)]
     assert run_tasks(spark, lambda tp: (tp.partition * 10, tp), tasks) == [
         (number * 10, tp) for number, tp in enumerate(tasks)
     ]
 
 
-def test_no_tasks_are_no_job(spark: SparkSession) -> None:
-    assert run_tasks(spark, print, []) == []
-
-
-def test_an_error_of_a_task_is_told_in_one_line(spark: SparkSession) -> None:
+def test_an_error_and_the_end_of_a_task_are_told_in_one_line(spark: SparkSession) -> None:
     def fail(_: int) -> None:
         raise DeliveryError("t 0: not there")
 
-    with pytest.raises(PySparkException) as caught:
-        run_tasks(spark, fail, [1])
-    assert explained(caught.value) == ("t 0: not there", ExitCode.FAILED)
-
-
-def test_a_python_worker_that_was_killed_is_told_in_one_line_with_what_to_do(spark: SparkSession) -> None:
     def killed(_: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
-        run_tasks(spark, killed, [1])
-    line, code = explained(caught.value)
-    assert code == ExitCode.FAILED
-    assert "a Python worker or a JVM of Spark has ended in the middle of a task: it crashed, or was" in line
-    assert line.endswith(", and run again")
-    assert line.isprintable()
+    lines = []
+    for task in (fail, killed):
+        with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+            run_tasks(spark, task, [1])
+        line, code = explained(caught.value)
+        assert code == ExitCode.FAILED
+        lines.append(line)
+    assert lines[0] == "t 0: not there"
+    assert (
+        "a Python worker or a JVM of Spark has ended in the middle of a task: it crashed, or was" in lines[1]
+    )
+    assert lines[1].endswith(", and run again")
+    assert lines[1].isprintable()
 
 
 #: Has Spark close the sockets of its Python processes that wait for work, as it does after a minute. Private

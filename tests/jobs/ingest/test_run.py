@@ -444,8 +444,6 @@ def test_a_directory_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.read.parquet(output.path).count() == count
 
 
-
-
 @pytest.mark.parametrize("moved_to", [2, 8])
 def test_a_group_that_somebody_else_moved_doubles_and_loses_nothing(
     noida: NoidaBroker, topic: str, output: OutputOptions, moved_to: int

@@ -28,7 +28,7 @@ from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-from .ingesting import Crash, LocalIngest, LocalOutput, crash, options_of
+from .ingesting import Crash, LocalIngest, LocalOutput, crash, offsets_of, options_of
 
 A, B, C = (TopicPartition("t", partition) for partition in range(3))
 OLD = TopicPartition("old-topic", 1, 0)
@@ -264,8 +264,7 @@ class Runs:
 
     @property
     def offsets(self) -> list[int]:
-        files = self.output.glob("batch=*/part-0")
-        return sorted(int(line) for file in files for line in file.read_text().split())
+        return offsets_of(OutputOptions(str(self.output)))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying, l
 from tests.support.noida import NoidaBroker
 from tests.support.short_and_long import short_and_long
 from tests.support.sparks import STREAM_SINKS
-from tests.support.stream_writing import task, writer
+from tests.support.streaming import task, writer
 
 pytestmark = STREAM_SINKS
 

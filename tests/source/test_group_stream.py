@@ -35,10 +35,9 @@ from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.source.stream_reader import CONSUMER_MARK
 from spark_kafkawire.streaming import stop_between_batches
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
-from tests.support.embedded import produce
+from tests.support.embedded import SharingCluster, produce
 from tests.support.golden import CORPUS
 from tests.support.polling import poll
-from tests.support.shared_zookeeper import SharingCluster
 from tests.support.source_process import SourceProcess
 from tests.support.spark_streams import WAIT_MAX_S
 from tests.support.sparks import READ_LIMITS

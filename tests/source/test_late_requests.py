@@ -29,9 +29,16 @@ from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying
 from tests.support.interrupted import SCRIPT
-from tests.support.late_requests import VALUES, HoldingProxy, LateRequest, killed_and_late, open_ids, waiting
+from tests.support.late_requests import (
+    VALUES,
+    HoldingProxy,
+    LateRequest,
+    SlowReplication,
+    killed_and_late,
+    open_ids,
+    waiting,
+)
 from tests.support.noida import NoidaBroker
-from tests.support.slow_replication import SlowReplication
 from tests.support.sparks import STREAM_SINKS
 from tests.support.write_process import ForkedWrites, WriteProcess
 

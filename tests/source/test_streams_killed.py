@@ -32,11 +32,10 @@ from tests.support.exactly_once import committed
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.noida import KEPT_FOREVER, NoidaBroker, free_port
-from tests.support.parquet_sink import stored
 from tests.support.polling import poll
 from tests.support.short_and_long import short_and_long
 from tests.support.sparks import READ_LIMITS
-from tests.support.stream_kills import SENT_COUNT, WAIT_MAX_S, Killer, Stream
+from tests.support.stream_kills import SENT_COUNT, WAIT_MAX_S, Killer, Stream, stored
 
 KILLS: Final = int(os.environ.get("KAFKAWIRE_STREAM_KILLS", "1"))
 #: Workers that are killed under each of the streams before their driver is.

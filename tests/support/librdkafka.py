@@ -104,12 +104,9 @@ def consume(
     **config: object,
 ) -> list[Record]:
     """All records of a partition from an offset on, until its end."""
-    reader = _reader(bootstrap_servers, isolation_level, config)
-    try:
+    with contextlib.closing(_reader(bootstrap_servers, isolation_level, config)) as reader:
         reader.assign([TopicPartition(topic, partition, start_offset)])
         return list(_until_end(reader))
-    finally:
-        reader.close()
 
 
 def consume_partitions(
@@ -122,8 +119,7 @@ def consume_partitions(
     """All records of several partitions, each a topic and a partition, by one consumer: to make one takes
     long."""
     found: dict[tuple[str, int], list[Record]] = {partition: [] for partition in partitions}
-    reader = _reader(bootstrap_servers, isolation_level, config)
-    try:
+    with contextlib.closing(_reader(bootstrap_servers, isolation_level, config)) as reader:
         reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in partitions])
         left = set(partitions)
         while left:
@@ -134,8 +130,6 @@ def consume_partitions(
             else:
                 left.discard(place)
         return found
-    finally:
-        reader.close()
 
 
 def _reader(bootstrap_servers: str, isolation_level: str, config: Mapping[str, object]) -> Consumer:
@@ -158,28 +152,26 @@ def offsets(
 ) -> tuple[int, int]:
     """Start and end (exclusive) of a log, as its broker says now; with ``read_committed`` the end is the
     first open transaction."""
-    reader = Consumer(
-        _configuration(bootstrap_servers, group_id=_unique("reader"), isolation_level=isolation_level)
-    )
-    try:
+    with contextlib.closing(
+        Consumer(
+            _configuration(bootstrap_servers, group_id=_unique("reader"), isolation_level=isolation_level)
+        )
+    ) as reader:
         start, stop = reader.get_watermark_offsets(TopicPartition(topic, partition), CLIENT_TIMEOUT_S)
         return int(start), int(stop)
-    finally:
-        reader.close()
 
 
 def commit_offsets(
     bootstrap_servers: str, group_id: str, topic: str, next_offsets: Mapping[int, int], **config: object
 ) -> None:
     """Leave a group's position in each partition with the broker, as a consumer would."""
-    reader = Consumer(_configuration(bootstrap_servers, group_id=group_id, **config))
-    try:
+    with contextlib.closing(
+        Consumer(_configuration(bootstrap_servers, group_id=group_id, **config))
+    ) as reader:
         partitions = [TopicPartition(topic, partition, offset) for partition, offset in next_offsets.items()]
         for tp in reader.commit(offsets=partitions, asynchronous=False):
             if tp.error:
                 raise KafkaException(tp.error)
-    finally:
-        reader.close()
 
 
 @contextlib.contextmanager
@@ -188,26 +180,20 @@ def committing_offsets(
 ) -> Iterator[None]:
     """A transaction that commits a group's offsets is open during the block, and committed after it."""
     producer = Producer(_configuration(bootstrap_servers, transactional_id=_unique("transaction")))
-    reader = Consumer(_configuration(bootstrap_servers, group_id=group_id))
-    try:
+    with contextlib.closing(Consumer(_configuration(bootstrap_servers, group_id=group_id))) as reader:
         producer.init_transactions(CLIENT_TIMEOUT_S)
         producer.begin_transaction()
         partitions = [TopicPartition(topic, partition, offset) for partition, offset in next_offsets.items()]
         producer.send_offsets_to_transaction(partitions, reader.consumer_group_metadata(), CLIENT_TIMEOUT_S)
         yield
         producer.commit_transaction(CLIENT_TIMEOUT_S)
-    finally:
-        reader.close()
 
 
 def committed_offset(bootstrap_servers: str, group_id: str, topic: str, partition: int = 0) -> int:
     """A group's position in a partition; negative where it has none."""
-    reader = Consumer(_configuration(bootstrap_servers, group_id=group_id))
-    try:
+    with contextlib.closing(Consumer(_configuration(bootstrap_servers, group_id=group_id))) as reader:
         [tp] = reader.committed([TopicPartition(topic, partition)], CLIENT_TIMEOUT_S)
         return int(tp.offset)
-    finally:
-        reader.close()
 
 
 def delete_group(bootstrap_servers: str, group_id: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -279,26 +280,25 @@ def test_messages_are_counted_while_a_batch_runs(
     assert halfway.shown
 
 
-class when:
+@contextlib.contextmanager
+def when(condition: Callable[[], bool], act: Callable[[], object]) -> Iterator[None]:
     """Acts as soon as a condition holds, once; the block is what the act ends or disturbs."""
+    over = threading.Event()
 
-    def __init__(self, condition: Callable[[], bool], act: Callable[[], object]) -> None:
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(condition, act))
-
-    def _run(self, condition: Callable[[], bool], act: Callable[[], object]) -> None:
+    def run() -> None:
         deadline_s = time.monotonic() + WAIT_MAX_S
-        while not self._over.wait(INTERVAL_S):
+        while not over.wait(INTERVAL_S):
             if condition() or time.monotonic() > deadline_s:  # what never begins is to end, too
                 act()
                 return
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._over.set()
-        self._thread.join()
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @STREAM_SINKS

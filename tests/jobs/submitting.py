@@ -1,4 +1,5 @@
-"""Jobs as a user runs them: spark-submit with the package's zip and nothing else of the checkout."""
+"""Jobs as a user runs them: spark-submit with the package's zip and nothing else of the checkout; and their
+command lines, tried in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A job's session and its tasks: the source comes with the zip, progress is shown, errors are one line."""
+"""A job's session and its tasks: the source comes with the zip, progress is shown, errors are one line; the
+recorded logs on their whole way; and `make demo`, which leaves nothing behind."""
 
 from __future__ import annotations
 

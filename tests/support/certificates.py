@@ -66,8 +66,8 @@ def make(folder: Path) -> Certificates:
             locked = serialization.BestAvailableEncryption(KEY_PASSWORD.encode())
             (folder / "client-encrypted.key").write_bytes(_pem(key, locked))
             _join(folder, "client-encrypted", "client")
-    names = (name.replace("_", "-") for name in Certificates._fields[1:])
-    return Certificates(folder, *(folder / f"{name}.pem" for name in names))
+    files = (f"{name.replace('_', '-')}.pem" for name in Certificates._fields[1:])
+    return Certificates(folder, *(folder / file for file in files))
 
 
 def _new_key() -> ec.EllipticCurvePrivateKey:

@@ -60,6 +60,38 @@ from .ingesting import (
 )
 
 
+class Feed:
+    """A topic of one partition, which begins with some messages, and runs on it without Spark."""
+
+    def __init__(self, noida: NoidaBroker, topic: str, output: OutputOptions) -> None:
+        self.noida, self.topic, self.output, self.partitions = noida, topic, output, 1
+        self.servers = noida.bootstrap_servers
+        noida.create_topic(1, topic)
+
+    def produce(self, *values: int) -> None:
+        """Append the numbers of ``range(*values)``."""
+        produce(self.servers, self.topic, range(*values), self.partitions)
+
+    def run(self, **given: Any) -> dict[str, Any]:
+        return LocalIngest(options_of(self.noida, self.topic, self.output, **given)).run()
+
+    def crash_at(self, owner: type[Any], name: str, **given: Any) -> None:
+        """A run that crashes at a step."""
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(owner, name, crash)
+            with pytest.raises(Crash):
+                self.run(**given)
+
+    @property
+    def offsets(self) -> list[int]:
+        return offsets_of(self.output)
+
+
+@pytest.fixture
+def feed(noida: NoidaBroker, topic: str, output: OutputOptions) -> Feed:
+    return Feed(noida, topic, output)
+
+
 def test_runs_go_on_where_the_last_one_ended_and_tell_what_happens(
     spark: SparkSession, noida: NoidaBroker, topic: str, output: OutputOptions
 ) -> None:
@@ -98,19 +130,17 @@ def test_progress_is_kept_in_the_group_and_a_limit_splits_what_there_is_into_run
     assert offsets_of(output) == sorted([*range(4, 15), *range(15)])
 
 
-def test_latest_is_the_end_at_the_first_run_also_where_nothing_was_read(
-    noida: NoidaBroker, topic: str, output: OutputOptions
-) -> None:
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(5), partitions=1)
-    options = options_of(noida, topic, output, starting=parse_starting("latest"))
-    assert LocalIngest(options).run()["messages"] == 0
-    produce(noida.bootstrap_servers, topic, range(5, 9), partitions=1)
-    assert LocalIngest(options).run()["messages"] == 4
-    noida.add_partitions(topic, 2)
-    produce(noida.bootstrap_servers, topic, range(1, 2))
-    assert LocalIngest(options).run()["messages"] == 1
-    assert offsets_of(output) == [0, 5, 6, 7, 8]
+def test_latest_is_the_end_at_the_first_run_also_where_nothing_was_read(feed: Feed) -> None:
+    latest = parse_starting("latest")
+    feed.produce(5)
+    assert feed.run(starting=latest)["messages"] == 0
+    feed.produce(5, 9)
+    assert feed.run(starting=latest)["messages"] == 4
+    feed.partitions = 2
+    feed.noida.add_partitions(feed.topic, 2)
+    feed.produce(1, 2)
+    assert feed.run(starting=latest)["messages"] == 1
+    assert feed.offsets == [0, 5, 6, 7, 8]
 
 
 def test_a_start_is_a_word_a_time_or_offsets() -> None:
@@ -163,46 +193,26 @@ def test_json_is_decoded_and_text_is_partitioned_by_columns_and_by_sql(
     assert sorted(row.value for row in rows) == sorted(value.decode() for value in values)
 
 
-def test_what_retention_deleted_is_an_error_or_a_loss_that_is_told_once(
-    noida: NoidaBroker, topic: str, output: OutputOptions
-) -> None:
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
-    group = f"g-{topic}"
-    LocalIngest(options_of(noida, topic, output, group=group)).run()
-    produce(noida.bootstrap_servers, topic, range(10, 20), partitions=1)
-    noida.delete_records(topic, 0, 15)
+def test_what_retention_deleted_is_an_error_or_a_loss_that_is_told_once(feed: Feed) -> None:
+    """By the run that finishes the batch."""
+    topic, group = feed.topic, f"g-{feed.topic}"
+    bearing: dict[str, Any] = {"connection": {"failOnDataLoss": "false"}, "records_max": 2, "group": group}
+    feed.produce(10)
+    feed.run(group=group)
+    feed.produce(10, 20)
+    feed.noida.delete_records(topic, 0, 15)
     with pytest.raises(DataLossError, match=rf"^{topic} 0 \[10, 15\) was deleted"):
-        LocalIngest(options_of(noida, topic, output, group=group)).run()
-    bearing = options_of(
-        noida, topic, output, group=group, connection={"failOnDataLoss": "false"}, records_max=2
-    )
-    summary = LocalIngest(bearing).run()
+        feed.run(group=group)
+    feed.crash_at(LocalOutput, "write", **bearing)
+    finished = feed.run(**bearing)
     lost = f"{topic} 0 [10, 15) was deleted before it was read"
-    assert (summary["messages"], summary["data_loss"]) == (2, [lost])
+    assert (finished["messages"], finished["data_loss"]) == (4, [lost])
     # All that is left.
-    noida.delete_records(topic, 0, 20)
-    losses = [LocalIngest(bearing).run()["data_loss"] for _ in range(2)]
-    assert losses == [[f"{topic} 0 [17, 20) was deleted before it was read"], []]
-    assert librdkafka.committed_offset(noida.bootstrap_servers, group, topic) == 20
-    assert offsets_of(output) == [*range(10), 15, 16]
-
-
-def test_a_loss_is_told_by_the_run_that_finishes_the_batch(
-    noida: NoidaBroker, topic: str, output: OutputOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
-    options = options_of(noida, topic, output, connection={"failOnDataLoss": "false"}, records_max=2)
-    LocalIngest(options).run()
-    noida.delete_records(topic, 0, 5)
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalOutput, "write", crash)
-        with pytest.raises(Crash):
-            LocalIngest(options).run()
-    summary = LocalIngest(options).run()
-    assert summary["data_loss"] == [f"{topic} 0 [2, 5) was deleted before it was read"]
-    assert offsets_of(output) == [0, 1, 5, 6, 7, 8]
+    feed.noida.delete_records(topic, 0, 20)
+    losses = [feed.run(**bearing)["data_loss"] for _ in range(2)]
+    assert losses == [[f"{topic} 0 [19, 20) was deleted before it was read"], []]
+    assert librdkafka.committed_offset(feed.servers, group, topic) == 20
+    assert feed.offsets == [*range(10), *range(15, 19)]
 
 
 def plans_in(folder: Path) -> list[str]:
@@ -234,35 +244,22 @@ def test_progress_is_kept_in_a_folder_of_its_own(
     ("step", "is_written"), [((LocalOutput, "write"), False), ((IngestState, "finish"), True)]
 )
 def test_a_run_that_was_killed_is_finished_by_the_next_one(
-    step: tuple[type[Any], str],
-    is_written: bool,
-    noida: NoidaBroker,
-    topic: str,
-    output: OutputOptions,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    step: tuple[type[Any], str], is_written: bool, feed: Feed, tmp_path: Path
 ) -> None:
     """Before its output is there, or between the output and the checkpoint."""
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(10), partitions=1)
-    options = options_of(noida, topic, output, checkpoint=str(tmp_path / "progress"))
-    with monkeypatch.context() as patched:
-        patched.setattr(*step, crash)
-        with pytest.raises(Crash):
-            LocalIngest(options).run()
-    assert plans_in(tmp_path / "progress") == ["0.planned.json"]
-    assert Path(output.path, "batch=0").exists() == is_written
-    produce(noida.bootstrap_servers, topic, range(10, 25), partitions=1)
-    finished, new = LocalIngest(options).run()["batches"]
+    progress = tmp_path / "progress"
+    feed.produce(10)
+    feed.crash_at(*step, checkpoint=str(progress))
+    assert plans_in(progress) == ["0.planned.json"]
+    assert Path(feed.output.path, "batch=0").exists() == is_written
+    feed.produce(10, 25)
+    finished, new = feed.run(checkpoint=str(progress))["batches"]
     assert (finished["messages"], new["messages"]) == (0 if is_written else 10, 15)
     assert finished.get("written_by") == ("an earlier run" if is_written else None)
-    assert offsets_of(output) == [*range(25)]
+    assert feed.offsets == [*range(25)]
 
 
-def test_a_checkpoint_that_is_no_folder_or_holds_something_else_is_told(
-    noida: NoidaBroker, topic: str, output: OutputOptions, tmp_path: Path
-) -> None:
-    noida.create_topic(1, topic)
+def test_a_checkpoint_that_is_no_folder_or_holds_something_else_is_told(feed: Feed, tmp_path: Path) -> None:
     file, damaged = tmp_path / "file", tmp_path / "damaged"
     file.write_text("something else")
     damaged.mkdir()
@@ -272,8 +269,8 @@ def test_a_checkpoint_that_is_no_folder_or_holds_something_else_is_told(
         (damaged, f"{damaged}/0.done.json is not a plan of ingest, or damaged: its format is"),
     ):
         with pytest.raises((FileError, StateError), match=f"^{re.escape(said)}"):
-            LocalIngest(options_of(noida, topic, output, checkpoint=str(folder))).run()
-    assert not list(Path(output.path).glob("batch=*"))
+            feed.run(checkpoint=str(folder))
+    assert not list(Path(feed.output.path).glob("batch=*"))
 
 
 # A run that also finishes an earlier one has more steps than any that is tried here.
@@ -444,54 +441,44 @@ def test_a_directory_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.read.parquet(output.path).count() == count
 
 
-@pytest.mark.parametrize("moved_to", [2, 8])
-def test_a_group_that_somebody_else_moved_doubles_and_loses_nothing(
-    noida: NoidaBroker, topic: str, output: OutputOptions, moved_to: int
-) -> None:
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(5), partitions=1)
-    group = f"g-{topic}"
-    options = options_of(noida, topic, output, group=group)
-    assert "group_moved" not in LocalIngest(options).run()
-    produce(noida.bootstrap_servers, topic, range(5, 10), partitions=1)
-    librdkafka.commit_offsets(noida.bootstrap_servers, group, topic, {0: moved_to})
-    summary = LocalIngest(options).run()
-    assert summary["group_moved"] == [f"{topic} 0 was at {moved_to} and is reset to 5, where the output ends"]
-    assert offsets_of(output) == [*range(10)]
-    assert librdkafka.committed_offset(noida.bootstrap_servers, group, topic) == 10
+def test_a_group_that_somebody_else_moved_doubles_and_loses_nothing(feed: Feed) -> None:
+    topic, group = feed.topic, f"g-{feed.topic}"
+    feed.produce(5)
+    assert "group_moved" not in feed.run(group=group)
+    for end, moved_to in ((5, 2), (10, 13)):
+        feed.produce(end, end + 5)
+        librdkafka.commit_offsets(feed.servers, group, topic, {0: moved_to})
+        said = f"{topic} 0 was at {moved_to} and is reset to {end}, where the output ends"
+        assert feed.run(group=group)["group_moved"] == [said]
+        assert feed.offsets == [*range(end + 5)]
+        assert librdkafka.committed_offset(feed.servers, group, topic) == end + 5
 
 
-def test_a_batch_of_another_run_is_not_taken_for_the_planned_one(
-    noida: NoidaBroker, topic: str, output: OutputOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(5), partitions=1)
-    planned = options_of(noida, topic, output, checkpoint=str(tmp_path / "first"))
-    with monkeypatch.context() as patched, suppress(Crash):
-        patched.setattr(LocalOutput, "write", crash)
-        LocalIngest(planned).run()
-    LocalIngest(options_of(noida, topic, output, checkpoint=str(tmp_path / "second"))).run()
+def test_a_batch_of_another_run_is_not_taken_for_the_planned_one(feed: Feed, tmp_path: Path) -> None:
+    first, second = (str(tmp_path / name) for name in ("first", "second"))
+    feed.produce(5)
+    feed.crash_at(LocalOutput, "write", checkpoint=first)
+    feed.run(checkpoint=second)
     with pytest.raises(FileError, match=r"out/batch=0 is of a run that is not recorded, or of one with"):
-        LocalIngest(planned).run()
+        feed.run(checkpoint=first)
 
 
 def test_a_second_run_is_refused_while_the_first_one_works(
-    noida: NoidaBroker, topic: str, output: OutputOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noida.create_topic(1, topic)
-    produce(noida.bootstrap_servers, topic, range(5), partitions=1)
+    feed.produce(5)
     write = LocalIngest._write
 
     def write_beside_others(first: LocalIngest, *arguments: Any) -> int:
         monkeypatch.setattr(LocalIngest, "_write", write)
         for checkpoint in (None, str(tmp_path / "other")):
             with pytest.raises(FileError, match=r"_kafkawire: another run is active here"):
-                LocalIngest(options_of(noida, topic, output, checkpoint=checkpoint)).run()
+                feed.run(checkpoint=checkpoint)
         return write(first, *arguments)
 
     monkeypatch.setattr(LocalIngest, "_write", write_beside_others)
-    LocalIngest(options_of(noida, topic, output)).run()
-    assert offsets_of(output) == [*range(5)]
+    feed.run()
+    assert feed.offsets == [*range(5)]
 
 
 def test_an_attempt_that_another_run_removed_is_not_shown(

@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,8 +46,8 @@ from tests.support.polling import poll
 from tests.support.producing import ResponseFaults
 from tests.support.zookeeper_tree import expired
 
-from ..halfway import Halfway
 from ..submitting import RunHere
+from ..work import Halfway
 from .migrating import (
     FETCH,
     PIECE_BYTES,
@@ -343,9 +344,12 @@ def test_a_copy_that_is_not_equal_fails_the_verification(copying: Copying) -> No
 
 
 def test_a_shortened_copy_or_source_is_an_error(copying: Copying) -> None:
+    def end_at(offset: int, logs: list[Any]) -> None:
+        logs[0]["copied"][1] = offset
+
     copying.killed_after(0)
     for copied_to in (1, 100):
-        change_state(copying.state, lambda logs, to=copied_to: logs[0]["copied"].__setitem__(1, to))
+        change_state(copying.state, partial(end_at, copied_to))
         said = f"{copying.target} 0 ends at 0 and was copied to up to {copied_to}: it lost records"
         with pytest.raises(DeliveryError, match=said):
             copying.run()

@@ -39,8 +39,8 @@ from tests.support.exactly_once import committed
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 
-from ..halfway import Halfway, waiting
 from ..submitting import RunHere
+from ..work import Halfway, waiting
 
 
 def consumed(noida: NoidaBroker, topic: str, partition: int) -> list[Record]:

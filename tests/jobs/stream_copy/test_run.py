@@ -30,8 +30,8 @@ from tests.support.spark_streams import STARTS_MAX, TOO_BUSY, WAIT_MAX_S, starte
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
 from ..disks import SmallDisk
-from ..halfway import Halfway
 from ..submitting import ROOT, RunHere, command, environment, submit_command
+from ..work import Halfway
 
 SCRIPT: Final = command("stream_copy")
 SOURCE: Final = "--source-option=kafka.bootstrap.servers=127.0.0.1:1"

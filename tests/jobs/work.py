@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.ingest.output import OutputOptions
-from spark_kafkawire.jobs.shell.progress import Work
+from spark_kafkawire.jobs.shell.progress import Work as Counted
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.foreign import Record
@@ -233,7 +233,7 @@ class Halfway:
     def say(self, what: str) -> None:
         """Nothing: only counts are of interest."""
 
-    def show(self, what: str, work: Work) -> None:  # noqa: ARG002
+    def show(self, what: str, work: Counted) -> None:  # noqa: ARG002
         if 0 < (count := work.messages) < self._total:
             self.shown.append((count, work.fraction))
             self._release()

@@ -134,7 +134,7 @@ def begun_copy(topic_id: str | None) -> PartitionCopy:
 
 
 def test_a_target_that_was_made_anew_since_the_last_run_is_refused() -> None:
-    """Where topics have ids."""
+    """By the ids that topics have."""
     with LogServer({"t": [MemoryLog()]}) as server:
         clusters = clusters_of("localhost:1", server.bootstrap_servers, ["old"])
         found = str(server.broker.topic_id("t"))

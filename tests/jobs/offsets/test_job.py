@@ -369,7 +369,7 @@ def test_a_check_fails_where_an_offset_is_in_no_partition(run: Run, cluster: Emb
 def test_wrong_usage_is_one_line_and_exit_code_2(
     run: Run, cluster: EmbeddedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the cluster must be asked before."""
+    """The cluster must be asked before."""
     monkeypatch.chdir(tmp_path)
     Path("wrong").write_text("\nthis is no offset\n")
     for argv, complaint in (

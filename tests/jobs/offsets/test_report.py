@@ -206,19 +206,27 @@ def tables(lines: list[str]) -> list[list[str]]:
     return [list(table) for is_table, table in groupby(lines, key=bool) if is_table]
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_terminal_cuts_no_number_and_no_time(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_a_terminal_cuts_no_number_and_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = partition_modern("a-topic-with-a-long-name", 0, 10**9, 3 * 10**9, 2 * 10**9)
-    text = "\n".join(shown_at(width, report_modern(partition, groups=("etl",)), monkeypatch))
-    for shown in ("a-topic-with-a-long-name", "1,000,000,000", "3,000,000,000", "2023-11-14 22:13:20"):
-        assert shown in text
-
-
-def test_columns_of_common_widths_are_one_table_at_120(monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in (60, 80, 120):
+        text = "\n".join(shown_at(width, report_modern(partition, groups=("etl",)), monkeypatch))
+        shown = "a-topic-with-a-long-name", "1,000,000,000", "3,000,000,000", "2023-11-14 22:13:20"
+        assert [each for each in shown if each not in text] == []
+    # Columns of common widths are one table.
     partitions = [partition_modern("orders-by-customer", number, 0, 9_999_999) for number in range(12)]
-    assert len(tables(shown_at(120, report_modern(*partitions), monkeypatch))) == 1
     old = partition_07("debian-gzip", "0-1", 1000, (1000, 1200), 10**10, 10**9)
-    assert len(tables(shown_at(120, report_07(old, groups=("etl",)), monkeypatch))) == 1
+    for report in (report_modern(*partitions), report_07(old, groups=("etl",))):
+        assert len(tables(shown_at(120, report, monkeypatch))) == 1
+    # In a file all are.
+    monkeypatch.setenv("COLUMNS", "60")
+    groups = tuple(f"group-{number}" for number in range(20))
+    lines = printed(report_modern(partition_modern("t" * 249, 0, 0, 10**12, *range(20)), groups=groups))
+    assert len([line for line in lines if line[:1] == ["t" * 249]]) == 1
+    # Names of wide characters fold.
+    report = report_07(partition_07("\u8a71" * 100, "0-0", 0, (0,), 10**12, 5), groups=("\u7d44" * 40,))
+    for table in tables(shown_at(80, report, monkeypatch)):
+        assert max(map(cell_len, table)) <= 80
+        assert "".join(table).count("\u8a71") == 100
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -244,20 +252,6 @@ def test_long_names_and_many_groups_fold_and_all_of_them_is_there(
     assert titles.count("team.") >= 6 * 25
 
 
-def test_a_report_in_a_file_is_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    groups = tuple(f"group-{number}" for number in range(20))
-    lines = printed(report_modern(partition_modern("t" * 249, 0, 0, 10**12, *range(20)), groups=groups))
-    assert len([line for line in lines if line[:1] == ["t" * 249]]) == 1
-
-
-def test_names_of_wide_characters_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = report_07(partition_07("\u8a71" * 100, "0-0", 0, (0,), 10**12, 5), groups=("\u7d44" * 40,))
-    for table in tables(shown_at(80, report, monkeypatch)):
-        assert max(map(cell_len, table)) <= 80
-        assert "".join(table).count("\u8a71") == 100
-
-
 def test_a_hostile_name_neither_colours_nor_marks_up() -> None:
     out = io.StringIO()
     print_report(report_07(partition_07("[red]\x1b[31m :smile:", "0-0", 0, (), 0)), out)
@@ -276,14 +270,11 @@ NUMBERS = st.integers(0, 999_999_999)
 OFFSETS = st.integers(0, 2**63 - 1)
 
 
-@pytest.mark.parametrize(
-    ("generation", "entry", "line"), [(BYTES, ENTRY_07, LINE_07), (RECORDS, ENTRY_MODERN, LINE_MODERN)]
-)
-def test_lines_are_those_of_kafkas_tools(generation: Generation, entry: GroupOffset, line: str) -> None:
-    assert exported([entry], generation) == line
-    assert imported(line, generation) == (entry,)
-    assert imported(line.replace("\n", "\r\n"), generation) == (entry,)
-    assert imported(f"\n{line}\n", generation) == (entry,)
+def test_lines_are_those_of_kafkas_tools() -> None:
+    for generation, entry, line in ((BYTES, ENTRY_07, LINE_07), (RECORDS, ENTRY_MODERN, LINE_MODERN)):
+        assert exported([entry], generation) == line
+        for text in (line, line.replace("\n", "\r\n"), f"\n{line}\n"):
+            assert imported(text, generation) == (entry,)
 
 
 def test_the_path_of_a_line_is_a_recorded_node() -> None:

@@ -272,24 +272,20 @@ def test_with_a_state_rows_are_acknowledged_so_that_they_are_found() -> None:
         assert PublishOptions.parse(given).state is None
 
 
-def test_a_time_to_settle_goes_with_a_state() -> None:
-    with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state;"):
-        PublishOptions.parse(GIVEN, settle_s=3)
-    for given_s, settle_s in ((None, SETTLE_S), (3, 3)):
-        state = PublishOptions.parse(GIVEN, state="/s", settle_s=given_s).state
-        assert state is not None
-        assert state.settle_s == settle_s
-
-
 def test_the_partitions_are_read_back_with_what_the_write_connects_by() -> None:
+    """No secret is shown, and a time to settle goes with a state."""
     given = {**GIVEN, "compression": "gzip", "kafka.security.protocol": "SSL"}
     state = PublishOptions.parse({**given, "topic": "t"}, state="/s").state
     assert state is not None
     assert state.reading == {**GIVEN, "kafka.security.protocol": "SSL", "includeHeaders": "true"}
-    assert state.read.include_headers
-    old = PublishOptions.parse({**GIVEN_07, "topic": "t"}, state="/s").state
-    assert old is not None
-    assert old.reading == GIVEN_07
+    assert (state.read.include_headers, state.settle_s) == (True, SETTLE_S)
+    login = {**GIVEN_07, "zookeeper.auth": "digest:etl:hunter2"}
+    options = PublishOptions.parse({**login, "topic": "t"}, state="/s", settle_s=3)
+    assert options.state is not None
+    assert (options.state.reading, options.state.settle_s) == (login, 3)
+    assert "hunter2" not in repr(options)
+    with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state;"):
+        PublishOptions.parse(GIVEN, settle_s=3)
 
 
 def test_the_options_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,8 +305,3 @@ def test_the_options_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     options = PublishOptions.parse({**GIVEN_07, "topic": "t"}, state="/s")
     assert options.schema.stored == {"value"}
     assert parsed == [WriteOptions, ReadOptions]
-
-
-def test_no_secret_is_shown() -> None:
-    given = {**GIVEN_07, "zookeeper.auth": "digest:etl:hunter2"}
-    assert "hunter2" not in repr(PublishOptions.parse(given, state="/s"))

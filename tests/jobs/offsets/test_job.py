@@ -224,7 +224,7 @@ def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
     expected = {f"/consumers/g{n % 7}/offsets/t{n % 50}/0-{n}": f"{1000 + n}" for n in range(100)}
     given, copy = tmp_path / "given", tmp_path / "copy"
     given.write_text("".join(f"{path}:{offset}\n" for path, offset in expected.items()))
-    groups = [f"--group=g{n}" for n in range(7)]
+    chosen = [f"--group=g{n}" for n in range(7)]
 
     def found() -> dict[str, str]:
         return {path: groups.get(path)[0].decode() for path in expected if groups.exists(path)}
@@ -257,11 +257,11 @@ def test_a_run_that_is_killed_leaves_whole_offsets_and_whole_files(
         run_whole("--import", str(given))
         assert found() == expected
 
-        whole_s = run_whole("--export", str(copy), *groups)
+        whole_s = run_whole("--export", str(copy), *chosen)
         kills = 0
         while kills < 10:
             copy.unlink(missing_ok=True)
-            kills += run_for(draw.uniform(0, 1.1 * whole_s), "--export", str(copy), *groups)
+            kills += run_for(draw.uniform(0, 1.1 * whole_s), "--export", str(copy), *chosen)
             assert not copy.exists() or sorted(copy.read_text().splitlines()) == sorted(
                 given.read_text().splitlines()
             )

@@ -24,7 +24,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA, V07_SCHEMA
 from tests.support import librdkafka
-from tests.support.connect_port import default_connect_port
+from tests.support.connect_server import default_connect_port
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
 from tests.support.golden import CORPUS

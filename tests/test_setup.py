@@ -26,7 +26,14 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.commands import COMMANDS
 from tests.support import librdkafka
 from tests.support.foreign import Record
-from tests.support.installing import PACKAGE, build_sdist, build_wheel, copy_package, install_wheel, run
+from tests.support.installing import (
+    PACKAGE,
+    build_sdist,
+    build_wheel,
+    copy_package,
+    install_wheel,
+    run,
+)
 from tests.support.noida import NoidaBroker
 from tests.support.pages import links_of, pictures_of
 from tests.support.runtimes import runtimes

@@ -21,7 +21,16 @@ from tests.support import librdkafka
 from . import bars
 from .log_server import log_server
 from .logs import write_modern_log
-from .measure import Figure, Kind, interleaved, print_table, print_took, say, side_by_side, throughput
+from .measure import (
+    Figure,
+    Kind,
+    interleaved,
+    print_table,
+    print_took,
+    say,
+    side_by_side,
+    throughput,
+)
 from .processes import confined
 from .session import (
     PARTITIONS,

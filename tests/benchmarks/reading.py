@@ -27,7 +27,15 @@ from .log_server import SINK, log_server
 from .logs import LogData
 from .measure import Figure, Kind, Run, say, side_by_side
 from .processes import forget_peaks, peaks_mib
-from .session import PARTITIONS, PREFIX, Bench, Side, read_into_nothing, ready_made, rows_to_write
+from .session import (
+    PARTITIONS,
+    PREFIX,
+    Bench,
+    Side,
+    read_into_nothing,
+    ready_made,
+    rows_to_write,
+)
 
 COMPRESSIONS: Final = ("none", "snappy", "gzip")
 MODERN_VALUE_SIZES: Final = (100, 1024)

@@ -20,7 +20,10 @@ from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import ZooKeeperServer
-from spark_kafkawire.clients.writing.modern.transactional.write_state import BatchId, attempt_id
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    BatchId,
+    attempt_id,
+)
 from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.cluster.v07.balancing import subscription

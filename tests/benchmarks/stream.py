@@ -27,7 +27,16 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.support import librdkafka
 from tests.support.polling import poll
 
-from .measure import Figure, Kind, Run, interleaved, print_table, print_took, say, side_by_side
+from .measure import (
+    Figure,
+    Kind,
+    Run,
+    interleaved,
+    print_table,
+    print_took,
+    say,
+    side_by_side,
+)
 from .processes import cpu_seconds, spent_seconds
 from .session import (
     PARTITIONS,

@@ -19,9 +19,26 @@ from tests.support.local_spark import CORES
 
 from .logs import LogData, write_log
 from .measure import Figure, Kind, interleaved, print_table, say, side_by_side
-from .processes import WORKER, Watch, cpu_seconds, forget_peaks, held_mib, peaks_mib, spent_seconds
+from .processes import (
+    WORKER,
+    Watch,
+    cpu_seconds,
+    forget_peaks,
+    held_mib,
+    peaks_mib,
+    spent_seconds,
+)
 from .reading import served_07
-from .session import PREFIX, Bench, Side, Spark, check, read_into_nothing, standalone, write_topic
+from .session import (
+    PREFIX,
+    Bench,
+    Side,
+    Spark,
+    check,
+    read_into_nothing,
+    standalone,
+    write_topic,
+)
 
 _TASKS: Final = 200
 _MS_PER_TASK_MAX: Final = 20.0

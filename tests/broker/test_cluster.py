@@ -17,15 +17,20 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
-from spark_kafkawire.broker import BrokerServer, EmbeddedCluster, ZooKeeperServer, java, processes
+from spark_kafkawire.broker import (
+    BrokerServer,
+    EmbeddedCluster,
+    ZooKeeperServer,
+    java,
+    processes,
+)
 from spark_kafkawire.broker import zookeeper as servers
 from spark_kafkawire.broker.__main__ import main
 from spark_kafkawire.errors import ConnectFailed, DiscoveryError, OptionError
 from tests.support import golden, replay
 from tests.support.embedded import StartBroker
-from tests.support.freezing import is_stopped
 from tests.support.message_sets import message
-from tests.support.polling import DEADLINE_S, poll
+from tests.support.polling import DEADLINE_S, is_stopped, poll
 from tests.support.zookeeper_tree import Node, read_tree, recorded_tree
 
 #: A message set that neither socket buffer nor one read takes whole.

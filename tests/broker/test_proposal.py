@@ -13,7 +13,13 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind, proposal
+from spark_kafkawire.broker import (
+    BrokerConfig,
+    BrokerServer,
+    Fault,
+    FaultKind,
+    proposal,
+)
 from spark_kafkawire.errors import OptionError
 from tests.support import replay
 from tests.support.embedded import StartBroker

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafkawire.protocol import modern, v07
 from spark_kafkawire.protocol.api import Api
-from spark_kafkawire.protocol.modern.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from spark_kafkawire.protocol.modern.list_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+)
 from tests.support.log_broker import OFFERED
 from tests.support.memory_log import offset_count, split
 

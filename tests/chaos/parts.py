@@ -14,7 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from spark_kafkawire.clients.reading.damaged_records import SuspectedDamage
 from spark_kafkawire.errors import CorruptDataError, DataLossError, DeliveryError
@@ -25,14 +31,26 @@ from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.source.schema import HEADERS_FIELD
 from tests.records.batches import batch, record
 from tests.support.directory_reading import DirectoryRead
-from tests.support.exactly_once import WAITING_MAX_S, OnceWrite, await_readers, committed, dying
+from tests.support.exactly_once import (
+    WAITING_MAX_S,
+    OnceWrite,
+    await_readers,
+    committed,
+    dying,
+)
 from tests.support.fetching import altered, fetcher_of
-from tests.support.log_folders import ABORTED, MARKERS, START_OFFSET, STOPPED, STOPPED_END
+from tests.support.late_requests import SlowReplication
+from tests.support.log_folders import (
+    ABORTED,
+    MARKERS,
+    START_OFFSET,
+    STOPPED,
+    STOPPED_END,
+)
 from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
 from tests.support.settings import net_modern
-from tests.support.slow_replication import SlowReplication
 
 from .operation import EXACT
 

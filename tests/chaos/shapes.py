@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Buffer, Bytes, Int, String, Uuid
+from spark_kafkawire.protocol.primitives import (
+    AnyType,
+    Array,
+    Bool,
+    Buffer,
+    Bytes,
+    Int,
+    String,
+    Uuid,
+)
 from spark_kafkawire.protocol.schema import Struct
 from spark_kafkawire.protocol.v07.primitives import Rest, RestArray, Sized
 from spark_kafkawire.protocol.varint import UNSIGNED_VARINT

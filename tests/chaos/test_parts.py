@@ -15,7 +15,9 @@ import pytest
 
 from spark_kafkawire.clients.reading.damaged_records import DamagedRecords
 from spark_kafkawire.clients.reading.modern.batch_feed import BatchFeed
-from spark_kafkawire.clients.writing.modern.transactional.write_state import CommittedBatch
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    CommittedBatch,
+)
 from tests.support.short_and_long import short_and_long
 
 from . import __main__ as chaos

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.source.schema import HEADERS_FIELD

@@ -19,7 +19,13 @@ from spark_kafkawire.clients.reading import decoded_messages
 from spark_kafkawire.clients.reading.decoded_messages import TypedTask, forget_decoders
 from spark_kafkawire.clients.reading.typed_values import TypedValues
 from spark_kafkawire.clients.writing.typed_values import ColumnEncoding, TypedRows
-from spark_kafkawire.errors import CorruptDataError, KafkaWireError, OptionError, RowError, TransportError
+from spark_kafkawire.errors import (
+    CorruptDataError,
+    KafkaWireError,
+    OptionError,
+    RowError,
+    TransportError,
+)
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import BadRecords, ReadOptions, TypedOptions
 from spark_kafkawire.records.columns import Columns

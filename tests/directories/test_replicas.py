@@ -15,12 +15,31 @@ from spark_kafkawire.directories.checkpoints import (
     offsets_of,
     properties_of,
 )
-from spark_kafkawire.directories.names import FileKind, FileName, FileState, LogName, file_name, log_name
-from spark_kafkawire.directories.replicas import Contradiction, Piece, Replica, choose, contradiction
+from spark_kafkawire.directories.names import (
+    FileKind,
+    FileName,
+    FileState,
+    LogName,
+    file_name,
+    log_name,
+)
+from spark_kafkawire.directories.replicas import (
+    Contradiction,
+    Piece,
+    Replica,
+    choose,
+    contradiction,
+)
 from spark_kafkawire.directories.snapshots import open_transactions
 from spark_kafkawire.errors import CorruptDataError
 from tests.support.cases import for_each
-from tests.support.log_folders import KILLED, KILLED_4, KILLED_END, START_OFFSET, STOPPED
+from tests.support.log_folders import (
+    KILLED,
+    KILLED_4,
+    KILLED_END,
+    START_OFFSET,
+    STOPPED,
+)
 
 
 def epochs(*pairs: tuple[int, int]) -> tuple[EpochStart, ...]:

@@ -12,7 +12,12 @@ import pytest
 
 from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS, LOG_STARTS
 from spark_kafkawire.directories.file_systems import ArrowFiles, FsspecFiles
-from spark_kafkawire.directories.files import FileAccessError, Files, FileSystemOptions, opened
+from spark_kafkawire.directories.files import (
+    FileAccessError,
+    Files,
+    FileSystemOptions,
+    opened,
+)
 from spark_kafkawire.directories.indexes import (
     AbortedTransaction,
     OffsetIndex,
@@ -28,7 +33,13 @@ from spark_kafkawire.directories.windows import windows
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.records.log_index import BatchIndex, index_batches
-from spark_kafkawire.records.log_kernels import BASE_OFFSET, MAX_TIMESTAMP, NEXT_OFFSET, POS, SIZE
+from spark_kafkawire.records.log_kernels import (
+    BASE_OFFSET,
+    MAX_TIMESTAMP,
+    NEXT_OFFSET,
+    POS,
+    SIZE,
+)
 from tests.clients.reading.damaged_directories import SEGMENT_ENTRIES, written
 from tests.records.damaged_logs import (
     KINDS,

@@ -23,7 +23,10 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.schema_registry.protobuf import (
+    ProtobufDeserializer,
+    ProtobufSerializer,
+)
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.support.foreign import Record

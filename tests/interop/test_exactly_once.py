@@ -29,7 +29,13 @@ from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.list_transactions import ONGOING
 from tests.support import librdkafka
 from tests.support.exactly_once import OnceWrite, committed, dying
-from tests.support.late_requests import VALUES, failed_and_late, killed_and_late, open_ids, waiting
+from tests.support.late_requests import (
+    VALUES,
+    failed_and_late,
+    killed_and_late,
+    open_ids,
+    waiting,
+)
 from tests.support.polling import GRACE_S, poll
 from tests.support.write_process import ForkedWrites, WriteProcess
 

@@ -15,7 +15,9 @@ from spark_kafkawire.clients.writing.modern.transactional.requests import (
     Refused,
     TransactionRequests,
 )
-from spark_kafkawire.clients.writing.modern.transactional.write_state import OffsetAndMetadata
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    OffsetAndMetadata,
+)
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import OptionError

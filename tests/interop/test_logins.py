@@ -19,7 +19,11 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from spark_kafkawire.cluster.modern.delegation_tokens import expire_tokens, forget_tokens, login_of_tasks
+from spark_kafkawire.cluster.modern.delegation_tokens import (
+    expire_tokens,
+    forget_tokens,
+    login_of_tasks,
+)
 from spark_kafkawire.errors import (
     AuthenticationError,
     BrokerError,
@@ -39,7 +43,17 @@ from tests.support.polling import DEADLINE_S, poll
 from tests.support.reading import Read
 
 from .apache_kafka import LOGIN_MS, USERS, ApacheKafka
-from .secured import MODULES, bearer, connect, is_served, login, option_name, refused, trust, unsecured_token
+from .secured import (
+    MODULES,
+    bearer,
+    connect,
+    is_served,
+    login,
+    option_name,
+    refused,
+    trust,
+    unsecured_token,
+)
 from .versions import broker_with, newest_version
 
 

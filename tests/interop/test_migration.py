@@ -18,17 +18,18 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.jobs.migration.state import load_state
-from tests.jobs.forking import Runs, starting_runs
-from tests.jobs.migration.dying import (
+from tests.jobs.drivers import Runs, starting_runs
+from tests.jobs.migration.migrating import (
     FETCH,
     PIECE_BYTES,
     VALUES,
     Died,
+    clusters_of,
     dying,
     pieces_to_copy,
+    run,
     without_comparing,
 )
-from tests.jobs.migration.migrating import clusters_of, run
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.golden import values_sha256

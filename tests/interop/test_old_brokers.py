@@ -23,8 +23,19 @@ from spark_kafkawire.errors import OptionError, UnsupportedVersionError
 from spark_kafkawire.jobs.migration.report import check
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from tests.jobs.migration.dying import FETCH, PIECE_BYTES, VALUES, Died, dying, pieces_to_copy, unheard
-from tests.jobs.migration.migrating import Killed, clusters_of, killed_after, run
+from tests.jobs.migration.migrating import (
+    FETCH,
+    PIECE_BYTES,
+    VALUES,
+    Died,
+    Killed,
+    clusters_of,
+    dying,
+    killed_after,
+    pieces_to_copy,
+    run,
+    unheard,
+)
 from tests.support import interrupted, kafka_python, librdkafka, ours
 from tests.support.codecs import BY_NAME, of_magic
 from tests.support.exactly_once import committed

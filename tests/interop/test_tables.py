@@ -33,7 +33,9 @@ if HAS_KIO:
     from kio.schema.offset_commit.v9 import request as commit
     from kio.schema.offset_commit.v9.response import OffsetCommitResponse
     from kio.schema.streams_group_heartbeat.v0 import request as heartbeat
-    from kio.schema.streams_group_heartbeat.v0.response import StreamsGroupHeartbeatResponse
+    from kio.schema.streams_group_heartbeat.v0.response import (
+        StreamsGroupHeartbeatResponse,
+    )
     from kio.serial import entity_reader, entity_writer
     from kio.static.primitive import i16, i32, i32Timedelta, i64
 

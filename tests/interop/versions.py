@@ -23,7 +23,14 @@ from spark_kafkawire.protocol.api import Api
 from tests.support.certificates import Certificates
 
 from .apache_kafka import ApacheKafka
-from .jars import NoJars, apicurio_archive, avro_jars, broker_jars, connector_jars, hdfs_jars
+from .jars import (
+    NoJars,
+    apicurio_archive,
+    avro_jars,
+    broker_jars,
+    connector_jars,
+    hdfs_jars,
+)
 
 NEWEST: Final = "4.4.0"
 #: The last release of the 3 line, which still serves clients from Kafka 0.8 on, and the newest one.

@@ -16,10 +16,9 @@ from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.spark import session
 from tests.support.noida import NoidaBroker
 
-from .arguments import RunHere, command
 from .disks import SmallDisk
 from .drivers import Drivers, driving
-from .submitting import make_zip
+from .submitting import RunHere, command, make_zip
 from .work import NewWork, Work, new_work_of
 
 _NUMBERS: Final = itertools.count()

@@ -1,6 +1,6 @@
 """A job's driver program that can be killed for little: its JVM, which takes seconds to start, stays.
 
-    python -m tests.jobs.driver      forks a process for each run (``forking``); ``drivers`` asks for them
+    python -m tests.jobs.driver      forks a process for each run; ``drivers`` asks for them
 
 The environment names the JVM. Killing a driver program in the middle leaves its Spark job running, as
 executors of a cluster go on for a while when their driver is gone.
@@ -8,6 +8,7 @@ executors of a cluster go on for a while when their driver is gone.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -31,6 +32,7 @@ from spark_kafkawire.jobs.publish.options import PublishOptions
 from spark_kafkawire.jobs.publish.report import report
 from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import publish as publish_rows
+from spark_kafkawire.jobs.shell.command_line import run_job
 from spark_kafkawire.jobs.shell.failures import explained, failures
 from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.state.local_files import LocalFiles
@@ -38,9 +40,10 @@ from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.spark_versions import register
 
 from .clock.sitecustomize import SHIFT, shift_clock
-from .forking import serve
+from .drivers import serve
 from .migration.migrating import clusters_of
 from .migration.migrating import run as run_migration
+from .submitting import command
 
 #: Where Python's workers find the module that shifts their clock.
 CLOCK: Final = Path(__file__).with_name("clock")
@@ -97,8 +100,18 @@ def migrate(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
     return summary
 
 
+def offsets(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
+    """Nothing: files and offsets tell of a run."""
+    wait()
+    command_line = command("offsets")
+    with contextlib.redirect_stdout(sys.stderr):
+        code = run_job(command_line.make_parser(), command_line.run, given["argv"])
+    assert code == 0
+    return {}
+
+
 JOBS: Final[Mapping[str, Callable[[dict[str, Any], Wait], dict[str, Any]]]] = MappingProxyType(
-    {"ingest": ingest, "publish": publish, "migrate": migrate}
+    {"ingest": ingest, "publish": publish, "migrate": migrate, "offsets": offsets}
 )
 
 

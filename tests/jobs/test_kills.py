@@ -24,15 +24,13 @@ from pyspark.sql import SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
-from tests.support.freezing import freeze
 from tests.support.golden import values_sha256
 from tests.support.noida import NoidaBroker
-from tests.support.polling import poll
+from tests.support.polling import freeze, poll
 
-from .arguments import RunHere
 from .drivers import DEADLINE_S, Drivers
 from .migration.migrating import copied, driver_arguments
-from .submitting import ROOT, environment, submit, submit_command
+from .submitting import ROOT, RunHere, environment, submit, submit_command
 from .work import JOBS, NewWork, PublishingModern
 
 COUNT: Final = 2000

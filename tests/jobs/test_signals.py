@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,7 @@ from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 
-from .arguments import RunHere
+from .submitting import RunHere
 
 #: The promise is 5 s, on a machine without other work.
 ENDS_WITHIN_S: Final = 60.0
@@ -170,53 +170,44 @@ def test_each_command_ends_in_one_line_when_it_has_just_begun(
         assert job.output.read_text() == ""
 
 
-@SIGNALS
-@pytest.mark.nightly
-@pytest.mark.jvm
-@pytest.mark.timeout(900)
+WAITING: Final = {
+    "offsets": (SIGINT, ["offsets"], "no offset was changed; run it again"),
+    "offsets --json": (SIGTERM, ["offsets", "--json"], "no offset was changed; run it again"),
+    "transactions": (SIGTERM, ["transactions"], "nothing was changed"),
+    "transactions --finish": (
+        *(SIGINT, ["transactions", "--transactional-id", "a", "--finish"]),
+        "run it again, which finishes the rest",
+    ),
+}
+
+
 # checkpoints asks no broker, and stream-copy ends after its running batch (tests/jobs/stream_copy).
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("checkpoints", "stream-copy")])
-def test_each_command_that_waits_for_brokers_ends_in_one_line(
-    command: str, number: signal.Signals, rows: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("number", "argv", "left"),
+    [
+        *(pytest.param(*row, id=name) for name, row in WAITING.items()),
+        *(
+            pytest.param(number, [name], "", id=f"{name} {number.name}", marks=pytest.mark.nightly)
+            for name in ("ingest", "publish", "migrate")
+            for number in (SIGINT, SIGTERM)
+        ),
+    ],
+)
+@pytest.mark.timeout(900)
+def test_a_command_that_waits_for_a_broker_ends_in_one_line(
+    number: signal.Signals, argv: list[str], left: str, rows: Path, tmp_path: Path
 ) -> None:
+    command, *more = argv
     with socket.create_server(("127.0.0.1", 0)) as server:
-        argv = argv_of(command, tmp_path, f"127.0.0.1:{server.getsockname()[1]}", rows)
-        with running(tmp_path / "job", *argv) as job:
+        given = argv_of(command, tmp_path, f"127.0.0.1:{server.getsockname()[1]}", rows)
+        with running(tmp_path / "job", *given, *more) as job:
             poll(lambda: select.select([server], [], [], 0)[0] or job.has_ended, "a request", STARTS_WITHIN_S)
             assert not job.has_ended, job.errors.read_text()
             connection, _ = server.accept()
             with connection:
-                lines = job.ended_by(number)
-            name = command.replace("-", "_")
-            assert [line for line in lines if line.startswith(f"{name}: ")] == lines
-            assert [line for line in lines if "interrupted" in line] == lines[-1:]
-            assert job.output.read_text() == ""
-
-
-@pytest.mark.parametrize(
-    ("number", "argv", "left"),
-    [
-        (SIGINT, ["offsets"], "no offset was changed; run it again"),
-        (SIGTERM, ["offsets", "--json"], "no offset was changed; run it again"),
-        (SIGTERM, ["transactions"], "nothing was changed"),
-        (
-            SIGINT,
-            ["transactions", "--transactional-id", "a", "--finish"],
-            "run it again, which finishes the rest",
-        ),
-    ],
-    ids=["offsets", "offsets --json", "transactions", "transactions --finish"],
-)
-def test_a_command_that_waits_for_a_broker_ends_in_one_line(
-    number: signal.Signals, argv: Sequence[str], left: str, tmp_path: Path
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(STARTS_WITHIN_S)
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        with running(tmp_path, *argv, "--quiet", "--option", f"kafka.bootstrap.servers={address}") as job:
-            connection, _ = server.accept()
-            with connection:
-                assert job.ended_by(number, times=2) == [f"{argv[0]}: interrupted; {left}"]
+                lines = job.ended_by(number, times=2 if left else 1)
+            assert [line for line in lines if line.startswith(f"{command}: ")] == lines
+            assert [line for line in lines if f"interrupted; {left}" in line] == lines[-1:]
             assert job.output.read_text() == ""
 
 

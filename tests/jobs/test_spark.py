@@ -1,4 +1,5 @@
-"""A job's session and its tasks: the source comes with the zip, progress is shown, errors are one line."""
+"""A job's session and its tasks: the source comes with the zip, progress is shown, errors are one line; the
+recorded logs on their whole way; and `make demo`, which leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -7,15 +8,19 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from typing import Final
 
+import psutil
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DeliveryError
@@ -25,8 +30,18 @@ from spark_kafkawire.jobs.spark.stages import watching
 from spark_kafkawire.jobs.spark.tasks import run_tasks
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.progress import showing_progress
+from tests.support.golden import MANIFEST, values_sha256
+from tests.support.noida import NoidaBroker
 
-from .submitting import ROOT, environment, make_zip, submit_command, submit_words
+from .submitting import (
+    ROOT,
+    RunHere,
+    environment,
+    make_zip,
+    submit,
+    submit_command,
+    submit_words,
+)
 
 JOB = """
 import sys, spark_kafkawire
@@ -110,13 +125,11 @@ def test_a_jvm_that_was_killed_is_told_in_one_line_with_what_to_do(tmp_path: Pat
     assert "raise spark.driver.memory, and run again (" in line
 
 
-def test_the_zip_is_the_same_whenever_it_is_made(package: Path, tmp_path: Path) -> None:
+def test_the_zip_holds_every_module_and_nothing_else_whenever_it_is_made(
+    package: Path, tmp_path: Path
+) -> None:
     assert make_zip(tmp_path).read_bytes() == package.read_bytes()
-
-
-def test_the_zip_holds_every_module_and_nothing_else(package: Path) -> None:
-    listed = subprocess.run([sys.executable, "-m", "zipfile", "-l", package], capture_output=True, text=True)
-    names = {line.split()[0] for line in listed.stdout.splitlines()[1:]}
+    names = set(zipfile.ZipFile(package).namelist())
     package_files = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "spark_kafkawire").rglob("*")
@@ -125,38 +138,28 @@ def test_the_zip_holds_every_module_and_nothing_else(package: Path) -> None:
     assert names == package_files | {"pyspark_kafkawire.py"}
 
 
+@pytest.fixture
+def frame(spark: SparkSession, corpus: EmbeddedCluster) -> DataFrame:
+    """A topic of 15,917 messages."""
+    options = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "debian-gzip"}
+    return spark.read.format("kafkawire").options(**options).load()
+
+
 def test_spark_tells_how_many_messages_a_job_has_read_and_written(
-    spark: SparkSession, corpus: EmbeddedCluster, tmp_path: Path
+    spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:
-    frame = (
-        spark.read.format("kafkawire")
-        .option("zookeeper.connect", corpus.zookeeper_connect)
-        .option("subscribe", "debian-gzip")
-        .load()
-    )
-    with Progress(None).work("writing") as work, watching(spark, work):
-        frame.write.parquet(str(tmp_path / "out"))
-    assert work.messages == 15917
-    written = sum(file.stat().st_size for file in (tmp_path / "out").glob("*.parquet"))
-    assert work.size == written
-    assert work.fraction == 1.0
-
-
-def test_nothing_is_counted_before_spark_has_begun(spark: SparkSession) -> None:
     with Progress(None).work("reading") as work, watching(spark, work):
         pass
     assert (work.messages, work.size, work.fraction) == (0, 0, None)
+    with Progress(None).work("writing") as work, watching(spark, work):
+        frame.write.parquet(str(tmp_path / "out"))
+    written = sum(file.stat().st_size for file in (tmp_path / "out").glob("*.parquet"))
+    assert (work.messages, work.size, work.fraction) == (15917, written, 1.0)
 
 
 def test_progress_is_shown_until_the_end_and_leaves_the_jobs_group_to_the_user(
-    spark: SparkSession, corpus: EmbeddedCluster
+    spark: SparkSession, frame: DataFrame
 ) -> None:
-    frame = (
-        spark.read.format("kafkawire")
-        .option("zookeeper.connect", corpus.zookeeper_connect)
-        .option("subscribe", "debian-gzip")
-        .load()
-    )
     context, stream = spark.sparkContext, io.StringIO()
     context.setJobGroup("mine", "what the user runs")
     try:
@@ -170,9 +173,7 @@ def test_progress_is_shown_until_the_end_and_leaves_the_jobs_group_to_the_user(
     begun, *_, done = stream.getvalue().splitlines()  # On a slow machine lines between them.
     assert begun == "kafkawire: counting ..."
     assert re.fullmatch(r"kafkawire: counting: 15,917 messages(, .*)? in \d+:\d\d", done)
-
-
-def test_what_fails_in_the_block_is_raised_and_not_said_to_be_done(spark: SparkSession) -> None:
+    # What fails in the block is raised, and not said to be done.
     stream = io.StringIO()
     with pytest.raises(ZeroDivisionError), showing_progress(spark, "dividing", stream):
         1 / 0  # noqa: B018
@@ -180,36 +181,33 @@ def test_what_fails_in_the_block_is_raised_and_not_said_to_be_done(spark: SparkS
 
 
 def test_results_come_in_the_order_of_the_tasks(spark: SparkSession) -> None:
+    assert run_tasks(spark, print, []) == []
     tasks = [TopicPartition("t", number) for number in range(5)]
     assert run_tasks(spark, lambda tp: (tp.partition * 10, tp), tasks) == [
         (number * 10, tp) for number, tp in enumerate(tasks)
     ]
 
 
-def test_no_tasks_are_no_job(spark: SparkSession) -> None:
-    assert run_tasks(spark, print, []) == []
-
-
-def test_an_error_of_a_task_is_told_in_one_line(spark: SparkSession) -> None:
+def test_an_error_and_the_end_of_a_task_are_told_in_one_line(spark: SparkSession) -> None:
     def fail(_: int) -> None:
         raise DeliveryError("t 0: not there")
 
-    with pytest.raises(PySparkException) as caught:
-        run_tasks(spark, fail, [1])
-    assert explained(caught.value) == ("t 0: not there", ExitCode.FAILED)
-
-
-def test_a_python_worker_that_was_killed_is_told_in_one_line_with_what_to_do(spark: SparkSession) -> None:
     def killed(_: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
-        run_tasks(spark, killed, [1])
-    line, code = explained(caught.value)
-    assert code == ExitCode.FAILED
-    assert "a Python worker or a JVM of Spark has ended in the middle of a task: it crashed, or was" in line
-    assert line.endswith(", and run again")
-    assert line.isprintable()
+    lines = []
+    for task in (fail, killed):
+        with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+            run_tasks(spark, task, [1])
+        line, code = explained(caught.value)
+        assert code == ExitCode.FAILED
+        lines.append(line)
+    assert lines[0] == "t 0: not there"
+    assert (
+        "a Python worker or a JVM of Spark has ended in the middle of a task: it crashed, or was" in lines[1]
+    )
+    assert lines[1].endswith(", and run again")
+    assert lines[1].isprintable()
 
 
 #: Has Spark close the sockets of its Python processes that wait for work, as it does after a minute. Private
@@ -248,3 +246,90 @@ def test_processes_that_spark_ends_for_lack_of_work_print_nothing() -> None:
     ended = subprocess.run([sys.executable, "-c", IDLE], cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+TOPICS: Final = ("debian-plain", "debian-gzip")
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
+def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_broker(
+    spark: SparkSession, corpus: EmbeddedCluster, package: Path, tmp_path: Path, run_here: RunHere
+) -> None:
+    """The first two jobs as users run them: through spark-submit, with only the zip shipped."""
+    new_files = str(tmp_path / "new")
+
+    def run(job: str, *arguments: str) -> None:
+        done = submit(package, tmp_path, ROOT / "jobs" / f"{job}.py", *arguments, "--quiet")
+        assert done.returncode == 0, done.stderr
+
+    with NoidaBroker() as noida:
+        for topic in TOPICS:
+            noida.create_topic(partitions=6, name=topic)
+        modern = f"--option=kafka.bootstrap.servers={noida.bootstrap_servers}"
+        old = f"--option=zookeeper.connect={corpus.zookeeper_connect}"
+        # A partition's place among the six of its topic becomes its partition's number.
+        place = ("--partition-by", "place=broker * 3 + partition")
+        topics = [f"--topic={topic}" for topic in TOPICS]
+        run("ingest", old, *topics, "--output", "old", *place)
+        columns = ("--topic-column", "topic", "--partition-column", "place", "--value-column", "value")
+        run("publish", modern, "--input", "old", *columns)
+        code, _, err = run_here("ingest", modern, *topics, "--output", new_files, "--quiet")
+        assert (code, err) == (0, "")
+
+    partitions: dict[tuple[str, int], list[bytes]] = {}
+    rows = spark.read.parquet(new_files).orderBy("topic", "partition", "offset")
+    for row in rows.select("topic", "partition", "value").collect():
+        partitions.setdefault((row.topic, row.partition), []).append(bytes(row.value))
+    assert {name: (len(values), values_sha256(iter(values))) for name, values in partitions.items()} == {
+        (partition["topic"], partition["broker"] * 3 + partition["partition"]): (
+            partition["messages"],
+            partition["values_sha256"],
+        )
+        for partition in MANIFEST
+        if partition["topic"] in TOPICS
+    }
+
+
+DEMO = (sys.executable, "jobs/demo.py")
+
+
+def test_help_needs_nothing_but_the_package(tmp_path: Path) -> None:
+    script = shutil.copy(ROOT / "jobs" / "demo.py", tmp_path)
+    reported = subprocess.run(
+        (sys.executable, script, "--help"), cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "usage: demo.py [-h]" in reported.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
+def test_demo_reads_counts_writes_reads_back_and_copies_to_a_modern_broker() -> None:
+    demo = subprocess.run(DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert demo.returncode == 0, demo.stderr
+    reports = [json.loads(line) for line in demo.stdout.splitlines() if line.startswith("{")]
+    assert [report.pop("seconds") > 0 for report in reports] == [True, True]
+    assert reports == [
+        {"read": 15917, "partitions": 6, "written": 58, "read_back": 58, "match": True},
+        {"copied": 15917, "partitions": 6, "read_back": 15917, "match": True},
+    ]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1100)  # a minute or two, on a machine with nothing else to do
+def test_nothing_outlives_an_interrupted_demo() -> None:
+    with subprocess.Popen(
+        DEMO, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        try:
+            assert any(line.startswith("quickstart: parsing") for line in demo.stdout)
+            started = psutil.Process(demo.pid).children(recursive=True)
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.stdout.read()
+
+    assert len(started) > 4, "ZooKeeper, two brokers, Spark and its job"
+    _, left = psutil.wait_procs(started, timeout=90)
+    assert left == []
+    assert demo.returncode == 128 + signal.SIGINT

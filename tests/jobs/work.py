@@ -5,24 +5,34 @@ for name in JOBS:
     work.add()
     drivers.summary(drivers.start(work.job, work.arguments))
     work.check()
+
+And a display of progress for work that waits until a part of it is shown.
+
+halfway = Halfway(COUNT, release=file.touch)
+publish(waiting(rows, file), options, Progress(halfway))
+assert halfway.shown
 """
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.ingest.output import OutputOptions
+from spark_kafkawire.jobs.shell.progress import Work as Counted
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
+from tests.support.polling import DEADLINE_S, INTERVAL_S
 
 from .ingest.ingesting import produce, values_of
 from .migration.migrating import copied, driver_arguments
@@ -210,3 +220,37 @@ def new_work_of(
             return Publishing(spark, {"zookeeper.connect": corpus.zookeeper_connect}, topic, folder)
         case _:
             return Migrating(corpus, noida, folder)
+
+
+class Halfway:
+    """Remembers each count of messages that is more than none and less than all, with the fraction that is
+    shown beside it, and calls ``release``."""
+
+    def __init__(self, total: int, release: Callable[[], object] = lambda: None) -> None:
+        self.shown: list[tuple[int, float | None]] = []
+        self._total, self._release = total, release
+
+    def say(self, what: str) -> None:
+        """Nothing: only counts are of interest."""
+
+    def show(self, what: str, work: Counted) -> None:  # noqa: ARG002
+        if 0 < (count := work.messages) < self._total:
+            self.shown.append((count, work.fraction))
+            self._release()
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def waiting(rows: DataFrame, until: Path) -> DataFrame:
+    """The rows; after the first ones each task waits until a file is there, for a bounded time."""
+    deadline_s, interval_s = DEADLINE_S, INTERVAL_S
+
+    def wait(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        until_s = time.monotonic() + deadline_s
+        for batch in batches:
+            yield batch
+            while not until.exists() and time.monotonic() < until_s:
+                time.sleep(interval_s)
+
+    return rows.mapInArrow(wait, rows.schema)

@@ -11,10 +11,21 @@ from scramp import ScramException, ScramMechanism
 
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
-from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
+from spark_kafkawire.protocol.modern.sasl import (
+    SaslAuthenticateResponse,
+    SaslHandshakeResponse,
+)
 
 from .aws_judge import signed_payload
-from .modern_peers import METADATA_RESPONSE, OFFERED, Asked, answer, api_versions, asked, read
+from .modern_peers import (
+    METADATA_RESPONSE,
+    OFFERED,
+    Asked,
+    answer,
+    api_versions,
+    asked,
+    read,
+)
 from .peers import Script, read_frame
 
 SECRET: Final = "s3cret=,\\ü"

@@ -33,7 +33,16 @@ from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_07, settings_modern
 
 from .modern_peers import answer, api_versions, asked
-from .peers import ANSWER, OFFSETS, Peer, Script, answering, closed_port, read_frame, stalling
+from .peers import (
+    ANSWER,
+    OFFSETS,
+    Peer,
+    Script,
+    answering,
+    closed_port,
+    read_frame,
+    stalling,
+)
 
 HTTP_ANSWER: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 

@@ -42,7 +42,15 @@ from tests.support.old_brokers import Closes, answered
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
 
-from .modern_peers import METADATA_RESPONSE, OFFERED, Asked, answer, api_versions, asked, broker
+from .modern_peers import (
+    METADATA_RESPONSE,
+    OFFERED,
+    Asked,
+    answer,
+    api_versions,
+    asked,
+    broker,
+)
 from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)

@@ -43,7 +43,10 @@ from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import FetchResponse
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
-from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
+from spark_kafkawire.protocol.modern.sasl import (
+    SaslAuthenticateResponse,
+    SaslHandshakeResponse,
+)
 from tests.support.cases import for_each
 from tests.support.noida import NoidaBroker
 from tests.support.polling import GRACE_S, poll
@@ -64,7 +67,14 @@ from .login_broker import (
     plain,
 )
 from .login_broker import scram as login_of_token
-from .modern_peers import METADATA_RESPONSE, OFFERED, answer, api_versions, asked, mutated
+from .modern_peers import (
+    METADATA_RESPONSE,
+    OFFERED,
+    answer,
+    api_versions,
+    asked,
+    mutated,
+)
 from .peers import Peer, Script, read_frame
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)

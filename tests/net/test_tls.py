@@ -29,7 +29,13 @@ from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.settings import ConnectionSettings, Security
 from spark_kafkawire.net.stores import Store, StoreError, identity_of, kind_of, trust_of
-from spark_kafkawire.net.tls import RECORD_BYTES_MAX, Tls, TlsLimits, TlsTransport, context
+from spark_kafkawire.net.tls import (
+    RECORD_BYTES_MAX,
+    Tls,
+    TlsLimits,
+    TlsTransport,
+    context,
+)
 from spark_kafkawire.net.transport import Deadline, Transport
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from tests.support.cases import for_each

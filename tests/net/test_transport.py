@@ -15,7 +15,12 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
+from spark_kafkawire.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    RequestTimedOut,
+)
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.http import Answer, Url, ask
 from spark_kafkawire.net.transport import _MARKED_BUFFER_BYTES_MIN, Deadline, Transport

@@ -23,7 +23,13 @@ from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.options import WriteOptions
 from tests.jobs.migration.migrating import copied
-from tests.jobs.submitting import ROOT, environment, make_zip, submit_command, submit_words
+from tests.jobs.submitting import (
+    ROOT,
+    environment,
+    make_zip,
+    submit_command,
+    submit_words,
+)
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
 from tests.support.exactly_once import committed

@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, ProtocolError
 from spark_kafkawire.options import ReadOptions, Selection
-from spark_kafkawire.options.java_pattern import NAME_SIZE_MAX, JavaPattern, PatternError
+from spark_kafkawire.options.java_pattern import (
+    NAME_SIZE_MAX,
+    JavaPattern,
+    PatternError,
+)
 from spark_kafkawire.planner.batch import select
 from tests.options.java_patterns.record import FOUND, HAND_MADE, NAMES
 from tests.support.cases import for_each

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.options import KeyOrder, PartitionerCheck, ReadOptions, StreamOptions
+from spark_kafkawire.options import (
+    KeyOrder,
+    PartitionerCheck,
+    ReadOptions,
+    StreamOptions,
+)
 from spark_kafkawire.options.topic_layouts import TopicLayouts
 from tests.support.cases import for_each
 

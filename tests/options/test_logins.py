@@ -19,7 +19,10 @@ from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
 from spark_kafkawire.net.logins.tokens.aws.msk import MskToken
 from spark_kafkawire.net.logins.tokens.aws.signing import Keys
 from spark_kafkawire.net.logins.tokens.azure import AzureToken
-from spark_kafkawire.net.logins.tokens.client_credentials import IN_OPTIONS, ClientCredentials
+from spark_kafkawire.net.logins.tokens.client_credentials import (
+    IN_OPTIONS,
+    ClientCredentials,
+)
 from spark_kafkawire.net.logins.tokens.endpoint import Patience
 from spark_kafkawire.net.logins.tokens.google import GoogleToken
 from spark_kafkawire.net.logins.tokens.jwt_assertion import Claims, JwtAssertion, Signer

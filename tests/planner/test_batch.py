@@ -16,7 +16,13 @@ from kazoo.client import KazooClient
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.cluster.cluster import cluster_of
-from spark_kafkawire.errors import BrokerError, DataLossError, DiscoveryError, OptionError, UnknownTopicError
+from spark_kafkawire.errors import (
+    BrokerError,
+    DataLossError,
+    DiscoveryError,
+    OptionError,
+    UnknownTopicError,
+)
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan, select
@@ -27,8 +33,15 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
-from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse, MetadataTopic
-from spark_kafkawire.protocol.modern.offset_fetch import OffsetFetchTopic, OffsetFetchTopicResponse
+from spark_kafkawire.protocol.modern.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+)
+from spark_kafkawire.protocol.modern.offset_fetch import (
+    OffsetFetchTopic,
+    OffsetFetchTopicResponse,
+)
 from tests.records.batches import batch, record
 from tests.support.golden import CORPUS, read_json
 from tests.support.log_server import LogServer

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.errors import DataLossError, OptionError
-from spark_kafkawire.model import Broker, Leader, OffsetRange, PartitionBounds, TopicPartition
+from spark_kafkawire.model import (
+    Broker,
+    Leader,
+    OffsetRange,
+    PartitionBounds,
+    TopicPartition,
+)
 from spark_kafkawire.options import (
     COMMITTED,
     EARLIEST,
@@ -26,8 +32,20 @@ from spark_kafkawire.options import (
     ReadOptions,
     StreamOptions,
 )
-from spark_kafkawire.planner.limits import End, check_names, end_of, range_between, start_of
-from spark_kafkawire.planner.packs import HINTED_COUNT, RANGES_COUNT_MAX, hint, packs, spark_partitions
+from spark_kafkawire.planner.limits import (
+    End,
+    check_names,
+    end_of,
+    range_between,
+    start_of,
+)
+from spark_kafkawire.planner.packs import (
+    HINTED_COUNT,
+    RANGES_COUNT_MAX,
+    hint,
+    packs,
+    spark_partitions,
+)
 from spark_kafkawire.planner.ranges import split
 from tests.support.cases import for_each
 from tests.support.golden import CORPUS

@@ -12,7 +12,12 @@ import pyarrow as pa
 import pytest
 
 from spark_kafkawire.clients.writing.typed_values import ColumnEncoding
-from spark_kafkawire.errors import KafkaWireError, OptionError, RegistryError, UnknownSchemaError
+from spark_kafkawire.errors import (
+    KafkaWireError,
+    OptionError,
+    RegistryError,
+    UnknownSchemaError,
+)
 from spark_kafkawire.options import ReadOptions, StreamOptions, WriteOptions
 from spark_kafkawire.planner.schemas import check_schemas, fixed_schemas, schema_in
 from spark_kafkawire.planner.write_schemas import column_encodings

@@ -17,10 +17,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.model import Generation, OffsetRange, PartitionBounds, TopicPartition
+from spark_kafkawire.model import (
+    Generation,
+    OffsetRange,
+    PartitionBounds,
+    TopicPartition,
+)
 from spark_kafkawire.options import StreamLimits, StreamOptions, TopicLayouts
 from spark_kafkawire.options.offsets import PARTITION_SYNTAX
-from spark_kafkawire.planner.stream import must_wait, next_offsets, offsets_behind, ranges_between, until
+from spark_kafkawire.planner.stream import (
+    must_wait,
+    next_offsets,
+    offsets_behind,
+    ranges_between,
+    until,
+)
 from spark_kafkawire.planner.stream_key_order import hold
 from spark_kafkawire.planner.stream_losses import losses
 from spark_kafkawire.planner.stream_offsets import (
@@ -31,7 +42,11 @@ from spark_kafkawire.planner.stream_offsets import (
     ids_from_json,
     to_json,
 )
-from spark_kafkawire.planner.stream_planner import POLL_INTERVAL_S, StreamPlanner, idle_s
+from spark_kafkawire.planner.stream_planner import (
+    POLL_INTERVAL_S,
+    StreamPlanner,
+    idle_s,
+)
 from tests.support.cases import for_each
 from tests.support.fake_cluster import TOPIC, FakeCluster
 

@@ -15,7 +15,12 @@ from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.rows import Records
-from tests.support.codecs import CODEC_NUMBERS, arrow_decode, arrow_encode, judged_by_kafka_python
+from tests.support.codecs import (
+    CODEC_NUMBERS,
+    arrow_decode,
+    arrow_encode,
+    judged_by_kafka_python,
+)
 
 with warnings.catch_warnings():
     # kafka-python reads its files in a way that Python 3.11 calls old.

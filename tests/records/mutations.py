@@ -11,9 +11,22 @@ import zlib
 from collections.abc import Callable
 from functools import cache
 
-from tests.records.batches import APPEND_TIME, TRANSACTIONAL, batch, marker, record, repaired
+from tests.records.batches import (
+    APPEND_TIME,
+    TRANSACTIONAL,
+    batch,
+    marker,
+    record,
+    repaired,
+)
 from tests.records.batches import message as log_message
-from tests.records.message_set.trees import COMPRESSORS, Compressed, Message, Plain, message
+from tests.records.message_set.trees import (
+    COMPRESSORS,
+    Compressed,
+    Message,
+    Plain,
+    message,
+)
 from tests.support.codecs import CODEC_NUMBERS, FORMS, compressed
 
 LENGTHS = (-(2**31), -1, 0, 1, 4, 5, 6, 2**16, 2**31 - 1)

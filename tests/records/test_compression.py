@@ -19,7 +19,12 @@ from spark_kafkawire.records.compression.codec import Codec, Format, TooLarge
 from spark_kafkawire.records.compression.gzip import GZIP
 from spark_kafkawire.records.compression.lz4 import LZ4, LZ4_MAGIC_0, header_checksum
 from spark_kafkawire.records.compression.snappy import SNAPPY
-from spark_kafkawire.records.compression.table import CODECS, codec_named, codec_names, decompress
+from spark_kafkawire.records.compression.table import (
+    CODECS,
+    codec_named,
+    codec_names,
+    decompress,
+)
 from spark_kafkawire.records.compression.zstd import ZSTD
 from tests.support.cases import for_each
 from tests.support.codecs import (

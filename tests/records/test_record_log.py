@@ -15,7 +15,15 @@ from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.batch.golden_batches import BATCHES
 from tests.records.batches import Aborted, batch, marker, message, record
-from tests.records.judges import JUDGED, Batch, MessageSet, Record, arrow_records, column_records, judged
+from tests.records.judges import (
+    JUDGED,
+    Batch,
+    MessageSet,
+    Record,
+    arrow_records,
+    column_records,
+    judged,
+)
 from tests.support.cases import for_each
 from tests.support.codecs import CODEC_NUMBERS, judged_by_kafka_python
 

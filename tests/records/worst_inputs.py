@@ -31,10 +31,25 @@ from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.message_set import decoding as message_set
 from spark_kafkawire.records.record_log import decode_batches
-from tests.records.batches import TRANSACTIONAL, Aborted, batch, marker, message, record, varint
+from tests.records.batches import (
+    TRANSACTIONAL,
+    Aborted,
+    batch,
+    marker,
+    message,
+    record,
+    varint,
+)
 from tests.records.message_set.trees import message as message_07
 from tests.records.mutations import damaged_log, damaged_set
-from tests.support.codecs import BY_NAME, CODEC_NUMBERS, CODECS, XERIAL_HEADER, compressed, gzipped
+from tests.support.codecs import (
+    BY_NAME,
+    CODEC_NUMBERS,
+    CODECS,
+    XERIAL_HEADER,
+    compressed,
+    gzipped,
+)
 
 SIZE: Final = 1 << 20
 #: A little less than what one compressed message may become with 256 MiB, and with an eighth of that.

@@ -36,12 +36,25 @@ from spark_kafkawire.net.tls import OF_REGISTRY, Tls
 from spark_kafkawire.registry import client
 from spark_kafkawire.registry.client import Registry, forget_registries, registry_of
 from spark_kafkawire.registry.schemas import Reference, Schema
-from spark_kafkawire.registry.settings import BasicLogin, BearerToken, Login, RegistrySettings
+from spark_kafkawire.registry.settings import (
+    BasicLogin,
+    BearerToken,
+    Login,
+    RegistrySettings,
+)
 from spark_kafkawire.registry.subjects import subject_of
 from tests.net.login_broker import asked_for, granted, http_answer
 from tests.net.peers import Peer, server_of, serving
 from tests.support.certificates import Certificates
-from tests.support.fake_registry import FakeRegistry, Fault, cut, raw, refusal, slow, status
+from tests.support.fake_registry import (
+    FakeRegistry,
+    Fault,
+    cut,
+    raw,
+    refusal,
+    slow,
+    status,
+)
 from tests.support.polling import GRACE_S
 
 TEXT: Final = '{"type": "record", "name": "R", "fields": [{"name": "größe", "type": "long"}]}'

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
+from tests.support.embedded import SharingCluster
 from tests.support.golden import CORPUS
-from tests.support.shared_zookeeper import SharingCluster
 
 
 @pytest.fixture

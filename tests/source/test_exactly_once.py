@@ -14,7 +14,14 @@ from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from spark_kafkawire.clients.writing.modern.transactional.requests import (
     FENCED_TIMEOUT_MS,
@@ -22,7 +29,10 @@ from spark_kafkawire.clients.writing.modern.transactional.requests import (
     InitProducerId,
     TransactionRequests,
 )
-from spark_kafkawire.clients.writing.modern.transactional.write_state import OPEN_COUNT_MAX, attempt_ids
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    OPEN_COUNT_MAX,
+    attempt_ids,
+)
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError
@@ -39,16 +49,22 @@ from tests.support.cases import for_each
 from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying, losing
 from tests.support.interrupted import SCRIPT
 from tests.support.late_requests import VALUES as LATE_VALUES
-from tests.support.late_requests import HoldingProxy, LateRequest, killed_and_late, open_ids, waiting
+from tests.support.late_requests import (
+    HoldingProxy,
+    LateRequest,
+    SlowReplication,
+    killed_and_late,
+    open_ids,
+    waiting,
+)
 from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
 from tests.support.short_and_long import short_and_long
-from tests.support.slow_replication import SlowReplication
 from tests.support.spark_streams import lines, put, write
 from tests.support.sparks import STREAM_SINKS, needs
-from tests.support.stream_writing import task, writer
+from tests.support.streaming import task, writer
 from tests.support.write_process import ForkedWrites, WriteProcess
 
 PARTITIONS: Final = 2

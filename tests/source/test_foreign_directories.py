@@ -21,7 +21,12 @@ import pytest
 
 from spark_kafkawire.bounded import bounded
 from spark_kafkawire.directories import checkpoints, file_systems
-from spark_kafkawire.directories.files import ENTRIES_BYTES_MAX, FileAccessError, FileSystemOptions, opened
+from spark_kafkawire.directories.files import (
+    ENTRIES_BYTES_MAX,
+    FileAccessError,
+    FileSystemOptions,
+    opened,
+)
 from spark_kafkawire.errors import KafkaWireError
 from tests.support.cases import for_each
 from tests.support.directory_reading import DirectoryRead

@@ -19,7 +19,13 @@ from pyspark.sql.functions import col, from_json, to_json
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.functions import dead_letters, from_avro, from_protobuf, to_avro, to_protobuf
+from spark_kafkawire.functions import (
+    dead_letters,
+    from_avro,
+    from_protobuf,
+    to_avro,
+    to_protobuf,
+)
 from spark_kafkawire.registry.client import forget_registries
 from spark_kafkawire.values.faults import Fault
 from spark_kafkawire.values.json.decoding import Decoder

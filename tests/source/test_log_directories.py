@@ -15,9 +15,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_kafkawire.directories.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, META_PROPERTIES
+from spark_kafkawire.directories.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    META_PROPERTIES,
+)
 from spark_kafkawire.directories.files import FileAccessError
-from spark_kafkawire.errors import CorruptDataError, DataLossError, LimitError, OptionError, UnknownTopicError
+from spark_kafkawire.errors import (
+    CorruptDataError,
+    DataLossError,
+    LimitError,
+    OptionError,
+    UnknownTopicError,
+)
 from spark_kafkawire.options import StreamOptions
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.log_kernels import BASE_OFFSET, NEXT_OFFSET, POS, SIZE

@@ -26,10 +26,10 @@ from spark_kafkawire.source.schema import V07_SCHEMA
 from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka, zookeeper_tree
 from tests.support.debian_plain import COUNT, NAMES, TOPIC
+from tests.support.embedded import SharingCluster
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.reading import PlannedRead
-from tests.support.shared_zookeeper import SharingCluster
 
 #: Small fetches, so that a partition is many of them.
 SMALL = {"fetchBytes": "1KiB", "fetchesInFlight": "1"}

@@ -13,7 +13,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError, UnknownTopicError
+from spark_kafkawire.errors import (
+    ConnectFailed,
+    DataLossError,
+    OptionError,
+    UnknownTopicError,
+)
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import StreamOptions
 from spark_kafkawire.planner.stream_offsets import PIN_MARK, Position

@@ -24,10 +24,9 @@ from tests.support import librdkafka, stream_once
 from tests.support.embedded import produce, wait_registered
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
-from tests.support.parquet_sink import stored
 from tests.support.short_and_long import short_and_long
 from tests.support.sparks import READ_LIMITS
-from tests.support.stream_kills import Killer, Stream
+from tests.support.stream_kills import Killer, Stream, stored
 
 KILLS: Final = int(os.environ.get("KAFKAWIRE_STREAM_KILLS", "1"))
 #: Workers that are killed under each of the streams before their driver is.

@@ -53,7 +53,7 @@ from tests.support.fake_registry import FakeRegistry, status
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.sparks import STREAM_SINKS
-from tests.support.stream_writing import VALUE, task, writer
+from tests.support.streaming import VALUE, task, writer
 from tests.support.writing import stored, write_options
 
 # Schemas of reads

@@ -6,10 +6,9 @@ All files are PEM, keys are PKCS #8, as Kafka brokers and Python both read them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -24,46 +23,21 @@ _LIFE: Final = timedelta(days=2)
 _NOT_LOCKED: Final = serialization.NoEncryption()
 
 
-@dataclass(frozen=True, slots=True)
-class Certificates:
-    """Paths of the files. ``server`` and ``client`` hold a key and its certificate."""
+class Certificates(NamedTuple):
+    """Paths of the files. All but those of authorities hold a key and its certificate."""
 
     folder: Path
-
-    @property
-    def authority(self) -> Path:
-        """The certificate of who signed all others here but ``stranger``."""
-        return self.folder / "authority.pem"
-
-    @property
-    def server(self) -> Path:
-        """Key and certificate for ``localhost``."""
-        return self.folder / "server.pem"
-
-    @property
-    def expired(self) -> Path:
-        """Key and certificate for ``localhost``, which was good until yesterday."""
-        return self.folder / "expired.pem"
-
-    @property
-    def client(self) -> Path:
-        """Key and certificate of a client."""
-        return self.folder / "client.pem"
-
-    @property
-    def client_encrypted(self) -> Path:
-        """The same with the key encrypted with ``KEY_PASSWORD``."""
-        return self.folder / "client-encrypted.pem"
-
-    @property
-    def other_authority(self) -> Path:
-        """The certificate of an authority that signed no server."""
-        return self.folder / "other-authority.pem"
-
-    @property
-    def stranger(self) -> Path:
-        """Key and certificate of a client, signed by the other authority."""
-        return self.folder / "stranger.pem"
+    #: The certificate of who signed all others here but ``stranger``.
+    authority: Path
+    #: For ``localhost``; and one that was good until yesterday.
+    server: Path
+    expired: Path
+    client: Path
+    #: The same with the key encrypted with ``KEY_PASSWORD``.
+    client_encrypted: Path
+    #: The certificate of an authority that signed no server, and a client that it signed.
+    other_authority: Path
+    stranger: Path
 
 
 def make(folder: Path) -> Certificates:
@@ -92,7 +66,8 @@ def make(folder: Path) -> Certificates:
             locked = serialization.BestAvailableEncryption(KEY_PASSWORD.encode())
             (folder / "client-encrypted.key").write_bytes(_pem(key, locked))
             _join(folder, "client-encrypted", "client")
-    return Certificates(folder)
+    files = (f"{name.replace('_', '-')}.pem" for name in Certificates._fields[1:])
+    return Certificates(folder, *(folder / file for file in files))
 
 
 def _new_key() -> ec.EllipticCurvePrivateKey:

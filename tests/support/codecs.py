@@ -188,11 +188,7 @@ CODECS: Final = (
         4,
         magics=(2,),
         since=(2, 1),
-        forms={
-            "": lambda data: arrow_encode("zstd", data),
-            "size": _zstd_with_size,
-            "frames": _zstd_frames,
-        },
+        forms={"": lambda data: arrow_encode("zstd", data), "size": _zstd_with_size, "frames": _zstd_frames},
         produce_version=7,
         levels=(-131_072, 22),
         clients=frozenset(("Apache Kafka", "librdkafka")),

@@ -5,8 +5,13 @@ The session and its Python are on this side; sources, sinks and their workers ar
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -47,7 +52,9 @@ class ConnectServer:
 
     def session(self) -> SparkSession:
         """A new session of a client."""
-        from pyspark.sql.connect.session import SparkSession  # refuses a pandas before 2
+        from pyspark.sql.connect.session import (
+            SparkSession,  # refuses a pandas before 2
+        )
 
         return SparkSession.builder.remote(f"sc://127.0.0.1:{self._port}").create()
 
@@ -61,6 +68,21 @@ def main() -> None:
     print(service.localPort(), flush=True)
     sys.stdin.read()
     spark.stop()
+
+
+@contextlib.contextmanager
+def default_connect_port() -> Iterator[None]:
+    """Keep port 15002 from other tests.
+
+    A program that starts its own Connect server (``remote("local")``, ``spark-pipelines``) takes this port:
+    Spark tries no other.
+    """
+    lock = os.open(Path(tempfile.gettempdir(), "kafkawire-tests-port-15002"), os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 if __name__ == "__main__":

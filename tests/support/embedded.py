@@ -1,11 +1,19 @@
-"""Embedded brokers of 0.7: tests start them, write to them, and wait for their registration."""
+"""Embedded brokers of 0.7: tests start them, write to them, and wait for their registration; also in a
+ZooKeeper that others use, too: a start takes longer than theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
-from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster
+from spark_kafkawire.broker import (
+    BrokerConfig,
+    BrokerServer,
+    EmbeddedCluster,
+    ZooKeeperServer,
+)
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.options import Discovery
 
@@ -48,3 +56,20 @@ def wait_registered(cluster: EmbeddedCluster, topic: str, brokers: int = 1) -> N
         return len(holders) == brokers
 
     poll(is_registered, f"{topic} is registered by {brokers}")
+
+
+_NUMBERS: Final = itertools.count()
+
+
+class SharingCluster(EmbeddedCluster):
+    """Two brokers on these partitions, under a chroot of their own. Their ZooKeeper is not to be stopped."""
+
+    def __init__(self, zookeeper: ZooKeeperServer, log_dirs: Sequence[Path]) -> None:
+        self._connect = f"{zookeeper.connect}/cluster-{next(_NUMBERS)}"
+        properties = {"zk.connect": self._connect}
+        super().__init__(len(log_dirs), 3, zookeeper=False, log_dirs=log_dirs, properties=properties)
+
+    @property
+    def zookeeper_connect(self) -> str:
+        """Value for ``zookeeper.connect``."""
+        return self._connect

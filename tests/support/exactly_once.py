@@ -189,7 +189,6 @@ def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
     """The process dies at a request about transactions, counted from 0: before or after its broker got it.
     Of those that are asked together the ones before it were sent. Gives a list that holds something then."""
     count, lock, died = itertools.count(), threading.Lock(), list[bool]()
-    asked, asked_together = TransactionRequests._send, TransactionRequests._send_together
 
     def left_of(requests: Sequence[Any]) -> Sequence[Any]:
         """Part of these requests that is sent."""
@@ -202,23 +201,21 @@ def dying(at: int, *, after_it: bool) -> Iterator[list[bool]]:
             died.append(True)
             return requests[: numbers.index(at) + after_it]
 
-    def dies(sender: TransactionRequests, request: Any) -> Any:
-        sent = left_of([request])
-        answer = asked(sender, request) if sent else None
-        if died:
-            raise Died
-        return answer
+    def dies(name: str, *, is_alone: bool) -> None:
+        ask = getattr(TransactionRequests, name)
 
-    def dies_among(sender: TransactionRequests, requests: Sequence[Any]) -> Any:
-        sent = left_of(requests)
-        answers = asked_together(sender, sent) if sent else None
-        if died:
-            raise Died
-        return answers
+        def asked(sender: TransactionRequests, given: Any) -> Any:
+            sent = left_of([given] if is_alone else given)
+            answer = ask(sender, given if is_alone else sent) if sent else None
+            if died:
+                raise Died
+            return answer
+
+        patch.setattr(TransactionRequests, name, asked)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TransactionRequests, "_send", dies)
-        patch.setattr(TransactionRequests, "_send_together", dies_among)
+        dies("_send", is_alone=True)
+        dies("_send_together", is_alone=False)
         with contextlib.suppress(Died):
             yield died
 

@@ -16,7 +16,10 @@ from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions, NetOptions
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.limits import READ_UNCOMMITTED
-from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsPartition, ListOffsetsPartitionResponse
+from spark_kafkawire.protocol.modern.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+)
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.log_server import LogServer

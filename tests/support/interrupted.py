@@ -13,7 +13,7 @@ from spark_kafkawire.jobs.shell.command_line import run_job
 from spark_kafkawire.jobs.transactions import run
 from spark_kafkawire.jobs.transactions.finishing import Finished, FinishPlan, finish
 from spark_kafkawire.options import WriteOptions
-from tests.jobs.arguments import command
+from tests.jobs.submitting import command
 from tests.support import librdkafka
 from tests.support.exactly_once import OnceWrite, committed, dying
 

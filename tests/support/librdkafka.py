@@ -104,12 +104,9 @@ def consume(
     **config: object,
 ) -> list[Record]:
     """All records of a partition from an offset on, until its end."""
-    reader = _reader(bootstrap_servers, isolation_level, config)
-    try:
+    with _reader(bootstrap_servers, isolation_level, config) as reader:
         reader.assign([TopicPartition(topic, partition, start_offset)])
         return list(_until_end(reader))
-    finally:
-        reader.close()
 
 
 def consume_partitions(
@@ -122,8 +119,7 @@ def consume_partitions(
     """All records of several partitions, each a topic and a partition, by one consumer: to make one takes
     long."""
     found: dict[tuple[str, int], list[Record]] = {partition: [] for partition in partitions}
-    reader = _reader(bootstrap_servers, isolation_level, config)
-    try:
+    with _reader(bootstrap_servers, isolation_level, config) as reader:
         reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in partitions])
         left = set(partitions)
         while left:
@@ -134,23 +130,21 @@ def consume_partitions(
             else:
                 left.discard(place)
         return found
-    finally:
-        reader.close()
 
 
-def _reader(bootstrap_servers: str, isolation_level: str, config: Mapping[str, object]) -> Consumer:
-    return Consumer(
-        _configuration(
-            bootstrap_servers,
-            group_id=_unique("reader"),
-            enable_auto_commit=False,
-            enable_partition_eof=True,
-            auto_offset_reset="error",
-            isolation_level=isolation_level,
-            fetch_wait_max_ms=10,
-            **config,
-        )
+def _consumer(bootstrap_servers: str, **config: object) -> contextlib.closing[Consumer]:
+    """A consumer until its block ends; of no group that others know, unless it is given."""
+    return contextlib.closing(
+        Consumer(_configuration(bootstrap_servers, **{"group_id": _unique("reader"), **config}))
     )
+
+
+def _reader(
+    bootstrap_servers: str, isolation_level: str, config: Mapping[str, object]
+) -> contextlib.closing[Consumer]:
+    own = {"enable_auto_commit": False, "enable_partition_eof": True, "auto_offset_reset": "error"}
+    given = {"isolation_level": isolation_level, "fetch_wait_max_ms": 10, **config}
+    return _consumer(bootstrap_servers, **own, **given)
 
 
 def offsets(
@@ -158,28 +152,20 @@ def offsets(
 ) -> tuple[int, int]:
     """Start and end (exclusive) of a log, as its broker says now; with ``read_committed`` the end is the
     first open transaction."""
-    reader = Consumer(
-        _configuration(bootstrap_servers, group_id=_unique("reader"), isolation_level=isolation_level)
-    )
-    try:
+    with _consumer(bootstrap_servers, isolation_level=isolation_level) as reader:
         start, stop = reader.get_watermark_offsets(TopicPartition(topic, partition), CLIENT_TIMEOUT_S)
         return int(start), int(stop)
-    finally:
-        reader.close()
 
 
 def commit_offsets(
     bootstrap_servers: str, group_id: str, topic: str, next_offsets: Mapping[int, int], **config: object
 ) -> None:
     """Leave a group's position in each partition with the broker, as a consumer would."""
-    reader = Consumer(_configuration(bootstrap_servers, group_id=group_id, **config))
-    try:
+    with _consumer(bootstrap_servers, group_id=group_id, **config) as reader:
         partitions = [TopicPartition(topic, partition, offset) for partition, offset in next_offsets.items()]
         for tp in reader.commit(offsets=partitions, asynchronous=False):
             if tp.error:
                 raise KafkaException(tp.error)
-    finally:
-        reader.close()
 
 
 @contextlib.contextmanager
@@ -188,26 +174,20 @@ def committing_offsets(
 ) -> Iterator[None]:
     """A transaction that commits a group's offsets is open during the block, and committed after it."""
     producer = Producer(_configuration(bootstrap_servers, transactional_id=_unique("transaction")))
-    reader = Consumer(_configuration(bootstrap_servers, group_id=group_id))
-    try:
+    with _consumer(bootstrap_servers, group_id=group_id) as reader:
         producer.init_transactions(CLIENT_TIMEOUT_S)
         producer.begin_transaction()
         partitions = [TopicPartition(topic, partition, offset) for partition, offset in next_offsets.items()]
         producer.send_offsets_to_transaction(partitions, reader.consumer_group_metadata(), CLIENT_TIMEOUT_S)
         yield
         producer.commit_transaction(CLIENT_TIMEOUT_S)
-    finally:
-        reader.close()
 
 
 def committed_offset(bootstrap_servers: str, group_id: str, topic: str, partition: int = 0) -> int:
     """A group's position in a partition; negative where it has none."""
-    reader = Consumer(_configuration(bootstrap_servers, group_id=group_id))
-    try:
+    with _consumer(bootstrap_servers, group_id=group_id) as reader:
         [tp] = reader.committed([TopicPartition(topic, partition)], CLIENT_TIMEOUT_S)
         return int(tp.offset)
-    finally:
-        reader.close()
 
 
 def delete_group(bootstrap_servers: str, group_id: str) -> None:
@@ -219,20 +199,15 @@ def delete_group(bootstrap_servers: str, group_id: str) -> None:
 @contextlib.contextmanager
 def member(bootstrap_servers: str, group_id: str, topic: str, **config: object) -> Iterator[None]:
     """A consumer that is in its group, with all partitions of the topic, during the block."""
-    reader = Consumer(
-        _configuration(bootstrap_servers, group_id=group_id, enable_auto_commit=False, **config)
-    )
+    with _consumer(bootstrap_servers, group_id=group_id, enable_auto_commit=False, **config) as reader:
 
-    def has_partitions() -> bool:
-        reader.poll(0.1)  # a consumer joins, and stays, while it is polled
-        return bool(reader.assignment())
+        def has_partitions() -> bool:
+            reader.poll(0.1)  # a consumer joins, and stays, while it is polled
+            return bool(reader.assignment())
 
-    try:
         reader.subscribe([topic])
         poll(has_partitions, f"{group_id} has its partitions", CLIENT_TIMEOUT_S)
         yield
-    finally:
-        reader.close()
 
 
 def create_topic(
@@ -303,15 +278,11 @@ def _await_markers(bootstrap_servers: str, topic: str, ends: Mapping[int, int]) 
     """Wait until no transaction is open before these ends of a topic's logs."""
 
     def is_ended(partition: int, end: int) -> bool:
-        stable = offsets(bootstrap_servers, topic, partition, isolation_level="read_committed")
-        return stable[1] > end
+        return offsets(bootstrap_servers, topic, partition, isolation_level="read_committed")[1] > end
 
     for partition, end in ends.items():
-        poll(
-            partial(is_ended, partition, end),
-            f"the marker of a transaction in {topic} {partition}",
-            CLIENT_TIMEOUT_S,
-        )
+        what = f"the marker of a transaction in {topic} {partition}"
+        poll(partial(is_ended, partition, end), what, CLIENT_TIMEOUT_S)
 
 
 def _admin(bootstrap_servers: str, config: Mapping[str, object]) -> AdminClient:

@@ -73,10 +73,7 @@ def home_with_byte_code() -> str:
     """
     import pyspark
 
-    own, home = (
-        Path(pyspark.__file__).parent,
-        Path(tempfile.mkdtemp(prefix="kafkawire-spark-home-")),
-    )
+    own, home = (Path(pyspark.__file__).parent, Path(tempfile.mkdtemp(prefix="kafkawire-spark-home-")))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     for entry in own.iterdir():
         if entry.name != "python":

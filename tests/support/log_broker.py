@@ -26,7 +26,10 @@ from spark_kafkawire.protocol.modern import (
     offset_fetch,
     produce,
 )
-from spark_kafkawire.protocol.modern.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from spark_kafkawire.protocol.modern.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode as Code
 from spark_kafkawire.protocol.primitives import Array
 from spark_kafkawire.protocol.schema import Struct
@@ -72,10 +75,7 @@ class LogBroker:
     """Answers for the topics in ``logs``: name to the logs of its partitions."""
 
     def __init__(
-        self,
-        broker: Broker,
-        logs: Mapping[str, Sequence[Log]],
-        offered: Mapping[int, VersionRange] = OFFERED,
+        self, broker: Broker, logs: Mapping[str, Sequence[Log]], offered: Mapping[int, VersionRange] = OFFERED
     ) -> None:
         self.broker = broker
         self.logs = logs

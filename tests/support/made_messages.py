@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Bytes, Int, String, Uuid
+from spark_kafkawire.protocol.primitives import (
+    AnyType,
+    Array,
+    Bool,
+    Bytes,
+    Int,
+    String,
+    Uuid,
+)
 from spark_kafkawire.protocol.schema import REQUIRED, Struct
 
 _EMPTY: Final[Mapping[type[Any], Any]] = {

@@ -31,8 +31,6 @@ START_ATTEMPTS: Final = 5
 
 #: What topics have: records of any time stay. It looks every second for those that have had their time.
 KEPT_FOREVER: Final = {"retention.ms": "-1"}
-#: And what makes it remove records as real clusters do, a week after their own time.
-KEPT_FOR_A_WEEK: Final = {"retention.ms": str(7 * 24 * 3600 * 1000)}
 
 # ApiVersions, version 0, correlation id 7, no client id; and how an answer without error begins.
 _API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000007 ffff")

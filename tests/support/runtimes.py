@@ -32,10 +32,6 @@ def runtimes() -> list[Runtime]:
     table = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     [_, *packages, _], *rows = table
     return [
-        Runtime(
-            name,
-            dict(zip(packages, versions, strict=True)),
-            supported.startswith("yes"),
-        )
+        Runtime(name, dict(zip(packages, versions, strict=True)), supported.startswith("yes"))
         for name, *versions, supported in rows
     ]

@@ -12,8 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from spark_kafkawire.clients.writing.modern.transactional.write_state import Decision, driver_id, newest
-from spark_kafkawire.clients.writing.modern.transactional.write_state import OffsetAndMetadata as Noted
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    Decision,
+    driver_id,
+    newest,
+)
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    OffsetAndMetadata as Noted,
+)
 from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions

@@ -1,4 +1,4 @@
-"""A streaming query without a JVM: it calls a stream reader as Spark does, and keeps a checkpoint.
+"""Streams without a JVM: a query that calls a stream reader as Spark does and keeps a checkpoint, and a sink.
 
 What Spark calls and when: initialOffset, latestOffset(start, limit), the offset log, initialOffset again,
 partitions, the tasks, and the commit log; after a restart the batch that was not committed first.
@@ -10,12 +10,14 @@ import json
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
-from spark_kafkawire.source.spark_versions import HAS_READ_LIMITS
+from spark_kafkawire.source.spark_versions import HAS_READ_LIMITS, HAS_STREAM_SINKS
 
 from .sparks import READ_LIMITS, needs
 
@@ -126,3 +128,24 @@ def available_now(checkpoint: Checkpoint, /, **options: str) -> Query:
 
 def _json(offsets: Any) -> str:
     return json.dumps(offsets)
+
+
+if HAS_STREAM_SINKS:
+    from spark_kafkawire.source.stream_writer import KafkaWireStreamWriter
+
+VALUE: Final = StructType([StructField("value", StringType())])
+
+
+def writer(schema: StructType = VALUE, complete: bool = False, /, **options: str) -> KafkaWireStreamWriter:
+    """Writer of Spark for a stream with these options, whose names have ``__`` for dots."""
+    raw = {name.replace("__", "."): value for name, value in options.items()}
+    made = KafkaWireDataSource(raw).streamWriter(schema, complete)
+    assert isinstance(made, KafkaWireStreamWriter)
+    return made
+
+
+def task(planned: KafkaWireStreamWriter, *values: str) -> Any:
+    """One task of a batch, in a process of its own but for that."""
+    return pickle.loads(pickle.dumps(planned)).write(
+        iter([pa.RecordBatch.from_pydict({"value": pa.array(values)})])
+    )

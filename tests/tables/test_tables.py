@@ -14,7 +14,12 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.errors import BrokerError, KafkaWireError, OptionError, UnknownTopicError
+from spark_kafkawire.errors import (
+    BrokerError,
+    KafkaWireError,
+    OptionError,
+    UnknownTopicError,
+)
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.options.selection import DIRECTORY_TABLES, TABLES
 from spark_kafkawire.protocol import modern
@@ -26,7 +31,10 @@ from spark_kafkawire.protocol.modern import (
     share_group_describe,
     streams_group_describe,
 )
-from spark_kafkawire.protocol.modern.consumer_group_describe import AssignedTopic, MemberAssignment
+from spark_kafkawire.protocol.modern.consumer_group_describe import (
+    AssignedTopic,
+    MemberAssignment,
+)
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.source.spark_versions import spark_type
 from spark_kafkawire.tables.catalogue import CATALOGUE

@@ -10,7 +10,13 @@ from spark_kafkawire.clients.reading.log_files import LogFiles
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.directories.files import FileSystemOptions
 from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
-from spark_kafkawire.model import Broker, Generation, Leader, OffsetRange, TopicPartition
+from spark_kafkawire.model import (
+    Broker,
+    Generation,
+    Leader,
+    OffsetRange,
+    TopicPartition,
+)
 from spark_kafkawire.options import BadRecords, FetchOptions
 from tests.records.damaged_logs import V07, DamagedLog, Row
 

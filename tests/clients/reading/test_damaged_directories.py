@@ -10,7 +10,14 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.options import BadRecords
 from tests.clients.reading.damaged_directories import bases, read, written
-from tests.records.damaged_logs import KINDS, V07, DamagedLog, damaged_log, may_be_lost, may_show_content
+from tests.records.damaged_logs import (
+    KINDS,
+    V07,
+    DamagedLog,
+    damaged_log,
+    may_be_lost,
+    may_show_content,
+)
 from tests.records.damaged_logs import is_free as _is_free
 from tests.support.failing_case import failing_case
 from tests.support.short_and_long import short_and_long

@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.clients.writing.partitioner import Partitioner
 from spark_kafkawire.clients.writing.rows import Rows
-from spark_kafkawire.clients.writing.sticky_partitions import RUN_BYTES_MIN, Ids, StickyPartitions
+from spark_kafkawire.clients.writing.sticky_partitions import (
+    RUN_BYTES_MIN,
+    Ids,
+    StickyPartitions,
+)
 from spark_kafkawire.clients.writing.strategy import STRATEGIES, crc32_hashes
 from spark_kafkawire.clients.writing.v07.write_partitions import V07WritePartitions
 from spark_kafkawire.errors import RowError

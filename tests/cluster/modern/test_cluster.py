@@ -23,7 +23,10 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from spark_kafkawire.protocol.modern.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,

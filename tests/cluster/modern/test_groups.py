@@ -17,7 +17,12 @@ from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
 from spark_kafkawire.cluster.v07 import cluster as cluster_07
-from spark_kafkawire.errors import BrokerError, OptionError, UnknownTopicError, UnsupportedVersionError
+from spark_kafkawire.errors import (
+    BrokerError,
+    OptionError,
+    UnknownTopicError,
+    UnsupportedVersionError,
+)
 from spark_kafkawire.model import Broker, Leader, RecordTimes, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import Discovery, StreamOptions, WriteOptions
@@ -29,7 +34,12 @@ from spark_kafkawire.protocol.modern.list_transactions import (
     DescribeTransactionsResponse,
     ListedTransaction,
 )
-from tests.cluster.modern.clusters import COORDINATOR_LOADING, GROUP_REFUSED, NOT_COORDINATOR, cluster_of
+from tests.cluster.modern.clusters import (
+    COORDINATOR_LOADING,
+    GROUP_REFUSED,
+    NOT_COORDINATOR,
+    cluster_of,
+)
 from tests.support import librdkafka
 from tests.support.fake_cluster import FakeCluster
 from tests.support.foreign import Record

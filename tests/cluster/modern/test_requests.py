@@ -29,7 +29,12 @@ from spark_kafkawire.cluster.modern.delegation_tokens import (
 )
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.topic_configs import cleanup_policy
-from spark_kafkawire.errors import AuthenticationError, BrokerError, KafkaWireError, UnsupportedVersionError
+from spark_kafkawire.errors import (
+    AuthenticationError,
+    BrokerError,
+    KafkaWireError,
+    UnsupportedVersionError,
+)
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.logins.delegation_token import DelegationToken
 from spark_kafkawire.net.logins.mechanism import Password

@@ -30,7 +30,12 @@ from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.cluster.v07.member import Member
 from spark_kafkawire.cluster.v07.owned_partition import OwnedPartition
 from spark_kafkawire.cluster.v07.zookeeper_tree import NODE_BYTES_MAX
-from spark_kafkawire.errors import MESSAGE_SIZE_MAX, DiscoveryError, KafkaWireError, OptionError
+from spark_kafkawire.errors import (
+    MESSAGE_SIZE_MAX,
+    DiscoveryError,
+    KafkaWireError,
+    OptionError,
+)
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import Discovery

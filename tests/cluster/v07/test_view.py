@@ -16,9 +16,18 @@ import pytest
 
 from spark_kafkawire.broker import BrokerServer, Fault, FaultKind
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
-from spark_kafkawire.cluster.v07.probe import PARTITION_COUNT_MAX, TopicOnBroker, partition_codes, probe
+from spark_kafkawire.cluster.v07.probe import (
+    PARTITION_COUNT_MAX,
+    TopicOnBroker,
+    partition_codes,
+    probe,
+)
 from spark_kafkawire.cluster.v07.segments import start_offset, stop_offset
-from spark_kafkawire.cluster.v07.view import partitions_of_topics, partitions_to_write, view
+from spark_kafkawire.cluster.v07.view import (
+    partitions_of_topics,
+    partitions_to_write,
+    view,
+)
 from spark_kafkawire.errors import (
     Action,
     BrokerError,
@@ -30,7 +39,13 @@ from spark_kafkawire.errors import (
     RequestTimedOut,
     UnknownTopicError,
 )
-from spark_kafkawire.model import Broker, ClusterView, Leader, PartitionBounds, TopicPartition
+from spark_kafkawire.model import (
+    Broker,
+    ClusterView,
+    Leader,
+    PartitionBounds,
+    TopicPartition,
+)
 from spark_kafkawire.options import Discovery, StreamOptions
 from spark_kafkawire.planner.stream_offsets import Position
 from spark_kafkawire.planner.stream_planner import StreamPlanner

@@ -29,9 +29,8 @@ from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.options import Discovery, NetOptions
 from tests.net.peers import Peer, Script, answering, closed_port, unreachable
 from tests.support import golden
-from tests.support.freezing import freeze
 from tests.support.noida import NoidaBroker
-from tests.support.polling import GRACE_S, poll
+from tests.support.polling import GRACE_S, freeze, poll
 from tests.support.settings import settings_07
 from tests.support.tree_writer import TreeWriter
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,7 @@ import pytest
 from spark_kafkawire.jobs.shell.command_line import run_job
 from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 
-from ..arguments import command
+from ..submitting import command
 
 SCRIPT: Final = command("checkpoints")
 THEIRS: Final = '{"t":{"0":5,"1":12}}'
@@ -81,40 +82,36 @@ def test_it_shows_topics_partitions_offsets_and_the_last_batch(checkpoint: Check
 
 def test_the_same_as_json(checkpoint: Checkpoint) -> None:
     checkpoint.batch(0, THEIRS, done=True)
+    source = {"source": 0, "kind": "Kafka 0.8 or later", "written_by": "kafka", "start": None}
     assert checkpoint.reported() == {
         "checkpoint": str(checkpoint.folder),
         "query": "9725618b",
         "last_batch": 0,
         "is_done": True,
-        "sources": [
-            {
-                "source": 0,
-                "kind": "Kafka 0.8 or later",
-                "written_by": "kafka",
-                "offsets": {"t": {"0": 5, "1": 12}},
-                "start": None,
-            }
-        ],
+        "sources": [{**source, "offsets": {"t": {"0": 5, "1": 12}}}],
         "notes": [],
     }
 
 
-@pytest.mark.parametrize("target", ["kafka", "kafkawire"])
-@pytest.mark.parametrize("text", [THEIRS, OURS, PINNED, "{}"])
-def test_after_the_first_batch_either_connector_goes_on(
-    checkpoint: Checkpoint, target: str, text: str
-) -> None:
-    checkpoint.batch(0, text, done=True)
-    checkpoint.batch(1, text, done=False)
-    before = checkpoint.files()
-    found = checkpoint.reported("--to", target, "--write")
-    assert found["notes"] == [f"format({target}): source 0 continues without changes"]
-    assert checkpoint.files() == before
+def test_after_the_first_batch_either_connector_goes_on(checkpoint: Checkpoint) -> None:
+    for text, target in itertools.product((THEIRS, OURS, PINNED, "{}"), ("kafka", "kafkawire")):
+        checkpoint.batch(0, text, done=True)
+        checkpoint.batch(1, text, done=False)
+        before = checkpoint.files()
+        found = checkpoint.reported("--to", target, "--write")
+        assert found["notes"] == [f"format({target}): source 0 continues without changes"]
+        assert checkpoint.files() == before
 
 
-def test_a_first_batch_of_sparks_own_is_read_with_the_start_that_it_has_written_down(
-    checkpoint: Checkpoint,
-) -> None:
+def test_a_first_batch_begins_where_it_began(checkpoint: Checkpoint) -> None:
+    code, out, _ = checkpoint.run("--to", "kafka", "--write")
+    said = "no batch was planned: both connectors treat it as a new query"
+    assert (code, out.splitlines()[1]) == (0, said)
+    checkpoint.batch(0, OURS, done=False)
+    for target in ("kafka", "kafkawire"):
+        [line] = checkpoint.reported("--to", target)["notes"]
+        assert line.endswith("begins its first batch at startingOffsets: give the same options as before")
+    # With the start that Spark's own has written down.
     checkpoint.batch(0, THEIRS, done=False)
     checkpoint.start()
     found = checkpoint.reported("--to", "kafkawire")
@@ -123,6 +120,12 @@ def test_a_first_batch_of_sparks_own_is_read_with_the_start_that_it_has_written_
     assert line.endswith(f"with these startingOffsets, until its first batch is done: {START}")
     [line] = checkpoint.reported("--to", "kafka")["notes"]
     assert line.endswith("continues without changes")
+    # A start is written where none was.
+    (checkpoint.folder / "sources/0/0").unlink()
+    checkpoint.batch(0, PINNED, PINNED, done=False)
+    checkpoint.reported("--to", "kafka", "--write")
+    starts = [checkpoint.files()[f"sources/{source}/0"] for source in range(2)]
+    assert starts == [b"\0v1\n" + THEIRS.encode()] * 2
 
 
 def test_a_pinned_first_batch_of_ours_gets_its_start_written_and_what_was_there_is_kept(
@@ -136,10 +139,8 @@ def test_a_pinned_first_batch_of_ours_gets_its_start_written_and_what_was_there_
         f"format(kafka): source 0 continues from these offsets once they are written: {THEIRS}"
     ]
     assert checkpoint.files() == before  # without --write
-    assert (
-        "written: sources/0/0; the old file is in"
-        in checkpoint.reported("--to", "kafka", "--write")["notes"][1]
-    )
+    found = checkpoint.reported("--to", "kafka", "--write")["notes"][1]
+    assert "written: sources/0/0; the old file is in" in found
     after = checkpoint.files()
     assert after.pop("kafkawire-backup/sources-0-0.0") == before["sources/0/0"]
     # Hadoop would compare the new text with the old checksum.
@@ -148,14 +149,6 @@ def test_a_pinned_first_batch_of_ours_gets_its_start_written_and_what_was_there_
     assert checkpoint.reported("--to", "kafka", "--write")["notes"] == [
         "format(kafka): source 0 continues without changes"
     ]
-
-
-def test_a_start_is_written_where_none_was(checkpoint: Checkpoint) -> None:
-    checkpoint.batch(0, PINNED, PINNED, done=False)
-    checkpoint.reported("--to", "kafka", "--write")
-    assert [checkpoint.files()[f"sources/{source}/0"] for source in range(2)] == [
-        b"\0v1\n" + THEIRS.encode()
-    ] * 2
 
 
 @pytest.mark.parametrize(
@@ -173,19 +166,6 @@ def test_what_cannot_be_right_is_not_written(checkpoint: Checkpoint, text: str, 
     assert err.startswith(f"checkpoints: {reason.replace('source 0', 'source 1')}")
     assert err.endswith("nothing was written\n")
     assert checkpoint.files() == before
-
-
-def test_who_began_at_earliest_begins_there_again(checkpoint: Checkpoint) -> None:
-    checkpoint.batch(0, OURS, done=False)
-    for target in ("kafka", "kafkawire"):
-        [line] = checkpoint.reported("--to", target)["notes"]
-        assert line.endswith("begins its first batch at startingOffsets: give the same options as before")
-
-
-def test_a_checkpoint_before_its_first_batch(checkpoint: Checkpoint) -> None:
-    code, out, _ = checkpoint.run("--to", "kafka", "--write")
-    assert code == 0
-    assert out.splitlines()[1] == "no batch was planned: both connectors treat it as a new query"
 
 
 LEFT: Final = ".0.3e9f8344-394e-42ba-abb0-57e0a68cbaf5.tmp"
@@ -248,6 +228,7 @@ def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint) -> None:
 
 ID: Final = f"{ID_MARK}t AAAAAAAAAAAAAAAAAAAABw"
 OTHER_ID: Final = f"{ID_MARK}u AAAAAAAAAAAAAAAAAAAABw"
+BOTH: Final = json.dumps({"t": {"0": 5}, "u": {"0": 6}, ID: {}, OTHER_ID: {}})
 
 
 def offsets_of(checkpoint: Checkpoint, number: int) -> list[str]:
@@ -259,16 +240,8 @@ def offsets_of(checkpoint: Checkpoint, number: int) -> list[str]:
     [
         (THEIRS, '{"t":{"1":11}}', '{"t":{"0":5,"1":11}}'),
         (OURS, '{"t":{"0":0,"1":1}}', json.dumps({"t": {"0": 0, "1": 1}})),
-        (
-            json.dumps({"t": {"0": 5}, "u": {"0": 6}, ID: {}, OTHER_ID: {}}),
-            '{"t":{"0":3}}',
-            json.dumps({"t": {"0": 3}, "u": {"0": 6}, OTHER_ID: {}}),
-        ),
-        (
-            json.dumps({"t": {"0": 5}, "u": {"0": 6}, ID: {}, OTHER_ID: {}}),
-            '{"t":{}}',
-            json.dumps({"u": {"0": 6}, OTHER_ID: {}}),
-        ),
+        (BOTH, '{"t":{"0":3}}', json.dumps({"t": {"0": 3}, "u": {"0": 6}, OTHER_ID: {}})),
+        (BOTH, '{"t":{}}', json.dumps({"u": {"0": 6}, OTHER_ID: {}})),
         ('{"t": {"0-1": 500}}', '{"t":{"0-1":0}}', '{"t": {"0-1": 0}}'),
     ],
 )
@@ -324,12 +297,10 @@ def test_what_cannot_be_placed_is_refused_and_nothing_is_written(checkpoint: Che
     assert "batch 1 is not done and will run again" in refused('{"t":{"0":1}}')
 
 
-@pytest.mark.parametrize("prefix", ["file://", "file:", ""])
-def test_paths_and_uris_of_this_machine_are_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], prefix: str
-) -> None:
+def test_paths_and_uris_of_this_machine_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a b"
     Checkpoint(folder, capsys).batch(0, OURS, done=True)
-    path = str(folder).replace(" ", "%20") if prefix else str(folder)
-    code = run_job(SCRIPT.make_parser(), SCRIPT.run, [f"{prefix}{path}/", "--json", "--quiet"])
-    assert (code, json.loads(capsys.readouterr().out)["checkpoint"]) == (0, str(folder))
+    escaped = str(folder).replace(" ", "%20")
+    for path in (f"file://{escaped}", f"file:{escaped}", folder):
+        code = run_job(SCRIPT.make_parser(), SCRIPT.run, [f"{path}/", "--json", "--quiet"])
+        assert (code, json.loads(capsys.readouterr().out)["checkpoint"]) == (0, str(folder))

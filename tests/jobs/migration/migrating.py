@@ -1,31 +1,48 @@
-"""Code that the tests of migrations share: runs without Spark, and their copies."""
+"""Code that the tests of migrations share: runs without Spark, their copies, and their ends as by a kill.
+
+topic = pieces_to_copy(corpus)
+with dying(7, after_it=True), pytest.raises(Died):
+    run(clusters, state, {topic: topic}, PIECE_BYTES)       # after the seventh step, or a named one
+"""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.cluster.cluster import cluster_of
-from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
+from spark_kafkawire.cluster.modern.transactions import Transactions
+from spark_kafkawire.jobs.migration.clusters import (
+    Clusters,
+    source_options,
+    target_options,
+)
 from spark_kafkawire.jobs.migration.copying import Copier
+from spark_kafkawire.jobs.migration.matching import Present
 from spark_kafkawire.jobs.migration.run import Runner, Settings, migrate
+from spark_kafkawire.jobs.migration.state import StateDirectory
 from spark_kafkawire.jobs.shell.progress import progress_on
 from spark_kafkawire.jobs.state.sealed import seal, unseal
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records.message_set.encoding import encode
-from tests.support import librdkafka
+from tests.support import librdkafka, replay
 from tests.support.golden import values_sha256
 from tests.support.noida import NoidaBroker
+from tests.support.polling import poll
 from tests.support.writing import binary
 
-#: Deadlines and sizes for tests: a small partition is many pieces, and each of them some batches.
+#: Deadlines and sizes for tests.
 SOURCE = {"retryBackoff": "5ms", "requestTimeout": "10s", "fetchBytes": "16KiB"}
 TARGET = {"retryBackoff": "5ms", "requestTimeout": "10s", "batchBytes": "8KiB"}
-PIECE_BYTES = 20_000
 
 
 def clusters_of(
@@ -57,11 +74,11 @@ def run(
     clusters: Clusters,
     state: Path,
     names: Mapping[str, str],
-    piece_bytes: int = PIECE_BYTES,
+    piece_bytes: int = 20_000,
     runner: Runner = one_by_one,
     gone_brokers: frozenset[int] = frozenset(),
 ) -> dict[str, Any]:
-    """One run to its end; the summary."""
+    """One run to its end; the summary. A small partition is many pieces, and each of them some batches."""
     settings = Settings(state, names, create_topics=True, piece_bytes=piece_bytes, gone_brokers=gone_brokers)
     return migrate(clusters, settings, runner, progress_on(io.StringIO(), "migrate", quiet=True))
 
@@ -133,3 +150,75 @@ def ports(corpus: EmbeddedCluster) -> list[int]:
 
 def message_set(*values: bytes) -> bytes:
     return bytes(encode(binary(values)))
+
+
+_NAMES: Final = itertools.count()
+#: Each message is a fetch, and a piece.
+FETCH: Final = "1KiB"
+PIECE_BYTES: Final = 1
+VALUES: Final = [name.ljust(900, b".") for name in (b"one", b"two", b"three")]
+
+
+class Died(BaseException):
+    """The process ended here, and nothing that it would have done after an error happens."""
+
+
+def pieces_to_copy(corpus: EmbeddedCluster) -> str:
+    """A topic of the source with three messages in one partition, 0-0."""
+    topic = f"pieces-{os.getpid()}-{next(_NAMES)}"
+    for value in VALUES:
+        replay.produce(ports(corpus)[0], (topic, 0), message_set(value))
+    poll(lambda: log_count(corpus, topic) == 3, "the broker to register the topic")
+    return topic
+
+
+@contextlib.contextmanager
+def dying(at: int | str, *, after_it: bool) -> Iterator[list[str]]:
+    """The process dies at a step, counted from 0 or by its name, before or after it was done; gives the steps
+    so far."""
+    steps: list[str] = []
+    died: list[bool] = []
+
+    def patched(owner: type, name: str) -> Any:
+        method = getattr(owner, name)
+
+        def dies(*args: Any, **kwargs: Any) -> Any:
+            if died:
+                raise Died
+            steps.append(name)
+            died.extend([True] * (at in (name, len(steps) - 1)))
+            if died and not after_it:
+                raise Died
+            result = method(*args, **kwargs)
+            if died:
+                raise Died
+            return result
+
+        return dies
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("begin", "commit_offsets", "end"):
+            patch.setattr(Transactions, name, patched(Transactions, name))
+        patch.setattr(Producer, "finish", patched(Producer, "finish"))
+        patch.setattr(StateDirectory, "save", patched(StateDirectory, "save"))
+        yield steps
+
+
+def unheard(function: Any, tasks: Sequence[Any]) -> list[Any]:
+    """Runs tasks, and dies before it hears of what they have copied."""
+    results = one_by_one(function, tasks)
+    if isinstance(function, Copier):
+        raise Killed
+    return results
+
+
+def without_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever compares a message of the target fails."""
+    match = Present.match
+
+    def unmatched(present: Present, values: Any) -> int:
+        matched = match(present, values)
+        assert not matched, "what a transaction proves was compared"
+        return matched
+
+    monkeypatch.setattr(Present, "match", unmatched)

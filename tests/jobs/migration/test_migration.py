@@ -1,17 +1,24 @@
-"""Whole migrations from recorded 0.7 partitions to noida-db, judged by librdkafka and the manifest."""
+"""Whole migrations from recorded 0.7 partitions to noida-db, judged by librdkafka and the manifest; those in
+transactions; and the command line."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.clients.writing.modern.producer import Producer
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import (
     BrokersMissingError,
     DataLossError,
@@ -21,7 +28,11 @@ from spark_kafkawire.errors import (
     OptionError,
     RowError,
 )
-from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
+from spark_kafkawire.jobs.migration.clusters import (
+    Clusters,
+    source_options,
+    target_options,
+)
 from spark_kafkawire.jobs.migration.copying import Copier
 from spark_kafkawire.jobs.migration.planning import plan
 from spark_kafkawire.jobs.migration.report import check
@@ -29,16 +40,22 @@ from spark_kafkawire.jobs.migration.run import Settings, describe, migrate
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.migration.verification import Verifier
 from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.options import NetOptions, WriteOptions
 from tests.support import librdkafka, replay
-from tests.support.corpus import GZIP_TOPIC, recorded
+from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
 from tests.support.foreign import Record
+from tests.support.golden import CORPUS
 from tests.support.noida import NoidaBroker
 from tests.support.polling import poll
 from tests.support.producing import ResponseFaults
 from tests.support.zookeeper_tree import expired
 
-from ..halfway import Halfway
+from ..submitting import RunHere
+from ..work import Halfway
 from .migrating import (
+    FETCH,
+    PIECE_BYTES,
+    VALUES,
     Killed,
     change_state,
     clusters_of,
@@ -46,9 +63,13 @@ from .migrating import (
     killed_after,
     log_count,
     message_set,
+    one_by_one,
+    pieces_to_copy,
     ports,
     read,
     run,
+    unheard,
+    without_comparing,
 )
 
 _NAMES: Final = itertools.count()
@@ -84,6 +105,8 @@ class Copying:
     target: str
     state: Path
     options: dict[str, Any] = field(default_factory=dict)
+    #: What all runs have in common whose transactions have one name.
+    made: Clusters | None = None
 
     @property
     def names(self) -> dict[str, str]:
@@ -94,11 +117,20 @@ class Copying:
         both = self.corpus.zookeeper_connect, self.noida.bootstrap_servers
         return clusters_of(*both, [self.source], **{**self.options, **options})
 
+    def hand_made(self, **target: str) -> Clusters:
+        """Both with other options of the target."""
+        source = source_options(
+            {"zookeeper.connect": self.corpus.zookeeper_connect}, {"subscribe": self.source}
+        )
+        return Clusters(
+            source, *target_options({"kafka.bootstrap.servers": self.noida.bootstrap_servers, **target})
+        )
+
     def run(
         self, *, clusters: Clusters | None = None, state: Path | None = None, **more: Any
     ) -> dict[str, Any]:
         """One run to its end; the summary."""
-        return run(clusters or self.clusters(), state or self.state, self.names, **more)
+        return run(clusters or self.made or self.clusters(), state or self.state, self.names, **more)
 
     def killed_after(self, count: int, kind: type[Any] = Copier) -> None:
         """A run that is killed after so many tasks of a kind."""
@@ -116,13 +148,22 @@ class Copying:
         )
 
     def read(self, partition: int = 0) -> list[bytes]:
-        """The values in a partition of the target."""
-        return read(self.noida, self.target, partition)
+        """The values in a partition of the target, as far as they are committed."""
+        return read(self.noida, self.target, partition, "read_committed")
 
 
 @pytest.fixture
 def copying(corpus: EmbeddedCluster, noida: NoidaBroker, source: str, target: str, tmp_path: Path) -> Copying:
     return Copying(corpus, noida, source, target, tmp_path)
+
+
+@pytest.fixture
+def pieces(corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path) -> Copying:
+    """A migration in transactions: of three pieces in one partition."""
+    topic, options = pieces_to_copy(corpus), {"exactly_once": True, "fetchBytes": FETCH}
+    copying = Copying(corpus, noida, topic, topic, tmp_path / "state", options)
+    copying.made = copying.clusters()
+    return copying
 
 
 def test_logs_are_copied_in_order_to_partitions_of_their_own(
@@ -186,12 +227,7 @@ def test_what_a_killed_task_appended_is_found(copying: Copying) -> None:
 def test_a_failure_in_the_middle_says_that_running_again_is_safe(
     copying: Copying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clusters = Clusters(
-        source_options(
-            {"zookeeper.connect": copying.corpus.zookeeper_connect}, {"subscribe": copying.source}
-        ),
-        *target_options({"kafka.bootstrap.servers": copying.noida.bootstrap_servers, "retries": "0"}),
-    )
+    clusters = copying.hand_made(retries="0")
     with monkeypatch.context() as patched:
         ResponseFaults(patched).plan.append("lost")
         with pytest.raises(DeliveryError) as caught:
@@ -269,14 +305,9 @@ def test_a_new_state_directory_does_not_copy_a_second_time(copying: Copying, sou
     assert copying.read(3) == [b"one", b"two", b"three"]
 
 
-def interrupt_by_another(copying: Copying) -> None:
-    """A run is killed after its first piece, and somebody else writes after that piece."""
+def test_a_message_of_another_producer_in_between_is_an_error(copying: Copying) -> None:
     copying.killed_after(1)
     copying.produce_foreign(0)
-
-
-def test_a_message_of_another_producer_in_between_is_an_error(copying: Copying) -> None:
-    interrupt_by_another(copying)
     with pytest.raises(DeliveryError) as caught:
         copying.run()
     assert str(caught.value) == (
@@ -288,7 +319,8 @@ def test_a_message_of_another_producer_in_between_is_an_error(copying: Copying) 
 
 def test_with_source_headers_messages_of_other_producers_are_passed_over(copying: Copying) -> None:
     copying.options["source_headers"] = True
-    interrupt_by_another(copying)
+    copying.killed_after(1)
+    copying.produce_foreign(0)
     copying.produce(0, b"four")
     summary = copying.run()
     check(summary)
@@ -315,13 +347,19 @@ def test_a_copy_that_is_not_equal_fails_the_verification(copying: Copying) -> No
             check(summary)
 
 
-@pytest.mark.parametrize("copied_to", [1, 100])
-def test_a_shortened_copy_is_an_error(copying: Copying, copied_to: int) -> None:
+def test_a_shortened_copy_or_source_is_an_error(copying: Copying) -> None:
+    def end_at(offset: int, logs: list[Any]) -> None:
+        logs[0]["copied"][1] = offset
+
     copying.killed_after(0)
-    change_state(copying.state, lambda partitions: partitions[0]["copied"].__setitem__(1, copied_to))
+    for copied_to in (1, 100):
+        change_state(copying.state, partial(end_at, copied_to))
+        said = f"{copying.target} 0 ends at 0 and was copied to up to {copied_to}: it lost records"
+        with pytest.raises(DeliveryError, match=said):
+            copying.run()
+    change_state(copying.state, lambda logs: logs[0].update(copied=[9999, 0, 0]))
     with pytest.raises(
-        DeliveryError,
-        match=f"{copying.target} 0 ends at 0 and was copied to up to {copied_to}: it lost records",
+        DataLossError, match=f"^{copying.source} 0-0 ends at [0-9]+ and was copied up to 9999"
     ):
         copying.run()
 
@@ -365,15 +403,6 @@ def test_a_source_that_lost_what_was_not_copied_is_a_data_loss(copying: Copying)
         copying.run(clusters=lossy)
 
 
-def test_a_partition_that_is_shorter_than_its_copy_is_another_one(copying: Copying) -> None:
-    copying.run()
-    change_state(copying.state, lambda partitions: partitions[0]["copied"].__setitem__(0, 9999))
-    with pytest.raises(
-        DataLossError, match=f"^{copying.source} 0-0 ends at [0-9]+ and was copied up to 9999"
-    ):
-        copying.run()
-
-
 def test_a_plan_tells_and_does_nothing(copying: Copying) -> None:
     clusters, state = copying.clusters(), copying.state / "state"
     reported = describe(clusters, Settings(state, copying.names, create_topics=True))
@@ -397,36 +426,32 @@ def test_a_plan_tells_and_does_nothing(copying: Copying) -> None:
         describe(clusters, Settings(state, copying.names))
 
 
-def test_a_target_that_cannot_hold_the_topic_is_refused(copying: Copying) -> None:
+def test_what_a_run_cannot_begin_with_is_refused(copying: Copying) -> None:
+    """A target that cannot hold the topic, headers that are switched in between, a state that is damaged."""
     narrow = copying.noida.create_topic(partitions=1)
     for name, said in (
         (narrow, f"'{narrow}' of the target has 1 partition, and 6 partitions are"),
         ("no good", r"topic 'no good' of the target: .* by --map"),
     ):
         with pytest.raises(OptionError, match=said):
-            run(copying.clusters(), copying.state, {copying.source: name})
+            run(copying.clusters(), copying.state / "other", {copying.source: name})
+    copying.run()
+    with pytest.raises(OptionError, match="begun without it"):
+        copying.run(clusters=copying.clusters(source_headers=True))
+    damaged = copying.state / "damaged"
+    damaged.mkdir()
+    (damaged / "migration-1.json").write_text("{")
+    with pytest.raises(KafkaWireError, match="is not the state of a migration"):
+        copying.run(state=damaged)
+    assert load_state(copying.state / "elsewhere") is None
 
 
 def test_a_message_that_the_target_cannot_store_is_named(copying: Copying) -> None:
-    clusters = Clusters(
-        source_options(
-            {"zookeeper.connect": copying.corpus.zookeeper_connect}, {"subscribe": copying.source}
-        ),
-        *target_options(
-            {"kafka.bootstrap.servers": copying.noida.bootstrap_servers, "kafka.max.request.size": "91"}
-        ),
-    )
+    clusters = copying.hand_made(**{"kafka.max.request.size": "91"})
     with pytest.raises(
         RowError, match=f"^{copying.source} 0-0 from offset 0 on: row 2: .* kafka.max.request.size=91"
     ):
         copying.run(clusters=clusters)
-
-
-def test_source_headers_cannot_be_switched_in_between(copying: Copying) -> None:
-    plain, marked = (copying.clusters(source_headers=headers) for headers in (False, True))
-    copying.run(clusters=plain)
-    with pytest.raises(OptionError, match="begun without it"):
-        copying.run(clusters=marked)
 
 
 def test_all_topics_that_a_pattern_finds_are_copied(corpus: EmbeddedCluster, noida: NoidaBroker) -> None:
@@ -440,8 +465,252 @@ def test_all_topics_that_a_pattern_finds_are_copied(corpus: EmbeddedCluster, noi
     ]
 
 
-def test_a_damaged_state_stops_a_run_before_anything_is_done(copying: Copying) -> None:
-    (copying.state / "migration-1.json").write_text("{")
-    with pytest.raises(KafkaWireError, match="is not the state of a migration"):
-        copying.run()
-    assert load_state(copying.state / "elsewhere") is None
+@pytest.fixture
+def both(corpus: EmbeddedCluster, noida: NoidaBroker) -> list[str]:
+    """The arguments that name both clusters."""
+    return [
+        f"--source-option=zookeeper.connect={corpus.zookeeper_connect}",
+        f"--target-option=kafka.bootstrap.servers={noida.bootstrap_servers}",
+    ]
+
+
+def test_topics_are_planned_copied_and_verified(
+    run_here: RunHere, both: list[str], corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = pieces_to_copy(corpus)
+    target, size = f"copied-{topic}", sum(len(value) + 10 for value in VALUES)
+    arguments = [*both, "--topic", topic, "--map", f"{topic}={target}", "--state", f"{tmp_path}/state"]
+    code, out, _ = run_here("migrate", *arguments, "--create-topics", "--dry-run", "--json")
+    reported = json.loads(out)
+    assert (code, reported["bytes"], reported["topics_to_create"]) == (0, size, {target: 3})
+
+    code, out, _ = run_here("migrate", *arguments, "--create-topics", "--json")
+    summary = json.loads(out)
+    assert (code, summary["messages"], summary["bytes"], summary["failed"]) == (0, len(VALUES), size, [])
+    assert read(noida, target) == VALUES
+
+    def forget_one(logs: list[dict[str, object]]) -> None:
+        logs[0].update(open=True, verified=[0, 1, 0])
+
+    change_state(tmp_path / "state", forget_one)
+    code, out, err = run_here("migrate", *arguments, "--quiet")
+    assert code == 1
+    [line] = out.splitlines()[:1]
+    assert line.startswith(f"{topic} 0-0  ->  {target} 0")
+    assert "NOT EQUAL" in line
+    assert f"migrate: verification failed for 1 of 1 partitions: {topic} 0-0 has" in err
+
+
+def test_pieces_are_copied_in_transactions_that_the_user_names(
+    run_here: RunHere, both: list[str], corpus: EmbeddedCluster, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic = pieces_to_copy(corpus)
+    arguments = [*both, "--topic", topic, "--state", f"{tmp_path}/state", "--create-topics", "--json"]
+    named = ["--exactly-once", "--transactional-id", f"name-{topic}"]
+    code, out, err = run_here("migrate", *arguments, *named)
+    assert code == 0, err
+    assert json.loads(out)["messages"] == len(VALUES)
+    assert read(noida, topic, isolation_level="read_committed") == VALUES
+    # Its marker is behind them.
+    assert librdkafka.offsets(noida.bootstrap_servers, topic)[1] == len(VALUES) + 1
+    listed = Transactions(*connection(noida)).listed()
+    assert f"name-{topic}-{topic}-0-log" in {each.transactional_id for each in listed}
+
+    code, out, err = run_here("migrate", *arguments)
+    assert (code, out) == (2, "")
+    assert (
+        "argument --exactly-once: the state directory was begun with it; continue the same way, or give an "
+        "empty state directory" in err
+    )
+
+
+def connection(noida: NoidaBroker) -> tuple[Metadata, NetOptions]:
+    """Whom to ask about transactions."""
+    options = WriteOptions.parse({"kafka.bootstrap.servers": noida.bootstrap_servers})
+    return Metadata(options.discovery.bootstrap_servers, options.net), options.net
+
+
+def test_a_dead_cluster_migrates_to_a_live_one(run_here: RunHere, noida: NoidaBroker, tmp_path: Path) -> None:
+    paths = [shutil.copytree(CORPUS / name, tmp_path / name) for name in ("broker0", "broker1")]
+    # A broker that was killed while it wrote.
+    torn = paths[0] / f"{GZIP_TOPIC}-0" / "00000000000000000000.kafka"
+    whole = torn.read_bytes()
+    torn.write_bytes(whole + whole[:100])
+    arguments = [
+        f"--source-option=paths={json.dumps([str(path) for path in paths])}",
+        f"--target-option=kafka.bootstrap.servers={noida.bootstrap_servers}",
+        *("--topic", GZIP_TOPIC, "--map", f"{GZIP_TOPIC}=of-a-dead-cluster"),
+        *("--state", f"{tmp_path}/state", "--create-topics", "--json"),
+    ]
+    code, out, _ = run_here("migrate", *arguments)
+    summary = json.loads(out)
+    messages = sum(count for count, _ in recorded())
+    size = sum(each["log_bytes"] for each in partitions_of())
+    assert (code, summary["messages"], summary["bytes"], summary["failed"]) == (0, messages, size, [])
+    ends = [librdkafka.offsets(noida.bootstrap_servers, "of-a-dead-cluster", each)[1] for each in range(6)]
+    assert sum(ends) == messages
+    code, out, _ = run_here("migrate", *arguments)
+    assert (code, json.loads(out)["messages"]) == (0, 0)
+
+
+def twice(function: Any, tasks: Sequence[Any]) -> list[Any]:
+    """Runs each task a second time, as Spark does where it has lost the first result."""
+    one_by_one(function, tasks)
+    return one_by_one(function, tasks)
+
+
+def counts(summary: dict[str, Any]) -> tuple[int, int]:
+    """Of messages that the run copied and that it found."""
+    check(summary)
+    return summary["messages"], summary["messages_found"]
+
+
+def test_what_a_task_has_committed_that_nobody_heard_of_is_known(
+    pieces: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is compared, with an older copy of the state neither."""
+    without_comparing(monkeypatch)
+    with pytest.raises(Killed):
+        pieces.run(runner=unheard)
+    assert pieces.read() == VALUES
+    assert counts(pieces.run()) == (0, 3)
+    older = shutil.copytree(pieces.state, pieces.state.with_name("older"))
+    pieces.produce(0, b"four")
+    pieces.run()
+    assert counts(pieces.run(state=older)) == (0, 1)
+    assert pieces.read() == [*VALUES, b"four"]
+    pieces.target += "-twice"
+    check(pieces.run(state=pieces.state.with_name("twice"), piece_bytes=PIECE_BYTES, runner=twice))
+    assert pieces.read() == [*VALUES, b"four"]
+
+
+def test_where_brokers_have_forgotten_how_far_a_partition_is_what_is_there_is_compared(
+    pieces: Copying,
+) -> None:
+    """As they do after seven days."""
+    with pytest.raises(Killed):
+        pieces.run(piece_bytes=PIECE_BYTES, runner=unheard)
+    assert pieces.read() == VALUES[:1]
+    known = load_state(pieces.state)
+    assert known is not None
+    group = f"{known.transactional_id}-{pieces.target}-0-log"
+    librdkafka.delete_group(pieces.noida.bootstrap_servers, group)
+    assert counts(pieces.run(piece_bytes=PIECE_BYTES)) == (2, 1)
+    assert pieces.read() == VALUES
+
+
+def test_a_later_run_copies_in_transactions_what_came_since_and_a_new_state_nothing(pieces: Copying) -> None:
+    """Others may write to the target between the runs, in transactions or without."""
+    servers = pieces.noida.bootstrap_servers
+    pieces.run()
+    pieces.produce_foreign(0)
+    librdkafka.abort(servers, pieces.target, [Record(b"aborted", partition=0)])
+    pieces.produce(0, b"four")
+    assert counts(pieces.run()) == (1, 0)
+    assert pieces.read() == [*VALUES, b"foreign", b"four"]
+    new, topic = pieces.state.with_name("new"), pieces.target
+    with pytest.raises(
+        OptionError, match=rf"^argument --state: {topic} 0 begins with the messages of {topic}"
+    ):
+        pieces.run(clusters=pieces.clusters(), state=new)
+    # By its name also where the messages are not there any more.
+    librdkafka.delete_records(servers, topic, 0, len(VALUES))
+    with pytest.raises(OptionError, match=rf"{topic} 0 already, with this name of transactions: another"):
+        pieces.run(state=new)
+
+
+@pytest.mark.parametrize(
+    ("owner", "step", "said"),
+    [
+        (Producer, "finish", "INVALID_PRODUCER_EPOCH"),
+        (Transactions, "commit_offsets", "another run of this migration began the same partition"),
+        (Transactions, "end", "another run of this migration began the same partition"),
+    ],
+)
+def test_of_two_runs_that_do_not_see_each_other_one_gives_way(
+    pieces: Copying, owner: type, step: str, said: str
+) -> None:
+    """As from copies of a state on two machines: what the one had begun does not count."""
+    with pytest.raises(Killed):
+        pieces.run(runner=killed_after(0))
+    other = shutil.copytree(pieces.state, pieces.state.with_name("other"))
+    method = getattr(owner, step)
+
+    def overtaken(*args: Any, **kwargs: Any) -> Any:
+        patch.undo()
+        check(pieces.run(state=other))
+        return method(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, step, overtaken)
+        with pytest.raises(DeliveryError, match=said) as caught:
+            pieces.run()
+    assert "run the migration again, which asks the target" in str(caught.value)
+    assert pieces.read() == VALUES
+    assert counts(pieces.run()) == (0, 3)
+    assert pieces.read() == VALUES
+
+
+@contextlib.contextmanager
+def beside_others(write: Callable[[], object]) -> Iterator[None]:
+    """Somebody else writes before each piece is finished."""
+    finish = Producer.finish
+
+    def not_alone(producer: Producer) -> Any:
+        write()
+        return finish(producer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Producer, "finish", not_alone)
+        yield
+
+
+def test_a_message_of_another_producer_among_those_of_a_transaction_is_an_error(pieces: Copying) -> None:
+    said = r"4 came while 3 were sent, by .*let no other program write there meanwhile"
+    with beside_others(lambda: pieces.produce_foreign(0)), pytest.raises(DeliveryError, match=said):
+        pieces.run()
+    # Nothing of the piece is there, and it is not copied behind the other's message either.
+    assert pieces.read() == [b"foreign"]
+    with pytest.raises(DeliveryError, match="number 0 is not the source's message"):
+        pieces.run()
+
+
+def test_with_source_headers_others_may_write_all_the_time(pieces: Copying) -> None:
+    def write() -> None:
+        for send in (librdkafka.produce, librdkafka.abort, librdkafka.commit):
+            send(pieces.noida.bootstrap_servers, pieces.target, [Record(b"foreign", partition=0)])
+
+    pieces.made = pieces.clusters(source_headers=True)
+    with beside_others(write):
+        with pytest.raises(Killed):
+            pieces.run(piece_bytes=PIECE_BYTES, runner=unheard)
+        check(pieces.run(piece_bytes=PIECE_BYTES))
+    assert [value for value in pieces.read() if value != b"foreign"] == VALUES
+    assert len(pieces.read()) == 3 * len(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        (
+            {},
+            {"exactly_once": False},
+            "argument --exactly-once: the state .* begun with it; continue the same",
+        ),
+        (
+            {"exactly_once": False},
+            {},
+            "argument --exactly-once: the state .* begun without it; continue the ",
+        ),
+        ({"transactional_id": "a"}, {"transactional_id": "b"}, "begun with 'a'; continue with that"),
+    ],
+)
+def test_a_directory_goes_on_as_it_was_begun(
+    pieces: Copying, first: dict[str, Any], then: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Killed):
+        pieces.run(clusters=pieces.clusters(**first), runner=killed_after(0))
+    with pytest.raises(OptionError, match=said):
+        pieces.run(clusters=pieces.clusters(**then))
+    with pytest.raises(OptionError, match=said):
+        describe(pieces.clusters(**then), Settings(pieces.state, pieces.names))

@@ -1,7 +1,9 @@
-"""The report of partitions and groups: sizes, lags, sums, findings of a check, the table on a terminal."""
+"""The report of partitions and groups: sizes, lags, sums, findings of a check, the table on a
+terminal, and the files of offsets, whose lines are those of Kafka's own tools."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -9,9 +11,13 @@ from dataclasses import replace
 from itertools import groupby
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.offsets.check import complaints
+from spark_kafkawire.jobs.offsets.file_format import exported, imported
 from spark_kafkawire.jobs.offsets.report import (
     ClusterReport,
     GroupOffset,
@@ -21,31 +27,31 @@ from spark_kafkawire.jobs.offsets.report import (
     WriteGroups,
 )
 from spark_kafkawire.jobs.offsets.report_json import as_json
-from spark_kafkawire.jobs.offsets.terminal import PARTITIONS_LISTED_MAX, WRITES_LISTED_MAX, print_report
+from spark_kafkawire.jobs.offsets.terminal import (
+    PARTITIONS_LISTED_MAX,
+    WRITES_LISTED_MAX,
+    print_report,
+)
 from spark_kafkawire.jobs.offsets.wording import printable, size_text, time_text
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
+from tests.support.golden import read_json
 
 from .reports import BROKERS, partition_07, partition_modern, report_07, report_modern
 
 PARTITION = TopicPartition("t", 0, 0)
+BYTES, RECORDS = Generation.V07, Generation.MODERN
 
 
-@pytest.mark.parametrize(
-    ("committed", "standing", "lag", "lost"),
-    [
-        (None, Standing.UNCOMMITTED, None, 0),
-        (90, Standing.BEHIND, 50, 10),
-        (100, Standing.WITHIN, 50, 0),
-        (120, Standing.WITHIN, 30, 0),
-        (150, Standing.WITHIN, 0, 0),
-        (151, Standing.BEYOND, 0, 0),
-    ],
-)
-def test_lag_is_what_the_log_still_holds_for_the_group(
-    committed: int | None, standing: Standing, lag: int | None, lost: int
-) -> None:
-    at = GroupPosition(committed, PartitionBounds(PARTITION, 100, 150))
-    assert (at.standing, at.lag, at.lost) == (standing, lag, lost)
+def test_lag_is_what_the_log_still_holds_for_the_group() -> None:
+    found = [GroupPosition(at, PartitionBounds(PARTITION, 100, 150)) for at in (None, 90, 100, 120, 150, 151)]
+    assert [(at.standing, at.lag, at.lost) for at in found] == [
+        (Standing.UNCOMMITTED, None, 0),
+        (Standing.BEHIND, 50, 10),
+        (Standing.WITHIN, 50, 0),
+        (Standing.WITHIN, 30, 0),
+        (Standing.WITHIN, 0, 0),
+        (Standing.BEYOND, 0, 0),
+    ]
 
 
 def test_a_partition_that_nobody_serves_has_no_lag_and_no_size() -> None:
@@ -67,13 +73,8 @@ def test_a_topic_sums_the_partitions_that_a_group_has_offsets_for() -> None:
     topic, empty = report.topics
     assert (topic.size, topic.segment_count) == (1150, 5)
     total = topic.group(0)
-    assert (total.lag, total.lost, total.partition_count, total.size, total.beyond_count) == (
-        110,
-        10,
-        3,
-        150,
-        1,
-    )
+    counts = total.lag, total.lost, total.partition_count, total.size, total.beyond_count
+    assert counts == (110, 10, 3, 150, 1)
     assert (empty.group(0).lag, empty.segment_count) == (None, 0)
     assert report.group(0) == total
     assert [partition.size for partition in report.partitions_on(BROKERS[1])] == [30, 1000]
@@ -87,131 +88,66 @@ def test_the_time_of_a_topic_is_that_of_its_first_and_youngest_record() -> None:
     assert (timeless.first_time_ms, timeless.max_time_ms) == (None, None)
 
 
-def test_json_of_07_speaks_of_bytes_and_segments() -> None:
+def test_json_of_07_speaks_of_bytes_and_segments_and_that_of_later_kafka_of_records_and_times() -> None:
     report = report_07(partition_07("t", "1-2", 0, (0, 50), 80, 10), groups=("g",))
     reported = json.loads(json.dumps(as_json(report)))
     assert (reported["topics"], reported["partitions"], reported["bytes"]) == (1, 1, 80)
     assert reported["groups"] == {"g": {"partitions": 1, "lag": 70, "lost": 0, "unknown_partitions": 0}}
-    assert reported["logs"] == [
-        {
-            "topic": "t",
-            "partition": 2,
-            "broker": 1,
-            "earliest": 0,
-            "latest": 80,
-            "bytes": 80,
-            "segments": 2,
-            "groups": {"g": {"offset": 10, "lag": 70, "lost": 0}},
-        }
-    ]
+    [old] = reported["logs"]
+    assert old.pop("groups") == {"g": {"offset": 10, "lag": 70, "lost": 0}}
+    place = {"topic": "t", "partition": 2, "broker": 1}
+    assert old == {**place, "earliest": 0, "latest": 80, "bytes": 80, "segments": 2}
+    [new] = as_json(report_modern(partition_modern("t", 1, 3, 8)))["logs"]
+    times = {"first_time": 1_700_000_000_000, "max_time": 1_700_000_060_999}
+    assert new == {**place, "partition": 1, "earliest": 3, "latest": 8, "records": 5, **times}
+    # Null and not zero for a partition that nobody serves.
+    [unserved] = as_json(report_07(PartitionReport(PARTITION, None, None)))["logs"]
+    assert [unserved[name] for name in ("broker", "earliest", "latest", "bytes")] == [0, None, None, None]
 
 
-def test_json_of_later_kafka_speaks_of_records_and_times() -> None:
-    [partition] = as_json(report_modern(partition_modern("t", 1, 3, 8)))["logs"]
-    assert partition == {
-        "topic": "t",
-        "partition": 1,
-        "broker": 1,
-        "earliest": 3,
-        "latest": 8,
-        "records": 5,
-        "first_time": 1_700_000_000_000,
-        "max_time": 1_700_000_060_999,
-    }
-
-
-def test_json_of_a_partition_that_nobody_serves_is_null_not_zero() -> None:
-    [partition] = as_json(report_07(PartitionReport(PARTITION, None, None)))["logs"]
-    assert (partition["broker"], partition["earliest"], partition["latest"], partition["bytes"]) == (
-        0,
-        None,
-        None,
-        None,
-    )
-
-
-@pytest.mark.parametrize(
-    ("size", "generation", "text"),
-    [
-        (0, Generation.V07, "0 B"),
-        (1536, Generation.V07, "1.5 KiB"),
-        (1536, Generation.MODERN, "1,536"),
-        (None, Generation.V07, "-"),
-    ],
-)
-def test_sizes_read_as_people_say_them(size: int | None, generation: Generation, text: str) -> None:
-    assert size_text(size, generation) == text
-
-
-@pytest.mark.parametrize(
-    ("ms", "text"), [(0, "1970-01-01 00:00:00Z"), (-2, "-2 ms"), (1 << 62, f"{1 << 62} ms"), (None, "-")]
-)
-def test_any_time_that_a_record_may_hold_is_shown(ms: int | None, text: str) -> None:
-    assert time_text(ms) == text
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
+def test_sizes_times_and_names_read_as_people_say_them() -> None:
+    for size, generation, text in ((0, BYTES, "0 B"), (1536, BYTES, "1.5 KiB"), (1536, RECORDS, "1,536")):
+        assert size_text(size, generation) == text
+    assert size_text(None, BYTES) == time_text(None) == "-"
+    for ms, text in ((0, "1970-01-01 00:00:00Z"), (-2, "-2 ms"), (1 << 62, f"{1 << 62} ms")):
+        assert time_text(ms) == text
+    for name, shown in (
         ("plain.topic-größe", "plain.topic-größe"),
         ("\x1b[31m\n", "\\x1b[31m\\x0a"),
         ("a\u202eb", "a\\u202eb"),
         ("\ud800\U000e0001", "\\ud800\\U000e0001"),
         ("a\\x1b", "a\\\\x1b"),
-    ],
-)
-def test_every_character_of_a_name_shows(name: str, shown: str) -> None:
-    assert printable(name) == shown
-    assert printable(name).isprintable()
+    ):
+        assert printable(name) == shown
+        assert shown.isprintable()
 
 
 UNSERVED = PartitionReport(TopicPartition("t", 2, 0), None, None, committed=(7,))
 
 
-def test_offsets_in_their_partitions_are_no_complaint() -> None:
-    ends = [
-        partition_07("t", f"0-{number}", 5, (5,), 9, offset) for number, offset in enumerate((5, 7, 9, None))
-    ]
-    assert complaints(report_07(*ends, groups=("g",))) == []
-
-
-@pytest.mark.parametrize(
-    ("partitions", "complaint"),
-    [
+def test_an_offset_outside_of_its_log_is_a_complaint_and_a_group_without_any() -> None:
+    ends = [partition_07("t", f"0-{at}", 5, (5,), 9, offset) for at, offset in enumerate((5, 7, 9, None))]
+    beyond = [partition_07("t", f"0-{number}", 5, (5,), 9, 10) for number in range(2)]
+    for partitions, said in (
+        (ends, []),
         (
             [partition_07("t", "0-0", 5, (5,), 9, 2)],
-            "1 offset before the start of the log (3 B lost), t 0-0 first",
+            ["1 offset before the start of the log (3 B lost), t 0-0 first"],
         ),
-        (
-            [partition_07("t", f"0-{number}", 5, (5,), 9, 10) for number in range(2)],
-            "2 offsets beyond the end of the log, t 0-0 first",
-        ),
-        ([UNSERVED], "1 offset in partitions that no broker serves now, t 0-2 first"),
-    ],
-)
-def test_an_offset_outside_of_its_log_is_one(partitions: list[PartitionReport], complaint: str) -> None:
-    assert complaints(report_07(*partitions, groups=("g",))) == [f"group 'g': {complaint}"]
-
-
-def test_an_offset_in_a_partition_that_is_not_there_is_one_of_its_group_alone() -> None:
+        (beyond, ["2 offsets beyond the end of the log, t 0-0 first"]),
+        ([UNSERVED], ["1 offset in partitions that no broker serves now, t 0-2 first"]),
+    ):
+        assert complaints(report_07(*partitions, groups=("g",))) == [f"group 'g': {each}" for each in said]
     report = report_07(partition_07("t", "0-0", 0, (0,), 9, 3, 4), groups=("g", "h"))
     unknown = tuple(GroupOffset("h", TopicPartition("t", number, 1), 5) for number in range(1200))
     assert complaints(replace(report, unknown=unknown)) == [
         "group 'h': 1,200 offsets in partitions that no broker holds, t 1-0 first"
     ]
-
-
-def test_a_group_without_any_offset_is_one() -> None:
     assert complaints(report_modern(partition_modern("t", 0, 0, 9, None), groups=("typo\n",))) == [
         "group 'typo\\n' has committed no offset here"
     ]
-
-
-def test_all_that_is_wrong_is_told() -> None:
-    report = report_modern(
-        partition_modern("t", 0, 5, 9, 1), partition_modern("t", 1, 5, 9, 11), groups=("g",)
-    )
-    assert complaints(report) == [
+    both = partition_modern("t", 0, 5, 9, 1), partition_modern("t", 1, 5, 9, 11)
+    assert complaints(report_modern(*both, groups=("g",))) == [
         "group 'g': 1 offset before the start of the log (4 lost), t 0 first",
         "group 'g': 1 offset beyond the end of the log, t 1 first",
     ]
@@ -224,17 +160,24 @@ def printed(report: object) -> list[list[str]]:
     return [line.split() for line in out.getvalue().splitlines()]
 
 
-def test_every_partition_has_a_line_with_offsets_and_lag() -> None:
+def test_every_partition_has_a_line_with_offsets_and_lag_unless_there_are_many() -> None:
     lines = printed(report_07(partition_07("t", "0-1", 1000, (1000, 1200), 1500, 1400), groups=("g",)))
     assert ["t", "0-1", "1,000", "1,500", "500", "2", "1,400", "100"] in lines
     assert lines[0] == ["zookeeper.connect=h:2181"]
     assert ["1", "topic,", "1", "partition,", "500", "B", "in", "the", "partitions"] in lines
-
-
-def test_later_kafka_has_times_instead_of_segments() -> None:
+    # Times instead of segments.
     lines = printed(report_modern(partition_modern("t", 1, 0, 5)))
     assert ["t", "1", "1", "0", "5", "5", "2023-11-14", "22:13:20Z", "2023-11-14", "22:14:20Z"] in lines
     assert "segments" not in {word for line in lines for word in line}
+    # A sign for what is outside of its log.
+    outside = partition_07("t", "0-0", 5, (5,), 9, 4), partition_07("t", "0-1", 5, (5,), 9, 10)
+    lines = printed(report_07(*outside, groups=("g",)))
+    assert [line[-1] for line in lines if line[:1] == ["t"]] == ["!4", "!0"]
+    assert ["t", "0-2", "-", "-", "-", "-"] in printed(report_07(replace(UNSERVED, committed=())))
+    many = [partition_07("t", f"0-{number}", 0, (0,), 5, 3) for number in range(PARTITIONS_LISTED_MAX + 1)]
+    lines = printed(report_07(*many, groups=("g",)))
+    assert ["t", "201", "1,005", "201", "402"] in lines
+    assert any("--html" in line for line in lines)
 
 
 def test_of_many_exactly_once_writes_some_are_listed() -> None:
@@ -244,29 +187,6 @@ def test_of_many_exactly_once_writes_some_are_listed() -> None:
     assert reported[0] == "exactly-once write w0\\x0a: 1 group with its records, no consumers"
     assert len(reported) == WRITES_LISTED_MAX + 1
     assert reported[-1] == "2 more exactly-once writes: --html and --json list each of them"
-
-
-def test_an_offset_outside_of_its_log_has_a_sign() -> None:
-    lines = printed(
-        report_07(
-            partition_07("t", "0-0", 5, (5,), 9, 4), partition_07("t", "0-1", 5, (5,), 9, 10), groups=("g",)
-        )
-    )
-    assert [line[-1] for line in lines if line[:1] == ["t"]] == ["!4", "!0"]
-
-
-def test_a_partition_that_nobody_serves_is_listed() -> None:
-    lines = printed(report_07(PartitionReport(TopicPartition("t", 0, 7), None, None)))
-    assert ["t", "7-0", "-", "-", "-", "-"] in lines
-
-
-def test_of_many_partitions_the_topics_are_listed() -> None:
-    partitions = [
-        partition_07("t", f"0-{partition}", 0, (0,), 5, 3) for partition in range(PARTITIONS_LISTED_MAX + 1)
-    ]
-    lines = printed(report_07(*partitions, groups=("g",)))
-    assert ["t", "201", "1,005", "201", "402"] in lines
-    assert any("--html" in line for line in lines)
 
 
 class Terminal(io.StringIO):
@@ -290,19 +210,27 @@ def tables(lines: list[str]) -> list[list[str]]:
     return [list(table) for is_table, table in groupby(lines, key=bool) if is_table]
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_terminal_cuts_no_number_and_no_time(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_a_terminal_cuts_no_number_and_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = partition_modern("a-topic-with-a-long-name", 0, 10**9, 3 * 10**9, 2 * 10**9)
-    text = "\n".join(shown_at(width, report_modern(partition, groups=("etl",)), monkeypatch))
-    for shown in ("a-topic-with-a-long-name", "1,000,000,000", "3,000,000,000", "2023-11-14 22:13:20"):
-        assert shown in text
-
-
-def test_columns_of_common_widths_are_one_table_at_120(monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in (60, 80, 120):
+        text = "\n".join(shown_at(width, report_modern(partition, groups=("etl",)), monkeypatch))
+        shown = "a-topic-with-a-long-name", "1,000,000,000", "3,000,000,000", "2023-11-14 22:13:20"
+        assert [each for each in shown if each not in text] == []
+    # Columns of common widths are one table.
     partitions = [partition_modern("orders-by-customer", number, 0, 9_999_999) for number in range(12)]
-    assert len(tables(shown_at(120, report_modern(*partitions), monkeypatch))) == 1
     old = partition_07("debian-gzip", "0-1", 1000, (1000, 1200), 10**10, 10**9)
-    assert len(tables(shown_at(120, report_07(old, groups=("etl",)), monkeypatch))) == 1
+    for report in (report_modern(*partitions), report_07(old, groups=("etl",))):
+        assert len(tables(shown_at(120, report, monkeypatch))) == 1
+    # In a file all are.
+    monkeypatch.setenv("COLUMNS", "60")
+    groups = tuple(f"group-{number}" for number in range(20))
+    lines = printed(report_modern(partition_modern("t" * 249, 0, 0, 10**12, *range(20)), groups=groups))
+    assert len([line for line in lines if line[:1] == ["t" * 249]]) == 1
+    # Names of wide characters fold.
+    report = report_07(partition_07("\u8a71" * 100, "0-0", 0, (0,), 10**12, 5), groups=("\u7d44" * 40,))
+    for table in tables(shown_at(80, report, monkeypatch)):
+        assert max(map(cell_len, table)) <= 80
+        assert "".join(table).count("\u8a71") == 100
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -328,22 +256,103 @@ def test_long_names_and_many_groups_fold_and_all_of_them_is_there(
     assert titles.count("team.") >= 6 * 25
 
 
-def test_a_report_in_a_file_is_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    groups = tuple(f"group-{number}" for number in range(20))
-    lines = printed(report_modern(partition_modern("t" * 249, 0, 0, 10**12, *range(20)), groups=groups))
-    assert len([line for line in lines if line[:1] == ["t" * 249]]) == 1
-
-
-def test_names_of_wide_characters_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = report_07(partition_07("\u8a71" * 100, "0-0", 0, (0,), 10**12, 5), groups=("\u7d44" * 40,))
-    for table in tables(shown_at(80, report, monkeypatch)):
-        assert max(map(cell_len, table)) <= 80
-        assert "".join(table).count("\u8a71") == 100
-
-
 def test_a_hostile_name_neither_colours_nor_marks_up() -> None:
     out = io.StringIO()
     print_report(report_07(partition_07("[red]\x1b[31m :smile:", "0-0", 0, (), 0)), out)
     assert "[red]\\x1b[31m :smile:" in out.getvalue()
     assert "\x1b" not in out.getvalue()
+
+
+#: As the comment of 0.7's ExportZkOffsets has it.
+LINE_07 = "/consumers/group1/offsets/topic1/3-0:285038193\n"
+ENTRY_07 = GroupOffset("group1", TopicPartition("topic1", 0, 3), 285_038_193)
+LINE_MODERN = "group1,topic1,0,285038193\n"
+ENTRY_MODERN = GroupOffset("group1", TopicPartition("topic1", 0), 285_038_193)
+
+NAMES = st.text(st.characters(exclude_characters="/\r\n\0", exclude_categories=["Cs"]), min_size=1)
+NUMBERS = st.integers(0, 999_999_999)
+OFFSETS = st.integers(0, 2**63 - 1)
+
+
+def test_lines_are_those_of_kafkas_tools() -> None:
+    for generation, entry, line in ((BYTES, ENTRY_07, LINE_07), (RECORDS, ENTRY_MODERN, LINE_MODERN)):
+        assert exported([entry], generation) == line
+        for text in (line, line.replace("\n", "\r\n"), f"\n{line}\n"):
+            assert imported(text, generation) == (entry,)
+
+
+def test_the_path_of_a_line_is_a_recorded_node() -> None:
+    tree = read_json("zk_tree.json")["stages"]["10_consumer1_two_streams"]["tree"]
+    offsets = [node for node in tree if "/offsets/cc-topic/" in node["path"]]
+    text = "".join(f"{node['path']}:{node['data']}\n" for node in offsets)
+    assert len(offsets) == 6
+    entries = imported(text, BYTES)
+    assert entries[0] == GroupOffset("lab-group", TopicPartition("cc-topic", 0, 0), 34)
+    assert sorted(exported(entries, BYTES).splitlines()) == sorted(text.splitlines())
+
+
+@given(group=NAMES, topic=NAMES, partition=NUMBERS, broker=NUMBERS, offset=OFFSETS)
+def test_every_name_comes_back(group: str, topic: str, partition: int, broker: int, offset: int) -> None:
+    for generation, tp in (
+        (BYTES, TopicPartition(topic, partition, broker)),
+        (RECORDS, TopicPartition(topic, partition)),
+    ):
+        entry = GroupOffset(group, tp, offset)
+        assert imported(exported([entry], generation), generation) == (entry,)
+
+
+@given(text=st.text(alphabet='/consumer:,0123-"\n\r \x00ü'))
+def test_any_text_is_offsets_or_an_option_error(text: str) -> None:
+    for generation in Generation:
+        with contextlib.suppress(OptionError):
+            assert imported(text, generation)
+
+
+@pytest.mark.parametrize("generation", list(Generation))
+@pytest.mark.parametrize(("group", "topic"), [("a\nb", "t"), ("g", "t\r"), ("\0", "t"), ("g", "\0t")])
+def test_a_name_that_no_line_can_hold_is_not_exported(generation: Generation, group: str, topic: str) -> None:
+    with pytest.raises(OptionError, match="holds a line break or a NUL"):
+        exported([GroupOffset(group, TopicPartition(topic, 0, 0), 1)], generation)
+
+
+def test_a_line_that_is_no_offset_is_named() -> None:
+    path = "/consumers/g/offsets/t"
+    old = [f"{path}/0-0:", f"{path}/0-0:-1", f"{path}/0-0:9223372036854775808", f"{path}/0:5", "g,t,0,5"]
+    old += ["/consumers/g/owners/t/0-0:5", "/consumers//offsets/t/0-0:5"]
+    new = ["t,0,5", "g,t,0,-1", "g,t,0,9223372036854775808", "g,t,2147483648,5", ",t,0,5", "g,,0,5"]
+    new += ['"g,t,0,5', "g"]
+    for generation, first, lines, form in (
+        (BYTES, LINE_07, old, "/consumers/GROUP/offsets"),
+        (RECORDS, LINE_MODERN, new, "GROUP,TOPIC,PARTITION,OFFSET"),
+    ):
+        for line in lines:
+            with pytest.raises(OptionError, match=f"line 2 is not {form}"):
+                imported(f"{first}{line}\n", generation)
+    for text, said in (
+        (LINE_07 + LINE_07, "line 2 repeats the partition of line 1"),
+        ("\n\n", "holds no offset"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            imported(text, BYTES)
+
+
+def test_only_the_groups_that_are_asked_for_are_imported() -> None:
+    """Lines of one group may leave its name out."""
+    assert imported("topic1,0,285038193\n", RECORDS, ["group1"]) == (ENTRY_MODERN,)
+    text = LINE_07 + LINE_07.replace("group1", "group2")
+    assert imported(text, BYTES, ["group1"]) == (ENTRY_07,)
+    with pytest.raises(OptionError, match="no offset of a group of --group"):
+        imported(text, BYTES, ["group3"])
+
+
+@pytest.mark.parametrize(("text", "generation"), [(LINE_07, BYTES), (LINE_MODERN, RECORDS)])
+def test_a_file_that_was_cut_within_a_line_is_an_error_wherever_that_was(
+    text: str, generation: Generation
+) -> None:
+    other = text.replace("group1", "group2")
+    for size in range(1, len(text)):
+        with pytest.raises(
+            OptionError, match=r"^argument --import: (line 2 is not|the last line has no line f)"
+        ):
+            imported(other + text[:size], generation)
+    assert len(imported(other + text, generation)) == 2

@@ -14,8 +14,17 @@ import pytest
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
 from spark_kafkawire.jobs.publish import state as state_module
 from spark_kafkawire.jobs.publish.options import SETTLE_S, PublishOptions
-from spark_kafkawire.jobs.publish.state import Done, Publication, PublishState, TopicRows
-from spark_kafkawire.jobs.publish.target_partitions import bounds_of, range_since, settled
+from spark_kafkawire.jobs.publish.state import (
+    Done,
+    Publication,
+    PublishState,
+    TopicRows,
+)
+from spark_kafkawire.jobs.publish.target_partitions import (
+    bounds_of,
+    range_since,
+    settled,
+)
 from spark_kafkawire.jobs.state.file_system import FileError
 from spark_kafkawire.jobs.state.local_files import LocalFiles
 from spark_kafkawire.jobs.state.sealed import StateError
@@ -46,76 +55,72 @@ def state(folder: str) -> PublishState:
     return PublishState(LocalFiles(), folder)
 
 
-def test_a_partition_is_read_from_the_first_end_that_a_run_recorded_of_it(state: PublishState) -> None:
+def test_a_partition_is_read_from_the_first_end_that_a_run_recorded_of_it(
+    state: PublishState, folder: str
+) -> None:
+    """And a publication is done once. A folder in which a run was killed before its first file is new."""
+    with sole_run(LocalFiles(), [folder]):
+        pass
     state.begin(PUBLICATION)
-    assert state.run_count == 0
+    assert (state.run_count, state.done()) == (0, None)
     state.begin_run({PARTITION: 7})
     state.begin_run({PARTITION: 9, OLD_LOG: 123})
     state.begin_run({OLD_LOG: 456})
     assert state.run_count == 3
     assert state.starts() == {PARTITION: 7, OLD_LOG: 123}
-
-
-def test_a_publication_is_done_once(state: PublishState) -> None:
-    state.begin(PUBLICATION)
-    assert state.done() is None
     state.finish(Done(1001, 2))
     state.begin(PUBLICATION)
     assert state.done() == Done(1001, 2)
 
 
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
+def test_another_publication_is_refused(folder: str) -> None:
+    def given(**topics: TopicRows) -> Publication:
+        return Publication(TARGET, {**PUBLICATION.topics, **topics})
+
+    once, named = (replace(PUBLICATION, transactional_id=name) for name in ("", "a"))
+    rows = "was begun with 1,000 rows for topic 't', now there are"
+    for number, (begun, other, said) in enumerate(
         (
-            Publication("broker.list=a:1", PUBLICATION.topics),
-            f"was begun for {TARGET}, not for broker.list=a:1;",
-        ),
-        (
-            Publication(TARGET, {**PUBLICATION.topics, "t": TopicRows(1200, "12")}),
-            "was begun with 1,000 rows for topic 't', now there are 1,200 rows: the input or an argument",
-        ),
-        (
-            Publication(TARGET, {**PUBLICATION.topics, "t": TopicRows(1000, "13")}),
-            "was begun with 1,000 rows for topic 't', now there are 1,000 other rows: ",
-        ),
-        (
-            Publication(TARGET, {"t": PUBLICATION.topics["t"]}),
-            "was begun with 1 row for topic 'u', now there are no rows: ",
-        ),
-        (
-            Publication(TARGET, {**PUBLICATION.topics, "w": TopicRows(2, "1")}),
-            "was begun with no rows for topic 'w', now there are 2 rows: ",
-        ),
-        (
-            replace(PUBLICATION, transactional_id=""),
-            "was begun without --exactly-once, not with --exactly-once; continue that way",
-        ),
-    ],
-)
-def test_another_publication_is_refused(
-    state: PublishState, folder: str, other: Publication, said: str
-) -> None:
-    state.begin(PUBLICATION)
-    with pytest.raises(OptionError) as refused:
-        state.begin(other)
-    assert str(refused.value).startswith(f"argument --state: {folder} {said}")
+            (
+                PUBLICATION,
+                Publication("broker.list=a:1", PUBLICATION.topics),
+                f"was begun for {TARGET}, not for broker.list=a:1;",
+            ),
+            (PUBLICATION, given(t=TopicRows(1200, "12")), f"{rows} 1,200 rows: the input or an argument"),
+            (PUBLICATION, given(t=TopicRows(1000, "13")), f"{rows} 1,000 other rows: "),
+            (
+                PUBLICATION,
+                Publication(TARGET, {"t": PUBLICATION.topics["t"]}),
+                "was begun with 1 row for topic 'u', now there are no rows: ",
+            ),
+            (
+                PUBLICATION,
+                given(w=TopicRows(2, "1")),
+                "was begun with no rows for topic 'w', now there are 2 rows: ",
+            ),
+            (
+                PUBLICATION,
+                once,
+                "was begun without --exactly-once, not with --exactly-once; continue that way",
+            ),
+            (once, PUBLICATION, "was begun with --exactly-once, not without --exactly-once; continue"),
+            (once, named, "was begun with --exactly-once, not with --transactional-id 'a'; continue"),
+        )
+    ):
+        state = PublishState(LocalFiles(), f"{folder}-{number}")
+        state.begin(begun)
+        with pytest.raises(OptionError) as refused:
+            state.begin(other)
+        assert str(refused.value).startswith(f"argument --state: {folder}-{number} {said}")
 
 
-def test_a_directory_goes_on_with_the_transactions_that_it_was_begun_with(state: PublishState) -> None:
-    state.begin(replace(PUBLICATION, transactional_id=""))
-    for given, said in ((None, "without --exactly-once"), ("a", "with --transactional-id 'a'")):
-        with pytest.raises(OptionError, match=f"was begun with --exactly-once, not {said}; continue"):
-            state.begin(replace(PUBLICATION, transactional_id=given))
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"format": "spark-kafkawire publish 1"}', '{"format": 2}', "[]"])
-def test_a_file_of_something_else_is_named(state: PublishState, folder: str, text: str) -> None:
+def test_a_file_of_something_else_is_named(state: PublishState, folder: str) -> None:
     file = Path(folder) / "publication.json"
     file.parent.mkdir()
-    file.write_text(text)
-    with pytest.raises(StateError, match=r"publication.json is not of a publication, or damaged: it"):
-        state.begin(PUBLICATION)
+    for text in ("", "{}", '{"format": "spark-kafkawire publish 1"}', '{"format": 2}', "[]"):
+        file.write_text(text)
+        with pytest.raises(StateError, match=r"publication.json is not of a publication, or damaged: it"):
+            state.begin(PUBLICATION)
 
 
 def every_use(state: PublishState) -> None:
@@ -133,38 +138,41 @@ def ended(folder: str, runs: int = 2) -> PublishState:
     return state
 
 
-@pytest.mark.parametrize("name", ["publication.json", "run-0.json", "run-1.json"])
-def test_a_file_that_is_missing_is_named_and_nothing_is_taken_for_new(folder: str, name: str) -> None:
-    ended(folder)
+@pytest.mark.parametrize(
+    ("name", "runs"), [("publication.json", 2), ("run-0.json", 2), ("run-1.json", 2), ("run-0.json", 1)]
+)
+def test_a_file_that_is_missing_is_named_and_nothing_is_taken_for_new(
+    folder: str, name: str, runs: int
+) -> None:
+    ended(folder, runs)
     (Path(folder) / name).unlink()
+    state = PublishState(LocalFiles(), folder)
+    if name != "publication.json":
+        assert state.run_count == runs
     with pytest.raises(StateError, match=rf"/{name} is missing, .*; put the file back as it was;"):
-        every_use(PublishState(LocalFiles(), folder))
+        every_use(state)
 
 
-@pytest.mark.parametrize("is_local", [True, False])
-def test_a_publication_that_is_gone_is_named_where_no_run_has_left_more(folder: str, is_local: bool) -> None:
+@pytest.mark.parametrize("files", [LocalFiles(), ElsewhereFiles()])
+def test_a_publication_or_its_end_that_is_gone_is_named_where_no_run_has_left_more(
+    folder: str, files: LocalFiles
+) -> None:
     """As with --exactly-once, where brokers and not the state know of the runs."""
-    files = LocalFiles() if is_local else ElsewhereFiles()
+    missing = r"\.json is missing, and the folder records that it existed;"
     publication = replace(PUBLICATION, transactional_id="")
     PublishState(files, folder).begin(publication)
     (Path(folder) / "publication.json").unlink()
     for _ in range(2):
-        with pytest.raises(
-            StateError, match=r"/publication\.json is missing, and the folder records that it existed; put"
-        ):
+        with pytest.raises(StateError, match=rf"/publication{missing} put"):
             PublishState(files, folder).begin(publication)
-
-
-@pytest.mark.parametrize("is_local", [True, False])
-def test_an_end_that_is_gone_is_named(folder: str, is_local: bool) -> None:
-    files = LocalFiles() if is_local else ElsewhereFiles()
-    state = PublishState(files, folder)
+    other = f"{folder}-other"
+    state = PublishState(files, other)
     state.begin(PUBLICATION)
     state.finish(Done(1001, 0))
-    (Path(folder) / "done.json").unlink()
-    again = PublishState(files, folder)
+    (Path(other) / "done.json").unlink()
+    again = PublishState(files, other)
     again.begin(PUBLICATION)
-    with pytest.raises(StateError, match=r"/done\.json is missing, and the folder records that it existed;"):
+    with pytest.raises(StateError, match=f"/done{missing}"):
         again.done()
 
 
@@ -183,36 +191,15 @@ def test_what_a_killed_run_did_not_note_is_noted_by_the_next(
     assert (Path(folder) / "lock").read_text() == "begun\ndone\n"
 
 
-def test_a_folder_in_which_a_run_was_killed_before_its_first_file_is_new(folder: str) -> None:
-    with sole_run(LocalFiles(), [folder]):
-        pass
-    PublishState(LocalFiles(), folder).begin(PUBLICATION)
-
-
-def test_the_memory_of_the_only_run_is_missed(folder: str) -> None:
-    ended(folder, runs=1)
-    (Path(folder) / "run-0.json").unlink()
-    state = PublishState(LocalFiles(), folder)
-    assert state.run_count == 1
-    with pytest.raises(StateError, match=r"run-0\.json is missing"):
-        every_use(state)
-
-
-@pytest.mark.parametrize("name", ["run-0.json", "done.json"])
-def test_a_file_of_another_publication_is_refused(folder: str, name: str) -> None:
+@pytest.mark.parametrize(("name", "own"), [("run-0.json", False), ("done.json", False), ("run-1.json", True)])
+def test_a_file_of_another_publication_or_run_is_refused(folder: str, name: str, own: bool) -> None:
     for each in (folder, f"{folder}-other"):
         state = ended(each)
         if name == "done.json":
             state.finish(Done(1001, 0))
-    shutil.copy(f"{folder}-other/{name}", f"{folder}/{name}")
-    with pytest.raises(StateError, match=rf"/{name} .*: it is of another publication or run; put the"):
-        every_use(PublishState(LocalFiles(), folder))
-
-
-def test_a_run_in_the_place_of_another_is_refused(folder: str) -> None:
-    ended(folder)
-    shutil.copy(f"{folder}/run-1.json", f"{folder}/run-0.json")
-    with pytest.raises(StateError, match=r"/run-0\.json .*: it is of another publication or run"):
+    place = "run-0.json" if own else name
+    shutil.copy(f"{folder}{'' if own else '-other'}/{name}", f"{folder}/{place}")
+    with pytest.raises(StateError, match=rf"/{place} .*: it is of another publication or run; put the"):
         every_use(PublishState(LocalFiles(), folder))
 
 
@@ -258,66 +245,56 @@ class Clock:
         self.now_s += time_s
 
 
-@pytest.mark.parametrize(("grows_for_s", "waited_s"), [(0.0, 10.0), (4.5, 15.0), (50.0, 60.0), (1e9, 60.0)])
-def test_logs_are_still_when_they_have_not_grown_for_a_while(grows_for_s: float, waited_s: float) -> None:
-    clock = Clock()
+def test_logs_are_still_when_they_have_not_grown_for_a_while() -> None:
+    for grows_for_s, waited_s in ((0.0, 10.0), (4.5, 15.0), (50.0, 60.0), (1e9, 60.0)):
+        clock = Clock()
 
-    def ends() -> dict[TopicPartition, int]:
-        return {PARTITION: int(min(clock.now_s - 100, grows_for_s) * 10)}
+        def ends(clock: Clock = clock, grows_for_s: float = grows_for_s) -> dict[TopicPartition, int]:
+            return {PARTITION: int(min(clock.now_s - 100, grows_for_s) * 10)}
 
-    settled(ends, 10.0, clock, clock.sleep)
-    assert clock.now_s - 100 == pytest.approx(waited_s, abs=1.01)
+        settled(ends, 10.0, clock, clock.sleep)
+        assert clock.now_s - 100 == pytest.approx(waited_s, abs=1.01)
 
 
 GIVEN_07 = {"zookeeper.connect": "z:2181"}
 GIVEN = {"kafka.bootstrap.servers": "k:9092"}
 
 
-@pytest.mark.parametrize(
-    ("given", "acks"),
-    [
-        (GIVEN_07, "verify"),
-        ({**GIVEN_07, "Acks": "verify"}, "verify"),
-        (GIVEN, "all"),
-        ({**GIVEN, "kafka.acks": "-1"}, "all"),
-    ],
-)
-def test_with_a_state_rows_are_acknowledged_so_that_they_are_found(given: dict[str, str], acks: str) -> None:
-    assert PublishOptions.parse(given, state="/s").write.acks == acks
-
-
-@pytest.mark.parametrize(
-    ("given", "needed"),
-    [
-        ({**GIVEN_07, "acks": "1"}, "verify"),
-        ({**GIVEN_07, "ACKS": "0"}, "verify"),
-        ({**GIVEN, "kafka.acks": "1"}, "all"),
-    ],
-)
-def test_other_acks_are_refused_with_a_state_alone(given: dict[str, str], needed: str) -> None:
-    with pytest.raises(OptionError, match=rf"^option acks: with --state it is {needed}, by which rows are"):
-        PublishOptions.parse(given, state="/s")
-    assert PublishOptions.parse(given).state is None
-
-
-def test_a_time_to_settle_goes_with_a_state() -> None:
-    with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state;"):
-        PublishOptions.parse(GIVEN, settle_s=3)
-    for given_s, settle_s in ((None, SETTLE_S), (3, 3)):
-        state = PublishOptions.parse(GIVEN, state="/s", settle_s=given_s).state
-        assert state is not None
-        assert state.settle_s == settle_s
+def test_with_a_state_rows_are_acknowledged_so_that_they_are_found() -> None:
+    """Other acks are refused with a state alone."""
+    for given, needed, is_wrong in (
+        (GIVEN_07, "verify", False),
+        ({**GIVEN_07, "Acks": "verify"}, "verify", False),
+        (GIVEN, "all", False),
+        ({**GIVEN, "kafka.acks": "-1"}, "all", False),
+        ({**GIVEN_07, "acks": "1"}, "verify", True),
+        ({**GIVEN_07, "ACKS": "0"}, "verify", True),
+        ({**GIVEN, "kafka.acks": "1"}, "all", True),
+    ):
+        if not is_wrong:
+            assert PublishOptions.parse(given, state="/s").write.acks == needed
+            continue
+        with pytest.raises(
+            OptionError, match=rf"^option acks: with --state it is {needed}, by which rows are"
+        ):
+            PublishOptions.parse(given, state="/s")
+        assert PublishOptions.parse(given).state is None
 
 
 def test_the_partitions_are_read_back_with_what_the_write_connects_by() -> None:
+    """No secret is shown, and a time to settle goes with a state."""
     given = {**GIVEN, "compression": "gzip", "kafka.security.protocol": "SSL"}
     state = PublishOptions.parse({**given, "topic": "t"}, state="/s").state
     assert state is not None
     assert state.reading == {**GIVEN, "kafka.security.protocol": "SSL", "includeHeaders": "true"}
-    assert state.read.include_headers
-    old = PublishOptions.parse({**GIVEN_07, "topic": "t"}, state="/s").state
-    assert old is not None
-    assert old.reading == GIVEN_07
+    assert (state.read.include_headers, state.settle_s) == (True, SETTLE_S)
+    login = {**GIVEN_07, "zookeeper.auth": "digest:etl:hunter2"}
+    options = PublishOptions.parse({**login, "topic": "t"}, state="/s", settle_s=3)
+    assert options.state is not None
+    assert (options.state.reading, options.state.settle_s) == (login, 3)
+    assert "hunter2" not in repr(options)
+    with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state;"):
+        PublishOptions.parse(GIVEN, settle_s=3)
 
 
 def test_the_options_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,8 +314,3 @@ def test_the_options_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     options = PublishOptions.parse({**GIVEN_07, "topic": "t"}, state="/s")
     assert options.schema.stored == {"value"}
     assert parsed == [WriteOptions, ReadOptions]
-
-
-def test_no_secret_is_shown() -> None:
-    given = {**GIVEN_07, "zookeeper.auth": "digest:etl:hunter2"}
-    assert "hunter2" not in repr(PublishOptions.parse(given, state="/s"))

@@ -30,7 +30,7 @@ from spark_kafkawire.jobs.shell.summary import print_summary
 from tests.net.login_broker import KEY_ID, USER, login_broker
 from tests.net.peers import Peer
 
-from ..arguments import arguments_of, command, complaint
+from ..submitting import arguments_of, command, complaint
 
 SECRET = "hunter2"
 
@@ -51,72 +51,41 @@ def test_options_of_the_command_line_beat_those_of_files_whatever_their_case(tmp
     file.write_text("kafka.bootstrap.servers=h:9092\nfetchbytes=1MiB\nretries 5\n")
     given = options_of("--options-file", str(file), "--option", "fetchBytes=2MiB", "--option", "retries=7")
     assert given == {"kafka.bootstrap.servers": "h:9092", "fetchBytes": "2MiB", "retries": "7"}
-
-
-def test_a_value_may_hold_an_equals_sign() -> None:
+    # A value may hold an equals sign.
     assert options_of("--option", "kafka.sasl.jaas.config=M a=b;") == {"kafka.sasl.jaas.config": "M a=b;"}
 
 
-@pytest.mark.parametrize(
-    ("argv", "selection"),
-    [
+def test_topics_are_named_one_by_one_or_as_a_list_or_found() -> None:
+    made = JobParser("copy", "What it does.")
+    add_topics(made, "copy", default="all topics")
+    for argv, selection in (
         ((), {}),
         (("--topic", "a"), {"subscribe": "a"}),
         (("--topic", "a,b", "--topic=c"), {"subscribe": "a,b,c"}),
         (("--topic-pattern", "a|b"), {"subscribePattern": "a|b"}),
         (("--topic-pattern", ""), {"subscribePattern": ""}),
-    ],
-)
-def test_topics_are_named_one_by_one_or_as_a_list_or_found(
-    argv: tuple[str, ...], selection: dict[str, str]
-) -> None:
-    made = JobParser("copy", "What it does.")
-    add_topics(made, "copy", default="all topics")
-    assert topic_options(made.parse_args(argv)) == selection
+    ):
+        assert topic_options(made.parse_args(argv)) == selection
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (None, "No such file or directory"),
-        (b"a=\xff", "is not a text in UTF-8; save it in UTF-8"),
-    ],
-)
-def test_an_unreadable_options_file_is_named(content: bytes | None, problem: str, tmp_path: Path) -> None:
-    file = tmp_path / "options"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(OptionError, match=rf"^argument --options-file: {file}.*{problem}$"):
-        options_of("--options-file", str(file))
-
-
-@pytest.mark.parametrize(
-    ("argv", "line"),
-    [
+def test_wrong_usage_is_one_line_without_what_may_be_a_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    servers = "(did you mean --option kafka.bootstrap.servers=HOST:PORT?)"
+    for argv, line in (
         (["--option", SECRET], "argument --option: number 1 is not KEY=VALUE"),
         (["--option", "a=b", "--option", f"={SECRET}"], "argument --option: number 2 is not KEY=VALUE"),
         ([f"--optoin=a={SECRET}"], "unknown argument --optoin (did you mean --option?); see --help"),
         (["--opt", f"a={SECRET}"], "unknown argument --opt (did you mean --option?); see --help"),
         (["--wrong", SECRET], "unknown argument --wrong; see --help"),
-        (
-            ["--bootstrap-server", "h:9092"],
-            "unknown argument --bootstrap-server (did you mean --option kafka.bootstrap.servers=HOST:PORT?)",
-        ),
+        (["--bootstrap-server", "h:9092"], f"unknown argument --bootstrap-server {servers}"),
         ([SECRET], "1 argument(s) too many; see --help"),
         (["--option"], "argument --option: expected one argument; see --help"),
-    ],
-)
-def test_wrong_usage_is_one_line_without_what_may_be_a_secret(
-    argv: list[str], line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        raise SystemExit(run_job(parser(), lambda arguments, _: connection_options(arguments), argv))
-    assert ended.value.code == ExitCode.USAGE
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"copy: {line}")
-    assert err.count("\n") == 1
-    assert SECRET not in err
+    ):
+        with pytest.raises(SystemExit) as ended:
+            raise SystemExit(run_job(parser(), lambda arguments, _: connection_options(arguments), argv))
+        assert ended.value.code == ExitCode.USAGE
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n"), err.startswith(f"copy: {line}")) == ("", 1, True), err
+        assert SECRET not in err
 
 
 def ended(result: Exception | dict[str, Any], *argv: str) -> int:
@@ -130,25 +99,20 @@ def ended(result: Exception | dict[str, Any], *argv: str) -> int:
 
 
 def test_a_job_that_is_done_prints_its_summary_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists of a summary are lines; and it is one JSON object where that is asked for."""
     assert ended({"messages": 15917, "read_s": 1.5, "data_loss": []}) == ExitCode.DONE
     out, err = capsys.readouterr()
     assert out == "messages   15,917\nread s     1.5\ndata loss  none\n"
     assert err == "copy: working ...\n"
-
-
-def test_lists_of_a_summary_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
     batches = [{"batch": 7, "messages": 1000, "ranges": [1, 2]}, {"batch": 8, "messages": 0, "ranges": []}]
     ended({"batches": batches, "done": True}, "--quiet")
     assert capsys.readouterr().out == (
         "batches  batch 7, messages 1,000\n         batch 8, messages 0\ndone     True\n"
     )
-
-
-def test_the_summary_is_one_json_object_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ended({"messages": 15917, "data_loss": ["t 0"]}, "--json", "--quiet") == ExitCode.DATA_LOSS
+    lossy = {"messages": 15917, "data_loss": ["t 0"]}
+    assert ended(lossy, "--json", "--quiet") == ExitCode.DATA_LOSS
     out, err = capsys.readouterr()
-    assert json.loads(out) == {"messages": 15917, "data_loss": ["t 0"]}
-    assert err == ""
+    assert (json.loads(out), err) == (lossy, "")
 
 
 def test_warnings_go_where_errors_go_and_not_where_the_summary_is_read(
@@ -190,9 +154,9 @@ JVM: Final = (
 )
 
 
-@pytest.mark.parametrize(
-    ("error", "line", "code"),
-    [
+def test_an_error_is_one_line_and_tells_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    calling = "An error occurred while calling o7.x"
+    for error, line, code in (
         (DiscoveryError("no broker"), "no broker", ExitCode.FAILED),
         (OptionError("option x: wrong"), "option x: wrong", ExitCode.USAGE),
         (DataLossError("t 0: gone"), "t 0: gone", ExitCode.FAILED),
@@ -203,43 +167,41 @@ JVM: Final = (
         (PySparkRuntimeError("[OTHER] why\nJVM stacktrace"), "[OTHER] why", 1),
         (ConnectionRefusedError(111, "Connection refused"), f"{JVM} ([Errno 111] Connection refused)", 1),
         (Py4JNetworkError("Answer from Java side is empty"), f"{JVM} (Answer from Java side is empty)", 1),
-        (
-            Py4JError("An error occurred while calling o7.x"),
-            f"{JVM} (An error occurred while calling o7.x)",
-            1,
-        ),
-        (
-            Py4JError("An error occurred while calling o7.x. Trace:"),
-            "An error occurred while calling o7.x. Trace:",
-            1,
-        ),
+        (Py4JError(calling), f"{JVM} ({calling})", 1),
+        (Py4JError(f"{calling}. Trace:"), f"{calling}. Trace:", 1),
         (OSError(28, "No space left on device"), "[Errno 28] No space left on device", 1),
         (
             PySparkRuntimeError(FROM_PYTHON),
             "[STREAM_FAILED] source: ModuleNotFoundError: No module named 'x'",
             1,
         ),
-    ],
-)
-def test_an_error_is_one_line_and_tells_the_exit_code(
-    error: Exception, line: str, code: int, capsys: pytest.CaptureFixture[str]
+    ):
+        assert explained(error) == (line, code)
+        assert ended(error, "--quiet") == code
+        assert capsys.readouterr() == ("", f"copy: {line}\n")
+
+
+def test_an_options_file_that_cannot_be_read_and_an_option_that_is_there_twice_are_named(
+    tmp_path: Path,
 ) -> None:
-    assert explained(error) == (line, code)
-    assert ended(error, "--quiet") == code
-    assert capsys.readouterr() == ("", f"copy: {line}\n")
-
-
-def test_an_option_that_is_there_twice_is_refused_without_its_values(tmp_path: Path) -> None:
-    with pytest.raises(OptionError) as error:
-        options_of("--option", f"Retries={SECRET}", "--option", f"retries={SECRET}")
-    assert str(error.value) == "argument --option: option retries is given twice; give it once"
+    """Without any values."""
     file = tmp_path / "options"
-    file.write_text(f"retries={SECRET}\n# a comment\nRETRIES {SECRET}\n", "utf-8")
-    with pytest.raises(OptionError) as error:
+    missing = f"argument --options-file: {file}: No such file or directory"
+    with pytest.raises(OptionError, match=f"^{missing}$"):
         options_of("--options-file", str(file))
-    assert str(error.value) == (
-        f"argument --options-file: {file}: option RETRIES is given twice; give it once"
-    )
+    file.write_bytes(b"a=\xff")
+    with pytest.raises(
+        OptionError, match=rf"^argument --options-file: {file} is not a text in UTF-8; save it"
+    ):
+        options_of("--options-file", str(file))
+    file.write_text(f"retries={SECRET}\n# a comment\nRETRIES {SECRET}\n", "utf-8")
+    for argv, place, name in (
+        (("--option", f"Retries={SECRET}", "--option", f"retries={SECRET}"), "--option", "retries"),
+        (("--options-file", str(file)), f"--options-file: {file}", "RETRIES"),
+    ):
+        with pytest.raises(OptionError) as error:
+            options_of(*argv)
+        assert str(error.value) == f"argument {place}: option {name} is given twice; give it once"
 
 
 def test_what_stands_in_lines_of_a_summary_and_of_errors_is_printable(
@@ -256,10 +218,10 @@ def test_what_stands_in_lines_of_a_summary_and_of_errors_is_printable(
     assert len(line) < 5_000
 
 
-@pytest.mark.parametrize("text", ["\u0663", "1_0", "+1", " 1", "0", "1.0", "9" * 5000])
-def test_a_count_is_ascii_digits(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError):
-        positive(text)
+def test_a_count_is_ascii_digits() -> None:
+    for text in ("\u0663", "1_0", "+1", " 1", "0", "1.0", "9" * 5000):
+        with pytest.raises(argparse.ArgumentTypeError):
+            positive(text)
 
 
 class Raised:
@@ -296,37 +258,26 @@ ENDED = (
 READABLE = "org.apache.spark.SparkException: [FAILED_READ_FILE] Encountered an error: a.csv\nIf not, ..."
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
+def test_the_innermost_cause_speaks_unless_spark_has_words_for_people() -> None:
+    reset = "SocketException: Connection reset"
+    full = Raised("org.apache.hadoop.fs.FSError: java.io.IOException", FULL)
+    failed = "[TASK_WRITE_FAILED] Task failed writing to file:/a.: IOException: No space left on device"
+    for error, reason in (
         (HOST, "UnknownHostException: nosuch"),
         (Raised(ABORTED, HOST), "UnknownHostException: nosuch"),
         (Raised(ABORTED, Raised(READABLE, HOST)), "[FAILED_READ_FILE] Encountered an error: a.csv"),
-        (
-            Raised(
-                ABORTED, Raised(WRITING, Raised("org.apache.hadoop.fs.FSError: java.io.IOException", FULL))
-            ),
-            "[TASK_WRITE_FAILED] Task failed writing to file:/a.: IOException: No space left on device; "
-            f"{SPACE}",
-        ),
+        (Raised(ABORTED, Raised(WRITING, full)), f"{failed}; {SPACE}"),
         (Raised("java.lang.IllegalStateException"), "IllegalStateException"),
         (Raised(ABORTED, FULL), f"IOException: No space left on device; {SPACE}"),
         (Raised(ABORTED, Raised("java.io.IOException: Broken pipe")), f"IOException: Broken pipe; {ENDED}"),
-        (
-            Raised(ABORTED, Raised("java.net.SocketException: Connection reset")),
-            f"SocketException: Connection reset; {ENDED}",
-        ),
+        (Raised(ABORTED, Raised(f"java.net.{reset}")), f"{reset}; {ENDED}"),
         (Raised(ABORTED, Raised("java.io.EOFException")), f"EOFException; {ENDED}"),
-    ],
-)
-def test_the_innermost_cause_speaks_unless_spark_has_words_for_people(error: Any, reason: str) -> None:
-    assert reason_of(error) == reason
-
-
-def test_causes_that_name_each_other_end() -> None:
-    error = Raised("a.B: one")
-    error._cause = Raised("a.C: two", error)
-    assert reason_of(error) in ("B: one", "C: two")
+    ):
+        assert reason_of(error) == reason
+    # Causes that name each other end.
+    endless = Raised("a.B: one")
+    endless._cause = Raised("a.C: two", endless)
+    assert reason_of(endless) in ("B: one", "C: two")
 
 
 #: The argument of each job that has a login, and all that the job needs besides.
@@ -378,38 +329,30 @@ def test_all_jobs_with_a_connection_are_here() -> None:
     assert connecting == set(JOBS)
 
 
-@pytest.mark.parametrize("mechanism", [name for name, text in LOGINS.items() if "env:" in text])
 @pytest.mark.parametrize("job", JOBS)
 def test_a_secret_that_is_not_there_is_named_before_anything_begins(
-    job: str,
-    mechanism: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("KAFKA_SECRET", raising=False)
     argument, others = JOBS[job]
-    path = options_file(tmp_path, "127.0.0.1:1", mechanism)
-    line = complaint(command(job), [*others, f"{argument}={path}"], capsys)
-    assert "option kafka.sasl.jaas.config: ${env:KAFKA_SECRET}: the variable is not set" in line
+    for mechanism in (name for name, text in LOGINS.items() if "env:" in text):
+        path = options_file(tmp_path, "127.0.0.1:1", mechanism)
+        line = complaint(command(job), [*others, f"{argument}={path}"], capsys)
+        assert "option kafka.sasl.jaas.config: ${env:KAFKA_SECRET}: the variable is not set" in line
 
 
-@pytest.mark.parametrize("mechanism", [name for name in LOGINS if name != "AWS_MSK_IAM"])
 @pytest.mark.parametrize("job", WITHOUT_SPARK)
 def test_a_wrong_secret_is_refused_in_one_line_without_it(
-    job: str,
-    mechanism: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KAFKA_SECRET", WRONG)
     module, (argument, others) = command(job), JOBS[job]
-    with Peer(login_broker()) as peer:
-        path = options_file(tmp_path, f"127.0.0.1:{peer.broker.port}", mechanism)
-        code = run_job(module.make_parser(), module.run, [*others, f"{argument}={path}"])
-    reported = capsys.readouterr()
-    [line] = [line for line in reported.err.splitlines() if not line.endswith(" ...")]
-    assert code
-    assert f"SASL {mechanism}: the broker refuses the credentials (error 58" in line
-    assert WRONG not in reported.out + reported.err
+    for mechanism in (name for name in LOGINS if name != "AWS_MSK_IAM"):
+        with Peer(login_broker()) as peer:
+            path = options_file(tmp_path, f"127.0.0.1:{peer.broker.port}", mechanism)
+            code = run_job(module.make_parser(), module.run, [*others, f"{argument}={path}"])
+        reported = capsys.readouterr()
+        [line] = [line for line in reported.err.splitlines() if not line.endswith(" ...")]
+        assert code
+        assert f"SASL {mechanism}: the broker refuses the credentials (error 58" in line
+        assert WRONG not in reported.out + reported.err

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,10 +29,9 @@ from tests.support.polling import INTERVAL_S
 from tests.support.spark_streams import STARTS_MAX, TOO_BUSY, WAIT_MAX_S, started
 from tests.support.sparks import READ_LIMITS, STREAM_SINKS
 
-from ..arguments import RunHere, command
 from ..disks import SmallDisk
-from ..halfway import Halfway
-from ..submitting import ROOT, environment, submit_command
+from ..submitting import ROOT, RunHere, command, environment, submit_command
+from ..work import Halfway
 
 SCRIPT: Final = command("stream_copy")
 SOURCE: Final = "--source-option=kafka.bootstrap.servers=127.0.0.1:1"
@@ -47,10 +47,10 @@ def options_of(*argv: str) -> StreamCopyOptions:
     return options
 
 
-@pytest.mark.parametrize(
-    ("argv", "columns", "left_out"),
-    [
-        (GOOD, ["headers", "key", "timestamp", "topic", "value"], ()),
+def test_what_both_kinds_of_kafka_have_is_copied() -> None:
+    every = ["headers", "key", "timestamp", "topic", "value"]
+    for argv, columns, left_out in (
+        (GOOD, every, ()),
         ((*GOOD, "--target-topic", "x"), ["headers", "key", "timestamp", "value"], ()),
         ((*GOOD, "--keep-partitions"), ["headers", "key", "partition", "timestamp", "topic", "value"], ()),
         (GOOD_07, ["topic", "value"], ()),
@@ -60,14 +60,10 @@ def options_of(*argv: str) -> StreamCopyOptions:
             ["broker", "partition", "topic", "value"],
             (),
         ),
-    ],
-)
-def test_what_both_kinds_of_kafka_have_is_copied(
-    argv: tuple[str, ...], columns: list[str], left_out: tuple[str, ...]
-) -> None:
-    options = options_of(*argv)
-    assert sorted(options.columns) == columns
-    assert options.left_out == left_out
+    ):
+        options = options_of(*argv)
+        assert sorted(options.columns) == columns
+        assert options.left_out == left_out
 
 
 def test_what_a_stream_is_given_follows_from_the_arguments() -> None:
@@ -284,26 +280,25 @@ def test_messages_are_counted_while_a_batch_runs(
     assert halfway.shown
 
 
-class when:
+@contextlib.contextmanager
+def when(condition: Callable[[], bool], act: Callable[[], object]) -> Iterator[None]:
     """Acts as soon as a condition holds, once; the block is what the act ends or disturbs."""
+    over = threading.Event()
 
-    def __init__(self, condition: Callable[[], bool], act: Callable[[], object]) -> None:
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(condition, act))
-
-    def _run(self, condition: Callable[[], bool], act: Callable[[], object]) -> None:
+    def run() -> None:
         deadline_s = time.monotonic() + WAIT_MAX_S
-        while not self._over.wait(INTERVAL_S):
+        while not over.wait(INTERVAL_S):
             if condition() or time.monotonic() > deadline_s:  # what never begins is to end, too
                 act()
                 return
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._over.set()
-        self._thread.join()
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @STREAM_SINKS

@@ -31,7 +31,17 @@ from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
 from spark_kafkawire.protocol.modern.sasl import SaslHandshakeResponse
-from tests.net.login_broker import KEY_ID, LOGINS, REGION, SECRET, TOKEN, USER, Login, Refused, login_broker
+from tests.net.login_broker import (
+    KEY_ID,
+    LOGINS,
+    REGION,
+    SECRET,
+    TOKEN,
+    USER,
+    Login,
+    Refused,
+    login_broker,
+)
 from tests.net.modern_peers import METADATA_RESPONSE, answer, api_versions, asked
 from tests.net.peers import Peer, Script, read_frame, server_of, serving, stalling
 from tests.support.cases import for_each

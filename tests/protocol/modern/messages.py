@@ -22,7 +22,15 @@ from spark_kafkawire.protocol.modern.api_versions import ApiVersionsResponse
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.metadata import NOT_ASKED
-from spark_kafkawire.protocol.primitives import AnyType, Array, Bool, Bytes, Int, String, Uuid
+from spark_kafkawire.protocol.primitives import (
+    AnyType,
+    Array,
+    Bool,
+    Bytes,
+    Int,
+    String,
+    Uuid,
+)
 from spark_kafkawire.protocol.schema import Struct, Wire
 from tests.support.kio_library import HAS_KIO
 
@@ -181,7 +189,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import IncompatibleBrokerVersion
     from kafka.protocol import admin, consumer, metadata, producer, sasl, schemas
-    from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
+    from kafka.protocol.broker_version_data import (
+        BROKER_API_VERSIONS,
+        BrokerVersionData,
+    )
 if HAS_KIO:
     import kio.index
     from kio.serial import entity_reader, entity_writer

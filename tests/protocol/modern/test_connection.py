@@ -21,7 +21,10 @@ from spark_kafkawire.protocol.modern.api_versions import (
     ApiVersionsResponse,
     offered,
 )
-from spark_kafkawire.protocol.modern.consumer_assignment import AssignedTopic, assigned_topics
+from spark_kafkawire.protocol.modern.consumer_assignment import (
+    AssignedTopic,
+    assigned_topics,
+)
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import (
     FetchPartition,
@@ -31,10 +34,17 @@ from spark_kafkawire.protocol.modern.fetch import (
     FetchTopic,
     FetchTopicResponse,
 )
-from spark_kafkawire.protocol.modern.find_coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
+from spark_kafkawire.protocol.modern.find_coordinator import (
+    GROUP,
+    TRANSACTION,
+    FindCoordinatorRequest,
+)
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
-from spark_kafkawire.protocol.modern.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from spark_kafkawire.protocol.modern.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from spark_kafkawire.protocol.modern.metadata import (
     MetadataBroker,
     MetadataRequest,

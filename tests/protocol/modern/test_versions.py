@@ -41,7 +41,13 @@ from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.support.cases import for_each
 from tests.support.failing_case import failing_case
 
-from .messages import BROKERS, kafka_python_choice, kafka_python_knows, throttles_since, wired
+from .messages import (
+    BROKERS,
+    kafka_python_choice,
+    kafka_python_knows,
+    throttles_since,
+    wired,
+)
 
 
 def test_the_dialect_has_all_apis_that_are_named_in_the_order_of_their_keys() -> None:

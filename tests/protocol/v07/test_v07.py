@@ -22,7 +22,15 @@ from spark_kafkawire.protocol.v07 import (
     OffsetsRequest,
     ProduceRequest,
 )
-from tests.protocol.streams import Stream, comparable, cut, feed, mutated, parse_requests, recorded_streams
+from tests.protocol.streams import (
+    Stream,
+    comparable,
+    cut,
+    feed,
+    mutated,
+    parse_requests,
+    recorded_streams,
+)
 from tests.support import golden
 from tests.support.cases import for_each
 from tests.support.failing_case import failing_case

@@ -19,7 +19,15 @@ from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from spark_kafkawire.records.rows import Records
-from tests.records.judges import JUDGED, Batch, MessageSet, Record, arrow_records, column_records, judged
+from tests.records.judges import (
+    JUDGED,
+    Batch,
+    MessageSet,
+    Record,
+    arrow_records,
+    column_records,
+    judged,
+)
 from tests.support.codecs import CODEC_NUMBERS, CODECS, judged_by_kafka_python, of_magic
 
 LIMITS: dict[str, Any] = {"batch_bytes_max": 10**6, "request_bytes_max": 10**6, "now_ms": 77}

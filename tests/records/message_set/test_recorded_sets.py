@@ -12,10 +12,20 @@ import pytest
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.index import Stop, index_messages
-from spark_kafkawire.records.message_set.public import decode_message_set, encode_message_set
+from spark_kafkawire.records.message_set.public import (
+    decode_message_set,
+    encode_message_set,
+)
 from tests.records.message_set.trees import batch_rows, message
 from tests.support.cases import for_each
-from tests.support.golden import CORPUS, SEGMENTS, Exchange, exchange, exchanges, read_json
+from tests.support.golden import (
+    CORPUS,
+    SEGMENTS,
+    Exchange,
+    exchange,
+    exchanges,
+    read_json,
+)
 
 
 def as_list(result: Any) -> list[Any]:

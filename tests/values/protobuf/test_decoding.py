@@ -17,7 +17,14 @@ from spark_kafkawire.values.protobuf.schema import parse
 from tests.support.cases import for_each
 from tests.support.kernels import interpreted_kernels
 
-from .drawn import DrawnSchema, assert_message_judged, decoded, drawn_messages, expected, rows
+from .drawn import (
+    DrawnSchema,
+    assert_message_judged,
+    decoded,
+    drawn_messages,
+    expected,
+    rows,
+)
 from .protoc import compiled, message_class
 
 

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from spark_kafkawire.errors import BrokerError, KafkaWireError, LimitError, ProtocolError, RequestTimedOut
+from spark_kafkawire.errors import (
+    BrokerError,
+    KafkaWireError,
+    LimitError,
+    ProtocolError,
+    RequestTimedOut,
+)
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol import modern

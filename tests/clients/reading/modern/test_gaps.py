@@ -17,7 +17,11 @@ from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.describe_configs import ResourceConfigs
-from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafkawire.protocol.modern.limits import (
+    NO_TOPIC_ID,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+)
 from spark_kafkawire.protocol.modern.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,

@@ -15,7 +15,13 @@ import pytest
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.errors import ConnectionLost
-from spark_kafkawire.model import Broker, Leader, OffsetRange, PartitionBounds, TopicPartition
+from spark_kafkawire.model import (
+    Broker,
+    Leader,
+    OffsetRange,
+    PartitionBounds,
+    TopicPartition,
+)
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.modern import fetch

@@ -18,8 +18,20 @@ from spark_kafkawire.broker import BrokerConfig, BrokerServer, Fault, FaultKind
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
-from spark_kafkawire.errors import ConnectionLost, CorruptDataError, DataLossError, OptionError, ProtocolError
-from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition, WireFormat
+from spark_kafkawire.errors import (
+    ConnectionLost,
+    CorruptDataError,
+    DataLossError,
+    OptionError,
+    ProtocolError,
+)
+from spark_kafkawire.model import (
+    Broker,
+    Leader,
+    OffsetRange,
+    TopicPartition,
+    WireFormat,
+)
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import Discovery, FetchOptions, NetOptions

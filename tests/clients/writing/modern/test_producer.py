@@ -18,7 +18,12 @@ from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.clients.writing.modern.producer_ids import init_producer_id
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.errors import BrokerError, DeliveryError, OptionError, TransportError
+from spark_kafkawire.errors import (
+    BrokerError,
+    DeliveryError,
+    OptionError,
+    TransportError,
+)
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern

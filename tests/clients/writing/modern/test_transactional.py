@@ -58,7 +58,13 @@ from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.modern.list_transactions import COMPLETE_COMMIT, ONGOING
 from tests.clients.writing.modern import transaction_model as model
-from tests.clients.writing.modern.transaction_model import PREFIX, Brokers, Fault, World, explore
+from tests.clients.writing.modern.transaction_model import (
+    PREFIX,
+    Brokers,
+    Fault,
+    World,
+    explore,
+)
 from tests.support.cases import for_each
 from tests.support.mock_cluster import DISCONNECT, MockCluster
 from tests.support.noida import NoidaBroker

@@ -32,7 +32,10 @@ from spark_kafkawire.clients.writing.modern.transactional.requests import (
     Request,
     TransactionOutcome,
 )
-from spark_kafkawire.clients.writing.modern.transactional.task import TaskStep, TaskTransaction
+from spark_kafkawire.clients.writing.modern.transactional.task import (
+    TaskStep,
+    TaskTransaction,
+)
 from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     BatchId,
     OffsetAndMetadata,

@@ -14,12 +14,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafkawire.broker import BrokerConfig, BrokerServer, EmbeddedCluster, Fault, FaultKind
+from spark_kafkawire.broker import (
+    BrokerConfig,
+    BrokerServer,
+    EmbeddedCluster,
+    Fault,
+    FaultKind,
+)
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.clients.writing.v07 import verify
 from spark_kafkawire.clients.writing.v07.sender import V07Sender
 from spark_kafkawire.clients.writing.v07.verify import SentSet, SetMatcher, read_back
-from spark_kafkawire.errors import ConnectFailed, CorruptDataError, DeliveryError, OptionError, RowError
+from spark_kafkawire.errors import (
+    ConnectFailed,
+    CorruptDataError,
+    DeliveryError,
+    OptionError,
+    RowError,
+)
 from spark_kafkawire.model import Broker, TopicPartition, WireFormat
 from spark_kafkawire.net import transport
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client

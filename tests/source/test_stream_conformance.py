@@ -29,6 +29,7 @@ from tests.support.cases import for_each
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import send
+from tests.support.sparks import READ_LIMITS
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query, available_now
 
 T0 = 1_700_000_000_000
@@ -86,6 +87,7 @@ STARTS: dict[str, tuple[dict[str, str], Iterable[int]]] = {
 }
 
 
+@READ_LIMITS
 @for_each("fail", ["true", "false"])
 @for_each("number", range(3))
 @for_each("start", STARTS)
@@ -105,6 +107,7 @@ def test_from_offsets(noida: NoidaBroker, start: str, number: int, fail: str) ->
     assert running.values() == []
 
 
+@READ_LIMITS
 @for_each("fail", ["true", "false"])
 @for_each("number", range(3))
 @for_each("is_global", [True, False])
@@ -181,6 +184,7 @@ def test_a_first_batch_of_another_source_is_not_passed_over(noida: NoidaBroker, 
     assert query(noida, topic, checkpoint, **given).values() == [numbers([8, 9, *range(16, 20)]), []]
 
 
+@READ_LIMITS
 @for_each("starting", ["earliest", "latest"])
 def test_repeated_first_batch_has_no_new_partitions(noida: NoidaBroker, starting: str) -> None:
     topic, checkpoint = filled(noida), Checkpoint()
@@ -306,6 +310,7 @@ def test_available_now_of_a_query_from_latest_pins_its_start_and_ends(noida: Noi
     assert available_now(checkpoint, **options(noida, topic)).values() == [[b"20"]]
 
 
+@READ_LIMITS
 @for_each("fail", ["true", "false"])
 @for_each("is_new", [False, True])
 def test_available_now_fails_where_a_topic_vanishes(noida: NoidaBroker, is_new: bool, fail: str) -> None:

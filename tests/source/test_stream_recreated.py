@@ -30,6 +30,7 @@ from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
+from tests.support.sparks import READ_LIMITS
 from tests.support.streaming import QUICK, Checkpoint, Killed, Query, available_now
 
 #: The last versions before topics had ids.
@@ -130,6 +131,7 @@ def recreate(broker: RecreatingBroker, count: int) -> None:
     broker.create("t", *values("new", 0, count))
 
 
+@READ_LIMITS
 @for_each("restarts", [1, 2])
 @for_each("mode", MODES)
 @for_each("size", SIZES)

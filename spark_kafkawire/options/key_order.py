@@ -201,11 +201,12 @@ def _broker_partitions(topic: str, given: Any) -> Partitions | None:
 class _Syntax:
     """Key order as the options of one generation give it.
 
-    ``example`` is a value of ``partitionLayouts``, ``partitions_of`` reads the partitions of a layout, and
-    ``check`` reads ``verifyPartitioner``.
+    ``example`` is a value of ``partitionLayouts``, ``meaning`` says what it has, ``partitions_of`` reads the
+    partitions of a layout, and ``check`` reads ``verifyPartitioner``.
     """
 
     example: str
+    meaning: str
     partitions_of: Callable[[str, Any], Partitions | None]
     check: Callable[[RawOptions], PartitionerCheck]
 
@@ -214,11 +215,13 @@ _SYNTAX: Final[Mapping[Generation, _Syntax]] = MappingProxyType(
     {
         Generation.V07: _Syntax(
             '{"t":[{"partitions":{"0":1}},{"partitions":{"0":1,"1":1},"boundaries":{"0-0":9}}]}',
+            "partitions by broker, then the offsets at which the old ones ended",
             _broker_partitions,
             lambda _: PartitionerCheck.NONE,  # its messages have no keys
         ),
         Generation.MODERN: _Syntax(
             '{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}',
+            "the number of partitions, then the offsets at which the old ones ended",
             _partitions,
             lambda options: options[VERIFY_PARTITIONER],
         ),
@@ -248,7 +251,9 @@ class _LayoutReader:
                 )
             lists.append(partitions)
         if "boundaries" in given[0]:
-            raise self._wrong("the first layout has no boundaries, only those after it have; remove them")
+            raise self._wrong(
+                "the first layout must have no boundaries, only those after it have; remove them there"
+            )
         written = [each.get("boundaries") for each in given[1:]]
         if not any(each is not None for each in written):
             return TopicLayouts(tuple(lists))
@@ -286,7 +291,9 @@ class _LayoutReader:
         return named
 
     def _malformed(self) -> OptionError:
-        return bad_value("partitionLayouts", self._text, f"of the form {self._syntax.example}")
+        return bad_value(
+            "partitionLayouts", self._text, f"of the form {self._syntax.example}: {self._syntax.meaning}"
+        )
 
     def _wrong(self, what: str) -> OptionError:
         return OptionError(f"option partitionLayouts: {printable(self._topic)}: {what}")

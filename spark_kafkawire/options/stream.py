@@ -48,7 +48,7 @@ class StreamOptions:
             if read.key_order is not None and not read.key_order.topics:
                 raise OptionError(
                     "option expansionTimestamp: a stream needs partitionLayouts, too, because the records "
-                    "that show the numbers of partitions may be deleted; set it"
+                    "that show the numbers of partitions may be deleted; set it as docs/key-order.md shows"
                 )
             if parsed.commits_offsets:
                 parsed.check_group("commitOffsets")

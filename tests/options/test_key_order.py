@@ -152,7 +152,7 @@ def test_07_has_no_times_and_no_keys(name: str) -> None:
 def test_malformed_layouts_are_shown_beside_well_formed_ones(layouts: object) -> None:
     reported = refusal(partitionLayouts=json.dumps({"t": layouts}))
     assert reported.startswith("option partitionLayouts: '{")
-    assert reported.endswith(f"is not of the form {GROWN}")
+    assert f"is not of the form {GROWN}: the number of partitions, then the offsets" in reported
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "{", '{"t":[{"partitions":NaN}]}'])
@@ -165,7 +165,7 @@ def test_what_is_no_object_of_json_is_told(text: str) -> None:
     [
         ([(4, None), (2, {"0": 1})], "t: each layout must have all partitions of the one before, and more"),
         ([(2, None), (2, {"0": 1})], "t: each layout must have all partitions of the one before, and more"),
-        ([(2, {"0": 1})], "t: the first layout has no boundaries, only those after it have"),
+        ([(2, {"0": 1})], "t: the first layout must have no boundaries, only those after it have"),
         ([(2, None), (4, {"0": 1})],
          "t: boundaries must name the 2 partitions of the layout before, 0 to 1, each"),
         ([(1, None), (4, {"0": 1, "1": 1})], "t: boundaries must name the 1 partition of"),

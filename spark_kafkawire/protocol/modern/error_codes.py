@@ -103,7 +103,7 @@ class ErrorCode(ErrorTable):
     ILLEGAL_SASL_STATE = (34, Action.FIX_OPTION, "the broker expects another kafka.security.protocol",
         "set it to the protocol of the listener at that port")
     UNSUPPORTED_VERSION = (35, Action.FAIL, "the broker does not know this version of the request",
-        "check whether a proxy between client and broker has another version")
+        "run again when all brokers have one version; check the proxy in front of them, if there is one")
     TOPIC_ALREADY_EXISTS = (36, Action.FAIL,
         "a topic with this name already exists", "use it, or choose another name")
     INVALID_PARTITIONS = (37, Action.FAIL, "the broker refuses this number of partitions",

@@ -387,10 +387,10 @@ class RecordBatchReader:
         log_end = found.last_stable_offset if is_committed else found.high_watermark
         if log_end >= self._stop_offset and not response.throttle_time_ms and not found.records:
             self._empty_count += 1
+        why = "the log was truncated: see the broker's log for an election, and run again"
         return EmptyFetch(
             f"Fetch returned no record below offset {self._stop_offset}, the end of the log when the read "
-            f"was planned; now the broker reports {log_end}; if that is less, the log was truncated: see the "
-            "broker's log",
+            f"was planned; now the broker reports {log_end}{f'; {why}' * (log_end < self._stop_offset)}",
             may_be_compacted=self._empty_count >= EMPTY_COUNT_MIN and self._pending is None,
         )
 

@@ -198,7 +198,7 @@ def test_a_leader_that_serves_nothing_that_is_due_ends_the_read(served: LogServe
     with pytest.raises(
         BrokerError,
         match=r"^gave up after 4 attempts .* t 0 at offset 1000 on broker 0 .*no record below offset 2000, "
-        r"the end of the log when the read was planned; now the broker reports 1000; if that",
+        r"the end of the log when the read was planned; now the broker reports 1000; the log was truncated",
     ):
         values(fetcher_of(served.bootstrap_servers, pool, start=1000))
 

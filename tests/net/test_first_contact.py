@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
 import pytest
@@ -91,12 +92,8 @@ def refusing(_: ExitStack) -> list[Broker]:
     return [closed_port()]
 
 
-def swallowing(stack: ExitStack) -> list[Broker]:
-    return [stack.enter_context(unreachable())]
-
-
-def swallowing_three(stack: ExitStack) -> list[Broker]:
-    return [stack.enter_context(unreachable()) for _ in range(3)]
+def swallowing(stack: ExitStack, count: int = 1) -> list[Broker]:
+    return [stack.enter_context(unreachable()) for _ in range(count)]
 
 
 def nameless(_: ExitStack) -> list[Broker]:
@@ -113,7 +110,7 @@ def wanting_a_login(stack: ExitStack) -> list[Broker]:
     [
         (refusing, "cannot connect: Connection refused"),
         (swallowing, r"cannot connect within \S+ s \(bootstrapTimeout\)"),
-        (swallowing_three, r"cannot connect within \S+ s \(bootstrapTimeout\)"),
+        (partial(swallowing, count=3), r"cannot connect within \S+ s \(bootstrapTimeout\)"),
         (nameless, "cannot find the host"),
         (wanting_a_login, r"does this port require a login \(kafka.security.protocol=SASL_…\)\?"),
     ],
@@ -181,9 +178,7 @@ def test_connecting_alone_is_no_answer(pool: Pool) -> None:
         assert not Bootstrap(place_of(peer.broker)).is_answered
 
 
-def test_without_a_bound_patience_decides_of_the_first_contact(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_without_a_bound_patience_decides_of_the_first_contact(caplog: pytest.LogCaptureFixture) -> None:
     bootstrap = Bootstrap(place_of(closed_port()))
     attempts = Attempts(RetryPolicy(retry_timeout_s=WAIT_MAX_S, bootstrap=bootstrap), sleep=lambda _: None)
     with bootstrap.reaching() as contact:
@@ -375,9 +370,7 @@ def test_who_waits_is_told_once_and_once_when_it_goes_on(caplog: pytest.LogCaptu
     ]
 
 
-def test_a_connection_that_is_replaced_at_once_is_not_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_connection_that_is_replaced_at_once_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
     policy = RetryPolicy(3, 0.1, retry_timeout_s=60.0)
     calls: list[int] = []

@@ -271,22 +271,22 @@ def test_a_connection_is_kept_for_its_own_broker_and_deadline(pool: Pool) -> Non
             client.close()
 
 
-def test_a_connection_that_was_closed_or_has_bytes_that_nobody_asked_for_is_replaced(pool: Pool) -> None:
-    ending = threading.Event()
+@pytest.mark.parametrize("closes", [True, False], ids=["was closed", "has unasked bytes"])
+def test_a_connection_that_is_not_quiet_is_replaced(closes: bool, pool: Pool) -> None:
+    closing = threading.Event()
 
-    def ends_when_asked(connection: socket.socket) -> None:
+    def close_when_asked(connection: socket.socket) -> None:
         answering(ANSWER)(connection)
-        ending.wait(TIMEOUT_S)
+        closing.wait(TIMEOUT_S)
 
-    for script in (ends_when_asked, stalling(ANSWER + ANSWER)):
-        with Peer(script, stalling(ANSWER)) as peer:
-            first = used(pool, peer)
-            ending.set()
-            poll(lambda each=first: not each.is_quiet(), "the end of the connection, or the second answer")
-            second = take(pool, peer)
-            assert second is not first
-            assert second.request(OFFSETS).offsets == (202_000,)
-            second.close()
+    with Peer(close_when_asked if closes else stalling(ANSWER + ANSWER), stalling(ANSWER)) as peer:
+        first = used(pool, peer)
+        closing.set()
+        poll(lambda: not first.is_quiet(), "the end of the connection, or the second answer")
+        second = take(pool, peer)
+        assert second is not first
+        assert second.request(OFFSETS).offsets == (202_000,)
+        second.close()
 
 
 def test_a_connection_that_awaits_a_response_or_was_closed_is_not_kept(pool: Pool) -> None:

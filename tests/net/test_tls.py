@@ -369,12 +369,6 @@ def test_a_kept_tls_connection_is_taken_again(version: ssl.TLSVersion, certifica
         pool.close_idle()
 
 
-def test_no_repr_shows_certificates_or_keys(certificates: Certificates) -> None:
-    shown = repr(settings(known_as(certificates, certificates.client_encrypted, KEY_PASSWORD)))
-    assert "BEGIN" not in shown
-    assert KEY_PASSWORD not in shown
-
-
 # --- Connections to a broker with Java's stores, versions and cipher suites ---
 
 TRUST: Final = pem_of("authority.pem")

@@ -342,6 +342,7 @@ def test_secrets_travel_to_executors_and_are_shown_nowhere(certificates: Certifi
             assert arrived == options
             assert hash(arrived.net.connection) == hash(options.net.connection)
             assert SECRET.encode() in pickle.dumps(options)
+            assert mechanism in repr(options)
             for text in (repr(options), str(options), f"{options}", repr(options.net.connection.security)):
                 assert SECRET not in text
                 assert KEY_PASSWORD not in text

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
+import pickle
 import socket
+import traceback
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
+import pytest
 from scramp import ScramException, ScramMechanism
 
+from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
-from spark_kafkawire.protocol.modern.sasl import (
-    SaslAuthenticateResponse,
-    SaslHandshakeResponse,
-)
+from spark_kafkawire.protocol.modern.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from .aws_judge import signed_payload
-from .modern_peers import (
-    METADATA_RESPONSE,
-    OFFERED,
-    Asked,
-    answer,
-    api_versions,
-    asked,
-    read,
-)
+from .modern_peers import METADATA_RESPONSE, OFFERED, Asked, answer, api_versions, asked, read
 from .peers import Script, read_frame
 
 SECRET: Final = "s3cret=,\\ü"
@@ -148,6 +141,21 @@ def login_broker(
     return script
 
 
+def handshaken(hostile: Script, offered: dict[int, VersionRange] = IN_REQUESTS) -> Script:
+    """A broker that takes the mechanism, and does with the client's first token what it likes."""
+
+    def script(connection: socket.socket) -> None:
+        while (question := asked(connection)) is not None:
+            if question.api is modern.API_VERSIONS:
+                answer(connection, question, api_versions(offered))
+            elif question.api is modern.SASL_HANDSHAKE:
+                answer(connection, question, SaslHandshakeResponse(error_code=0, mechanisms=tuple(LOGINS)))
+                hostile(connection)
+                return
+
+    return script
+
+
 def bare(connection: socket.socket, login: Generator[bytes, bytes, None]) -> Asked | None:
     """Answer one token, in a frame without a header; the request that comes where no token does."""
     frame = read_frame(connection)
@@ -199,3 +207,17 @@ def asked_for(answer: bytes | Callable[[bytes], bytes], seen: list[bytes] | None
         connection.sendall(answer if isinstance(answer, bytes) else answer(request))
 
     return script
+
+
+def reported(call: Callable[[], object], kind: type[KafkaWireError], *secrets: str) -> str:
+    """The one line that is reported, without a secret in it or in its causes."""
+    with pytest.raises(kind) as caught:
+        call()
+    error: BaseException | None = caught.value
+    whole = "".join(traceback.format_exception(caught.value)) + str(pickle.dumps(caught.value))
+    while error is not None:
+        whole += f"{error!s} {error!r}"
+        error = error.__cause__ or error.__context__
+    assert not [secret for secret in secrets if secret in whole]
+    assert "\n" not in str(caught.value)
+    return str(caught.value)

@@ -117,6 +117,17 @@ def stalling(*responses: bytes) -> Script:
     return script
 
 
+def drip(connection: socket.socket, rest: bytes) -> None:
+    """Send the rest again and again, until the client closes."""
+    connection.settimeout(0.02)
+    while True:
+        try:
+            if not connection.recv(1 << 16):
+                return
+        except TimeoutError:
+            connection.sendall(rest)
+
+
 @contextlib.contextmanager
 def unreachable() -> Iterator[Broker]:
     """An address that neither accepts nor refuses: its queue of connections is full."""

@@ -33,28 +33,13 @@ from tests.support.polling import GRACE_S, poll
 from tests.support.settings import settings_07, settings_modern
 
 from .modern_peers import answer, api_versions, asked
-from .peers import (
-    ANSWER,
-    OFFSETS,
-    Peer,
-    Script,
-    answering,
-    closed_port,
-    read_frame,
-    stalling,
-)
+from .peers import ANSWER, OFFSETS, Peer, Script, answering, closed_port, read_frame, stalling
 
 HTTP_ANSWER: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 
 
 def connect(peer: Peer, timeout_s: float = 10) -> Client:
     return Client.connect(peer.broker, settings_07(timeout_s))
-
-
-def test_a_request_gives_its_responses_body() -> None:
-    with Peer(stalling(ANSWER)) as peer, connect(peer) as client:
-        assert client.request(OFFSETS).offsets == (202_000,)
-        assert client.in_flight == 0
 
 
 def test_a_produce_is_sent_and_nothing_awaited() -> None:
@@ -67,7 +52,8 @@ def test_a_produce_is_sent_and_nothing_awaited() -> None:
     with Peer(keep) as peer, connect(peer) as client:
         client.send(ProduceRequest("t", 1, b"set"))
         assert client.in_flight == 0
-        client.request(OFFSETS)
+        assert client.request(OFFSETS).offsets == (202_000,)
+        assert client.in_flight == 0
     assert received == [b"\x00\x00\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03set"]
 
 
@@ -246,11 +232,17 @@ def take(pool: Pool, peer: Peer, timeout_s: float = TIMEOUT_S) -> Client:
     return pool.take(peer.broker, settings_07(timeout_s))
 
 
+def used(pool: Pool, peer: Peer) -> Client:
+    """A connection that has got an answer, and is given back."""
+    client = take(pool, peer)
+    client.request(OFFSETS)
+    pool.give_back(client)
+    return client
+
+
 def test_a_connection_given_back_is_taken_again(pool: Pool) -> None:
     with Peer(stalling(ANSWER, ANSWER)) as peer:
-        first = take(pool, peer)
-        first.request(OFFSETS)
-        pool.give_back(first)
+        first = used(pool, peer)
         second = take(pool, peer)
         assert second is first
         assert second.request(OFFSETS).offsets == (202_000,)
@@ -279,33 +271,21 @@ def test_a_connection_is_kept_for_its_own_broker_and_deadline(pool: Pool) -> Non
             client.close()
 
 
-def test_a_connection_that_its_broker_closed_is_noticed_and_replaced(pool: Pool) -> None:
+@pytest.mark.parametrize("closes", [True, False], ids=["was closed", "has unasked bytes"])
+def test_a_connection_that_is_not_quiet_is_replaced(closes: bool, pool: Pool) -> None:
     closing = threading.Event()
 
     def close_when_asked(connection: socket.socket) -> None:
         answering(ANSWER)(connection)
         closing.wait(TIMEOUT_S)
 
-    with Peer(close_when_asked, stalling(ANSWER)) as peer:
-        first = take(pool, peer)
-        first.request(OFFSETS)
-        pool.give_back(first)
+    with Peer(close_when_asked if closes else stalling(ANSWER + ANSWER), stalling(ANSWER)) as peer:
+        first = used(pool, peer)
         closing.set()
-        poll(lambda: not first.is_quiet(), "the end of the connection is here")
+        poll(lambda: not first.is_quiet(), "the end of the connection, or the second answer")
         second = take(pool, peer)
         assert second is not first
         assert second.request(OFFSETS).offsets == (202_000,)
-        second.close()
-
-
-def test_a_connection_with_bytes_that_nobody_asked_for_is_not_used_again(pool: Pool) -> None:
-    with Peer(stalling(ANSWER + ANSWER)) as peer:
-        first = take(pool, peer)
-        first.request(OFFSETS)
-        pool.give_back(first)
-        poll(lambda: not first.is_quiet(), "the second answer is here")
-        second = take(pool, peer)
-        assert second is not first
         second.close()
 
 
@@ -345,9 +325,7 @@ def test_idle_connections_are_closed_without_anybody_asking() -> None:
 
     pool = Pool(idle_s=0.05)
     with Peer(report) as peer:
-        client = take(pool, peer)
-        client.request(OFFSETS)
-        pool.give_back(client)
+        used(pool, peer)
         assert closed.wait(TIMEOUT_S)
         assert pool.kept_count == 0
 
@@ -364,9 +342,7 @@ def test_a_bounded_number_is_kept_the_youngest_ones(pool: Pool) -> None:
 
 def test_a_forked_process_does_not_use_its_parents_connections(pool: Pool) -> None:
     with Peer(stalling(ANSWER, ANSWER)) as peer:
-        client = take(pool, peer)
-        client.request(OFFSETS)
-        pool.give_back(client)
+        client = used(pool, peer)
         child = os.fork()
         if child == 0:
             os._exit(pool.kept_count)

@@ -42,15 +42,7 @@ from tests.support.old_brokers import Closes, answered
 from tests.support.polling import GRACE_S
 from tests.support.settings import settings_modern
 
-from .modern_peers import (
-    METADATA_RESPONSE,
-    OFFERED,
-    Asked,
-    answer,
-    api_versions,
-    asked,
-    broker,
-)
+from .modern_peers import METADATA_RESPONSE, OFFERED, Asked, answer, api_versions, asked, broker
 from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
@@ -199,42 +191,33 @@ def test_a_broker_that_is_upgraded_is_spoken_to_in_its_new_versions_at_once(rele
             assert client.version_of(modern.METADATA) == 12
 
 
+@pytest.mark.parametrize(
+    ("offered", "code", "again"),
+    [
+        (OFFERED, 0, []),
+        ({**OFFERED, modern.API_VERSIONS.key: VersionRange(0, 2)}, 35, [("ApiVersions", 2)]),
+    ],
+    ids=["knows the version", "refuses the version"],
+)
 @pytest.mark.usefixtures("in_doubt_soon")
-def test_a_slow_broker_is_waited_for_and_answers_both_questions() -> None:
-    seen: list[Asked] = []
-
-    def slow(connection: socket.socket) -> None:
-        questions = [asked(connection), asked(connection)]
-        for question, response in zip(
-            questions, (api_versions(), DescribeGroupsResponse(groups=())), strict=True
-        ):
-            assert question is not None
-            seen.append(question)
-            answer(connection, question, response)
-        broker(seen=seen)(connection)
-
-    with Peer(slow) as peer, connect(peer) as client:
-        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
-        assert peer.connection_count == 1
-    assert versions_of(seen) == [ASKS, IN_DOUBT, LEARNS]
-
-
-@pytest.mark.usefixtures("in_doubt_soon")
-def test_a_slow_broker_that_refuses_the_version_is_asked_again_behind_both_answers() -> None:
+def test_a_slow_broker_is_waited_for_and_answers_both_questions(
+    offered: dict[int, VersionRange], code: int, again: list[tuple[str, int]]
+) -> None:
     seen: list[Asked] = []
 
     def slow(connection: socket.socket) -> None:
         first, second = asked(connection), asked(connection)
         assert first is not None
         assert second is not None
-        old_list = {**OFFERED, modern.API_VERSIONS.key: VersionRange(0, 2)}
-        answer(connection, first, api_versions(old_list, 35), version=0)
+        seen.extend((first, second))
+        answer(connection, first, api_versions(offered, code), version=0 if code else None)
         answer(connection, second, DescribeGroupsResponse(groups=()))
-        broker(offered=old_list, seen=seen)(connection)
+        broker(offered=offered, seen=seen)(connection)
 
     with Peer(slow) as peer, connect(peer) as client:
-        assert client.version_of(modern.API_VERSIONS) == 2
-    assert versions_of(seen) == [("ApiVersions", 2)]
+        assert client.request(ALL_TOPICS) == METADATA_RESPONSE
+        assert peer.connection_count == 1
+    assert versions_of(seen) == [ASKS, IN_DOUBT, *again, LEARNS]
 
 
 def test_a_broker_that_was_going_down_is_asked_what_no_other_one_answers_so() -> None:
@@ -247,9 +230,7 @@ def test_a_broker_that_was_going_down_is_asked_what_no_other_one_answers_so() ->
     assert versions_of(seen) == [AFTER_A_CLOSE, ASKS, LEARNS]
 
 
-def test_a_silent_broker_is_asked_again_on_another_connection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_silent_broker_is_asked_again_on_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
     seen: list[Asked] = []
     with Peer(stalling(), broker(seen=seen)) as peer, connect(peer) as client:
@@ -264,12 +245,12 @@ def close_at_once(connection: socket.socket) -> None:
 def test_a_broker_that_closes_twice_is_an_error_that_names_the_options_of_those_who_know_better() -> None:
     with Peer(close_at_once, close_at_once, broker()) as peer:
         message = fails(peer, ConnectionLost)
-        assert "closed the connection instead of answering ApiVersions" in message
-        assert (
-            "; does this port need another kafka.security.protocol, or is the server not a broker of "
-            in message
-        )
-        assert "kafka.api.version.request=false and kafka.broker.version.fallback=0.9.0" in message
+        for part in (
+            "closed the connection instead of answering ApiVersions",
+            "; does this port need another kafka.security.protocol, or is the server not a broker of ",
+            "kafka.api.version.request=false and kafka.broker.version.fallback=0.9.0",
+        ):
+            assert part in message
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 12
 
@@ -382,13 +363,8 @@ def test_a_broker_that_told_its_versions_once_is_asked_for_nothing_else_when_it_
 
 
 def offering(fetch: int, produce: int) -> Script:
-    return broker(
-        offered={
-            **OFFERED,
-            modern.FETCH.key: VersionRange(0, fetch),
-            modern.PRODUCE.key: VersionRange(0, produce),
-        }
-    )
+    of_both = {modern.FETCH.key: VersionRange(0, fetch), modern.PRODUCE.key: VersionRange(0, produce)}
+    return broker(offered={**OFFERED, **of_both})
 
 
 @pytest.mark.parametrize(
@@ -433,9 +409,7 @@ def test_the_users_word_is_taken_and_nothing_is_asked(caplog: pytest.LogCaptureF
     assert not caplog.messages
 
 
-def test_the_users_word_beats_that_of_brokers_and_is_logged_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_users_word_beats_that_of_brokers_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with Peer(broker()) as peer:
         settings = in_cluster(peer)
         Client.connect(peer.broker, settings).close()
@@ -507,16 +481,17 @@ def test_a_throttled_client_waits_before_it_sends_again() -> None:
         client.receive()
 
 
-def test_a_broker_that_has_waited_itself_is_not_waited_for_again() -> None:
-    offered = {**OFFERED, modern.METADATA.key: VersionRange(0, 5)}
-    with Peer(broker({"Metadata": throttled(60_000)}, offered=offered)) as peer, connect(peer) as client:
+@pytest.mark.parametrize(("throttle_time_ms", "metadata_version"), [(60_000, 5), (-5, 12)])
+def test_a_broker_that_has_waited_itself_is_not_waited_for_again(
+    throttle_time_ms: int, metadata_version: int
+) -> None:
+    offered = {**OFFERED, modern.METADATA.key: VersionRange(0, metadata_version)}
+    script = broker({"Metadata": throttled(throttle_time_ms)}, offered=offered)
+    with Peer(script) as peer, connect(peer) as client:
         began_s = time.monotonic()
-        client.request(ALL_TOPICS)
-        client.request(ALL_TOPICS)
+        for _ in range(2):
+            client.request(ALL_TOPICS)
         assert time.monotonic() - began_s < GRACE_S
-    with Peer(broker({"Metadata": throttled(-5)})) as peer, connect(peer) as client:
-        client.request(ALL_TOPICS)
-        client.request(ALL_TOPICS)
 
 
 @pytest.mark.parametrize("throttle_time_ms", [3_600_000, 2**31 - 1])

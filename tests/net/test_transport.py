@@ -15,12 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.errors import (
-    ConnectFailed,
-    ConnectionLost,
-    KafkaWireError,
-    RequestTimedOut,
-)
+from spark_kafkawire.errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.http import Answer, Url, ask
 from spark_kafkawire.net.transport import _MARKED_BUFFER_BYTES_MIN, Deadline, Transport
@@ -28,7 +23,7 @@ from tests.support.cases import for_each
 from tests.support.polling import GRACE_S, poll
 
 from .modern_peers import mutated
-from .peers import Peer, Script, closed_port, read_frame, stalling, unreachable
+from .peers import Peer, Script, closed_port, drip, read_frame, stalling, unreachable
 
 SOON_S: Final = 0.2
 
@@ -42,11 +37,6 @@ def pair() -> Iterator[tuple[Transport, socket.socket]]:
     theirs.close()
 
 
-def test_a_refused_connection_says_so() -> None:
-    with pytest.raises(ConnectFailed, match=r"^cannot connect: Connection refused; check that it is running"):
-        Transport.connect(closed_port(), Deadline.after(5))
-
-
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b", "x" * 80, "with space", "nul\0"])
 def test_a_host_that_cannot_be_found_says_so(host: str) -> None:
     with pytest.raises(ConnectFailed, match=r"^cannot find the host: ") as error:
@@ -54,24 +44,17 @@ def test_a_host_that_cannot_be_found_says_so(host: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_silent_host_fails_at_the_deadline() -> None:
+@pytest.mark.parametrize("count", [1, 20])
+def test_silent_addresses_share_one_deadline(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with unreachable() as broker:
+        address = (socket.AF_INET, socket.SOCK_STREAM, 0, "", (broker.host, broker.port))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [address] * count)
         began_s = time.monotonic()
         with pytest.raises(
             ConnectFailed, match=r"^cannot connect within 0\.2 s \(requestTimeout\); check that it is running"
         ):
             Transport.connect(broker, Deadline.after(SOON_S))
         assert SOON_S <= time.monotonic() - began_s < SOON_S + GRACE_S
-
-
-def test_many_silent_addresses_share_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    with unreachable() as broker:
-        address = (socket.AF_INET, socket.SOCK_STREAM, 0, "", (broker.host, broker.port))
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [address] * 20)
-        began_s = time.monotonic()
-        with pytest.raises(ConnectFailed, match="requestTimeout"):
-            Transport.connect(broker, Deadline.after(SOON_S))
-        assert time.monotonic() - began_s < SOON_S + GRACE_S
 
 
 def test_the_next_address_is_tried_where_one_is_silent_or_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,25 +117,16 @@ def test_a_large_buffer_is_sent_while_the_peer_reads_slowly() -> None:
     assert sizes == [8 << 20]
 
 
-def test_a_silent_peer_ends_a_send_and_a_receive_at_the_deadline(
-    pair: tuple[Transport, socket.socket],
-) -> None:
-    transport, _ = pair
+def test_a_send_and_a_receive_end_at_the_deadline(pair: tuple[Transport, socket.socket]) -> None:
+    transport, theirs = pair
     began_s = time.monotonic()
     with pytest.raises(RequestTimedOut, match=r"within 0\.2 s \(requestTimeout\)"):
         transport.send([bytes(64 << 20)], Deadline.after(SOON_S))
     assert time.monotonic() - began_s < SOON_S + GRACE_S
-    transport, _ = pair
     began_s = time.monotonic()
     with pytest.raises(RequestTimedOut, match=r"no answer within 0\.2 s \(requestTimeout\)"):
         transport.receive_into(memoryview(bytearray(1)), Deadline.after(SOON_S))
     assert SOON_S <= time.monotonic() - began_s < SOON_S + GRACE_S
-
-
-def test_a_deadline_that_has_passed_is_a_timeout_at_once(
-    pair: tuple[Transport, socket.socket],
-) -> None:
-    transport, theirs = pair
     theirs.sendall(b"x")
     with pytest.raises(RequestTimedOut):
         transport.receive_into(memoryview(bytearray(1)), Deadline.after(-1))
@@ -166,7 +140,6 @@ def test_a_peer_that_closed_gives_no_bytes_and_then_breaks(pair: tuple[Transport
     assert transport.receive_into(memoryview(bytearray(1)), Deadline.after(5)) == 0
     with pytest.raises(ConnectionLost, match=r"^the connection broke: Broken pipe; see the log of the peer"):
         transport.send([b"x"], Deadline.after(5))
-    transport, _ = pair
     transport.close()
     transport.close()
     with pytest.raises(ConnectionLost):
@@ -254,9 +227,7 @@ def test_many_bytes_that_are_due_come_many_at_a_time(
     poll(lambda: not transport.is_quiet(), "a byte without a request")
 
 
-def test_the_window_of_a_small_buffer_is_the_systems(
-    new_tcp: tuple[socket.socket, socket.socket],
-) -> None:
+def test_the_window_of_a_small_buffer_is_the_systems(new_tcp: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = new_tcp
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
     theirs.sendall(b"x" * 1000)
@@ -266,47 +237,26 @@ def test_the_window_of_a_small_buffer_is_the_systems(
     assert transport._has_marks, "nothing was waited for"
 
 
-def test_a_peer_that_sends_little_is_read_without_a_wait(
-    tcp: tuple[socket.socket, socket.socket],
-) -> None:
-    ours, theirs = tcp
-    transport, size = Transport(ours), 1 << 20
-    theirs.sendall(b"x" * 1000)
-    view = memoryview(bytearray(size))
-    assert transport.receive_into(view, Deadline.after(60), is_due=True) == 1000
-    assert low_water_mark(ours) == 1
-    assert not transport._has_marks, "it is waited for once, not for each piece"
-    theirs.sendall(b"x")
-    assert transport.receive_into(view, Deadline.after(60), is_due=True) == 1
-
-
-def test_what_came_before_a_close_is_taken_if_more_was_due(
-    tcp: tuple[socket.socket, socket.socket],
-) -> None:
+def test_what_has_come_is_taken_without_a_wait_for_more(tcp: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = tcp
     transport, view = Transport(ours), memoryview(bytearray(1 << 20))
+    for sent, is_due in ((1, False), (1000, True), (1, True)):
+        theirs.sendall(b"x" * sent)
+        assert transport.receive_into(view, Deadline.after(60), is_due=is_due) == sent
+        assert low_water_mark(ours) == 1
+        assert transport._has_marks is not is_due, "it is waited for once, not for each piece"
+    transport = Transport(ours)
     theirs.sendall(b"x" * 1000)
     theirs.shutdown(socket.SHUT_WR)
     assert transport.receive_into(view, Deadline.after(60), is_due=True) == 1000
     assert transport.receive_into(view, Deadline.after(60), is_due=True) == 0
 
 
-def test_nothing_of_what_is_due_ends_a_receive_in_time(
-    tcp: tuple[socket.socket, socket.socket],
-) -> None:
+def test_nothing_of_what_is_due_ends_a_receive_in_time(tcp: tuple[socket.socket, socket.socket]) -> None:
     transport, began_s = Transport(tcp[0]), time.monotonic()
     with pytest.raises(RequestTimedOut, match=r"no answer within 0\.2 s \(requestTimeout\)"):
         transport.receive_into(memoryview(bytearray(1 << 20)), Deadline.after(SOON_S), is_due=True)
     assert SOON_S <= time.monotonic() - began_s < SOON_S + GRACE_S
-
-
-def test_what_is_not_due_is_not_waited_for(
-    tcp: tuple[socket.socket, socket.socket],
-) -> None:
-    ours, theirs = tcp
-    theirs.sendall(b"x")
-    assert Transport(ours).receive_into(memoryview(bytearray(1 << 20)), Deadline.after(60)) == 1
-    assert low_water_mark(ours) == 1
 
 
 class WithoutMarks(socket.socket):
@@ -316,9 +266,7 @@ class WithoutMarks(socket.socket):
         raise OSError(errno.ENOPROTOOPT, "Protocol not available")
 
 
-def test_a_system_without_low_water_marks_is_read_from(
-    tcp: tuple[socket.socket, socket.socket],
-) -> None:
+def test_a_system_without_low_water_marks_is_read_from(tcp: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = tcp
     with WithoutMarks(fileno=os.dup(ours.fileno())) as sock:
         sent_in_pieces(theirs, bytes(range(256)) * 1024, 10_000, pause_s=0)
@@ -332,9 +280,7 @@ def test_the_sooner_of_two_deadlines_counts_and_is_named() -> None:
     assert str(request.within(delivery)) == "0.01 s (kafka.delivery.timeout.ms)"
 
 
-def test_what_has_come_is_taken_past_an_outer_deadline(
-    pair: tuple[Transport, socket.socket],
-) -> None:
+def test_what_has_come_is_taken_past_an_outer_deadline(pair: tuple[Transport, socket.socket]) -> None:
     transport, theirs = pair
     theirs.sendall(b"x")
     passed = Deadline.after(-1, "kafka.delivery.timeout.ms")
@@ -345,6 +291,8 @@ def test_what_has_come_is_taken_past_an_outer_deadline(
 
 # --- HTTP over real sockets: whole answers, cut ones, long ones, slow ones ---
 
+OK: Final = b"HTTP/1.1 200 OK\r\n"
+CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 BODY: Final = b'{"schema": "\\"long\\""}'
 GOOD: Final = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
 #: Memory that an announced length must not take, KiB.
@@ -390,19 +338,12 @@ def test_a_request_has_its_headers_and_its_answer_a_status_and_a_body() -> None:
     ]
 
 
-def test_an_answer_that_tells_its_length_ends_there_if_the_server_keeps_the_connection() -> None:
-    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (
-        len(BODY),
-        BODY,
-    )
-    for answer in (GOOD, chunked):
-        with Peer(saying(answer, keeps_open=True)) as peer:
+def test_an_answer_ends_where_its_length_says_and_comes_in_any_pieces() -> None:
+    chunked = CHUNKED + b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+    pieces = saying(*(GOOD[pos : pos + 1] for pos in range(len(GOOD))))
+    with Peer(saying(GOOD, keeps_open=True), saying(chunked, keeps_open=True), pieces) as peer:
+        for _ in range(3):
             assert got(peer) == Answer(200, BODY)
-
-
-def test_an_answer_is_the_same_in_any_pieces() -> None:
-    with Peer(saying(*(GOOD[pos : pos + 1] for pos in range(len(GOOD))))) as peer:
-        assert got(peer) == Answer(200, BODY)
 
 
 def test_a_cut_answer_is_an_error() -> None:
@@ -428,8 +369,6 @@ def test_memory_is_taken_for_what_came_and_not_for_what_is_announced(form: str, 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < _MEMORY_KIB
 
 
-OK: Final = b"HTTP/1.1 200 OK\r\n"
-CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -438,13 +377,7 @@ def dripping(data: bytes, rest: bytes) -> Script:
 
     def script(connection: socket.socket) -> None:
         saying(data)(connection)
-        connection.settimeout(0.02)
-        while True:
-            try:
-                if not connection.recv(1 << 16):
-                    return
-            except TimeoutError:
-                connection.sendall(rest)
+        drip(connection, rest)
 
     return script
 

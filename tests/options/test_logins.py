@@ -14,15 +14,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.net.logins.mechanism import Credentials
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
 from spark_kafkawire.net.logins.tokens.aws.msk import MskToken
 from spark_kafkawire.net.logins.tokens.aws.signing import Keys
 from spark_kafkawire.net.logins.tokens.azure import AzureToken
-from spark_kafkawire.net.logins.tokens.client_credentials import (
-    IN_OPTIONS,
-    ClientCredentials,
-)
+from spark_kafkawire.net.logins.tokens.client_credentials import IN_OPTIONS, ClientCredentials
 from spark_kafkawire.net.logins.tokens.endpoint import Patience
 from spark_kafkawire.net.logins.tokens.google import GoogleToken
 from spark_kafkawire.net.logins.tokens.jwt_assertion import Claims, JwtAssertion, Signer
@@ -64,11 +62,11 @@ HANDLER: Final = "sasl.login.callback.handler.class"
 RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
 
 
-def bearer(options: dict[str, str], mechanism: str = "OAUTHBEARER", protocol: str = "SASL_SSL") -> Bearer:
+def login(options: dict[str, str], mechanism: str = "OAUTHBEARER") -> Credentials:
     """The login of a read with these options of Kafka's, written without ``kafka.``."""
     raw = {
         "bootstrap.servers": "a:9092",
-        "security.protocol": protocol,
+        "security.protocol": "SASL_SSL",
         "sasl.mechanism": mechanism,
         **options,
     }
@@ -76,16 +74,22 @@ def bearer(options: dict[str, str], mechanism: str = "OAUTHBEARER", protocol: st
     named = {f"kafka.{name}": value for name, value in raw.items()}
     sasl = ReadOptions.parse({"subscribe": "t", **named, **own}).net.connection.security.sasl
     assert sasl is not None
+    assert sasl.mechanism == mechanism
     assert SECRET not in repr(sasl)
     assert pickle.loads(pickle.dumps(sasl)) == sasl
     assert hash(sasl)
-    assert isinstance(sasl.credentials, Bearer)
     return sasl.credentials
+
+
+def bearer(options: dict[str, str]) -> Bearer:
+    found = login(options)
+    assert isinstance(found, Bearer)
+    return found
 
 
 def fails(options: dict[str, str], mechanism: str = "OAUTHBEARER") -> str:
     with pytest.raises(OptionError) as error:
-        bearer(options, mechanism)
+        login(options, mechanism)
     message = str(error.value)
     assert "\n" not in message
     assert SECRET not in message
@@ -357,26 +361,12 @@ IAM: Final = "software.amazon.msk.auth.iam"
 IAM_JAAS: Final = f"{IAM}.IAMLoginModule required"
 
 
-def aws_login(options: dict[str, str], protocol: str = "SASL_SSL") -> AwsLogin:
-    """The identity of a read with AWS_MSK_IAM."""
-    named = {"bootstrap.servers": "a:9098", "security.protocol": protocol, "sasl.mechanism": "AWS_MSK_IAM"}
-    raw = {f"kafka.{name}": value for name, value in {**named, **options}.items()}
-    sasl = ReadOptions.parse({"subscribe": "t", **raw}).net.connection.security.sasl
-    assert sasl is not None
-    assert sasl.mechanism == "AWS_MSK_IAM"
-    assert SECRET not in repr(sasl)
-    assert pickle.loads(pickle.dumps(sasl)) == sasl
-    assert isinstance(sasl.credentials, AwsLogin)
-    assert hash(sasl.credentials)
-    return sasl.credentials
-
-
 def test_the_lines_of_amazons_page_are_read_as_they_are() -> None:
     handler = {"sasl.client.callback.handler.class": f"{IAM}.IAMClientCallbackHandler"}
-    assert aws_login({"sasl.jaas.config": f"{IAM_JAAS};", **handler}) == AwsLogin()
-    assert aws_login({}) == AwsLogin()
+    assert login({"sasl.jaas.config": f"{IAM_JAAS};", **handler}, "AWS_MSK_IAM") == AwsLogin()
+    assert login({}, "AWS_MSK_IAM") == AwsLogin()
     profile = f'{IAM_JAAS} awsProfileName="dev";'
-    assert aws_login({"sasl.jaas.config": profile, **handler}) == AwsLogin("dev")
+    assert login({"sasl.jaas.config": profile, **handler}, "AWS_MSK_IAM") == AwsLogin("dev")
     role = (
         f'{IAM_JAAS} awsRoleArn="arn:aws:iam::1:role/r" awsRoleSessionName="s" awsRoleExternalId="e" '
         f'awsStsRegion="eu-west-1" awsRoleAccessKeyId="A" awsRoleSecretAccessKey="{SECRET}" '
@@ -384,7 +374,7 @@ def test_the_lines_of_amazons_page_are_read_as_they_are() -> None:
     )
     keys = Keys("A", SECRET, SECRET)
     made = AwsLogin(None, "arn:aws:iam::1:role/r", "s", "e", keys, "eu-west-1")
-    assert aws_login({"sasl.jaas.config": role, **handler}) == made
+    assert login({"sasl.jaas.config": role, **handler}, "AWS_MSK_IAM") == made
 
 
 def test_a_token_for_msk_is_chosen_by_amazons_handler_or_by_a_word() -> None:
@@ -423,12 +413,10 @@ def test_bad_options_of_amazons_login_module_are_reported(options: str, message:
     assert message in fails(oauth)
 
 
-def test_options_of_amazon_without_an_effect_are_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_options_of_amazon_without_an_effect_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
     jaas = f'{IAM_JAAS} awsDebugCreds="true" awsMaxRetries="3";'
-    assert aws_login({"sasl.jaas.config": jaas}) == AwsLogin()
+    assert login({"sasl.jaas.config": jaas}, "AWS_MSK_IAM") == AwsLogin()
     assert caplog.messages == [
         "option kafka.sasl.jaas.config: kafkawire does not use awsDebugCreds, awsMaxRetries"
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -87,16 +88,17 @@ def test_a_default_is_a_value_of_its_option(option: Option[Any]) -> None:
     assert (option.value is None) == (option.default in (None, WITHOUT_PROPOSAL))
 
 
-@for_each(("given", "path", "expected"), READ_VALUES)
-def test_a_value_of_a_read_is_parsed(given: dict[str, str | None], path: str, expected: object) -> None:
-    options = read(**given)
-    assert attribute(options, path) == expected
-    assert pickle.loads(pickle.dumps(options)) == options
-
-
-@for_each(("given", "path", "expected"), WRITE_VALUES)
-def test_a_value_of_a_write_is_parsed(given: dict[str, str | None], path: str, expected: object) -> None:
-    options = write(**given)
+@for_each(
+    ("parse", "given", "path", "expected"),
+    [(read, *row) for row in READ_VALUES] + [(write, *row) for row in WRITE_VALUES],
+)
+def test_a_value_is_parsed(
+    parse: Callable[..., ReadOptions | WriteOptions],
+    given: dict[str, str | None],
+    path: str,
+    expected: object,
+) -> None:
+    options = parse(**given)
     assert attribute(options, path) == expected
     assert pickle.loads(pickle.dumps(options)) == options
 
@@ -106,17 +108,18 @@ def test_every_option_has_a_value_here() -> None:
     assert tried == {option.name for option in OPTIONS if option.generation is not Generation.MODERN}
 
 
-@for_each(("name", "value"), [(name, value) for name, values in BAD_READ_VALUES.items() for value in values])
-def test_a_bad_value_of_a_read_is_refused(name: str, value: str) -> None:
+@for_each(
+    ("side", "name", "value"),
+    [
+        (side, name, value)
+        for side, bad in (("read", BAD_READ_VALUES), ("write", BAD_WRITE_VALUES))
+        for name, values in bad.items()
+        for value in values
+    ],
+)
+def test_a_bad_value_is_refused(side: str, name: str, value: str) -> None:
     with pytest.raises(OptionError) as error:
-        read(**changed(name, value))
-    assert_refusal(error.value, name, value)
-
-
-@for_each(("name", "value"), [(name, value) for name, values in BAD_WRITE_VALUES.items() for value in values])
-def test_a_bad_value_of_a_write_is_refused(name: str, value: str) -> None:
-    with pytest.raises(OptionError) as error:
-        write(**{"compression": "gzip", name: value})
+        read(**changed(name, value)) if side == "read" else write(**{"compression": "gzip", name: value})
     assert_refusal(error.value, name, value)
 
 
@@ -184,35 +187,6 @@ def test_options_of_both_sides_are_told_apart_for_each(selection: str, value: st
 OFFSETS: Final = '{"t":{"0-1":123}}'
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"zookeeper.connect": None},
-         "set exactly one of the options kafka.bootstrap.servers, zookeeper.connect and broker.list:"
-         " none is set"),
-        ({"broker.list": "0:h:1"},
-         "set exactly one of the options kafka.bootstrap.servers, zookeeper.connect and broker.list:"
-         " zookeeper.connect and broker.list are set"),
-        ({"subscribe": None},
-         "set exactly one of the options subscribe, subscribePattern and assign: none is set"),
-        ({"assign": '{"t":["0-0"]}'}, "set exactly one of the options subscribe, subscribePattern and assign:"
-         " subscribe and assign are set"),
-        ({"zookeeper.connect": None, "broker.list": "0:h:1", "zookeeper.auth": f"digest:u:{SECRET}"},
-         "option zookeeper.auth needs zookeeper.connect: with broker.list nothing logs in to ZooKeeper; "
-         "leave one of the two out"),
-        ({"startingTimestamp": "6", "endingTimestamp": "5"},
-         "option startingTimestamp: 6 is after endingTimestamp=5; exchange them"),
-        ({"wireFormat": "proposal", "fetchesInFlight": "4"},
-         "option fetchesInFlight cannot be combined with wireFormat=proposal: its fetches have no size, "
-         "the " "broker gives what one answer holds; leave out one of the two"),
-    ],
-)  # fmt: skip
-def test_contradicting_options_are_refused(changes: dict[str, str | None], message: str) -> None:
-    with pytest.raises(OptionError) as error:
-        read(**changes)
-    assert str(error.value) == message
-
-
 def test_what_is_acknowledged_is_not_read_back() -> None:
     with pytest.raises(OptionError) as error:
         write(wireFormat="proposal", acks="verify")
@@ -258,7 +232,7 @@ def test_of_several_starts_the_most_specific_option_wins(given: tuple[str, ...],
     assert read(**{name: values.get(name, OFFSETS) for name in given}).starting.option == option
 
 
-# --- Errors of bad values: what they say, word by word ---
+# --- Errors of bad values and of options that contradict each other: what they say, word by word ---
 
 
 @for_each(
@@ -293,9 +267,29 @@ def test_of_several_starts_the_most_specific_option_wins(given: tuple[str, ...],
          f"option retries: '{'x' * 200}… (500000 characters)' is not a whole number from 0 to 1000"),
         ({"requestTimeout": "24h1"},
          "option requestTimeout: '24h1' is not a time above zero and up to 24h, like 500ms or 30s"),
+        ({"zookeeper.connect": None},
+         "set exactly one of the options kafka.bootstrap.servers, zookeeper.connect and broker.list:"
+         " none is set"),
+        ({"broker.list": "0:h:1"},
+         "set exactly one of the options kafka.bootstrap.servers, zookeeper.connect and broker.list:"
+         " zookeeper.connect and broker.list are set"),
+        ({"subscribe": None},
+         "set exactly one of the options subscribe, subscribePattern and assign: none is set"),
+        ({"assign": '{"t":["0-0"]}'}, "set exactly one of the options subscribe, subscribePattern and assign:"
+         " subscribe and assign are set"),
+        ({"zookeeper.connect": None, "broker.list": "0:h:1", "zookeeper.auth": f"digest:u:{SECRET}"},
+         "option zookeeper.auth needs zookeeper.connect: with broker.list nothing logs in to ZooKeeper; "
+         "leave one of the two out"),
+        ({"startingTimestamp": "6", "endingTimestamp": "5"},
+         "option startingTimestamp: 6 is after endingTimestamp=5; exchange them"),
+        ({"wireFormat": "proposal", "fetchesInFlight": "4"},
+         "option fetchesInFlight cannot be combined with wireFormat=proposal: its fetches have no size, "
+         "the " "broker gives what one answer holds; leave out one of the two"),
     ],
 )  # fmt: skip
-def test_an_error_says_which_values_are_allowed(changes: dict[str, str | None], message: str) -> None:
+def test_an_error_says_which_values_are_allowed_or_go_together(
+    changes: dict[str, str | None], message: str
+) -> None:
     with pytest.raises(OptionError) as error:
         read(**changes)
     assert str(error.value) == message
@@ -334,14 +328,10 @@ MODERN = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t"}
 V07 = {"zookeeper.connect": "h:2181", "subscribe": "t"}
 
 
-def unclear_read(base: dict[str, str], **changes: str | None) -> ReadOptions:
-    given = {**base, **changes}
-    return ReadOptions.parse({name: value for name, value in given.items() if value is not None})
-
-
 def refusal(base: dict[str, str], **changes: str | None) -> str:
+    given = {**base, **changes}
     with pytest.raises(OptionError) as error:
-        unclear_read(base, **changes)
+        ReadOptions.parse({name: value for name, value in given.items() if value is not None})
     message = str(error.value)
     assert message.isprintable()
     assert len(message) <= MESSAGE_SIZE_MAX
@@ -381,15 +371,32 @@ def test_an_offset_has_one_spelling(name: str, text: str) -> None:
     assert "is not of the form" in refusal(MODERN, **{name: text})
 
 
-@for_each("key", ["00-0", "0-00", "0-\u0663", "0- 1", "0--1", "0", "0-1-2", "01-1", "1-01"])
-def test_a_partition_of_07_has_one_spelling(key: str) -> None:
-    assert "is not of the form" in refusal(V07, startingOffsets=f'{{"t":{{"{key}":1}}}}')
-    assert "is not of the form" in refusal(V07, subscribe=None, assign=f'{{"t":["{key}"]}}')
-
-
-@for_each("number", ["0.0", "1e0", "true", '"0"', "null", "[0]", "9" * 30, "-1"])
-def test_a_partition_that_is_assigned_is_a_number(number: str) -> None:
-    assert "is not of the form" in refusal(MODERN, subscribe=None, assign=f'{{"t":[{number}]}}')
+@for_each(
+    ("base", "changes"),
+    [
+        *(
+            (V07, changes)
+            for key in ("00-0", "0-00", "0-\u0663", "0- 1", "0--1", "0", "0-1-2", "01-1", "1-01")
+            for changes in (
+                {"startingOffsets": f'{{"t":{{"{key}":1}}}}'},
+                {"subscribe": None, "assign": f'{{"t":["{key}"]}}'},
+            )
+        ),
+        *(
+            (MODERN, {"subscribe": None, "assign": f'{{"t":[{number}]}}'})
+            for number in ("0.0", "1e0", "true", '"0"', "null", "[0]", "9" * 30, "-1")
+        ),
+        (V07, {"zookeeper.connect": "h:\uff12\uff11\uff18\uff11"}),
+        (V07, {"zookeeper.connect": "h\x1b[31m:2181"}),
+        (V07, {"zookeeper.connect": None, "broker.list": "\u0660:h:9092"}),
+        (V07, {"zookeeper.connect": None, "broker.list": "0:h:\u0669\u0660\u0669\u0662"}),
+        (V07, {"zookeeper.connect": None, "broker.list": "0:h\x7f:9092"}),
+    ],
+)
+def test_partitions_and_addresses_of_07_have_one_spelling(
+    base: dict[str, str], changes: dict[str, str | None]
+) -> None:
+    assert "is not of the form" in refusal(base, **changes)
 
 
 @for_each(
@@ -406,10 +413,7 @@ def test_a_partition_that_is_assigned_is_a_number(number: str) -> None:
         ("fetchBytes", "4\u212aiB"),
         ("fetchBytes", "4 \u00a0MiB"),
         ("fetchBytes", "\uff14MiB"),
-        (
-            "startingTimestamp",
-            "\u0661\u0667\u0660\u0660\u0660\u0660\u0660\u0660\u0660\u0660\u0660\u0660\u0660",
-        ),
+        ("startingTimestamp", "\u0661\u0667" + "\u0660" * 11),
         ("failOnDataLoss", "true\u2003"),
         ("kafka.security.protocol", "\u017f\u017fl"),
         ("kafka.isolation.level", "read_committed\u200b"),
@@ -421,20 +425,6 @@ def test_a_partition_that_is_assigned_is_a_number(number: str) -> None:
 )
 def test_digits_and_blanks_are_ascii(name: str, text: str) -> None:
     assert refusal(MODERN, **{name: text}).startswith(f"option {name}: ")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"zookeeper.connect": "h:\uff12\uff11\uff18\uff11"},
-        {"zookeeper.connect": "h\x1b[31m:2181"},
-        {"zookeeper.connect": None, "broker.list": "\u0660:h:9092"},
-        {"zookeeper.connect": None, "broker.list": "0:h:\u0669\u0660\u0669\u0662"},
-        {"zookeeper.connect": None, "broker.list": "0:h\x7f:9092"},
-    ],
-)
-def test_digits_of_addresses_of_07_are_ascii(changes: dict[str, str | None]) -> None:
-    assert "is not of the form" in refusal(V07, **changes)
 
 
 def test_names_that_differ_by_case_alone_are_one_option() -> None:
@@ -486,12 +476,9 @@ def test_a_bad_credential_is_refused_and_never_shown(value: str) -> None:
 
 
 def test_a_credential_is_in_no_repr() -> None:
-    for options in (
-        read(**{"zookeeper.auth": f"digest:u:{SECRET}"}),
-        write(**{"zookeeper.auth": f"digest:u:{SECRET}"}),
-    ):
-        assert SECRET not in repr(options)
-        assert SECRET not in str(options)
+    for parse in (read, write):
+        options = parse(**{"zookeeper.auth": f"digest:u:{SECRET}"})
+        assert SECRET not in repr(options) + str(options)
 
 
 # --- Files of options: what Java's Properties reads, we read ---

@@ -30,7 +30,6 @@ from spark_kafkawire.net.logins.tokens.token import forget_tokens
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
-from spark_kafkawire.protocol.modern.sasl import SaslHandshakeResponse
 from tests.net.login_broker import (
     KEY_ID,
     LOGINS,
@@ -40,10 +39,11 @@ from tests.net.login_broker import (
     USER,
     Login,
     Refused,
+    handshaken,
     login_broker,
 )
 from tests.net.modern_peers import METADATA_RESPONSE, answer, api_versions, asked
-from tests.net.peers import Peer, Script, read_frame, server_of, serving, stalling
+from tests.net.peers import Peer, Script, drip, read_frame, server_of, serving, stalling
 from tests.support.cases import for_each
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.polling import GRACE_S
@@ -244,34 +244,13 @@ def test_absent_credentials_are_missed_without_a_word_to_the_broker(door: Door) 
     assert set(said) <= {None}
 
 
-def handshaken(hostile: Script) -> Script:
-    """A broker that takes the mechanism, and does with the client's first token what it likes."""
-
-    def script(connection: socket.socket) -> None:
-        while (question := asked(connection)) is not None:
-            if question.api is modern.API_VERSIONS:
-                answer(connection, question, api_versions())
-            elif question.api is modern.SASL_HANDSHAKE:
-                answer(connection, question, SaslHandshakeResponse(error_code=0, mechanisms=tuple(LOGINS)))
-                hostile(connection)
-                return
-
-    return script
-
-
 def dripping(data: bytes, rest: bytes = b"\0") -> Script:
     """Send the data, and then the rest again and again, byte by byte, until the client closes."""
 
     def script(connection: socket.socket) -> None:
         read_frame(connection)
         connection.sendall(data)
-        connection.settimeout(0.02)
-        while True:
-            try:
-                if not connection.recv(1 << 16):
-                    return
-            except TimeoutError:
-                connection.sendall(rest)
+        drip(connection, rest)
 
     return script
 

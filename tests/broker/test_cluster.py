@@ -507,6 +507,7 @@ def test_it_says_where_it_listens_and_ends_in_order_when_told_to(tmp_path: Path,
         (["brokerid=0", "log.dir=/x", "broker.id=1"], "property 'broker.id' is unknown to a 0.7.2 broker"),
         (["brokerid=0", "log.dir=/x", "port=many"], "property port='many' is malformed"),
         (["brokerid=0"], "property 'log.dir' is missing"),
+        (["log.dir=/x"], "property 'brokerid' is missing"),
         (["brokerid"], "--set 'brokerid' must be NAME=VALUE"),
         (["brokerid=0", "brokerid=1"], "--set 'brokerid=1' must be NAME=VALUE, once for each name"),
     ],
@@ -534,33 +535,23 @@ def test_a_port_in_use_is_one_line_and_exit_code_1(
 
 
 @pytest.mark.parametrize(
-    ("name", "error"),
+    ("name", "code", "error"),
     [
-        ("notatopic", "is not named topic-partition: remove it from log.dir"),
-        ("t-0/first.kafka", "a segment file is named by its start offset: remove it"),
-        ("t-0/00000000000000000005.kafka", "a segment is missing or cut"),
+        ("notatopic/", 1, "is not named topic-partition: remove it from log.dir"),
+        ("t-0/first.kafka", 1, "a segment file is named by its start offset: remove it"),
+        ("t-0/00000000000000000005.kafka", 1, "a segment is missing or cut"),
+        ("", 2, "cannot be used: File exists; choose another folder\n"),
     ],
 )
 def test_a_folder_that_is_no_log_keeps_the_broker_from_starting(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, error: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, code: int, error: str
 ) -> None:
-    if "/" in name:
-        (tmp_path / "t-0").mkdir()
-        (tmp_path / "t-0" / "00000000000000000000.kafka").touch()
-        (tmp_path / name).touch()
-    else:
-        (tmp_path / name).mkdir()
-    assert main(["--set", "brokerid=0", "--set", "port=0", "--set", f"log.dir={tmp_path}"]) == 1
-    assert error in capsys.readouterr().err
-
-
-def test_a_log_dir_that_is_a_file_is_an_error_that_names_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    assert main(["--set", "brokerid=0", "--set", "port=0", "--set", f"log.dir={path}"]) == 2
-    assert (
-        capsys.readouterr().err
-        == f"error: log.dir {path} cannot be used: File exists; choose another folder\n"
-    )
+    path = tmp_path / "logs" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if name.startswith("t-0"):
+        (path.parent / "00000000000000000000.kafka").touch()
+    path.mkdir() if name.endswith("/") else path.touch()
+    log_dir = tmp_path / "logs"
+    assert main(["--set", "brokerid=0", "--set", "port=0", "--set", f"log.dir={log_dir}"]) == code
+    assert error in (reported := capsys.readouterr().err)
+    assert code == 1 or reported.startswith(f"error: log.dir {log_dir} ")

@@ -22,7 +22,7 @@ from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME
 from spark_kafkawire.protocol.v07.error_codes import ErrorCode
 from tests.support import replay
 from tests.support.cases import for_each
-from tests.support.embedded import StartBroker
+from tests.support.embedded import StartBroker, small_broker
 from tests.support.message_sets import gzipped, message
 
 NEVER = 1 << 60
@@ -131,15 +131,7 @@ def test_offsets_of_a_segment_that_was_just_deleted_count_it_as_ancient(tmp_path
 
 def open_directory(log_dir: Path, **properties: str) -> LogDirectory:
     return LogDirectory(
-        BrokerConfig.from_properties(
-            {
-                "brokerid": "0",
-                "log.dir": str(log_dir),
-                "num.partitions": "3",
-                "log.flush.interval": "1",
-                **{name.replace("_", "."): text for name, text in properties.items()},
-            }
-        )
+        small_broker(log_dir, {name.replace("_", "."): text for name, text in properties.items()})
     )
 
 
@@ -297,10 +289,16 @@ NO_GZIP = message(b"no gzip", attributes=1)
         (NESTED, len(NESTED), 5),
         # Less than a length is an empty set, and what the end cuts is dropped.
         *((tail, 0, 0) for tail in (b"", b"\0", b"\0\0\0")),
-        *((GOOD + tail, len(GOOD), 1) for tail in (b"\0", b"\0\0\0", GOOD[:-1])),
         *(
             (GOOD + tail, len(GOOD), 1)
-            for tail in (b"\0\0\0\x03\1", b"\0\0\0\x64\7", b"\x7f\xff\xff\xff\1\0")
+            for tail in (
+                b"\0",
+                b"\0\0\0",
+                GOOD[:-1],
+                b"\0\0\0\x03\1",
+                b"\0\0\0\x64\7",
+                b"\x7f\xff\xff\xff\1\0",
+            )
         ),
         (LARGEST, len(LARGEST), 1),
     ],

@@ -58,7 +58,6 @@ from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import (
     DISCONNECT,
     LIST_OFFSETS,
-    NO_LEADER,
     OFFSET_FETCH,
     MockCluster,
 )
@@ -142,14 +141,6 @@ def test_an_advertised_address_that_does_not_answer_is_named_as_such(monkeypatch
             rf"broker 7 \(127.0.0.1:{nobody.port}\): cannot connect",
         ):
             cluster_of(server.bootstrap_servers, net=HASTY).bounds([PARTITION])
-
-
-def test_a_partition_without_leader_is_an_error_that_names_it(
-    mock_cluster: MockCluster, partitions: list[TopicPartition]
-) -> None:
-    mock_cluster.set_leader("t", 4, NO_LEADER)
-    with pytest.raises(BrokerError, match=r"t 4: the partition has no leader at the moment"):
-        cluster_of(mock_cluster.bootstrap_servers, net=HASTY).bounds(partitions)
 
 
 def test_an_error_that_no_retry_cures_comes_at_once(

@@ -129,7 +129,7 @@ def test_a_partition_that_never_gets_a_leader_is_an_error(mock_cluster: MockClus
     ):
         net = net_modern(timeout_s=timeout_s, backoff_s=backoff_s)
         within = Deadline.after(within_s) if within_s else None
-        with pytest.raises(BrokerError, match=f"{begin}t 0: the partition has no leader"):
+        with pytest.raises(BrokerError, match=f"{begin}t 0: the partition has no leader at the moment"):
             metadata_of(mock_cluster.bootstrap_servers, pool, net).leader_of(PARTITION, within)
 
 

@@ -64,7 +64,7 @@ def test_brokers_and_zookeeper_are_there_and_then_gone() -> None:
         )
         assert cluster.zookeeper is not None
         assert cluster.zookeeper_connect == f"127.0.0.1:{cluster.zookeeper.port}/kafka/07"
-        pids = [server.pid or 0 for server in (*cluster.brokers, cluster.zookeeper)]
+        pids = [pid or 0 for pid in (*(broker.pid for broker in cluster.brokers), cluster.zookeeper.pid)]
         assert all(is_alive(pid) for pid in pids)
         with connected(cluster.zookeeper_connect) as client:
             assert sorted(client.get_children("/brokers/ids")) == ["0", "1", "2"]

@@ -233,8 +233,8 @@ def test_markers_end_transactions_and_are_no_records() -> None:
 
 
 def encoded(records: list[Record], **options: Any) -> bytes:
-    sizes_max = {"batch_bytes_max": 10**6, "request_bytes_max": 10**6}
-    (batch,) = encode_batches(arrow_records(records), now_ms=0, **sizes_max, **options)
+    options |= {"batch_bytes_max": 10**6, "request_bytes_max": 10**6, "now_ms": 0}
+    (batch,) = encode_batches(arrow_records(records), **options)
     return bytes(batch.with_producer())
 
 

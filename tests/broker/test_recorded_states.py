@@ -122,6 +122,7 @@ WHOLE: Final = b"".join(message(b"x" * size) for size in (0, 1, 100, 9, 10, 11, 
         # A broker that was stopped in order does not look for damage.
         (message(b"one") + b"half", b"", True),
     ],
+    ids=["damaged", "cut", "stopped in order"],
 )
 def test_recovery_ends_at_the_first_damage_in_the_last_segment(
     tmp_path: Path,

@@ -31,16 +31,19 @@ from tests.support import golden, replay
 from tests.support.embedded import StartBroker
 from tests.support.message_sets import message
 from tests.support.polling import DEADLINE_S, is_stopped, poll
-from tests.support.zookeeper_tree import Node, read_tree, recorded_tree
+from tests.support.zookeeper_tree import read_tree, recorded_tree
 
 #: A message set that neither socket buffer nor one read takes whole.
 LARGE = 30 * message(b"x" * 900_000)
 
 
-def processes_of(cluster: EmbeddedCluster) -> list[int]:
-    pids = [broker.pid for broker in cluster.brokers]
-    pids.append(cluster.zookeeper.pid if cluster.zookeeper else None)
-    return [pid for pid in pids if pid is not None]
+@contextlib.contextmanager
+def connected(connect: str) -> Iterator[KazooClient]:
+    client = KazooClient(connect)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
 
 
 def is_alive(pid: int) -> bool:
@@ -55,19 +58,16 @@ def test_brokers_and_zookeeper_are_there_and_then_gone() -> None:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     threads = replay.threads()
     with EmbeddedCluster(brokers=3, partitions=2, chroot="/kafka/07") as cluster:
-        pids = processes_of(cluster)
-        assert len(pids) == 4
         assert [broker.id for broker in cluster.brokers] == [0, 1, 2]
         assert cluster.broker_list == ",".join(
             f"{broker.id}:127.0.0.1:{broker.port}" for broker in cluster.brokers
         )
         assert cluster.zookeeper is not None
         assert cluster.zookeeper_connect == f"127.0.0.1:{cluster.zookeeper.port}/kafka/07"
-        client = KazooClient(cluster.zookeeper_connect)
-        client.start()
-        assert sorted(client.get_children("/brokers/ids")) == ["0", "1", "2"]
-        client.stop()
-        client.close()
+        pids = [pid or 0 for pid in (*(broker.pid for broker in cluster.brokers), cluster.zookeeper.pid)]
+        assert all(is_alive(pid) for pid in pids)
+        with connected(cluster.zookeeper_connect) as client:
+            assert sorted(client.get_children("/brokers/ids")) == ["0", "1", "2"]
         folders = [broker.log_dir for broker in cluster.brokers]
     assert not any(is_alive(pid) for pid in pids)
     assert not any(folder.exists() for folder in folders)
@@ -344,22 +344,14 @@ def client(chroot: str) -> Iterator[KazooClient]:
     client.close()
 
 
-@pytest.fixture(scope="module")
-def stages() -> dict[str, Any]:
-    recorded: dict[str, Any] = golden.read_json("zk_tree.json")["stages"]
-    return recorded
-
-
-def registered(path: str, data: str | None) -> Node:
-    return Node(path, data, ephemeral=data is not None)
-
-
 @pytest.mark.jvm
-def test_the_tree_is_the_recorded_one_at_every_stage(stages: dict[str, Any]) -> None:
+def test_the_tree_is_the_recorded_one_at_every_stage() -> None:
+    stages: Any = golden.read_json("zk_tree.json")["stages"]
     properties = {"topic.partition.count.map": "lab-five:5"}
-    with EmbeddedCluster(properties=properties) as cluster:
-        client = KazooClient(cluster.zookeeper_connect)
-        client.start()
+    with (
+        EmbeddedCluster(properties=properties) as cluster,
+        connected(cluster.zookeeper_connect) as client,
+    ):
         zero, one = cluster.brokers
         assert read_tree(client) == recorded_tree(stages["00_after_start_no_topics"])
 
@@ -377,8 +369,6 @@ def test_the_tree_is_the_recorded_one_at_every_stage(stages: dict[str, Any]) -> 
         replay.produce(zero.port, ("zk-größe", 0), message(b"not ASCII"))
         more = recorded_tree(stages["03_more"]["tree"])
         poll(lambda: read_tree(client) == more, "all topics are registered as recorded")
-        client.stop()
-        client.close()
 
 
 def test_a_broker_that_stops_is_gone_when_it_has_stopped(
@@ -424,22 +414,20 @@ def test_a_broker_outlives_a_restart_of_zookeeper_and_stops_without_it(start_bro
         zookeeper.kill()
         replay.produce(broker.port, ("t", 0), message(b"while ZooKeeper is down"))
         zookeeper.start()
-        client = KazooClient(zookeeper.connect)
-        client.start()
-        poll(lambda: client.exists("/brokers/topics/t/0"), "the topic is registered in the end")
-        client.stop()
-        client.close()
+        with connected(zookeeper.connect) as client:
+            poll(lambda: client.exists("/brokers/topics/t/0"), "the topic is registered in the end")
         zookeeper.kill()
         broker.stop()
 
 
 @pytest.mark.jvm
 def test_a_killed_broker_starts_again_before_its_session_has_run_out() -> None:
-    with EmbeddedCluster(1, properties={"zk.sessiontimeout.ms": "60000"}) as cluster:
+    with (
+        EmbeddedCluster(1, properties={"zk.sessiontimeout.ms": "60000"}) as cluster,
+        connected(cluster.zookeeper_connect) as client,
+    ):
         (broker,) = cluster.brokers
         replay.produce(broker.port, ("t", 0), message(b"one"))
-        client = KazooClient(cluster.zookeeper_connect)
-        client.start()
         path = "/brokers/topics/t/0"
         poll(lambda: client.exists(path), "the topic is registered")
         old_session = client.get(path)[1].ephemeralOwner
@@ -448,8 +436,6 @@ def test_a_killed_broker_starts_again_before_its_session_has_run_out() -> None:
         broker.start()
         assert client.get("/brokers/ids/0")[0].endswith(f":{broker.address}".encode())
         assert client.get(path)[1].ephemeralOwner != old_session
-        client.stop()
-        client.close()
 
 
 def test_a_second_broker_of_the_same_id_does_not_start(
@@ -507,6 +493,7 @@ def test_it_says_where_it_listens_and_ends_in_order_when_told_to(tmp_path: Path,
         (["brokerid=0", "log.dir=/x", "broker.id=1"], "property 'broker.id' is unknown to a 0.7.2 broker"),
         (["brokerid=0", "log.dir=/x", "port=many"], "property port='many' is malformed"),
         (["brokerid=0"], "property 'log.dir' is missing"),
+        (["log.dir=/x"], "property 'brokerid' is missing"),
         (["brokerid"], "--set 'brokerid' must be NAME=VALUE"),
         (["brokerid=0", "brokerid=1"], "--set 'brokerid=1' must be NAME=VALUE, once for each name"),
     ],
@@ -534,33 +521,23 @@ def test_a_port_in_use_is_one_line_and_exit_code_1(
 
 
 @pytest.mark.parametrize(
-    ("name", "error"),
+    ("name", "code", "error"),
     [
-        ("notatopic", "is not named topic-partition: remove it from log.dir"),
-        ("t-0/first.kafka", "a segment file is named by its start offset: remove it"),
-        ("t-0/00000000000000000005.kafka", "a segment is missing or cut"),
+        ("notatopic/", 1, "is not named topic-partition: remove it from log.dir"),
+        ("t-0/first.kafka", 1, "a segment file is named by its start offset: remove it"),
+        ("t-0/00000000000000000005.kafka", 1, "a segment is missing or cut"),
+        ("", 2, "cannot be used: File exists; choose another folder\n"),
     ],
 )
 def test_a_folder_that_is_no_log_keeps_the_broker_from_starting(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, error: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, code: int, error: str
 ) -> None:
-    if "/" in name:
-        (tmp_path / "t-0").mkdir()
-        (tmp_path / "t-0" / "00000000000000000000.kafka").touch()
-        (tmp_path / name).touch()
-    else:
-        (tmp_path / name).mkdir()
-    assert main(["--set", "brokerid=0", "--set", "port=0", "--set", f"log.dir={tmp_path}"]) == 1
-    assert error in capsys.readouterr().err
-
-
-def test_a_log_dir_that_is_a_file_is_an_error_that_names_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    assert main(["--set", "brokerid=0", "--set", "port=0", "--set", f"log.dir={path}"]) == 2
-    assert (
-        capsys.readouterr().err
-        == f"error: log.dir {path} cannot be used: File exists; choose another folder\n"
-    )
+    path = tmp_path / "logs" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if name.startswith("t-0"):
+        (path.parent / "00000000000000000000.kafka").touch()
+    path.mkdir() if name.endswith("/") else path.touch()
+    log_dir = tmp_path / "logs"
+    assert main(["--set", "brokerid=0", "--set", "port=0", "--set", f"log.dir={log_dir}"]) == code
+    assert error in (reported := capsys.readouterr().err)
+    assert code == 1 or reported.startswith(f"error: log.dir {log_dir} ")

@@ -22,7 +22,7 @@ from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME
 from spark_kafkawire.protocol.v07.error_codes import ErrorCode
 from tests.support import replay
 from tests.support.cases import for_each
-from tests.support.embedded import StartBroker
+from tests.support.embedded import StartBroker, small_broker
 from tests.support.message_sets import gzipped, message
 
 NEVER = 1 << 60
@@ -131,15 +131,7 @@ def test_offsets_of_a_segment_that_was_just_deleted_count_it_as_ancient(tmp_path
 
 def open_directory(log_dir: Path, **properties: str) -> LogDirectory:
     return LogDirectory(
-        BrokerConfig.from_properties(
-            {
-                "brokerid": "0",
-                "log.dir": str(log_dir),
-                "num.partitions": "3",
-                "log.flush.interval": "1",
-                **{name.replace("_", "."): text for name, text in properties.items()},
-            }
-        )
+        small_broker(log_dir, {name.replace("_", "."): text for name, text in properties.items()})
     )
 
 
@@ -282,80 +274,62 @@ def test_a_wrong_property_is_named_in_one_line(name: str, text: str, reason: str
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_a_missing_property_is_named(name: str) -> None:
-    with pytest.raises(OptionError, match=f"'{name}' is missing"):
-        BrokerConfig.from_properties({key: text for key, text in NEEDED.items() if key != name})
-
-
 GOOD = message(b"good")
+NESTED = GOOD + gzipped(b"one", b"two", b"three") + message(b"")
+LARGEST = message(b"l" * 100)
 LARGE = message(b"l" * 101)
 WRONG_CRC = message(b"wrong")[:-1] + b"!"
-
-
-def test_messages_are_counted_as_deep_as_they_are_nested() -> None:
-    message_set = GOOD + gzipped(b"one", b"two", b"three") + message(b"")
-    assert check_produced(message_set, 100) == CheckedSet(len(message_set), 5)
-
-
-@pytest.mark.parametrize(
-    "tail",
-    [b"\0", b"\0\0\0", GOOD[:-1], b"\0\0\0\x03\1", b"\0\0\0\x64\7", b"\x7f\xff\xff\xff\1\0"],
-    ids=["1 byte", "3 bytes", "cut", "cut and too short", "cut and unknown magic", "cut at 2 GiB"],
-)
-def test_what_the_end_cuts_is_dropped(tail: bytes) -> None:
-    assert check_produced(GOOD + tail, 100) == CheckedSet(len(GOOD), 1)
-
-
-@pytest.mark.parametrize("message_set", [b"", b"\0", b"\0\0\0"])
-def test_less_than_a_length_is_an_empty_set(message_set: bytes) -> None:
-    assert check_produced(message_set, 100) == CheckedSet(0, 0)
+NO_GZIP = message(b"no gzip", attributes=1)
 
 
 @for_each(
-    "message_set",
+    ("message_set", "size", "count"),
     [
-        GOOD[:-1],
-        WRONG_CRC,
-        GOOD + WRONG_CRC,
-        GOOD + b"\0\0\0\0",
-        GOOD + b"\xff\xff\xff\xff",
-        GOOD + b"\0\0\0\x07\2\0\0\0\0\0\0",
-        GOOD + b"\0\0\0\x05\1\0\0\0\0",
-        message(b"no gzip", attributes=1),
-        WRONG_CRC + LARGE,
-        LARGE[:-1] + b"!",
-    ],
-    ids=[
-        "first is cut",
-        "wrong CRC",
-        "wrong CRC later",
-        "length 0",
-        "length -1",
-        "magic 2",
-        "length 5 with magic 1",
-        "no gzip",
-        "wrong CRC before an oversize one",
-        "oversize with a wrong CRC",
+        # Messages are counted as deep as they are nested.
+        (NESTED, len(NESTED), 5),
+        # Less than a length is an empty set, and what the end cuts is dropped.
+        *((tail, 0, 0) for tail in (b"", b"\0", b"\0\0\0")),
+        *(
+            (GOOD + tail, len(GOOD), 1)
+            for tail in (
+                b"\0",
+                b"\0\0\0",
+                GOOD[:-1],
+                b"\0\0\0\x03\1",
+                b"\0\0\0\x64\7",
+                b"\x7f\xff\xff\xff\1\0",
+            )
+        ),
+        (LARGEST, len(LARGEST), 1),
     ],
 )
-def test_what_the_broker_refuses_is_corrupt(message_set: bytes) -> None:
-    with pytest.raises(CorruptDataError):
-        check_produced(message_set, 100)
+def test_what_is_whole_is_stored_and_counted(message_set: bytes, size: int, count: int) -> None:
+    assert check_produced(message_set, 100) == CheckedSet(size, count)
 
 
-@pytest.mark.parametrize(
-    "message_set",
-    [LARGE, GOOD + LARGE, LARGE + WRONG_CRC, LARGE + b"\0\0\0\0", message(b"no gzip", attributes=1) + LARGE],
-    ids=["alone", "later", "before a wrong CRC", "before length 0", "after damaged gzip"],
+@for_each(
+    ("message_set", "error"),
+    [
+        pytest.param(GOOD[:-1], CorruptDataError, id="first is cut"),
+        pytest.param(WRONG_CRC, CorruptDataError, id="wrong CRC"),
+        pytest.param(GOOD + WRONG_CRC, CorruptDataError, id="wrong CRC later"),
+        pytest.param(GOOD + b"\0\0\0\0", CorruptDataError, id="length 0"),
+        pytest.param(GOOD + b"\xff\xff\xff\xff", CorruptDataError, id="length -1"),
+        pytest.param(GOOD + b"\0\0\0\x07\2\0\0\0\0\0\0", CorruptDataError, id="magic 2"),
+        pytest.param(GOOD + b"\0\0\0\x05\1\0\0\0\0", CorruptDataError, id="length 5 with magic 1"),
+        pytest.param(NO_GZIP, CorruptDataError, id="no gzip"),
+        pytest.param(WRONG_CRC + LARGE, CorruptDataError, id="wrong CRC before an oversize one"),
+        pytest.param(LARGE[:-1] + b"!", CorruptDataError, id="oversize with a wrong CRC"),
+        pytest.param(LARGE, OversizeMessage, id="oversize alone"),
+        pytest.param(GOOD + LARGE, OversizeMessage, id="oversize later"),
+        pytest.param(LARGE + WRONG_CRC, OversizeMessage, id="oversize before a wrong CRC"),
+        pytest.param(LARGE + b"\0\0\0\0", OversizeMessage, id="oversize before length 0"),
+        pytest.param(NO_GZIP + LARGE, OversizeMessage, id="oversize after damaged gzip"),
+    ],
 )
-def test_an_oversize_message_is_seen_before_what_comes_after_it(message_set: bytes) -> None:
-    with pytest.raises(OversizeMessage):
+def test_the_first_fault_of_a_set_is_why_it_is_refused(message_set: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
         check_produced(message_set, 100)
-
-
-def test_the_largest_payload_that_is_allowed_is_stored() -> None:
-    assert check_produced(LARGE, 101).count == 1
 
 
 def test_every_cut_of_a_segment_recovers_its_whole_messages() -> None:
@@ -367,7 +341,7 @@ def test_every_cut_of_a_segment_recovers_its_whole_messages() -> None:
 
 
 def test_recovery_does_not_look_into_compressed_messages() -> None:
-    segment = GOOD + message(b"no gzip", attributes=1) + GOOD
+    segment = GOOD + NO_GZIP + GOOD
     assert valid_size(memoryview(segment)) == len(segment)
 
 

@@ -139,30 +139,18 @@ def test_what_was_acknowledged_can_be_read_at_once_whatever_the_interval_of_flus
 
 def test_a_set_at_fault_has_an_error_and_the_others_are_appended(start_broker: StartBroker) -> None:
     broker = start_broker({**BOTH, "max.message.size": "100"})
-    damaged = ONE[:-1] + bytes([ONE[-1] ^ 1])
-    sets = [
-        (0, ONE),
-        (0, damaged),
-        (1, message(b"x" * 101)),
-        (3, ONE),
-        (-1, ONE),
-        (2, ONE + TWO[:-1]),
-        (0, TWO),
+    answers = [
+        (0, ONE, NONE, 0),
+        (0, ONE[:-1] + bytes([ONE[-1] ^ 1]), INVALID_MESSAGE, -1),
+        (1, message(b"x" * 101), TOO_LARGE, -1),
+        (3, ONE, WRONG_PARTITION, -1),
+        (-1, ONE, WRONG_PARTITION, -1),
+        (2, ONE + TWO[:-1], INVALID_MESSAGE, -1),
+        (0, TWO, NONE, len(ONE)),
     ]
-    assert produce(broker, {"t": sets, "a/b": [(0, ONE)]}) == (
-        0,
-        [
-            NONE,
-            INVALID_MESSAGE,
-            TOO_LARGE,
-            WRONG_PARTITION,
-            WRONG_PARTITION,
-            INVALID_MESSAGE,
-            NONE,
-            INVALID_TOPIC,
-        ],
-        [0, -1, -1, -1, -1, -1, len(ONE), -1],
-    )
+    asked = {"t": [(partition, messages) for partition, messages, _, _ in answers], "a/b": [(0, ONE)]}
+    errors, offsets = [[row[column] for row in answers] for column in (2, 3)]
+    assert produce(broker, asked) == (0, [*errors, INVALID_TOPIC], [*offsets, -1])
     assert replay.fetch(broker.port, LOG, 0, 1000) == ONE + TWO
     assert replay.end_offset(broker.port, ("t", 2)) == 0
 
@@ -310,20 +298,21 @@ def test_a_log_is_read_to_its_end_across_segments(start_broker: StartBroker) -> 
     assert read == b"".join(sets)
 
 
-@pytest.mark.slow
-def test_retention_and_polls_at_the_same_time_end_in_bytes_or_out_of_range(start_broker: StartBroker) -> None:
+def test_retention_and_reads_at_the_same_time_end_in_bytes_or_out_of_range(start_broker: StartBroker) -> None:
     broker = start_broker({**BOTH, "log.file.size": "100", "log.retention.size": "0"})
     stop = threading.Event()
     errors: set[int] = set()
 
-    def read() -> None:
+    def read(request: bytes, error_pos: int) -> None:
         while not stop.is_set():
-            errors.add(fetch(broker, {"t": [(0, 0)]})[0])
+            (error,) = struct.unpack_from(">h", replay.ask(broker.port, request), error_pos)
+            errors.add(error)
 
-    readers = [threading.Thread(target=read) for _ in range(2)]
+    requests = ((fetch_request({"t": [(0, 0)]}), 6), (replay.fetch_request(LOG, 0, 4), 0))
+    readers = [threading.Thread(target=read, args=request) for request in 2 * requests]
     for reader in readers:
         reader.start()
-    for _ in range(60):
+    for _ in range(80):
         produce(broker, {"t": [(0, message(b"x" * 100))]})
         broker.logs.delete_old()
     stop.set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -77,10 +76,13 @@ def test_retention_by_size_deletes_whole_old_segments(start_broker: StartBroker)
     assert replay.fetch(broker.port, log, 606000, 1010) == message(b"x" * 1000)
 
 
-def test_a_log_that_aged_out_goes_on_at_its_old_end(start_broker: StartBroker) -> None:
+def test_a_log_that_aged_out_goes_on_at_its_old_end_and_an_empty_one_does_not_age(
+    start_broker: StartBroker,
+) -> None:
     clock = Clock()
     broker = start_broker(clock_ms=clock)
     replay.produce(broker.port, ("lab-aged", 0), 9 * message(b"x" * 90))
+    replay.produce(broker.port, ("t", 0), b"")
     clock.now_ms += 7 * DAY_MS
     assert broker.logs.delete_old() == 0
     clock.now_ms += 1
@@ -89,14 +91,6 @@ def test_a_log_that_aged_out_goes_on_at_its_old_end(start_broker: StartBroker) -
     assert [path.name for path in folder.iterdir()] == ["00000000000000000900.kafka"]
     for exchange in recorded("aged_out"):
         assert not replay.differences(exchange, broker.port)
-
-
-def test_an_empty_log_does_not_age_out(start_broker: StartBroker) -> None:
-    clock = Clock()
-    broker = start_broker(clock_ms=clock)
-    replay.produce(broker.port, ("t", 0), b"")
-    clock.now_ms += 8 * DAY_MS
-    assert broker.logs.delete_old() == 0
     assert replay.offsets(broker.port, ("t", 0), -1, 10) == (0,)
 
 
@@ -116,58 +110,46 @@ def test_a_killed_broker_cuts_half_a_message_off_at_its_next_start(tmp_path: Pat
         assert not replay.differences(exchange, broker.port)
 
 
-def test_a_wrong_crc_in_the_last_segment_ends_recovery_there(
-    tmp_path: Path, start_broker: StartBroker
-) -> None:
-    damaged = bytearray(message(b"two"))
-    damaged[-1] ^= 1
-    write_segment(tmp_path, message(b"one") + bytes(damaged) + message(b"three"))
-    assert replay.end_offset(start_broker().port, ("t", 0)) == len(message(b"one"))
+#: Messages of which some are larger than the window of recovery that the tests set.
+WHOLE: Final = b"".join(message(b"x" * size) for size in (0, 1, 100, 9, 10, 11, 3000, 2))
 
 
-def test_recovery_checks_messages_larger_than_its_window(
-    tmp_path: Path, start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("whole", "rest", "is_clean"),
+    [
+        (message(b"one"), message(b"two")[:-1] + b"!" + message(b"three"), False),
+        (WHOLE, message(b"cut")[:-1], False),
+        # A broker that was stopped in order does not look for damage.
+        (message(b"one") + b"half", b"", True),
+    ],
+    ids=["damaged", "cut", "stopped in order"],
+)
+def test_recovery_ends_at_the_first_damage_in_the_last_segment(
+    tmp_path: Path,
+    start_broker: StartBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    whole: bytes,
+    rest: bytes,
+    is_clean: bool,
 ) -> None:
     monkeypatch.setattr(messages, "RECOVERY_WINDOW_BYTES", 20)
-    whole = b"".join(message(b"x" * size) for size in (0, 1, 100, 9, 10, 11, 3000, 2))
-    write_segment(tmp_path, whole + message(b"cut")[:-1])
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "00000000000000000000.kafka").write_bytes(whole + rest)
+    if is_clean:
+        (tmp_path / ".kafka_cleanshutdown").touch()
     assert replay.end_offset(start_broker().port, ("t", 0)) == len(whole)
-
-
-def test_a_broker_that_was_stopped_in_order_does_not_look_for_damage(
-    tmp_path: Path, start_broker: StartBroker
-) -> None:
-    write_segment(tmp_path, message(b"one") + b"half")
-    (tmp_path / ".kafka_cleanshutdown").touch()
-    assert replay.end_offset(start_broker().port, ("t", 0)) == len(message(b"one")) + 4
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def write_segment(log_dir: Path, content: bytes) -> None:
-    (log_dir / "t-0").mkdir()
-    (log_dir / "t-0" / "00000000000000000000.kafka").write_bytes(content)
-
-
-@pytest.fixture
-def jvm_logs(tmp_path: Path) -> Path:
-    """The log folder that the JVM clients of the recordings left."""
+def test_what_jvm_clients_sent_is_answered_as_it_was(tmp_path: Path, start_broker: StartBroker) -> None:
     folders = (golden.SEGMENTS / "runA-broker0").iterdir()
     golden.copy_segments(tmp_path, *(f"runA-broker0/{folder.name}" for folder in folders))
-    return tmp_path
-
-
-def test_what_jvm_clients_sent_is_answered_as_it_was(jvm_logs: Path, start_broker: StartBroker) -> None:
-    broker = start_broker({"log.dir": str(jvm_logs)})
+    broker = start_broker()
     replayed = [exchange for exchange in recorded("jvm") if exchange.name not in CLOSE_NOT_RECORDED]
     assert len(replayed) == 31
     for exchange in replayed:
         assert not replay.differences(exchange, broker.port), exchange.name
-
-
-def test_offsets_of_a_partition_that_is_not_there_close_the_jvm_client_s_connection(
-    jvm_logs: Path, start_broker: StartBroker
-) -> None:
-    broker = start_broker({"log.dir": str(jvm_logs)})
+    # Offsets of a partition that is not there.
     for name in CLOSE_NOT_RECORDED:
         with pytest.raises(AssertionError, match="no answer: closed"):
             replay.ask(broker.port, golden.exchange(name).request)
@@ -209,12 +191,3 @@ def test_a_segment_rolls_when_its_first_append_is_too_old(start_broker: StartBro
     replay.produce(broker.port, ("t", 0), message(b"too late"))
     second = len(message(b"old") + message(b"in time"))
     assert replay.offsets(broker.port, ("t", 0), -1, 10) == (second + len(message(b"too late")), second, 0)
-
-
-def test_a_multifetch_above_two_gib_wraps_as_java_does(start_broker: StartBroker) -> None:
-    broker = start_broker()
-    replay.produce(broker.port, ("t", 0), message(b"one"))
-    fetch = struct.pack(">h1siqi", 1, b"t", 0, 0, -(1 << 31))
-    body = struct.pack(">hh", 2, 2) + 2 * fetch
-    with pytest.raises(AssertionError, match="half an answer"):
-        replay.ask(broker.port, struct.pack(">i", len(body)) + body)

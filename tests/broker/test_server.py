@@ -7,7 +7,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -73,27 +73,6 @@ def test_readers_and_writers_at_the_same_time_see_whole_sets(start_broker: Start
     for writer in writers:
         writer.join()
     assert read == 900 * one
-
-
-def test_retention_and_reads_at_the_same_time_end_in_bytes_or_out_of_range(start_broker: StartBroker) -> None:
-    broker = start_broker({"log.file.size": "100", "log.retention.size": "0"})
-    stop = threading.Event()
-    answers: set[bytes] = set()
-
-    def read() -> None:
-        while not stop.is_set():
-            answers.add(replay.ask(broker.port, replay.fetch_request(LOG, 0, 4))[:2])
-
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for _ in range(80):
-        replay.produce(broker.port, LOG, message(b"x" * 100))
-        broker.logs.delete_old()
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert answers <= {b"\0\0", b"\0\1"}
 
 
 def test_stop_ends_connections_that_wait_send_or_stall(start_broker: StartBroker) -> None:
@@ -202,48 +181,35 @@ def test_a_topic_whose_folder_cannot_be_made_is_refused(start_broker: StartBroke
 
 #: It reads a log that only an exchange made that is not among the recordings.
 NOT_REPRODUCED: Final = {"multifetch/two_good"}
-EXCHANGES: Final = tuple(
-    exchange for exchange in golden.exchanges() if exchange.group in recorded_brokers.GROUPS
-)
 
 
-@pytest.fixture(scope="module", params=["0.7", "0.7,proposal"])
-def replayed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, list[str]]]:
-    """Differences of each exchange; all were replayed in order, as each builds on earlier ones. Brokers that
-    speak another format besides are the same to a client that speaks 0.7."""
-    with recorded_brokers.running(tmp_path_factory.mktemp("recorded"), request.param) as brokers:
-        yield {
-            exchange.name: replay.differences(
-                exchange, brokers[exchange.broker_id].port, brokers[exchange.broker_id].logs.flush_all
+@pytest.mark.parametrize("wire_format", ["0.7", "0.7,proposal"])
+def test_all_recorded_exchanges_but_one_are_reproduced(wire_format: str, tmp_path: Path) -> None:
+    """In order, as each builds on earlier ones. Brokers that speak another format besides are the same to a
+    client that speaks 0.7."""
+    exchanges = [each for each in golden.exchanges() if each.group in recorded_brokers.GROUPS]
+    assert len(exchanges) == 178
+    with recorded_brokers.running(tmp_path, wire_format) as brokers:
+        replayed = {
+            each.name: replay.differences(
+                each, brokers[each.broker_id].port, brokers[each.broker_id].logs.flush_all
             )
-            for exchange in EXCHANGES
+            for each in exchanges
         }
-
-
-def test_all_recorded_exchanges_but_one_are_reproduced(replayed: dict[str, list[str]]) -> None:
-    assert len(replayed) == 178
     differing = {name: found for name, found in replayed.items() if found}
     assert differing.keys() == NOT_REPRODUCED, differing
 
 
-def _congestion_control(sock: socket.socket) -> str:
-    name: bytes = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-    return name.rstrip(b"\0").decode()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a socket choose")
-def test_what_is_sent_over_loopback_is_not_paced() -> None:
+def test_what_is_sent_over_loopback_is_not_paced_and_over_a_network_as_the_host_likes() -> None:
+    def congestion_control(sock: socket.socket) -> bytes:
+        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+
     with (
         listen("127.0.0.1", 0) as listener,
         socket.create_connection(listener.getsockname()),
         listener.accept()[0] as accepted,
     ):
-        assert _congestion_control(accepted) == "reno"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a socket choose")
-def test_what_is_sent_over_a_network_goes_as_the_host_likes() -> None:
+        assert congestion_control(accepted) == b"reno"
     with listen("0.0.0.0", 0) as listener, socket.socket() as other:
-        assert _congestion_control(listener) == _congestion_control(other)
+        assert congestion_control(listener) == congestion_control(other)

@@ -31,13 +31,15 @@ def kernels(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def both_ways() -> Callable[[Callable[[], Any]], tuple[Any, Any]]:
-    """Call a function with compiled kernels, then with interpreted ones."""
+def both_ways() -> Callable[..., list[Any]]:
+    """Call a function for each input, compiled and interpreted: results are the same."""
     assert compiler.load()
 
-    def call(function: Callable[[], Any]) -> tuple[Any, Any]:
-        fast = function()
+    def call(function: Callable[[bytes], Any], inputs: list[bytes]) -> list[Any]:
+        compiled = [function(data) for data in inputs]
         with interpreted_kernels():
-            return fast, function()
+            for data, fast in zip(inputs, compiled, strict=True):
+                assert function(data) == fast, data.hex()
+        return compiled
 
     return call

@@ -6,6 +6,7 @@ Checksums are repaired at random, so that what lies behind them is reached.
 from __future__ import annotations
 
 import random
+import resource
 import struct
 import zlib
 from collections.abc import Callable
@@ -32,6 +33,10 @@ from tests.support.codecs import CODEC_NUMBERS, FORMS, compressed
 LENGTHS = (-(2**31), -1, 0, 1, 4, 5, 6, 2**16, 2**31 - 1)
 
 VALUES = (b"", b"v", b"value", bytes(30), b"long value " * 30)
+
+
+def peak_rss_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def damaged_set(seed: int) -> bytes:

@@ -47,25 +47,18 @@ def batch(schema: pa.Schema, data: bytes = DATA, partition: TopicPartition = PAR
 def test_a_batch_has_all_columns_of_the_schema() -> None:
     built = batch(SCHEMA)
     assert built.schema == SCHEMA
-    assert built.to_pylist() == [
-        {
-            "key": None,
-            "value": value,
-            "topic": "größe",
-            "partition": 2,
-            "offset": offset,
-            "timestamp": None,
-            "timestampType": -1,
-            "broker": 7,
-            "index": index,
-            "nextOffset": next_offset,
-        }
-        for value, offset, index, next_offset in [
-            (b"a", 100, 0, 111),
-            (b"b", 111, 0, 100 + len(DATA)),
-            (b"", 111, 1, 100 + len(DATA)),
-        ]
-    ]
+    assert built.to_pydict() == {
+        "key": [None] * 3,
+        "value": [b"a", b"b", b""],
+        "topic": ["größe"] * 3,
+        "partition": [2] * 3,
+        "offset": [100, 111, 111],
+        "timestamp": [None] * 3,
+        "timestampType": [-1] * 3,
+        "broker": [7] * 3,
+        "index": [0, 0, 1],
+        "nextOffset": [111, 100 + len(DATA), 100 + len(DATA)],
+    }
 
 
 @pytest.mark.parametrize("names", [["offset", "value"], ["topic"], ["nextOffset", "key", "index"]])
@@ -109,30 +102,17 @@ def test_a_batch_of_modern_records_has_their_columns() -> None:
     built = BatchBuilder(TopicPartition("t", 3), schema).build(columns)
     built.validate(full=True)
     assert built.schema == schema
-    place = {"topic": "t", "partition": 3}
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-    then = epoch + datetime.timedelta(milliseconds=1_700_000_000_123)
-    header = {"key": "h", "value": None}
-    assert built.to_pylist() == [
-        {
-            "key": None,
-            "value": b"v",
-            "offset": 5,
-            "timestamp": then,
-            "timestampType": 0,
-            "headers": None,
-            **place,
-        },
-        {
-            "key": b"k",
-            "value": None,
-            "offset": 7,
-            "timestamp": epoch,
-            "timestampType": 1,
-            "headers": [header],
-            **place,
-        },
-    ]
+    assert built.to_pydict() == {
+        "key": [None, b"k"],
+        "value": [b"v", None],
+        "topic": ["t", "t"],
+        "partition": [3, 3],
+        "offset": [5, 7],
+        "timestamp": [epoch + datetime.timedelta(milliseconds=1_700_000_000_123), epoch],
+        "timestampType": [0, 1],
+        "headers": [None, [{"key": "h", "value": None}]],
+    }
 
 
 @pytest.mark.parametrize(
@@ -169,15 +149,9 @@ def test_columns_that_a_log_has_now_and_then_are_null_in_between() -> None:
         assert (row["key"], row["timestampType"]) == (b"k", 0)
 
 
-def test_a_batch_without_columns_still_has_its_rows() -> None:
+def test_a_batch_may_lack_columns_rows_and_a_broker() -> None:
     assert batch(pa.schema([])).num_rows == 3
-
-
-def test_a_batch_may_be_empty() -> None:
     assert batch(SCHEMA, b"").num_rows == 0
-
-
-def test_a_log_without_a_broker_has_none() -> None:
     built = batch(pa.schema([SCHEMA.field("broker")]), partition=TopicPartition("t", 0))
     assert built["broker"].to_pylist() == [None] * 3
 
@@ -204,18 +178,15 @@ def test_spans_become_values_without_a_copy() -> None:
 
 
 @pytest.mark.parametrize("offsets", [[0, 7], [-1, 3], [0, 4, 3], [0, 2**31 - 1, 6]])
-def test_spans_that_leave_their_buffer_never_reach_arrow(offsets: list[int]) -> None:
+def test_spans_that_leave_their_buffer_never_reach_arrow_nor_a_kernel(offsets: list[int]) -> None:
+    spans = np.array(offsets, np.int32)
     with pytest.raises(AssertionError, match="leave their buffer"):
-        binary_array(SPANNED, np.array(offsets, np.int32))
-
-
-@pytest.mark.parametrize("offsets", [[0, 4, 3], [0, 2**31 - 1, 6]])
-def test_an_array_with_bad_spans_in_the_middle_never_reaches_a_kernel(offsets: list[int]) -> None:
-    # Arrow itself looks at the first and the last offset only.
-    buffers = [None, pa.py_buffer(np.array(offsets, np.int32)), pa.py_buffer(SPANNED)]
-    unsafe = pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
-    with pytest.raises(AssertionError, match="leave their buffer"):
-        encode(unsafe)
+        binary_array(SPANNED, spans)
+    if len(offsets) == 3:  # Arrow itself looks at the first and the last offset only.
+        buffers = [None, pa.py_buffer(spans), pa.py_buffer(SPANNED)]
+        unsafe = pa.BinaryArray.from_buffers(pa.binary(), 2, buffers)
+        with pytest.raises(AssertionError, match="leave their buffer"):
+            encode(unsafe)
 
 
 @pytest.mark.parametrize(("count", "from_pool"), [(0, False), (1000, False), (4095, False), (4096, True)])

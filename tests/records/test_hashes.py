@@ -8,11 +8,10 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.records import checksum_kernels, compiler, content, log_kernels
+from spark_kafkawire.records import checksum_kernels, content, log_kernels
 from spark_kafkawire.records.arrays import byte_array
 from spark_kafkawire.records.checksum import (
     crc32_each,
@@ -22,32 +21,26 @@ from spark_kafkawire.records.checksum import (
     slice_tables,
 )
 from spark_kafkawire.records.log_index import index_batches
-from spark_kafkawire.records.murmur2 import murmur2, positive_hashes
+from spark_kafkawire.records.murmur2 import positive_hashes
 from spark_kafkawire.records.rows import Column
 from tests.records.batches import batch, record
 from tests.support.cases import for_each
 from tests.support.kernels import interpreted_kernels
 
 
-def claimed(values: list[bytes]) -> npt.NDArray[np.uint32]:
-    return np.array([zlib.crc32(value) for value in values], np.uint32)
-
-
-def mismatch(values: list[bytes], crcs: npt.NDArray[np.uint32]) -> int | None:
-    ends = np.cumsum([0, *map(len, values)])
-    return first_mismatch(byte_array(b"".join(values)), ends[:-1].copy(), np.diff(ends), crcs)
-
-
 @pytest.mark.usefixtures("kernels")
 def test_the_first_of_the_wrong_checksums_is_named() -> None:
     chance = random.Random(2)
     values = [chance.randbytes(chance.randrange(300)) for _ in range(200)]
+    ends = np.cumsum([0, *map(len, values)])
+    parts = byte_array(b"".join(values)), ends[:-1].copy(), np.diff(ends)
+    right = np.array([zlib.crc32(value) for value in values], np.uint32)
     for _ in range(300):
-        crcs = claimed(values)
+        crcs = right.copy()
         wrong = sorted(chance.sample(range(len(values)), chance.randrange(1, 6)))
         for row in wrong:
             crcs[row] ^= 1 << chance.randrange(32)
-        assert mismatch(values, crcs) == wrong[0]
+        assert first_mismatch(*parts, crcs) == wrong[0]
 
 
 @pytest.mark.usefixtures("kernels")
@@ -126,10 +119,6 @@ def sum_of(rows: list[Row], partitions: list[int] | None = None) -> int:
     return content.content_sum(columns[0], columns[1:], len(rows), given)
 
 
-def without_the_library(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(content, "_library", lambda: 0)
-
-
 @pytest.mark.usefixtures("compiled")
 @for_each("order", range(5))
 def test_the_sum_is_the_same_in_any_order_and_in_every_way_to_compute_it(order: int) -> None:
@@ -138,7 +127,7 @@ def test_the_sum_is_the_same_in_any_order_and_in_every_way_to_compute_it(order: 
     assert 0 <= expected < 1 << 64
     assert sum_of(rows) == expected
     with pytest.MonkeyPatch.context() as patch:
-        without_the_library(patch)
+        patch.setattr(content, "_library", lambda: 0)
         assert sum_of(rows) == expected
         with interpreted_kernels():
             assert sum_of(rows) == expected
@@ -198,20 +187,11 @@ JAVA_HASHES = {
 JAVA_PARTITIONS = {b"": 681, b"a": 524, b"ab": 434, b"abc": 107, b"123456789": 566, b"\x00 ": 742}
 
 
-@pytest.fixture(params=["interpreted", "compiled"])
-def _kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "interpreted":
-        monkeypatch.setattr(murmur2, "compiled", murmur2.interpreted)
-    else:
-        assert compiler.load()
-        assert murmur2.compile()
-
-
 def binary(keys: list[bytes]) -> pa.Array:
     return pa.array(keys, pa.binary())
 
 
-@pytest.mark.usefixtures("_kernel")
+@pytest.mark.usefixtures("kernels")
 def test_hashes_and_partitions_are_those_of_the_java_client() -> None:
     hashes = positive_hashes(binary(list(JAVA_HASHES)))
     assert hashes.tolist() == [java & 0x7FFFFFFF for java in JAVA_HASHES.values()]

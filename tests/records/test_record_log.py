@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import gzip
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -187,10 +189,8 @@ def expected(name: str) -> list[Record]:
     ]
     if "compacted" in rest:
         records = records[::2]
-    if magic == "0":
-        return [Record(each.value, each.key, (), -1, each.offset) for each in records]
-    if "append" in rest:
-        return [Record(each.value, each.key, each.headers, APPEND_TIME_MS, each.offset) for each in records]
+    if magic == "0" or "append" in rest:
+        return [replace(each, timestamp_ms=-1 if magic == "0" else APPEND_TIME_MS) for each in records]
     return records
 
 
@@ -232,19 +232,17 @@ def test_markers_end_transactions_and_are_no_records() -> None:
         list(decode_batches(index_batches(data), aborted=aborted))
 
 
+def encoded(records: list[Record], **options: Any) -> bytes:
+    options |= {"batch_bytes_max": 10**6, "request_bytes_max": 10**6, "now_ms": 0}
+    (batch,) = encode_batches(arrow_records(records), **options)
+    return bytes(batch.with_producer())
+
+
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_uncompressed_batches_are_byte_for_byte_those_of_kafka(magic: int) -> None:
     name = f"magic-{magic}-none"
-    (batch,) = encode_batches(
-        arrow_records(
-            [Record(each.value, each.key, each.headers, max(each.timestamp_ms, 0)) for each in expected(name)]
-        ),
-        magic=magic,
-        batch_bytes_max=10**6,
-        request_bytes_max=10**6,
-        now_ms=0,
-    )
-    ours, theirs = bytearray(batch.with_producer()), bytearray.fromhex(BATCHES[name])
+    records = [replace(each, timestamp_ms=max(each.timestamp_ms, 0)) for each in expected(name)]
+    ours, theirs = bytearray(encoded(records, magic=magic)), bytearray.fromhex(BATCHES[name])
     for data in (ours, theirs):
         # Offsets, and the leader's epoch of magic 2, are the broker's to write.
         positions = index_batches(bytes(data)).column(0).tolist()
@@ -256,14 +254,6 @@ def test_uncompressed_batches_are_byte_for_byte_those_of_kafka(magic: int) -> No
 
 
 def test_the_lz4_header_of_magic_0_is_that_of_kafka() -> None:
-    (batch,) = encode_batches(
-        arrow_records([Record(b"x" * 100)]),
-        magic=0,
-        compression="lz4",
-        batch_bytes_max=10**6,
-        request_bytes_max=10**6,
-        now_ms=0,
-    )
     header = bytes.fromhex("04224d1860401a")
-    assert header in bytes(batch.data)
+    assert header in encoded([Record(b"x" * 100)], magic=0, compression="lz4")
     assert header in bytes.fromhex(BATCHES["magic-0-lz4"])

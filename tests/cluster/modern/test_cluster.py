@@ -44,10 +44,8 @@ from spark_kafkawire.protocol.modern.offset_fetch import (
     OffsetFetchTopicResponse,
 )
 from tests.cluster.modern.clusters import (
-    COORDINATOR_LOADING,
     COORDINATOR_NOT_AVAILABLE,
     GROUP_REFUSED,
-    NOT_COORDINATOR,
     cluster_of,
 )
 from tests.net.peers import closed_port
@@ -59,15 +57,14 @@ from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import (
     DISCONNECT,
-    FIND_COORDINATOR,
     LIST_OFFSETS,
-    NO_LEADER,
     OFFSET_FETCH,
     MockCluster,
 )
 from tests.support.noida import NoidaBroker
 from tests.support.settings import net_modern
 
+PARTITION = TopicPartition("t", 0)
 HASTY = net_modern(timeout_s=0.5, backoff_s=0.001)
 NOT_LEADER, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE = 6, 75, 78
 
@@ -93,21 +90,14 @@ def expected(partitions: list[TopicPartition]) -> dict[TopicPartition, Partition
     return {tp: PartitionBounds(tp, 0, tp.partition) for tp in partitions}
 
 
-def test_bounds_come_from_all_leaders_in_the_order_of_the_partitions(
+def test_bounds_come_from_all_leaders_which_are_asked_once_in_the_order_of_the_partitions(
     mock_cluster: MockCluster, partitions: list[TopicPartition]
 ) -> None:
     backwards = partitions[::-1]
+    mock_cluster.start_request_tracking()
     found = cluster_of(mock_cluster.bootstrap_servers).bounds(backwards)
     assert found == expected(partitions)
     assert list(found) == backwards
-
-
-def test_each_leader_is_asked_once_for_all_its_partitions(
-    mock_cluster: MockCluster, partitions: list[TopicPartition]
-) -> None:
-    cluster = cluster_of(mock_cluster.bootstrap_servers)
-    mock_cluster.start_request_tracking()
-    cluster.bounds(partitions)
     asked = [request.broker_id for request in mock_cluster.requests() if request.api_key == LIST_OFFSETS]
     assert sorted(asked) == [1, 1, 2, 2, 3, 3]  # where logs start, and where they end
 
@@ -143,7 +133,6 @@ def test_a_leader_that_is_down_is_an_error_that_names_it(
 
 def test_an_advertised_address_that_does_not_answer_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = closed_port()
-    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
         monkeypatch.setattr(server.broker, "broker", nobody)
         with pytest.raises(
@@ -151,15 +140,7 @@ def test_an_advertised_address_that_does_not_answer_is_named_as_such(monkeypatch
             match=r": the leader of t 0, at the address that brokers advertise \(advertised\.listeners\): "
             rf"broker 7 \(127.0.0.1:{nobody.port}\): cannot connect",
         ):
-            cluster_of(server.bootstrap_servers, net=HASTY).bounds([partition])
-
-
-def test_a_partition_without_leader_is_an_error_that_names_it(
-    mock_cluster: MockCluster, partitions: list[TopicPartition]
-) -> None:
-    mock_cluster.set_leader("t", 4, NO_LEADER)
-    with pytest.raises(BrokerError, match=r"t 4: the partition has no leader at the moment"):
-        cluster_of(mock_cluster.bootstrap_servers, net=HASTY).bounds(partitions)
+            cluster_of(server.bootstrap_servers, net=HASTY).bounds([PARTITION])
 
 
 def test_an_error_that_no_retry_cures_comes_at_once(
@@ -175,21 +156,19 @@ def test_an_error_that_no_retry_cures_comes_at_once(
 @for_each("version", range(9))
 def test_every_version_tells_the_bounds(version: int) -> None:
     offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(version, version)}
-    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         librdkafka.produce(server.bootstrap_servers, "t", [Record(b"v")] * 5)
-        assert cluster_of(server.bootstrap_servers).bounds([partition]) == {
-            partition: PartitionBounds(partition, 0, 5)
+        assert cluster_of(server.bootstrap_servers).bounds([PARTITION]) == {
+            PARTITION: PartitionBounds(PARTITION, 0, 5)
         }
 
 
 @pytest.mark.parametrize(("version", "asked_for"), [(7, EARLIEST_TIMESTAMP), (8, EARLIEST_LOCAL_TIMESTAMP)])
 def test_brokers_before_tiered_storage_have_all_on_their_disks(version: int, asked_for: int) -> None:
     offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(0, version)}
-    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         asked = server.broker.alter(ListOffsetsPartitionResponse, lambda honest, *_: honest)
-        assert cluster_of(server.bootstrap_servers).local_starts([partition]) == {partition: 0}
+        assert cluster_of(server.bootstrap_servers).local_starts([PARTITION]) == {PARTITION: 0}
         assert [each.timestamp for each in asked] == [asked_for]
 
 
@@ -203,7 +182,6 @@ def test_brokers_before_tiered_storage_have_all_on_their_disks(version: int, ask
     ],
 )
 def test_impossible_bounds_are_a_protocol_error(earliest: int, latest: int, fault: str) -> None:
-    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
         server.broker.alter(
             ListOffsetsPartitionResponse,
@@ -212,27 +190,25 @@ def test_impossible_bounds_are_a_protocol_error(earliest: int, latest: int, faul
             ),
         )
         with pytest.raises(ProtocolError, match=fault):
-            cluster_of(server.bootstrap_servers).bounds([partition])
+            cluster_of(server.bootstrap_servers).bounds([PARTITION])
 
 
 def test_a_broker_too_old_for_timestamps_says_so() -> None:
     offered = {**OFFERED, modern.LIST_OFFSETS.key: VersionRange(0, 0)}
-    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         cluster = cluster_of(server.bootstrap_servers)
         with pytest.raises(UnsupportedVersionError, match=r"broker 0 .* older than Kafka 0\.10\.1"):
-            cluster.start_offsets({partition: 1_700_000_000_000}, {})
+            cluster.start_offsets({PARTITION: 1_700_000_000_000}, {})
 
 
 def test_a_broker_that_does_not_offer_a_request_says_so_and_leaves_no_connection() -> None:
     offered = {key: versions for key, versions in OFFERED.items() if key != modern.LIST_OFFSETS.key}
-    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         cluster = cluster_of(server.bootstrap_servers)
-        cluster.leaders_of([partition])
+        cluster.leaders_of([PARTITION])
         kept_count = POOL.kept_count
         with pytest.raises(UnsupportedVersionError, match="the broker does not offer ListOffsets"):
-            cluster.bounds([partition])
+            cluster.bounds([PARTITION])
         assert POOL.kept_count == kept_count
 
 
@@ -249,13 +225,12 @@ def test_the_offset_of_a_timestamp_is_that_of_the_first_record_as_young(noida: N
 
 @pytest.mark.parametrize("isolation_level", [READ_COMMITTED, READ_UNCOMMITTED])
 def test_all_questions_for_offsets_name_the_isolation_level(isolation_level: int) -> None:
-    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
         asked = server.broker.alter(ListOffsetsRequest, lambda honest, _: honest)
         cluster = cluster_of(server.bootstrap_servers, isolation_level)
-        cluster.bounds([partition])
-        cluster.start_offsets({partition: 5}, {})
-        cluster.stop_offsets({partition: 5}, {})
+        cluster.bounds([PARTITION])
+        cluster.start_offsets({PARTITION: 5}, {})
+        cluster.stop_offsets({PARTITION: 5}, {})
     assert [each.isolation_level for each in asked] == [isolation_level] * 4
 
 
@@ -280,7 +255,6 @@ def test_a_topic_that_brokers_list_and_do_not_know_is_named() -> None:
         server.broker.alter(MetadataRequest, reported)
         with pytest.raises(UnknownTopicError, match=r"topic 't' on .*UNKNOWN_TOPIC_OR_PARTITION"):
             cluster_of(server.bootstrap_servers).partitions_of(["t"])
-    POOL.close_idle()
 
 
 def test_topics_that_were_listed_are_asked_for_again_where_the_list_did_not_describe_them() -> None:
@@ -307,27 +281,12 @@ def test_topics_that_were_listed_are_asked_for_again_where_the_list_did_not_desc
         assert len(asked("a", "b")) == 2
         with pytest.raises(UnknownTopicError, match="no broker holds the topic c"):
             cluster.listed_partitions(["a", "c"])
-    POOL.close_idle()
 
 
 def test_the_internal_topic_of_old_brokers_is_known_by_its_name() -> None:
     offered = {**OFFERED, modern.METADATA.key: VersionRange(0, 0)}
     with LogServer({"t": [MemoryLog()], "__consumer_offsets": [MemoryLog()]}, offered=offered) as server:
         assert cluster_of(server.bootstrap_servers).topics() == ["t"]
-    POOL.close_idle()
-
-
-def test_topics_are_all_but_internal_ones(noida: NoidaBroker) -> None:
-    topic = noida.create_topic()
-    topics = cluster_of(noida.bootstrap_servers).topics()
-    assert topic in topics
-    assert not [name for name in topics if name.startswith("__")]
-
-
-def test_an_unknown_topic_is_named_with_those_that_look_alike(noida: NoidaBroker) -> None:
-    topic = noida.create_topic(name="orders-of-today")
-    with pytest.raises(UnknownTopicError, match=r"topic orders-of-todai; did you mean orders-of-today\?$"):
-        cluster_of(noida.bootstrap_servers).partitions_of([topic, "orders-of-todai"])
 
 
 def test_internal_topics_are_not_what_an_unknown_topic_may_mean() -> None:
@@ -341,7 +300,6 @@ def test_internal_topics_are_not_what_an_unknown_topic_may_mean() -> None:
         # They are there all the same for who asks for them by name.
         with pytest.raises(UnknownTopicError, match=r"topic nothing-like-it; create it"):
             cluster.partitions_of(["__consumer_offsets", "nothing-like-it"])
-    POOL.close_idle()
 
 
 def test_assigned_partitions_that_are_not_there_are_left_out_with_a_warning(
@@ -379,10 +337,9 @@ def test_every_version_tells_committed_offsets(version: int) -> None:
         modern.OFFSET_FETCH.key: VersionRange(version, version),
         modern.FIND_COORDINATOR.key: VersionRange(min(version - 1, 4), min(version - 1, 4)),
     }
-    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([partition])
-        assert found == {partition: 1}
+        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([PARTITION])
+        assert found == {PARTITION: 1}
 
 
 @contextlib.contextmanager
@@ -413,18 +370,15 @@ def test_a_transaction_that_commits_offsets_is_waited_for_where_brokers_tell(
     version: int, requests: int
 ) -> None:
     with committing(version, answers=5) as (server, asked):
-        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([TopicPartition("t", 0)])
-    assert found == {TopicPartition("t", 0): 7}
+        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([PARTITION])
+    assert found == {PARTITION: 7}
     assert len(asked) == requests
 
 
 def test_offsets_that_a_transaction_holds_for_too_long_are_one_line() -> None:
-    net = net_modern(timeout_s=0.5, backoff_s=0.001)
     with committing(8, answers=1000) as (server, _):
         with pytest.raises(BrokerError) as raised:
-            cluster_of(server.bootstrap_servers, group_id="g", net=net).committed_offsets(
-                [TopicPartition("t", 0)]
-            )
+            cluster_of(server.bootstrap_servers, group_id="g", net=HASTY).committed_offsets([PARTITION])
         assert raised.value.retriable
         assert re.fullmatch(
             r"gave up after .*: OffsetFetch of group 'g' on broker .*, t 0: a transaction that commits "
@@ -432,28 +386,7 @@ def test_offsets_that_a_transaction_holds_for_too_long_are_one_line() -> None:
             str(raised.value),
         )
         # Who only shows offsets does not wait.
-        assert cluster_of(server.bootstrap_servers).groups.offsets("g", [TopicPartition("t", 0)]) == {
-            TopicPartition("t", 0): 7
-        }
-
-
-@pytest.mark.parametrize(
-    ("api_key", "error"),
-    [
-        (FIND_COORDINATOR, DISCONNECT),
-        (OFFSET_FETCH, COORDINATOR_LOADING),
-        (OFFSET_FETCH, NOT_COORDINATOR),
-        (OFFSET_FETCH, DISCONNECT),
-    ],
-)
-def test_a_coordinator_that_starts_or_moves_is_waited_for(
-    mock_cluster: MockCluster, partitions: list[TopicPartition], api_key: int, error: int
-) -> None:
-    mock_cluster.set_coordinator("group", "g", 3)
-    librdkafka.commit_offsets(mock_cluster.bootstrap_servers, "g", "t", {1: 1})
-    mock_cluster.push_request_errors(api_key, error, error)
-    found = cluster_of(mock_cluster.bootstrap_servers, group_id="g").committed_offsets(partitions[:2])
-    assert found == {partitions[0]: None, partitions[1]: 1}
+        assert cluster_of(server.bootstrap_servers).groups.offsets("g", [PARTITION]) == {PARTITION: 7}
 
 
 def test_a_group_that_is_refused_is_an_error_at_once(
@@ -470,7 +403,6 @@ def test_a_group_that_is_refused_is_an_error_at_once(
 def test_a_coordinator_that_is_not_there_yet_is_waited_for(version: int) -> None:
     # librdkafka's mock cluster (2.16) puts a null into its errors where no version has one.
     offered = {**OFFERED, modern.FIND_COORDINATOR.key: VersionRange(version, version)}
-    partition = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         codes = [COORDINATOR_NOT_AVAILABLE] * 2
 
@@ -480,13 +412,13 @@ def test_a_coordinator_that_is_not_there_yet_is_waited_for(version: int) -> None
             return replace(honest, error_code=code, coordinators=coordinators)
 
         server.broker.alter(FindCoordinatorRequest, find)
-        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([partition])
-        assert (found, codes) == ({partition: 1}, [])
+        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([PARTITION])
+        assert (found, codes) == ({PARTITION: 1}, [])
 
 
 def test_committed_offsets_need_a_group() -> None:
     with pytest.raises(OptionError, match=r"'committed' needs kafka\.group\.id"):
-        cluster_of("127.0.0.1:1").committed_offsets([TopicPartition("t", 0)])
+        cluster_of("127.0.0.1:1").committed_offsets([PARTITION])
 
 
 def test_topics_that_are_there_tell_their_ids() -> None:
@@ -496,14 +428,13 @@ def test_topics_that_are_there_tell_their_ids() -> None:
 
 
 def test_who_led_a_partition_before_does_not_tell_where_it_ends() -> None:
-    tp = TopicPartition("t", 0)
     with LogServer({"t": [MemoryLog()]}) as server:
         codes = iter([UNKNOWN_LEADER_EPOCH])
         seen = server.broker.alter(
             ListOffsetsPartitionResponse, lambda honest, *_: replace(honest, error_code=next(codes, 0))
         )
         cluster = cluster_of(server.bootstrap_servers)
-        assert cluster.bounds((tp,)) == {tp: PartitionBounds(tp, 0, 0)}
-        cluster.local_starts((tp,))
+        assert cluster.bounds((PARTITION,)) == {PARTITION: PartitionBounds(PARTITION, 0, 0)}
+        cluster.local_starts((PARTITION,))
     assert len(seen) > 3
     assert {partition.current_leader_epoch for partition in seen} == {LEADER_EPOCH}

@@ -184,12 +184,6 @@ def test_groups_of_07_follow_in_zookeeper(
     )
 
 
-def test_the_groups_of_later_kafka_are_those_of_consumers(noida: NoidaBroker) -> None:
-    topic = noida.create_topic()
-    librdkafka.commit_offsets(noida.bootstrap_servers, f"group-of-{topic}", topic, {0: 5})
-    assert f"group-of-{topic}" in cluster_of(noida.bootstrap_servers).groups.names()
-
-
 def test_a_consumer_is_a_member_of_its_group_while_it_lives(noida: NoidaBroker) -> None:
     topic = noida.create_topic()
     cluster, group = cluster_of(noida.bootstrap_servers), f"group-of-{topic}"
@@ -200,14 +194,15 @@ def test_a_consumer_is_a_member_of_its_group_while_it_lives(noida: NoidaBroker) 
     poll(lambda: not cluster.groups.members(group), "the consumer has left")
 
 
-def test_the_partitions_of_a_group_are_all_that_it_has_offsets_for(noida: NoidaBroker) -> None:
+def test_a_group_is_listed_with_all_partitions_that_it_has_offsets_for(noida: NoidaBroker) -> None:
     first, second = (noida.create_topic(partitions=3) for _ in range(2))
     group = f"group-of-{first}"
     librdkafka.commit_offsets(noida.bootstrap_servers, group, first, {0: 5, 2: 7})
     librdkafka.commit_offsets(noida.bootstrap_servers, group, second, {1: 9})
     expected = [TopicPartition(first, 0), TopicPartition(first, 2), TopicPartition(second, 1)]
-    found = cluster_of(noida.bootstrap_servers).groups.partitions(group)
-    assert found == tuple(sorted(expected))
+    groups = cluster_of(noida.bootstrap_servers).groups
+    assert groups.partitions(group) == tuple(sorted(expected))
+    assert group in groups.names()
 
 
 def test_a_broker_that_cannot_list_a_groups_logs_has_all_of_them_asked(mock_cluster: MockCluster) -> None:
@@ -236,38 +231,29 @@ def test_nothing_is_asked_where_there_is_nothing_to_commit() -> None:
     cluster_of("127.0.0.1:1").groups.commit("g", {})
 
 
-@pytest.fixture
-def partition(mock_cluster: MockCluster) -> TopicPartition:
-    mock_cluster.create_topic("t", partitions=1)
-    librdkafka.produce(mock_cluster.bootstrap_servers, "t", [Record(b"v")])
-    return TopicPartition("t", 0)
-
-
 @pytest.mark.parametrize(
     ("api_key", "error"),
     [
         (FIND_COORDINATOR, DISCONNECT),
-        (OFFSET_COMMIT, COORDINATOR_LOADING),
-        (OFFSET_COMMIT, NOT_COORDINATOR),
-        (OFFSET_COMMIT, DISCONNECT),
+        *((OFFSET_COMMIT, error) for error in (COORDINATOR_LOADING, NOT_COORDINATOR, DISCONNECT)),
+        *((OFFSET_FETCH, error) for error in (COORDINATOR_LOADING, NOT_COORDINATOR, DISCONNECT)),
     ],
 )
-def test_a_commit_is_repeated_while_its_coordinator_starts_or_moves(
-    api_key: int, error: int, mock_cluster: MockCluster, partition: TopicPartition
+def test_a_coordinator_that_starts_or_moves_is_waited_for(
+    api_key: int, error: int, mock: MockCluster
 ) -> None:
-    mock_cluster.push_request_errors(api_key, error, error)
-    cluster = cluster_of(mock_cluster.bootstrap_servers)
-    cluster.groups.commit("g", {partition: 1})
-    assert cluster.groups.offsets("g", [partition]) == {partition: 1}
+    mock.set_coordinator("group", "g", 3)
+    mock.push_request_errors(api_key, error, error)
+    cluster = cluster_of(mock.bootstrap_servers, group_id="g")
+    cluster.groups.commit("g", {PARTITION: 1})
+    assert cluster.committed_offsets([PARTITION]) == {PARTITION: 1}
 
 
 @pytest.mark.parametrize("error", [ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS])
-def test_a_group_with_members_is_left_alone(
-    error: int, mock_cluster: MockCluster, partition: TopicPartition
-) -> None:
-    mock_cluster.push_request_errors(OFFSET_COMMIT, error)
+def test_a_group_with_members_is_left_alone(error: int, mock: MockCluster) -> None:
+    mock.push_request_errors(OFFSET_COMMIT, error)
     with pytest.raises(OptionError, match=r"^OffsetCommit of group 'g' on broker .* the group has members"):
-        cluster_of(mock_cluster.bootstrap_servers).groups.commit("g", {partition: 1})
+        cluster_of(mock.bootstrap_servers).groups.commit("g", {PARTITION: 1})
 
 
 @pytest.fixture
@@ -428,39 +414,29 @@ def test_the_first_and_the_youngest_record_have_times(
     assert found == {partitions[0]: RecordTimes(TIMES_MS[0], TIMES_MS[1]), partitions[1]: RecordTimes()}
 
 
-def test_a_broker_older_than_3_0_does_not_tell_the_youngest(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t")
-    partition = TopicPartition("t", 0)
-    mock_cluster.set_api_versions(LIST_OFFSETS, 1, 6)
-    mock_cluster.start_request_tracking()
-    found = cluster_of(mock_cluster.bootstrap_servers).record_times([partition])
-    assert found[partition].max_ms is None
-    asked = [request for request in mock_cluster.requests() if request.api_key == LIST_OFFSETS]
-    assert len(asked) == 1
+def test_a_broker_older_than_3_0_does_not_tell_the_youngest(mock: MockCluster) -> None:
+    mock.set_api_versions(LIST_OFFSETS, 1, 6)
+    mock.start_request_tracking()
+    found = cluster_of(mock.bootstrap_servers).record_times([PARTITION])
+    assert found[PARTITION].max_ms is None
+    assert [request.api_key for request in mock.requests()].count(LIST_OFFSETS) == 1
 
 
-def test_a_broker_older_than_0_10_1_tells_no_times(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t")
-    partition = TopicPartition("t", 0)
-    mock_cluster.set_api_versions(LIST_OFFSETS, 0, 0)
-    assert cluster_of(mock_cluster.bootstrap_servers).record_times([partition]) == {partition: RecordTimes()}
+def test_a_broker_older_than_0_10_1_tells_no_times(mock: MockCluster) -> None:
+    mock.set_api_versions(LIST_OFFSETS, 0, 0)
+    assert cluster_of(mock.bootstrap_servers).record_times([PARTITION]) == {PARTITION: RecordTimes()}
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION])
-def test_a_partition_whose_records_have_no_times_is_no_failure(
-    mock_cluster: MockCluster, code: ErrorCode
-) -> None:
-    mock_cluster.create_topic("t")
-    partition = TopicPartition("t", 0)
-    mock_cluster.push_request_errors(LIST_OFFSETS, code, code)
-    assert cluster_of(mock_cluster.bootstrap_servers).record_times([partition]) == {partition: RecordTimes()}
+def test_a_partition_whose_records_have_no_times_is_no_failure(mock: MockCluster, code: ErrorCode) -> None:
+    mock.push_request_errors(LIST_OFFSETS, code, code)
+    assert cluster_of(mock.bootstrap_servers).record_times([PARTITION]) == {PARTITION: RecordTimes()}
 
 
-def test_another_refusal_is_a_failure(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t")
-    mock_cluster.push_request_errors(LIST_OFFSETS, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+def test_another_refusal_is_a_failure(mock: MockCluster) -> None:
+    mock.push_request_errors(LIST_OFFSETS, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(BrokerError, match="not authorized for this operation on the topic"):
-        cluster_of(mock_cluster.bootstrap_servers).record_times([TopicPartition("t", 0)])
+        cluster_of(mock.bootstrap_servers).record_times([PARTITION])
 
 
 def test_a_partition_without_leader_is_left_out_at_once(mock_cluster: MockCluster) -> None:
@@ -468,13 +444,11 @@ def test_a_partition_without_leader_is_left_out_at_once(mock_cluster: MockCluste
     mock_cluster.set_leader("t", 0, 2)
     mock_cluster.set_leader("t", 1, NO_LEADER)
     cluster = cluster_of(mock_cluster.bootstrap_servers)
+    # A topic that was not asked for has no known leader.
+    assert cluster.known_leaders([PARTITION]) == {}
     partitions = cluster.partitions_of(["t"])
     leaders = cluster.known_leaders(partitions)
     assert [(tp, leader.broker.id) for tp, leader in leaders.items()] == [(partitions[0], 2)]
-
-
-def test_a_topic_that_was_not_asked_for_has_no_known_leader(mock_cluster: MockCluster) -> None:
-    assert cluster_of(mock_cluster.bootstrap_servers).known_leaders([TopicPartition("t", 0)]) == {}
 
 
 def test_brokers_are_those_that_metadata_names(mock_cluster: MockCluster) -> None:

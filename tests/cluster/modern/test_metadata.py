@@ -45,7 +45,7 @@ from spark_kafkawire.protocol.modern.metadata import (
 )
 from tests.cluster.modern.clusters import cluster_of
 from tests.net.modern_peers import Asked, broker
-from tests.net.peers import Peer, closed_port
+from tests.net.peers import Peer, Script, closed_port
 from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from tests.support.log_broker import LEADER_EPOCH, OFFERED
 from tests.support.log_server import LogServer
@@ -120,21 +120,17 @@ def test_a_partition_without_a_leader_is_waited_for(mock_cluster: MockCluster, p
 
 
 def test_a_partition_that_never_gets_a_leader_is_an_error(mock_cluster: MockCluster, pool: Pool) -> None:
+    """After the retries, or at the end of the time of who asks."""
     mock_cluster.create_topic("t")
     mock_cluster.set_leader("t", 0, NO_LEADER)
-    metadata = metadata_of(mock_cluster.bootstrap_servers, pool, net_modern(timeout_s=0.5, backoff_s=0.001))
-    with pytest.raises(
-        BrokerError, match=r"gave up after \d+ attempts in 0\.[5-9] s .*: t 0: the partition has no leader"
+    for timeout_s, backoff_s, within_s, begin in (
+        (0.5, 0.001, None, r"gave up after \d+ attempts in 0\.[5-9] s .*: "),
+        (300.0, 300.0, 0.3, "^"),
     ):
-        metadata.leader_of(PARTITION)
-
-
-def test_a_leader_is_waited_for_within_the_time_of_who_asks(mock_cluster: MockCluster, pool: Pool) -> None:
-    mock_cluster.create_topic("t")
-    mock_cluster.set_leader("t", 0, NO_LEADER)
-    metadata = metadata_of(mock_cluster.bootstrap_servers, pool, net_modern(timeout_s=300.0, backoff_s=300.0))
-    with pytest.raises(BrokerError, match=r"^t 0: the partition has no leader"):
-        metadata.leader_of(PARTITION, Deadline.after(0.3))
+        net = net_modern(timeout_s=timeout_s, backoff_s=backoff_s)
+        within = Deadline.after(within_s) if within_s else None
+        with pytest.raises(BrokerError, match=f"{begin}t 0: the partition has no leader at the moment"):
+            metadata_of(mock_cluster.bootstrap_servers, pool, net).leader_of(PARTITION, within)
 
 
 @pytest.mark.parametrize("topic_error", [3, 5])
@@ -205,21 +201,24 @@ def test_a_zookeeper_in_the_place_of_a_broker_is_told_soon(zookeeper: ZooKeeperS
     )
 
 
-def test_an_http_server_in_the_place_of_a_broker_is_named_by_its_answer(pool: Pool) -> None:
-    def http(connection: socket.socket) -> None:
-        connection.recv(1 << 10)
-        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+def http(connection: socket.socket) -> None:
+    connection.recv(1 << 10)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 
-    with Peer(http) as peer:
+
+@pytest.mark.parametrize(
+    ("script", "kind", "reported"),
+    [
+        (http, ProtocolError, r"it begins with b'HTTP'; is this the port of a Kafka"),
+        (socket.socket.close, ConnectionLost, r"does this port need another kafka\.security\.protocol"),
+    ],
+)
+def test_another_server_in_the_place_of_a_broker_is_told_by_what_it_does(
+    pool: Pool, script: Script, kind: type[KafkaWireError], reported: str
+) -> None:
+    with Peer(script) as peer:
         address = f"{peer.broker.host}:{peer.broker.port}"
-        with pytest.raises(ProtocolError, match=r"it begins with b'HTTP'; is this the port of a Kafka"):
-            metadata_of(address, pool, first_contact(peer.broker, 1.0)).topics()
-
-
-def test_a_port_that_tells_nothing_of_itself_keeps_its_error(pool: Pool) -> None:
-    with Peer(socket.socket.close) as peer:
-        address = f"{peer.broker.host}:{peer.broker.port}"
-        with pytest.raises(ConnectionLost, match=r"does this port need another kafka\.security\.protocol"):
+        with pytest.raises(kind, match=reported):
             metadata_of(address, pool, first_contact(peer.broker, 1.0)).topics()
 
 
@@ -371,14 +370,6 @@ def test_a_topic_that_was_just_created_is_waited_for_longer_than_the_retries(poo
         assert metadata.known_leaders([PARTITION])
 
 
-def test_a_topic_that_is_told_in_part_is_asked_for_again(pool: Pool) -> None:
-    with LogServer({"t": [MemoryLog() for _ in range(3)]}) as server:
-        whole = server.broker.topic("t")
-        answering_topics(server, replace(whole, partitions=whole.partitions[::2]), whole)
-        partitions = metadata_of(server.bootstrap_servers, pool).partitions_of("t")
-        assert [tp.partition for tp in partitions] == [0, 1, 2]
-
-
 def test_impossible_partitions_are_a_protocol_error(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
         whole = server.broker.topic("t")
@@ -517,27 +508,19 @@ def test_a_new_connection_to_the_leader_is_asked_and_read_again() -> None:
 
 
 @pytest.mark.slow
-def test_a_poll_without_news_asks_for_ends_alone_and_builds_nothing() -> None:
+def test_a_poll_asks_for_ends_alone_and_builds_nothing_without_news() -> None:
     with FakeCluster(partitions=20, brokers=2) as fake:
         cluster = cluster_of(fake.bootstrap)
         cluster.followed_bounds(cluster.partitions_of([TOPIC]))
-        first = cluster.followed_bounds(cluster.partitions_of([TOPIC]))
-        fake.requests()
-        assert cluster.followed_bounds(cluster.partitions_of([TOPIC])) is first
-        assert fake.requests() == {"Metadata": 1, "ListOffsets": 2}
-
-
-@pytest.mark.slow
-def test_new_records_move_the_ends_of_their_partitions() -> None:
-    with FakeCluster(partitions=20, brokers=2) as fake:
-        cluster = cluster_of(fake.bootstrap)
         before = cluster.followed_bounds(cluster.partitions_of([TOPIC]))
+        fake.requests()
+        assert cluster.followed_bounds(cluster.partitions_of([TOPIC])) is before
+        assert fake.requests() == {"Metadata": 1, "ListOffsets": 2}
         fake.grow(3)
         after = cluster.followed_bounds(cluster.partitions_of([TOPIC]))
         assert list(after) == list(before)
         for tp in before:
-            grown = BATCH_RECORDS if tp in [TopicPartition(TOPIC, number) for number in range(3)] else 0
-            assert after[tp].latest == before[tp].latest + grown
+            assert after[tp].latest == before[tp].latest + (BATCH_RECORDS if tp.partition < 3 else 0)
         assert after == cluster.bounds(list(after))
 
 

@@ -64,19 +64,16 @@ def metadata_of(noida: NoidaBroker) -> Metadata:
     return Metadata(servers(noida.bootstrap_servers), NET)
 
 
-def test_topics_are_created_with_their_partitions(noida: NoidaBroker) -> None:
-    create_topics(metadata_of(noida), {"made-1": 1, "made-3": 3}, NET)
+def test_topics_are_created_with_their_partitions_and_known_to_who_created_them(noida: NoidaBroker) -> None:
+    create_topics(Metadata((), NET), {}, NET)  # asks nobody
+    metadata = metadata_of(noida)
+    create_topics(metadata, {"made-1": 1, "made-3": 3}, NET)
+    assert metadata.known_leaders([TopicPartition("made-1", 0)])
     for topic, count in (("made-1", 1), ("made-3", 3)):
         partitions = metadata_of(noida).partitions_of(topic)
         assert partitions == tuple(TopicPartition(topic, partition) for partition in range(count))
     librdkafka.produce(noida.bootstrap_servers, "made-3", [Record(b"v", partition=2)])
     assert librdkafka.offsets(noida.bootstrap_servers, "made-3", 2) == (0, 1)
-
-
-def test_created_topics_are_known_to_who_created_them(noida: NoidaBroker) -> None:
-    metadata = metadata_of(noida)
-    create_topics(metadata, {"made-and-known": 1}, NET)
-    assert metadata.known_leaders([TopicPartition("made-and-known", 0)])
 
 
 def test_a_topic_that_is_there_is_left_alone(noida: NoidaBroker) -> None:
@@ -91,16 +88,6 @@ def test_a_refusal_names_the_topic_and_the_controller(noida: NoidaBroker) -> Non
         create_topics(metadata_of(noida), {"no good": 1}, NET)
     assert caught.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert "CreateTopics of 'no good' on broker " in str(caught.value)
-
-
-def test_nothing_to_create_asks_nobody() -> None:
-    create_topics(Metadata((), NET), {}, NET)
-
-
-def test_resources_have_the_numbers_of_kafka() -> None:
-    """Apache Kafka's ConfigResource.java."""
-    assert (describe_configs.TOPIC_RESOURCE, describe_configs.BROKER_RESOURCE) == (2, 4)
-    assert (ResourceType.TOPIC.value, ResourceType.BROKER.value) == (2, 4)
 
 
 def policy(bootstrap_servers: str, topic: str = "t") -> frozenset[str]:
@@ -143,13 +130,15 @@ def test_brokers_before_it_are_told_as_such() -> None:
         policy(server.bootstrap_servers)
 
 
-#: Apache Kafka's AclOperation.java.
+#: Apache Kafka's AclOperation.java, and below ConfigResource.java.
 NUMBERS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8}
 
 
-def test_operations_have_the_numbers_of_kafka() -> None:
+def test_operations_and_resources_have_the_numbers_of_kafka() -> None:
     assert {each.name: each.value for each in AclOperation} == NUMBERS
     assert {name: TheirOperation[name].value for name in NUMBERS} == NUMBERS
+    assert (describe_configs.TOPIC_RESOURCE, describe_configs.BROKER_RESOURCE) == (2, 4)
+    assert (ResourceType.TOPIC.value, ResourceType.BROKER.value) == (2, 4)
 
 
 @pytest.mark.parametrize("operation", AclOperation)

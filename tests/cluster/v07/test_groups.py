@@ -134,11 +134,14 @@ def asks_of(groups: ConsumerGroups, group: str) -> tuple[Callable[[], object], .
     )
 
 
-@pytest.mark.parametrize("group", ["", "a/b", ".", "..", "a\nb"])
-def test_a_group_that_no_node_can_be_named_by_is_refused(group: str, tree: TreeWriter) -> None:
-    for ask in asks_of(cluster(tree).groups, group)[1:]:
+@pytest.mark.parametrize("name", ["", "a/b", ".", "..", "a\nb"])
+def test_a_group_or_topic_that_no_node_can_be_named_by_is_refused(name: str, tree: TreeWriter) -> None:
+    groups = cluster(tree).groups
+    for ask in asks_of(groups, name)[1:]:
         with pytest.raises(OptionError, match=r"cannot be the name of a node in ZooKeeper"):
             ask()
+    with pytest.raises(OptionError, match="cannot be the name of a node"):
+        groups.commit("g", {TopicPartition(name, 0, 0): 1})
 
 
 def test_groups_need_zookeeper() -> None:
@@ -156,40 +159,30 @@ def restore_consumers(tree: TreeWriter, stage: str) -> None:
 
 
 def test_the_groups_of_07_are_all_that_zookeeper_has(tree: TreeWriter) -> None:
-    cluster = V07Cluster(tree.discovery, net_07())
     tree.put("/brokers")
-    assert cluster.groups.names() == ()
+    assert cluster(tree).groups.names() == ()
     restore_consumers(tree, "11_second_consumer_joined")
     tree.put("/consumers/another/ids")
-    assert cluster.groups.names() == ("another", "lab-group")
+    assert cluster(tree).groups.names() == ("another", "lab-group")
 
 
 def test_the_members_of_a_07_group_are_those_that_the_jvm_registered(tree: TreeWriter) -> None:
     restore_consumers(tree, "11_second_consumer_joined")
-    cluster = V07Cluster(tree.discovery, net_07())
-    first, second = cluster.groups.members("lab-group")
+    first, second = cluster(tree).groups.members("lab-group")
     assert first == "lab-group_fixed-name"
     assert second.startswith("lab-group_vm-")
-    assert cluster.groups.members("nobody") == ()
+    assert cluster(tree).groups.members("nobody") == ()
 
 
 def test_the_partitions_of_a_07_group_are_all_that_it_has_offsets_for(tree: TreeWriter) -> None:
     restore_consumers(tree, "15_wildcard_whitelist")
     tree.put("/consumers/lab-wild/offsets/cc-topic/not-a-log", b"5")
     tree.put("/consumers/lab-wild/offsets/empty")
-    cluster = V07Cluster(tree.discovery, net_07())
-    assert cluster.groups.partitions("lab-wild") == (
+    assert cluster(tree).groups.partitions("lab-wild") == (
         *(TopicPartition("cc-comp", partition, 0) for partition in range(3)),
         *(TopicPartition("cc-topic", partition, broker) for partition in range(3) for broker in (0, 1)),
     )
-    assert cluster.groups.partitions("nobody") == ()
-
-
-@pytest.mark.parametrize("topic", ["", "a/b", ".."])
-def test_a_topic_that_leads_out_of_its_group_is_refused(topic: str, tree: TreeWriter) -> None:
-    cluster = V07Cluster(tree.discovery, net_07())
-    with pytest.raises(OptionError, match="cannot be the name of a node"):
-        cluster.groups.commit("g", {TopicPartition(topic, 0, 0): 1})
+    assert cluster(tree).groups.partitions("nobody") == ()
 
 
 def event(path: str | None) -> WatchedEvent:

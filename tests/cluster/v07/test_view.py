@@ -50,7 +50,7 @@ from spark_kafkawire.options import Discovery, StreamOptions
 from spark_kafkawire.planner.stream_offsets import Position
 from spark_kafkawire.planner.stream_planner import StreamPlanner
 from tests.cluster.v07.producing import produce
-from tests.net.peers import STUCK_S, Peer, answering, closed_port, read_frame, stalling
+from tests.net.peers import STUCK_S, Peer, closed_port, read_frame, stalling
 from tests.support.embedded import StartBroker
 from tests.support.polling import GRACE_S, poll
 from tests.support.settings import net_07
@@ -62,10 +62,6 @@ NET: Final = net_07(5.0, retries=2, backoff_s=0.001)
 
 def frame(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
-
-
-#: A broker's answer for as many partitions as one is asked for first: code 77.
-UNKNOWN_CODE: Final = frame(b"\0\0" + b"\0\0\0\2\0\x4d" * 16)
 
 
 def by_list(*servers: BrokerServer) -> Discovery:
@@ -100,7 +96,12 @@ def test_zookeeper_and_the_brokers_say_the_same(start_broker: StartBroker, tree:
         produce(server, "five", 3)
         produce(server, "empty", 1, message_set=b"")
     topics = ["one", "größe", "five", "empty"]
-    cluster = poll(lambda: complete(tree.discovery, topics), "the brokers have registered all topics")
+
+    def complete() -> ClusterView | None:
+        found = view(tree.discovery, NET)
+        return found if len({(tp.topic, tp.broker) for tp in found.partitions}) == len(topics) + 2 else None
+
+    cluster = poll(complete, "the brokers have registered all topics")
     assert cluster
     assert cluster.brokers == tuple(broker_of(server) for server in servers)
     discovery = by_list(*servers)
@@ -109,27 +110,16 @@ def test_zookeeper_and_the_brokers_say_the_same(start_broker: StartBroker, tree:
     assert len(probed) == 3 + 3 + 2 * 5 + 2 * 3
 
 
-def complete(discovery: Discovery, topics: Sequence[str]) -> ClusterView | None:
-    cluster = view(discovery, NET)
-    registered = {(tp.topic, tp.broker) for tp in cluster.partitions}
-    return cluster if len(registered) == len(topics) + 2 else None
-
-
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 48, 49, 1000])
 def test_any_partition_count_is_found(count: int, start_broker: StartBroker) -> None:
     server = start_broker(0, {"num.partitions": str(count)})
     assert probe(broker_of(server), ["t"], NET) == {"t": TopicOnBroker(count, exists=False)}
+    assert not server.logs.topics
     produce(server, "t", count - 1)
     assert probe(broker_of(server), ["t", "u"], NET) == {
         "t": TopicOnBroker(count, exists=True),
         "u": TopicOnBroker(count, exists=False),
     }
-
-
-def test_probing_makes_no_topic(start_broker: StartBroker) -> None:
-    server = start_broker()
-    probe(broker_of(server), ["t"], NET)
-    assert not server.logs.topics
 
 
 def test_a_partition_that_is_there_and_empty_counts_as_there(start_broker: StartBroker) -> None:
@@ -142,10 +132,10 @@ def test_a_partition_that_is_there_and_empty_counts_as_there(start_broker: Start
 
 def test_a_topic_that_no_broker_holds_is_unknown(start_broker: StartBroker) -> None:
     discovery = by_list(start_broker(0), start_broker(1))
-    with pytest.raises(
-        UnknownTopicError, match=r"^no broker holds the topic nope; create it, or correct its name$"
-    ):
-        partitions_of_topics(view(discovery, NET), discovery, ["nope"], NET)
+    reported = r"^no broker holds the topic nope; create it, or correct its name$"
+    for cluster, found_by in ((view(discovery, NET), discovery), (ClusterView((), ()), ZOOKEEPER)):
+        with pytest.raises(UnknownTopicError, match=reported):
+            partitions_of_topics(cluster, found_by, ["nope"], NET)
 
 
 @pytest.mark.parametrize("topic", ["a/b", "..", "x" * 256, "tab\t"])
@@ -180,28 +170,14 @@ def test_many_unknown_topics_are_told_in_short() -> None:
     assert len(re.findall(r"topic-\d+", hint)) == 10
 
 
-def test_a_cluster_without_topics_has_none_to_suggest() -> None:
-    with pytest.raises(
-        UnknownTopicError, match=r"^no broker holds the topic t; create it, or correct its name$"
-    ):
-        partitions_of_topics(ClusterView((), ()), ZOOKEEPER, ["t"], NET)
-
-
-def test_logs_of_a_dead_broker_are_logs_to_read_and_none_to_write() -> None:
-    partitions = tuple(
-        TopicPartition("t", partition, broker) for partition in range(2) for broker in range(2)
-    )
-    cluster = ClusterView((Broker(1, "h", 1),), partitions)
-    assert partitions_of_topics(cluster, ZOOKEEPER, ["t"], NET) == partitions
-    assert names(partitions_to_write(cluster, ZOOKEEPER, ["t"], NET)["t"]) == ["t 1-0", "t 1-1"]
-
-
-def test_logs_to_write_are_sorted_by_broker_and_then_partition() -> None:
+@pytest.mark.parametrize("alive", [[1], [0, 1]])
+def test_logs_to_write_are_those_of_live_brokers_by_broker_and_then_partition(alive: list[int]) -> None:
     partitions = tuple(
         TopicPartition("t", partition, broker) for partition in range(11) for broker in range(2)
     )
-    cluster = ClusterView((Broker(0, "h", 1), Broker(1, "h", 2)), partitions)
-    expected = [f"t {broker}-{partition}" for broker in range(2) for partition in range(11)]
+    cluster = ClusterView(tuple(Broker(broker, "h", 1) for broker in alive), partitions)
+    assert partitions_of_topics(cluster, ZOOKEEPER, ["t"], NET) == partitions
+    expected = [f"t {broker}-{partition}" for broker in alive for partition in range(11)]
     assert names(partitions_to_write(cluster, ZOOKEEPER, ["t"], NET)["t"]) == expected
 
 
@@ -289,7 +265,7 @@ def test_brokers_are_asked_side_by_side() -> None:
     def wait_for_the_other(connection: socket.socket) -> None:
         read_frame(connection)
         both_asked.wait(STUCK_S)
-        connection.sendall(UNKNOWN_CODE)
+        connection.sendall(frame(b"\0\0" + b"\0\0\0\2\0\x4d" * 16))
 
     with Peer(wait_for_the_other) as one, Peer(wait_for_the_other) as other:
         brokers = (one.broker, replace(other.broker, id=8))
@@ -297,14 +273,6 @@ def test_brokers_are_asked_side_by_side() -> None:
             partitions_of_topics(
                 ClusterView(brokers, ()), Discovery(broker_list=brokers), ["t"], net_07(retries=0)
             )
-
-
-def test_an_answer_with_an_unknown_code_is_told() -> None:
-    with (
-        Peer(answering(UNKNOWN_CODE)) as peer,
-        pytest.raises(BrokerError, match="unknown error code 77; see its log"),
-    ):
-        probe(peer.broker, ["t"], NET)
 
 
 PARTITION = TopicPartition("t", 1, 0)

@@ -109,23 +109,16 @@ def test_any_name_that_zookeeper_holds_comes_back_as_it_is(topic: str, tree: Tre
 
 def test_the_partitions_of_a_broker_that_is_not_alive_are_logs_without_a_broker(tree: TreeWriter) -> None:
     tree.put_broker(1)
+    brokers = (Broker(1, "127.0.0.1", 9092),)
+    assert discover(tree.discovery, TIMEOUT_S) == ClusterView(brokers, ())
+    tree.put("/brokers/topics/nobody-holds-it")
     tree.put_topic("t", {0: 1, 1: 2})
     view = discover(tree.discovery, TIMEOUT_S)
-    assert view.brokers == (Broker(1, "127.0.0.1", 9092),)
-    assert view.partitions == tuple(sorted(partitions("t", 0, 1) + partitions("t", 1, 2)))
+    logs = tuple(sorted(partitions("t", 0, 1) + partitions("t", 1, 2)))
+    assert view == ClusterView(brokers, logs, ("nobody-holds-it",))
+    assert view.topics == ("t",)
     assert view.partitions_of("t") == view.partitions
     assert view.broker(0) is None
-
-
-def test_live_brokers_without_any_topic_are_a_view_without_logs(tree: TreeWriter) -> None:
-    tree.put_broker(3)
-    assert discover(tree.discovery, TIMEOUT_S) == ClusterView((Broker(3, "127.0.0.1", 9092),), ())
-
-
-def test_a_topic_that_nobody_holds_any_more_has_no_logs(tree: TreeWriter) -> None:
-    tree.put_broker(0)
-    tree.put("/brokers/topics/gone")
-    assert discover(tree.discovery, TIMEOUT_S).topics == ()
 
 
 @pytest.mark.parametrize(
@@ -206,30 +199,38 @@ def test_nodes_that_vanish_while_they_are_read_are_left_out(
 # --- what there is not ---
 
 
-def test_an_empty_zookeeper_asks_for_the_chroot(tree: TreeWriter) -> None:
-    tree.put("/something-else")
-    assert fails(tree.discovery) == (
-        "no Kafka broker has registered here (/brokers/ids does not exist): check the chroot (the path after "
-        "the hosts)"
-    )
+@pytest.mark.parametrize(
+    ("path", "chroot", "reported"),
+    [
+        (
+            "/something-else",
+            "",
+            "no Kafka broker has registered here (/brokers/ids does not exist): check the chroot (the path "
+            "after the hosts)",
+        ),
+        (
+            "/brokers/ids/0",
+            "/wrong",
+            "the chroot (the path after the hosts) is not in ZooKeeper; correct zookeeper.connect",
+        ),
+        (
+            "/brokers/ids",
+            "",
+            "no Kafka broker is alive: /brokers/ids is empty; start the brokers, or correct "
+            "zookeeper.connect",
+        ),
+    ],
+)
+def test_a_tree_without_a_live_broker_is_told(
+    path: str, chroot: str, reported: str, tree: TreeWriter
+) -> None:
+    tree.put(path)
+    assert fails(Discovery(zookeeper_connect=f"{tree.connect}{chroot}")) == reported
 
 
 def test_a_chroot_that_was_left_out_is_asked_for(zookeeper: ZooKeeperServer) -> None:
     for connect in (zookeeper.connect, f"{zookeeper.connect}/"):
         assert "check the chroot" in fails(Discovery(zookeeper_connect=connect))
-
-
-def test_a_chroot_that_is_not_there_is_told(tree: TreeWriter) -> None:
-    tree.put_broker(0)
-    wrong = Discovery(zookeeper_connect=f"{tree.connect}/wrong")
-    reason = "the chroot (the path after the hosts) is not in ZooKeeper; correct zookeeper.connect"
-    assert fails(wrong) == reason
-
-
-def test_a_cluster_without_a_live_broker_is_told(tree: TreeWriter) -> None:
-    tree.put("/brokers/ids")
-    remedy = "start the brokers, or correct zookeeper.connect"
-    assert fails(tree.discovery) == f"no Kafka broker is alive: /brokers/ids is empty; {remedy}"
 
 
 @pytest.mark.parametrize(
@@ -334,6 +335,10 @@ def test_a_broker_in_the_place_of_zookeeper_is_told_soon_with_its_option(noida: 
 
 
 def test_an_http_server_in_the_place_of_zookeeper_is_told_soon() -> None:
+    def http(connection: socket.socket) -> None:
+        connection.recv(1 << 10)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
     with playing(http) as address:
         reported = fails(Discovery(zookeeper_connect=f"{address.host}:{address.port}"), 600.0)
     assert (
@@ -343,11 +348,6 @@ def test_an_http_server_in_the_place_of_zookeeper_is_told_soon() -> None:
 
 
 # --- no ZooKeeper, or one that does not let us in ---
-
-
-def http(connection: socket.socket) -> None:
-    connection.recv(1 << 10)
-    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 
 
 def silent(connection: socket.socket) -> None:
@@ -384,7 +384,6 @@ def response(xid: int, body: bytes, error: int = 0) -> bytes:
         (unreachable(), "Connection timed out"),
         (playing(silent), "socket time-out during read"),
         (playing(answering(b"")), "socket connection broken"),
-        (playing(http), "is an HTTP server, not a ZooKeeper; correct the host and the port"),
         (playing(answering(b"\x7f\xff\xff\xffx")), "an answer of 2147483647 bytes, at most 67108864 are"),
         (playing(answering(b"\xff\xff\xff\xff")), "invalid server response"),
         (playing(answering(b"\0\0\0\0")), "invalid server response"),
@@ -403,7 +402,7 @@ def test_what_is_no_zookeeper_is_told_at_the_deadline(
         reported = fails(Discovery(zookeeper_connect=f"{address.host}:{address.port}"), 4 * SHORT_S)
     assert message in reported
     bounds = r"within 2 s \((bootstrapTimeout, )?requestTimeout, brokerDownTimeout\)"
-    assert re.search(bounds, reported) or "not ZooKeeper's" in reported or "is an HTTP server" in reported
+    assert re.search(bounds, reported) or "not ZooKeeper's" in reported
 
 
 @pytest.mark.slow

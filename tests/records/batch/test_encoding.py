@@ -114,17 +114,14 @@ def test_a_producer_is_stamped_when_the_batch_is_sent_and_again() -> None:
 @pytest.mark.parametrize(("magic", "sizes"), [(2, (61, 7 + 100)), (1, (0, 34 + 100)), (0, (0, 26 + 100))])
 def test_batches_are_as_full_as_they_may_be(magic: int, sizes: tuple[int, int]) -> None:
     head, size = sizes[0], sizes[1] + (magic == 2) * 2  # two sizes take two bytes each
-    records = [Record(bytes(100))] * 10
-    assert [each.count for each in encoded(records, magic=magic, batch_bytes_max=head + 3 * size)] == [
-        3,
-        3,
-        3,
-        1,
-    ]
-    assert [each.count for each in encoded(records, magic=magic, batch_bytes_max=head + 3 * size - 1)] == [
-        2
-    ] * 5
-    assert [each.count for each in encoded(records[:3], magic=magic, batch_bytes_max=1)] == [1] * 3
+
+    def counts(batch_bytes_max: int) -> list[int]:
+        batches = encoded([Record(bytes(100))] * 10, magic=magic, batch_bytes_max=batch_bytes_max)
+        return [each.count for each in batches]
+
+    assert counts(head + 3 * size) == [3, 3, 3, 1]
+    assert counts(head + 3 * size - 1) == [2] * 5
+    assert counts(1) == [1] * 10
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import resource
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +13,14 @@ from spark_kafkawire.records.log_index import MarkersDisagree, index_batches
 from spark_kafkawire.records.record_log import decode_batches
 from tests.records.batches import Aborted, repaired
 from tests.records.judges import Record, column_records
-from tests.records.mutations import damaged_log
+from tests.records.mutations import damaged_log, peak_rss_bytes
 from tests.support.short_and_long import one_of
 
 MUTATIONS = 20_000
 LIMITS = DecodeLimits(decompressed_bytes_max=2**16, batch_bytes_max=300)
 #: The error's class and message, and the rows before it; None without an error.
 Outcome = tuple[type[KafkaWireError] | None, str, list[Record]]
-BothWays = Callable[[Callable[[], Any]], tuple[Any, Any]]
+BothWays = Callable[..., list[Any]]
 
 
 def outcome(data: bytes, limits: DecodeLimits = LIMITS) -> Outcome:
@@ -39,25 +38,12 @@ def outcome(data: bytes, limits: DecodeLimits = LIMITS) -> Outcome:
     return None, "", found
 
 
-def both_outcomes(both_ways: BothWays, logs: list[bytes]) -> list[Outcome]:
-    """The outcome of each, after comparing compiled and interpreted kernels."""
-    compiled: list[Outcome]
-    compiled, interpreted = both_ways(lambda: [outcome(data) for data in logs])
-    for i, data in enumerate(logs):
-        assert compiled[i] == interpreted[i], data.hex()
-    return compiled
-
-
-def peak_rss_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 @one_of(16)
 def test_mutations_give_the_same_compiled_and_interpreted(part: int, both_ways: BothWays) -> None:
     logs = [damaged_log(seed) for seed in range(part, MUTATIONS, 16)]
-    both_outcomes(both_ways, logs[:200])  # what compiling the kernels takes is not meant
+    both_ways(outcome, logs[:200])  # what compiling the kernels takes is not meant
     before = peak_rss_bytes()
-    outcomes = both_outcomes(both_ways, logs)
+    outcomes = both_ways(outcome, logs)
     assert peak_rss_bytes() - before < 64 * 2**20
     assert all("\n" not in what for _, what, _ in outcomes)
     # Both ends are reached: logs that are still whole, and damage of every kind.
@@ -70,4 +56,4 @@ def test_mutations_give_the_same_compiled_and_interpreted(part: int, both_ways: 
 def test_random_bytes_neither_crash_nor_hang(both_ways: BothWays) -> None:
     chance = random.Random(0)
     logs = [chance.randbytes(8) + b"\0\0" + chance.randbytes(size) for size in range(500)]
-    both_outcomes(both_ways, logs + [repaired(data) for data in logs])
+    both_ways(outcome, logs + [repaired(data) for data in logs])

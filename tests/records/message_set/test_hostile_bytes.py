@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import resource
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from spark_kafkawire.errors import CorruptDataError, KafkaWireError
@@ -13,7 +13,7 @@ from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.index import index_messages, message_size
 from tests.records.message_set.trees import Row, column_rows
-from tests.records.mutations import damaged_set
+from tests.records.mutations import damaged_set, peak_rss_bytes
 from tests.support.golden import CORPUS, SEGMENTS
 from tests.support.short_and_long import one_of
 
@@ -22,7 +22,7 @@ LIMITS = DecodeLimits(decompressed_bytes_max=2**20, depth_max=4, batch_bytes_max
 SMALL_BATCHES = DecodeLimits(decompressed_bytes_max=2**20, depth_max=4, batch_bytes_max=300)
 #: The error's class and message, and the rows before it; None without an error.
 Outcome = tuple[type[KafkaWireError] | None, str, list[Row]]
-BothWays = Callable[[Callable[[], Any]], tuple[Any, Any]]
+BothWays = Callable[..., list[Any]]
 
 
 def outcome(data: bytes, limits: DecodeLimits = LIMITS) -> Outcome:
@@ -41,28 +41,12 @@ def outcome(data: bytes, limits: DecodeLimits = LIMITS) -> Outcome:
     return None, f"{pos} bytes", found
 
 
-def both_outcomes(both_ways: BothWays, sets: list[bytes], limits: DecodeLimits = LIMITS) -> list[Outcome]:
-    """The outcome of each set, after comparing compiled and interpreted kernels."""
-
-    def outcomes() -> list[Outcome]:
-        return [outcome(data, limits) for data in sets]
-
-    compiled: list[Outcome]
-    compiled, interpreted = both_ways(outcomes)
-    for i, data in enumerate(sets):
-        assert compiled[i] == interpreted[i], data.hex()
-    return compiled
-
-
-def peak_rss_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 @one_of(16)
 def test_mutations_give_the_same_compiled_and_interpreted(part: int, both_ways: BothWays) -> None:
     before = peak_rss_bytes()
     sets = [damaged_set(seed) for seed in range(part, MUTATIONS, 16)]
-    outcomes = both_outcomes(both_ways, sets, LIMITS if part % 2 else SMALL_BATCHES)
+    limits = LIMITS if part % 2 else SMALL_BATCHES
+    outcomes = both_ways(partial(outcome, limits=limits), sets)
     assert peak_rss_bytes() - before < 64 * 2**20
     assert all("\n" not in what for _, what, _ in outcomes)
     # Both ends are reached: sets that are still whole, and damage of every kind.
@@ -74,13 +58,13 @@ def test_mutations_give_the_same_compiled_and_interpreted(part: int, both_ways: 
 def test_recorded_logs_decode_the_same_compiled_and_interpreted(both_ways: BothWays) -> None:
     paths = [*SEGMENTS.rglob("*.kafka"), *CORPUS.rglob("*.kafka")]
     assert len(paths) > 80
-    outcomes = both_outcomes(both_ways, [path.read_bytes() for path in paths])
+    outcomes = both_ways(outcome, [path.read_bytes() for path in paths])
     assert all(kind is None for kind, _, _ in outcomes)
 
 
 def test_random_bytes_neither_crash_nor_hang(both_ways: BothWays) -> None:
     sets = [random.Random(size).randbytes(size) for size in range(1000)]
-    both_outcomes(both_ways, sets)
+    both_ways(outcome, sets)
     for data in sets:
         assert index_messages(data).size <= size_or_error(data)
 

@@ -182,7 +182,7 @@ class Writing(Halfway):
 def test_rows_are_counted_while_a_task_writes_them(
     has_state: bool, spark: SparkSession, noida: NoidaBroker, tmp_path: Path
 ) -> None:
-    count, topic, goes_on = 30_000, noida.create_topic(), tmp_path / "goes on"
+    count, topic, goes_on = 100_000, noida.create_topic(), tmp_path / "goes on"
     spark.range(count, numPartitions=1).selectExpr("string(id) v").write.parquet(str(tmp_path / "rows"))
     stored = messages(spark.read.parquet(str(tmp_path / "rows")), MessageColumns(value="v"))
     options = PublishOptions.parse(

@@ -42,7 +42,7 @@ COMPILED := $(BIN)/python -m spark_kafkawire.compile_kernels
 # The output of each follows when it is over.
 BESIDE := $(MAKE) --no-print-directory --output-sync=target --jobs
 
-.PHONY: help demo check test types-and-tests-without-jvm tests-of-check tests-without-jvm tests-with-jvm interop nightly nightly-tests nightly-brokers nightly-drawn test-cluster test-sparks chaos dist zip mutants bench docs lint style types format clean notebook diagrams
+.PHONY: help demo check test style-types-and-tests-without-jvm tests-of-check tests-without-jvm tests-with-jvm interop nightly nightly-tests nightly-brokers nightly-drawn test-cluster test-sparks chaos dist zip mutants bench docs lint style types format clean notebook diagrams
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
@@ -50,16 +50,16 @@ help: ## show this list
 demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, then copy them to a modern broker
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
-check: style ## check in two minutes what needs no JVM: lint, types, import contracts, the tests of most rooms
-	@$(BESIDE) types tests-of-check
+check: ## check in 75 seconds what needs no JVM: lint, types, import contracts, the tests of most rooms
+	@$(BESIDE) style types tests-of-check
 
-test: style $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
+test: $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel
 	@$(COMPILED)
-	@$(MAKE) --no-print-directory --jobs=2 tests-with-jvm types-and-tests-without-jvm
+	@$(MAKE) --no-print-directory --jobs=2 tests-with-jvm style-types-and-tests-without-jvm
 
 # The longer tests beside them show their output meanwhile.
-types-and-tests-without-jvm:
-	@$(BESIDE) types tests-without-jvm
+style-types-and-tests-without-jvm:
+	@$(BESIDE) style types tests-without-jvm
 
 tests-of-check: $(INSTALLED)
 	@$(COMPILED)

@@ -100,7 +100,7 @@ an empty range, and records   ListOffsets of the leader in its epoch
 after ``latest``              test_who_led_a_partition_before_does_not_tell_where_it_ends
                               test_what_comes_while_a_read_is_planned_is_outside_of_it
 bytes before the start of     OFFSETS, which returns the start twice: alone, and with all segments
-a partition of 0.7, and all of an   test_a_start_that_two_answers_put_elsewhere_is_an_error
+a partition of 0.7, and all of an   test_answers_that_no_partition_has_are_an_error
 empty log                     test_a_segment_that_retention_takes_between_two_answers_is_no_error
 offsets of options outside    ListOffsets, or OFFSETS; ``failOnDataLoss`` decides
 of the log                    test_an_offset_outside_of_the_log_is_a_data_loss

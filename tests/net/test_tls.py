@@ -614,6 +614,7 @@ def test_secrets_are_in_no_repr() -> None:
     assert "FE" not in shown.upper()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["client.jks", "trust.jks", "client.p12", "client-legacy.p12", "client-bc.p12", "client-no-mac.p12",

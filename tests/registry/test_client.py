@@ -271,6 +271,7 @@ TEMPORARY: Final[dict[str, Fault]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", TEMPORARY.values(), ids=TEMPORARY)
 def test_a_broken_answer_is_asked_for_again_and_never_an_unknown_schema(
     fault: Fault, fake: FakeRegistry
@@ -353,6 +354,7 @@ def hold_each_answer(fake: FakeRegistry, seconds: float) -> None:
     fake.lie = wait
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_schema_with_all_its_imports_has_one_deadline(shape: str, fake: FakeRegistry) -> None:
     top, _ = imports_of(shape, fake)

@@ -274,6 +274,7 @@ HOSTILE_DOORS: Final = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("door", "hostile"), HOSTILE_DOORS, indirect=["door"], ids=str)
 def test_a_login_ends_within_the_request_timeout(door: Door, hostile: str) -> None:
     logins: list[socket.socket] = []

@@ -213,6 +213,7 @@ def test_a_quota_that_stays_used_up_ends_a_read_with_its_name(served: LogServer,
         values(fetcher_of(served.bootstrap_servers, pool))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 def test_an_error_that_passes_costs_nothing_but_time(written: MockCluster, pool: Pool, error: int) -> None:
     written.push_request_errors(FETCH, 0, error, error, 0, 0, error)

@@ -86,6 +86,7 @@ def assert_written_once(servers: str, topic: str, partitions: int = 1) -> None:
 # --- responses that are lost or say nothing of use, after the broker appended: only sequences tell.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plan",
     [

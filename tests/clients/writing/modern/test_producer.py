@@ -61,6 +61,7 @@ from tests.support.producing import (
 from tests.support.writing import binary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_are_what_other_clients_read(noida: NoidaBroker, codec: str) -> None:
     # Retention goes by the records' own time, and some here are old.
@@ -313,6 +314,7 @@ def assert_once_and_in_order(server: EventHubs, sent: Sequence[bytes]) -> None:
     assert values(librdkafka.consume(server.bootstrap_servers, "t")) == sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_requests_of_default_size_are_what_event_hubs_takes(codec: str) -> None:
     sent = rows(2500)

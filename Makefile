@@ -50,7 +50,7 @@ help: ## show this list
 demo: $(INSTALLED) ## read, count and write real Kafka 0.7 logs through Spark, then copy them to a modern broker
 	@$(WITH_JAVA) $(BIN)/python jobs/demo.py
 
-check: ## check in 75 seconds what needs no JVM: lint, types, import contracts, the tests of most rooms
+check: ## check in 80 seconds what needs no JVM: lint, types, import contracts, the tests of most rooms
 	@$(BESIDE) style types tests-of-check
 
 test: $(BRIEF_JAVA)/.made ## check all but what takes minutes: the same, Spark, the jobs, README, the wheel

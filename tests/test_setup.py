@@ -229,7 +229,8 @@ def test_the_command_of_an_installed_wheel_shows_offsets(python: Path, tmp_path:
 
 
 @pytest.mark.jvm
-@pytest.mark.parametrize("is_submitted", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.nightly  # make dist reads with the wheel
+@pytest.mark.parametrize("is_submitted", [False, True])
 def test_a_job_of_an_installed_wheel_runs_here_and_by_spark_submit(
     is_submitted: bool, python: Path, tmp_path: Path, noida: NoidaBroker
 ) -> None:

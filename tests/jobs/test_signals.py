@@ -225,7 +225,7 @@ def is_written(noida: NoidaBroker, topic: str) -> bool:
 
 
 @SIGNALS
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.jvm
 @pytest.mark.timeout(900)
 def test_an_exactly_once_publication_that_is_interrupted_leaves_nothing_open(

@@ -241,6 +241,7 @@ spark.stop()
 """
 
 
+@pytest.mark.nightly
 def test_processes_that_spark_ends_for_lack_of_work_print_nothing() -> None:
     """Processes of tasks, and processes that look for data sources."""
     ended = subprocess.run([sys.executable, "-c", IDLE], cwd=ROOT, capture_output=True, text=True)

@@ -41,7 +41,8 @@ def cleanup_policy(metadata: Metadata, topic: str) -> frozenset[str]:
         response: DescribeConfigsResponse = metadata.ask(DescribeConfigsRequest(resources=(resource,)))
     except UnsupportedVersionError as error:
         raise UnsupportedVersionError(
-            f"{place}: brokers before 0.11 do not report {_CLEANUP_POLICY}; upgrade them"
+            f"{place}: brokers before 0.11 do not report {_CLEANUP_POLICY}, which tells compaction from a "
+            "loss; upgrade them"
         ) from error
     except KafkaWireError as error:
         raise error.located(place) from error

@@ -116,8 +116,8 @@ class _Rows:
         if self.count and sizes.max() > size_max:
             row = int(np.argmax(sizes > size_max))
             raise RowError(
-                f"row {row}: value of {sizes[row]} bytes is larger than the limit of {size_max} bytes for a "
-                "message; shorten it"
+                f"row {row}: value of {sizes[row]} bytes is larger than {size_max} bytes, the limit that was "
+                "given for a message; shorten it, or raise the limit"
             )
 
     def halves(self) -> tuple[_Rows, _Rows]:
@@ -150,8 +150,8 @@ class _SetEncoder:
         if rows.count == 1:
             raise RowError(
                 f"row {rows.start}: value of {rows.plain_size - _HEADER.size} bytes is {size} bytes "
-                f"compressed, larger than the limit of {self.message_size_max} bytes for a message; shorten "
-                "it"
+                f"compressed, larger than {self.message_size_max} bytes, the limit that was given for a "
+                "message; shorten it, or raise the limit"
             )
         del data
         for half in rows.halves():

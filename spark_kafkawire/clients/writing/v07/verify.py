@@ -187,8 +187,8 @@ def _missing(
     return DeliveryError(
         f"{partition}: {lost} of {all_messages} written messages ({len(matcher.missing)} of {len(sent)} "
         f"sets) are not in the log from offset {start_offset} to {matcher.next_offset}, {timeout_s:g} s "
-        "(requestTimeout) after the last that are: the broker dropped them silently (is its own "
-        "max.message.size smaller than the option?) or has not flushed them (log.flush.interval); "
+        "(requestTimeout) after the last that are: the broker dropped them silently (lower the option "
+        "max.message.size to its own), or has not flushed them (log.flush.interval: raise requestTimeout); "
         "write them again"
     )
 

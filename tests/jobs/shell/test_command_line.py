@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import logging
@@ -13,6 +14,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 
+from spark_kafkawire.__main__ import main
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
 from spark_kafkawire.jobs.shell.arguments import (
@@ -29,10 +31,13 @@ from spark_kafkawire.jobs.shell.progress import Progress
 from spark_kafkawire.jobs.shell.summary import print_summary
 from tests.net.login_broker import KEY_ID, USER, login_broker
 from tests.net.peers import Peer
+from tests.support.cases import for_each
+
 
 from ..submitting import arguments_of, command, complaint
 
 SECRET = "hunter2"
+HELP: Final = Path(__file__).parents[2] / "golden" / "help"
 
 
 def parser() -> JobParser:
@@ -356,3 +361,14 @@ def test_a_wrong_secret_is_refused_in_one_line_without_it(
         assert code
         assert f"SASL {mechanism}: the broker refuses the credentials (error 58" in line
         assert WRONG not in reported.out + reported.err
+
+
+@for_each("name", ("kafkawire", *COMMANDS))
+def test_the_help_of_a_command_changes_only_on_purpose(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``COLUMNS=110 kafkawire NAME --help > tests/golden/help/NAME.txt`` writes the file."""
+    monkeypatch.setenv("COLUMNS", "110")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        main(["help"] if name == "kafkawire" else [name, "--help"])
+    # Versions of Python break lines in other places.
+    assert printed.getvalue().split() == (HELP / f"{name}.txt").read_text().split()

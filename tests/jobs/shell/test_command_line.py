@@ -33,7 +33,6 @@ from tests.net.login_broker import KEY_ID, USER, login_broker
 from tests.net.peers import Peer
 from tests.support.cases import for_each
 
-
 from ..submitting import arguments_of, command, complaint
 
 SECRET = "hunter2"

@@ -210,7 +210,7 @@ def test_docstrings_begin_with_their_subject() -> None:
     assert found == []
 
 
-# --- `.ci/sizes.py`: the report of long modules and functions in `make style` ---
+# --- `.ci/sizes.py`: the report of `make style` ---
 
 #: Signature and docstring are no code: three lines more than the list has items.
 FUNCTION = 'async def f(\n    a,\n):\n    """Text\n\n    and more."""\n\n    x = [\n{}\n    ]\n    return x\n'
@@ -224,11 +224,23 @@ def reported(folder: Path) -> str:
     ).stdout
 
 
-def test_the_report_names_what_is_above_its_limits(tmp_path: Path) -> None:
-    (tmp_path / "long.py").write_text("x = 1\n" * 401)
-    (tmp_path / "short.py").write_text("x = 1\n" * 400)
+def test_the_report_names_what_is_long_and_modules_of_one_user(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("x = 1\n" * 801)
+    (tmp_path / "short.py").write_text("x = 1\n" * 800)
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "long_function.py").write_text(FUNCTION.format("\n".join(["        1,"] * 38)))
     (inner / "short_function.py").write_text(FUNCTION.format("\n".join(["        1,"] * 37)))
-    assert reported(tmp_path) == "long: inner/long_function.py f: 41 lines\nlong: long.py: 401 lines\n"
+    for name, count in (("shared", 1), ("single", 199), ("enough", 200), ("lazy", 1)):
+        (inner / f"{name}.py").write_text("x = 1\n" * count)
+    (inner / "first.py").write_text(
+        "from . import shared\nfrom .single import x\nfrom inner.enough import x\n"
+    )
+    (tmp_path / "second.py").write_text(
+        "from inner.shared import x\ndef f():\n    from inner.lazy import x\n"
+    )
+    assert reported(tmp_path).splitlines() == [
+        "long: inner/long_function.py f: 41 lines",
+        "long: long.py: 801 lines",
+        "one user: inner/single.py: inner/first.py",
+    ]

@@ -1,9 +1,9 @@
-"""Report long modules, small modules of one user, and long functions: ``make style`` prints them, and forbids none.
+"""Report long modules, small modules of one user, and long functions: for ``make style``, which forbids none.
 
     python .ci/sizes.py spark_kafkawire jobs
 
 A module has two users or 200 lines: a smaller one belongs into the only module that imports it as it starts.
-Modules that are imported inside of functions alone are left out: a query that does not need them does not load
+Modules that are imported only inside of functions are left out: a query that does not need them does not load
 them. A module above 800 lines may hold two ideas. A function is long above 40 lines of code; a kernel, or a
 parent function that holds all branches of a recovery, may have a good reason.
 """

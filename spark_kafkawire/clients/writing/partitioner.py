@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_kafkawire.errors import RowError, quoted
+from spark_kafkawire.errors import RowError, counted, quoted
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.rows import Records
 
@@ -207,10 +207,14 @@ class Partitioner:
         )
         what = "" if partition is None else f" partition {partition}"
         what += "" if broker is None else f" on broker {broker}" if what else f" broker {broker}"
+        columns = " and ".join(
+            name for name, value in (("broker", broker), ("partition", partition)) if value is not None
+        )
+        columns, them = (f"columns {columns}", "them") if " " in columns else (f"column {columns}", "it")
         kind = " (broker-partition)" if partitions and partitions[0].broker is not None else ""
         return RowError(
-            f"row {row}: topic {quoted(topic)} has no{what}; it has {listed}{kind}; correct or "
-            "drop the columns that say so"
+            f"row {row}: topic {quoted(topic)} has no{what}; it has {counted(len(partitions), 'partition')}, "
+            f"{listed}{kind}; correct the row's {columns}, or drop {them}, and the partitioner chooses"
         )
 
     def _id(self, partition: TopicPartition) -> int:

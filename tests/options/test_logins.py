@@ -262,7 +262,7 @@ def test_without_cryptography_an_extra_is_named(
 def test_a_function_gives_tokens() -> None:
     assert bearer({"saslTokenProvider": " my.tokens:kafka "}) == Bearer(TokenProvider("my.tokens:kafka"))
     for name in ("my.tokens", "my tokens:f", ":f", "m:", "m:f()", "__import__('os'):x", "a" * 10_000):
-        assert f"{name!r} is not of the form package.module:function" in fails({"saslTokenProvider": name})
+        assert "' is not of the form package.module:function" in fails({"saslTokenProvider": name})
 
 
 @for_each(

@@ -207,14 +207,12 @@ class Partitioner:
         )
         what = "" if partition is None else f" partition {partition}"
         what += "" if broker is None else f" on broker {broker}" if what else f" broker {broker}"
-        columns = " and ".join(
-            name for name, value in (("broker", broker), ("partition", partition)) if value is not None
-        )
-        columns, them = (f"columns {columns}", "them") if " " in columns else (f"column {columns}", "it")
+        where = "column partition" if broker is None else "columns broker and partition"
         kind = " (broker-partition)" if partitions and partitions[0].broker is not None else ""
         return RowError(
             f"row {row}: topic {quoted(topic)} has no{what}; it has {counted(len(partitions), 'partition')}, "
-            f"{listed}{kind}; correct the row's {columns}, or drop {them}, and the partitioner chooses"
+            f"{listed}{kind}; correct the {where} of the row, or fill in null to let the "
+            "partitioner choose"
         )
 
     def _id(self, partition: TopicPartition) -> int:

@@ -300,7 +300,7 @@ def test_schemas_are_derived_from_columns() -> None:
         (pa.struct([("a", pa.decimal128(3))]), "column M.a: Protobuf has no type for DECIMAL"),
         (pa.struct([("a b", pa.int32())]), "'a b' is no name in Protobuf"),
         (pa.struct([("a", pa.list_(pa.list_(pa.int32())))]), "has no type for ARRAY"),
-        (pa.struct([("a", pa.map_(pa.float64(), pa.int32()))]), "keys of a Protobuf map cannot be double"),
+        (pa.struct([("a", pa.map_(pa.float64(), pa.int32()))]), "keys of a Protobuf map cannot be DOUBLE"),
     ]:
         with pytest.raises(OptionError, match=mistake):
             schema_of(of, "M")

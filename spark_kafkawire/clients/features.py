@@ -65,7 +65,7 @@ def check_columns_written(names: Collection[str], options: WriteOptions) -> None
     if options.delivery.insists_on_idempotence and oldest.offered.produce < PRODUCE_HEADERS_SINCE:
         raise OptionError(
             f"option kafka.enable.idempotence: {oldest.broker} is {oldest.kafka}, and brokers before 0.11 "
-            "have no idempotent producers; set it to false to write without them"
+            "have no idempotent producers; set it to false, to write with duplicates after retries"
         )
 
 

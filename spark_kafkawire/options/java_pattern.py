@@ -306,7 +306,7 @@ class _Reader:
     def _closed(self) -> _Part:
         part = self._alternatives()
         if not self._took(")"):
-            raise PatternError("a ( is not closed; write \\( for the character")
+            raise PatternError("a ( is not closed; close it with ), or write \\( for the character")
         return part
 
     def _repetition(self, part: _Part) -> _Part:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..errors import OptionError, printable
+from ..errors import OptionError, quoted
 from .option import (
     BLANKS,
     MODERN,
@@ -82,8 +82,8 @@ def _java_class(known: Mapping[str, str], instead: str) -> Kind[str]:
     def parse(name: str, given: str) -> str:
         found = given.strip(BLANKS)
         if found not in known:
-            listed = ", ".join(each.rpartition(".")[2] for each in known)
-            raise OptionError(f"option {name}: {printable(found)} is not one of {listed}. {instead}")
+            listed = ", ".join(dict.fromkeys(each.rpartition(".")[2] for each in known))
+            raise OptionError(f"option {name}: {quoted(found)} is not one of {listed}. {instead}")
         return known[found]
 
     return parse

@@ -30,8 +30,10 @@ _DEPTH: Final = re.compile("-?[0-9]{1,3}")
 #: Depth of recursive fields, as in Spark's ``from_avro``.
 _DEPTH_MAX: Final = 15
 _ID: Final = "id:"
-_WITH_SCHEMAS: Final = f"a format with schemas, {' or '.join(FORMATS)}"
-_WITH_DEPTH: Final = f"a format of {' or '.join(name for name, each in FORMATS.items() if each.has_depth)}"
+_WITH_SCHEMAS: Final = f"valueFormat or keyFormat of {' or '.join(FORMATS)}"
+_WITH_DEPTH: Final = (
+    f"valueFormat or keyFormat of {' or '.join(name for name, each in FORMATS.items() if each.has_depth)}"
+)
 _VERSIONS: Final = "a version of the subject (1 to 2147483647), latest, or id:N, the id of a schema"
 
 

@@ -278,8 +278,9 @@ def test_fail_names_the_place_the_schema_the_field_and_the_remedy(
     schema_id = {102: 1, 103: 1, 104: 999, 105: None, 107: 2, 108: 3}[offset]
     of = f" (schema id {schema_id})" if schema_id else ""
     assert str(error.value) == (
-        f"orders 3 at offset {100 + place}: the value cannot be decoded{of}: {REASONS[offset]}; to read on, "
-        "set badRecords=null, which keeps its bytes, or badRecords=drop"
+        f"orders 3 at offset {100 + place}: the value cannot be decoded{of}: {REASONS[offset]}; "
+        "if every value fails, correct valueFormat or schemaIdFrom; to read on, set badRecords=null, "
+        "which keeps its bytes, or badRecords=drop"
     )
     assert error.value.offset == 100 + place
     assert not error.value.retriable
@@ -298,7 +299,8 @@ def test_drop_counts_what_it_leaves_out_and_warns_once(
     values.report()
     assert caplog.messages == [
         "badRecords=drop left out 13 records of orders 3, the first: orders 3 at offset 102: the value "
-        f"cannot be decoded (schema id 1): {REASONS[102]}"
+        f"cannot be decoded (schema id 1): {REASONS[102]}; if every value fails, correct valueFormat or "
+        "schemaIdFrom"
     ]
     caplog.clear()
     sound = typed(options_of(registry, badRecords="drop"), {"value": ORDER}, READER)

@@ -252,7 +252,7 @@ def test_of_several_starts_the_most_specific_option_wins(given: tuple[str, ...],
          "-1 for latest, -2 for earliest"),
         ({"subscribe": None, "subscribePattern": "("},
          "option subscribePattern: '(' is not a supported Java regular expression: a ( is "
-         "not closed; write \\( for the character",),
+         "not closed; close it with ), or write \\( for the character",),
         ({"startingOffsets": str({"t": {"0-1": 5}})},
          "option startingOffsets: '{'t': {'0-1': 5}}' is not JSON: JSON needs double quotes, as "
          'json.dumps gives them to a Python dict; give earliest or {"t":{"0-1":123}}'),

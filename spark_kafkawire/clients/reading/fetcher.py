@@ -211,7 +211,10 @@ class Fetcher:
                 return
             # A broker that restarts may serve less than it has, for a moment.
             self._connection.forget_leader()
-            message = f"{place}: Fetch returned no record where the log has data; see the log of the broker"
+            message = (
+                f"{place}: Fetch returned no record where the log has data; see the broker's log about this "
+                "partition, and run again"
+            )
             self._attempts.failed(BrokerError(message, action=Action.RETRY))
         elif isinstance(error, EmptyFetch):
             failure = error

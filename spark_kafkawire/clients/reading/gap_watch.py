@@ -14,7 +14,7 @@ from spark_kafkawire.errors import LOG, KafkaWireError, printable
 from spark_kafkawire.model import Broker, OffsetRange
 
 from .data_loss import COMPACT
-from .task import Contradiction, Gaps
+from .task import COMPARE_LOGS, Contradiction, Gaps
 
 #: Most gaps that a warning lists.
 _LISTED_MAX: Final = 5
@@ -71,7 +71,7 @@ class GapWatch:
             raise Contradiction(
                 f"Fetch returned nothing at offset {start}, but batches up to offset "
                 f"{gaps.next_offset - 1}, and by ListOffsets the log ends at offset {self._log_end}; "
-                "compare the leader's log with a follower's",
+                f"{COMPARE_LOGS}",
                 gaps.offset,
             )
 
@@ -89,7 +89,7 @@ class GapWatch:
             self._suspect = start, stop
             raise Contradiction(
                 f"Fetch returned nothing at the offsets {start} to {stop - 1}, but batches after them, "
-                f"and not twice the same; {self._reason}; compare the leader's log with a follower's",
+                f"and another fetch shows other offsets; {self._reason}; {COMPARE_LOGS}",
                 gaps.offset,
             )
         self._is_confirmed = True

@@ -16,6 +16,12 @@ from spark_kafkawire.records.arrays import Int64s
 if TYPE_CHECKING:
     from spark_kafkawire.directories.slices import LogSlice
 
+#: What to do about a log that contradicts itself.
+COMPARE_LOGS: Final = (
+    "compare the output of kafka-dump-log.sh for this partition on its leader and on a follower, and let the "
+    "sound one lead"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionLayouts:

@@ -93,7 +93,10 @@ class TypedValues:
         of = f" (schema id {schema_id})" if schema_id >= 0 else ""
         offset = f"{self._partition} at offset {columns.offset[row]}"
         reason = found[name].reasons[found[name].reason_of[row]]
-        return f"{offset}: the {name} cannot be decoded{of}: {reason}"
+        return (
+            f"{offset}: the {name} cannot be decoded{of}: {reason}; if every {name} fails, correct "
+            f"{name}Format or schemaIdFrom"
+        )
 
     def _batch(self, columns: Columns, found: Mapping[str, Messages], is_bad: _Flags) -> pa.RecordBatch:
         others = self._others.build(columns)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_kafkawire.errors import RowError, quoted
+from spark_kafkawire.errors import RowError, counted, quoted
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.rows import Records
 
@@ -207,10 +207,12 @@ class Partitioner:
         )
         what = "" if partition is None else f" partition {partition}"
         what += "" if broker is None else f" on broker {broker}" if what else f" broker {broker}"
+        where = "column partition" if broker is None else "columns broker and partition"
         kind = " (broker-partition)" if partitions and partitions[0].broker is not None else ""
         return RowError(
-            f"row {row}: topic {quoted(topic)} has no{what}; it has {listed}{kind}; correct or "
-            "drop the columns that say so"
+            f"row {row}: topic {quoted(topic)} has no{what}; it has {counted(len(partitions), 'partition')}, "
+            f"{listed}{kind}; correct the {where} of the row, or fill in null to let the "
+            "partitioner choose"
         )
 
     def _id(self, partition: TopicPartition) -> int:

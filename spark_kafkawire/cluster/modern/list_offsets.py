@@ -69,7 +69,8 @@ def all_bounds(
         if not 0 <= earliest[partition] <= latest[partition]:
             raise ProtocolError(
                 f"ListOffsets of {partition}: impossible bounds [{earliest[partition]}, "
-                f"{latest[partition]}); see the log of the leader, and let a follower lead"
+                f"{latest[partition]}); see the log of the leader, and let a follower lead: restart the "
+                "leader's broker"
             )
     return {tp: PartitionBounds(tp, earliest[tp], latest[tp]) for tp in partitions}
 

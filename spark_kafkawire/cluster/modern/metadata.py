@@ -228,7 +228,9 @@ class Metadata:
         topic = self._topic(topic_partition.topic, within)
         if topic_partition.partition not in topic.leaders:
             self.forget(topic_partition.topic)
-            place = f"{topic_partition}: the topic has {counted(len(topic.leaders), 'partition')}"
+            place = (
+                f"{topic_partition}: the topic has only {counted(len(topic.leaders), 'partition')}, from 0 on"
+            )
             raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, place)
         leader_id, epoch = topic.leaders[topic_partition.partition]
         broker = self._brokers.get(leader_id)

@@ -20,7 +20,10 @@ _RUN_AGAIN: Final = "run again; if the error lasts, raise retries or brokerDownT
 _LEADERS: Final = "run again once the partition has a leader; if the error lasts, see the brokers' logs"
 _RIGHTS: Final = "ask an administrator for the permission, or log in as another user (kafka.sasl.jaas.config)"
 _MEMBERS: Final = "stop the group's consumers, or commit for another group"
-_IDENTITY: Final = "see that no other run writes under the same name, then run again with a new producer id"
+_IDENTITY: Final = (
+    "if kafka.transactional.id is set, see that no other write uses the same one; then run again, with a new "
+    "producer id"
+)
 _NEW_TOKEN: Final = (
     "run again, with a new DataFrame: it gets a new token; if the error lasts, raise the brokers' "
     "delegation.token.expiry.time.ms and delegation.token.max.lifetime.ms"

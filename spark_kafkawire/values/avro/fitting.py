@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable, quoted
 
+from ..type_names import sql_name
 from . import encoding_kernels as ops
 from . import feeds
 from .defaults import default_of, encoded, encoded_integer
@@ -291,9 +292,10 @@ def _inside(path: str, name: str) -> str:
 
 def _misfit(avro: AvroType, arrow: pa.DataType, path: str) -> OptionError:
     kind = f"{avro.kind} ({avro.logical})" if avro.logical else avro.kind
-    if avro.logical == "decimal":
-        kind += f" of {avro.precision} digits, {avro.scale} after the point"
     advice = "convert the column"
+    if avro.logical == "decimal":
+        advice = f"cast it to DECIMAL({avro.precision},{avro.scale})"
+        kind += f" of {avro.precision} digits, {avro.scale} after the point"
     if avro.has_members:
         advice = "write a struct with a field member0, member1, … for each branch, all null but one"
     elif avro.kind == "map":
@@ -301,6 +303,6 @@ def _misfit(avro: AvroType, arrow: pa.DataType, path: str) -> OptionError:
     elif avro.logical.startswith(("timestamp", "local-timestamp")):
         advice = "cast it to TIMESTAMP_NTZ" if avro.logical.startswith("local") else "cast it to TIMESTAMP"
     return OptionError(
-        f"{feeds.named(path)} is of the type {kind}, which a column of {printable(arrow)} does not fit: "
-        f"{advice}"
+        f"{feeds.named(path)} is of the type {kind}, which a column of {printable(sql_name(arrow))} does not "
+        f"fit: {advice}"
     )

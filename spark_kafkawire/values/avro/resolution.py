@@ -10,6 +10,7 @@ import pyarrow as pa
 from spark_kafkawire.errors import OptionError, printable
 
 from ..faults import Fault
+from ..type_names import sql_name
 from . import kernels as ops
 from .defaults import Branch, default_of
 from .programs import SOURCES, Node, Program, inside
@@ -272,7 +273,7 @@ def _require(reader: AvroType, node: Node, path: str) -> None:
     if not fits:
         raise OptionError(
             f"the Avro {f'field {printable(path)}' if path else 'value'} of type {reader.kind} cannot be "
-            f"read as {printable(of)}: name another type in .schema(), and cast the column"
+            f"read as {printable(sql_name(of))}: name another type in .schema(), and cast the column"
         )
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable, quoted
 
+from ..type_names import sql_name
 from .types import PRIMITIVES, RECURSION_DEPTH, AvroField, AvroType, arrow_type_of
 
 _NAMED: Final = ("record", "enum", "fixed")
@@ -283,8 +284,8 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
     if pa.types.is_map(arrow_type):
         if not _is_text(arrow_type.key_type):
             raise OptionError(
-                f"column {printable(full)}: keys of an Avro map are strings, not {arrow_type.key_type}: "
-                "cast them"
+                f"column {printable(full)}: keys of an Avro map are strings, not "
+                f"{sql_name(arrow_type.key_type)}: cast them to STRING"
             )
         return {"type": "map", "values": _nullable(arrow_type.item_field, name, namespace)}
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
@@ -299,7 +300,9 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
     if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "us":
         logical_type = "local-timestamp-micros" if arrow_type.tz is None else "timestamp-micros"
         return {"type": "long", "logicalType": logical_type}
-    raise OptionError(f"column {printable(full)}: Avro has no type for {arrow_type}: cast it")
+    raise OptionError(
+        f"column {printable(full)}: Avro has no type for {sql_name(arrow_type)}: cast it to STRING or BIGINT"
+    )
 
 
 def _derived_field(column: pa.Field, record: str) -> dict[str, Any]:

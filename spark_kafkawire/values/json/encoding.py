@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from spark_kafkawire.errors import OptionError, RowError, printable, quoted
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 
+from ..type_names import sql_name
 from .schema import Schema
 from .types import ANY, JsonType
 
@@ -60,7 +61,8 @@ def _check(of: JsonType, column: pa.DataType, path: str) -> None:
     elif pa.types.is_map(column) and of.kind in ("map", "any"):
         if not _is_string(column.key_type):
             raise OptionError(
-                f"{_named(path)}: keys of a JSON object are strings, not {column.key_type}: cast them"
+                f"{_named(path)}: keys of a JSON object are strings, not "
+                f"{sql_name(column.key_type)}: cast them to STRING"
             )
         _check(of.items or ANY, column.item_type, path)
     elif _is_list(column) and of.kind in ("array", "any"):
@@ -71,7 +73,7 @@ def _check(of: JsonType, column: pa.DataType, path: str) -> None:
     elif not _fits(of, column):
         known = f"{of.kind} ({of.logical})" if of.logical else of.kind
         raise OptionError(
-            f"{_named(path)} is {column}, and the JSON schema has {known}: "
+            f"{_named(path)} is {sql_name(column)}, and the JSON schema has {known}: "
             "convert the column, or change the schema"
         )
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from spark_kafkawire.errors import OptionError, printable
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 
+from ..type_names import sql_name
 from . import nodes as ops
 from .types import JsonType
 
@@ -184,5 +185,8 @@ def _leaf(of: pa.DataType, reader: JsonType | None, path: str) -> tuple[int, int
         return ops.DATE, int(logical == "date"), 0
     kinds: Any = {pa.null(): ops.EMPTY, pa.bool_(): ops.BOOLEAN, pa.binary(): ops.BINARY}
     if of not in kinds:
-        raise OptionError(f"{_named(path)}: JSON has no values of {of}: name another type in .schema()")
+        raise OptionError(
+            f"{_named(path)}: JSON has no values of {sql_name(of)}: name another type in "
+            ".schema(), such as STRING"
+        )
     return kinds[of], 0, 0

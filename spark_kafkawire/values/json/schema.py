@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable, quoted
 
+from ..type_names import sql_name
 from .references import Documents, parsed
 from .types import ANY, PRECISION_MAX, JsonField, JsonType, arrow_type_of, both, union
 
@@ -301,7 +302,9 @@ def _derived(of: pa.DataType, place: str) -> dict[str, Any]:
     for is_type, derived in _DERIVED:
         if is_type(of):
             return derived
-    raise OptionError(f"column {printable(place)}: JSON has no values of {of}: cast it")
+    raise OptionError(
+        f"column {printable(place)}: JSON has no values of {sql_name(of)}: cast it to STRING or BIGINT"
+    )
 
 
 def _nullable(column: pa.Field, place: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable, quoted
 
+from ..type_names import sql_name
 from . import encoding_kernels as ops
 from .feeds import Feed, Group, Items, Names, Numbers, Spans, Times
 from .types import DELIMITED, Field, Message, fields_by_name, named
@@ -78,7 +79,8 @@ class Fitting:
     def _message(self, message: Message, of: pa.DataType, path: str, depth: int, flag: int) -> Group:
         if not pa.types.is_struct(of):
             raise OptionError(
-                f"{_field(path, message)} is a message and cannot be written from {of}: use a struct"
+                f"{_field(path, message)} is a message and cannot be written from "
+                f"{sql_name(of)}: use a struct"
             )
         self.depth_max = max(self.depth_max, depth + 1)
         columns = _columns(message, of)
@@ -136,7 +138,11 @@ class Fitting:
             group.is_required = each.label == "required" or flag < 0
             return group
         if of not in _FITTING[each.kind]:
-            raise OptionError(f"{_field(path)} of type {each.kind} cannot be written from {of}: cast it")
+            targets = " or ".join(dict.fromkeys(sql_name(fitting) for fitting in _FITTING[each.kind]))
+            raise OptionError(
+                f"{_field(path)} of type {each.kind} cannot be written from "
+                f"{sql_name(of)}: cast it to {targets}"
+            )
         op = _OPS.get(each.kind, ops.VARINT)
         stream = self._stream(2 if op == ops.SPAN else 1)
         scope.append(_instruction(each, op, -1, flag, stream, 0))

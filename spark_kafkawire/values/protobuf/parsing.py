@@ -284,7 +284,7 @@ def _options(tokens: Tokens) -> dict[str, list[Token]]:
     while depth:
         token = tokens.next()
         if token.kind == "end":
-            tokens.refuse("the text ends inside of options")
+            tokens.refuse("the schema ends in the middle of options: add the closing ]")
         is_symbol = token.kind == "symbol"
         depth += is_symbol and ((token.text in "{[(") - (token.text in "}])"))
         if depth == 0 or (depth == 1 and is_symbol and token.text == ","):

@@ -10,6 +10,7 @@ import pyarrow as pa
 from spark_kafkawire.errors import OptionError, printable
 
 from ..faults import Fault
+from ..type_names import sql_name
 from . import layout as ops
 from .types import DURATION, SCALARS, TIMESTAMP, Enum, Field, Message, fields_by_name, named
 
@@ -107,7 +108,8 @@ class Resolver:
         """The program of this pair. Raises ``OptionError`` (fatal) for what has no program."""
         if not pa.types.is_struct(arrow_type):
             raise OptionError(
-                f"{named(reader)} cannot be read as {arrow_type}: name a struct in .schema(), or leave it out"
+                f"{named(reader)} cannot be read as {sql_name(arrow_type)}: name a "
+                "struct in .schema(), or leave it out"
             )
         root = self._struct(writer, reader, arrow_type, 0, -1, "", [])
         code: list[int] = []
@@ -362,5 +364,5 @@ def _expect(fits: bool, each: Field, of: pa.DataType, path: str) -> None:
     if not fits:
         raise OptionError(
             f"the Protobuf field {printable(path)} of type {f'{each.label} {each.kind}'.strip()} cannot be "
-            f"read as {of}: name another type in .schema(), and cast the column"
+            f"read as {sql_name(of)}: name another type in .schema(), and cast the column"
         )

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, listed_some, printable, quoted
 
+from ..type_names import sql_name
 from .linking import linked
 from .parsing import File
 from .types import DURATION, RECURSION_DEPTH, Message, arrow_type_of
@@ -186,7 +187,8 @@ class _Derived:
             key = self.scalar(of.key_type)
             if key in ("", "double", "float", "bytes", "google.protobuf.Timestamp"):
                 raise OptionError(
-                    f"column {printable(path)}: keys of a Protobuf map cannot be {of.key_type}: cast them"
+                    f"column {printable(path)}: keys of a Protobuf map cannot be "
+                    f"{sql_name(of.key_type)}: cast them to STRING"
                 )
             value = self.value(of.item_type, message, inner, indent, path)
             return f"{indent}map<{key}, {value}> {column.name} = {number};"
@@ -203,8 +205,8 @@ class _Derived:
             return scalar
         if not pa.types.is_struct(of):
             raise OptionError(
-                f"column {printable(path)}: Protobuf has no type for {of} there: convert it, "
-                "or wrap it in a struct"
+                f"column {printable(path)}: Protobuf has no type for {sql_name(of)} there: cast it to "
+                "STRING, or wrap it in a struct"
             )
         inner += self.message(message, of, indent, path)
         return message

@@ -154,7 +154,7 @@ class Tokens:
         while True:
             token = self.next()
             if token.kind == "end":
-                self.refuse("the text ends in the middle of a statement")
+                self.refuse("the schema ends in the middle of a statement: add the rest of it")
             if token.kind == "symbol":
                 depth += (token.text in "{[(") - (token.text in "}])")
                 if depth < 0:

@@ -184,7 +184,7 @@ def test_a_partition_that_is_not_there_is_a_row_error(
     with pytest.raises(RowError, match=what) as raised:
         partitioner_of().split(rows)
     assert str(raised.value).startswith("row 1: topic 't' has no")
-    assert "it has 0-0, 0-1, 0-2, 1-0, 1-1 (broker-partition)" in str(raised.value)
+    assert "it has 5 partitions, 0-0, 0-1, 0-2, 1-0, 1-1 (broker-partition)" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 

@@ -304,7 +304,7 @@ def test_brokers_that_create_what_they_are_asked_for_are_asked_for_all(
 def test_a_partition_that_the_topic_has_not_is_unknown(noida: NoidaBroker, pool: Pool) -> None:
     topic = noida.create_topic(partitions=2)
     metadata = metadata_of(noida.bootstrap_servers, pool)
-    with pytest.raises(UnknownTopicError, match=rf"{topic} 7: the topic has 2 partitions: "):
+    with pytest.raises(UnknownTopicError, match=rf"{topic} 7: the topic has only 2 partitions, from 0 on: "):
         metadata.leader_of(TopicPartition(topic, 7))
     noida.add_partitions(topic, 8)
     assert metadata.leader_of(TopicPartition(topic, 7)).broker.port == noida.port

@@ -176,7 +176,7 @@ def test_decimals_have_as_few_bytes_as_java_gives_them(number: int, size: int | 
 @for_each(
     ("schema", "arrow", "message"),
     [
-        ("int", pa.int64(), "the Avro value is of the type int, which a column of int64 does not fit"),
+        ("int", pa.int64(), "the Avro value is of the type int, which a column of BIGINT does not fit"),
         ("float", pa.int32(), "does not fit"),
         ("long", pa.timestamp("us", tz="UTC"), "does not fit"),
         ({"type": "long", "logicalType": "timestamp-millis"}, pa.timestamp("us"), "timestamp-millis"),

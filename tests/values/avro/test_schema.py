@@ -112,7 +112,7 @@ def test_a_schema_derived_from_a_type_is_avro_and_reads_as_that_type() -> None:
     [
         (pa.struct({"a b": pa.int32()}), "rename it"),
         (pa.map_(pa.int32(), pa.int32()), "are strings"),
-        (pa.duration("us"), "no type for duration"),
+        (pa.duration("us"), "no type for INTERVAL"),
     ],
 )
 def test_a_type_without_avro_is_refused(arrow: pa.DataType, message: str) -> None:

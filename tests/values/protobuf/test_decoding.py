@@ -120,13 +120,13 @@ def test_a_projection_decodes_what_it_names() -> None:
     ]
     for wrong, mistake in [
         (pa.struct([("zz", pa.int32())]), "message M has no field zz"),
-        (pa.struct([("a", pa.string())]), "field a of type int32 cannot be read as string"),
+        (pa.struct([("a", pa.string())]), "field a of type int32 cannot be read as STRING"),
         (
             pa.struct([("n", pa.struct([("x", pa.list_(pa.int32()))]))]),
             "field n.x of type int32 cannot be read",
         ),
-        (pa.struct([("b", pa.int64())]), "field b of type repeated int64 cannot be read as int64"),
-        (pa.string(), "message M cannot be read as string"),
+        (pa.struct([("b", pa.int64())]), "field b of type repeated int64 cannot be read as BIGINT"),
+        (pa.string(), "message M cannot be read as STRING"),
     ]:
         with pytest.raises(OptionError, match=mistake):
             Decoder(SCHEMA, None, wrong)

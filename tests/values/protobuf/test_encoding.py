@@ -176,9 +176,12 @@ def test_what_lies_under_nulls_is_not_looked_at() -> None:
 @for_each(
     ("of", "mistake"),
     [
-        (pa.int32(), "message M is a message and cannot be written from int32"),
+        (pa.int32(), "message M is a message and cannot be written from INT"),
         (pa.struct([("zz", pa.int32())]), "message M has no field zz for the column"),
-        (pa.struct([("a", pa.int64())]), "field a of type int32 cannot be written from int64"),
+        (
+            pa.struct([("a", pa.int64())]),
+            "field a of type int32 cannot be written from BIGINT: cast it to INT",
+        ),
         (pa.struct([("a", pa.int32()), ("a", pa.int32())]), "has the column .a. twice"),
         (pa.struct([("b", pa.int64())]), "field b is repeated, and its column int64"),
         (pa.struct([("d", pa.list_(pa.int32()))]), "field d is a map, and its column list"),
@@ -186,8 +189,11 @@ def test_what_lies_under_nulls_is_not_looked_at() -> None:
             pa.struct([("n", pa.struct([("x", pa.string())]))]),
             "field n.x of type int32 cannot be written from",
         ),
-        (pa.struct([("at", pa.duration("us"))]), "field at is a message|cannot be written from duration"),
-        (pa.struct([("s", pa.binary())]), "field s of type string cannot be written from binary"),
+        (pa.struct([("at", pa.duration("us"))]), "field at is a message|cannot be written from INTERVAL"),
+        (
+            pa.struct([("s", pa.binary())]),
+            "field s of type string cannot be written from BINARY: cast it to STRING",
+        ),
     ],
 )
 def test_columns_that_do_not_fit_are_named(of: pa.DataType, mistake: str) -> None:

@@ -199,7 +199,7 @@ def test_recursive_messages_end_at_spark_s_depth() -> None:
         ("enum E { A = 2147483648; }", "is no int32"),
         ('syntax = "proto3"; message M { map<double, int32> a = 1; }', "is expected, not 'double'"),
         ('syntax = "proto3"; message M { string a = 1 ', "';' is expected"),
-        ('syntax = "proto3"; message M { string a = 1 [', "ends inside of options"),
+        ('syntax = "proto3"; message M { string a = 1 [', "ends in the middle of options"),
         ('syntax = "proto3"; option a = {', "ends in the middle of a statement"),
         ('syntax = "proto3"; option a = }', "'}' closes nothing"),
         ('syntax = "proto3"; message M { string § = 1; }', "is no part of a schema"),
@@ -239,9 +239,9 @@ def test_hostile_schemas_end_in_one_error() -> None:
     with pytest.raises(OptionError, match="is too long"):
         parse(f"message {'a' * 1_000} {{}}")
     options = f'syntax = "proto3"; message M {{ int32 a = 1 [{"(x) = {" * 5_000}'
-    with pytest.raises(OptionError, match="ends inside of options"):
+    with pytest.raises(OptionError, match="ends in the middle of options"):
         parse(options)
-    with pytest.raises(OptionError, match="the text ends in the middle"):
+    with pytest.raises(OptionError, match="the schema ends in the middle of a statement"):
         parse(f"option a = {'[' * 5_000}")
 
 
@@ -297,10 +297,10 @@ def test_schemas_are_derived_from_columns() -> None:
     assert schema.arrow_type.field("in").type == inner
     for of, mistake in [
         (pa.int32(), "made of a struct"),
-        (pa.struct([("a", pa.decimal128(3))]), "column M.a: Protobuf has no type for decimal"),
+        (pa.struct([("a", pa.decimal128(3))]), "column M.a: Protobuf has no type for DECIMAL"),
         (pa.struct([("a b", pa.int32())]), "'a b' is no name in Protobuf"),
-        (pa.struct([("a", pa.list_(pa.list_(pa.int32())))]), "has no type for list"),
-        (pa.struct([("a", pa.map_(pa.float64(), pa.int32()))]), "keys of a Protobuf map cannot be double"),
+        (pa.struct([("a", pa.list_(pa.list_(pa.int32())))]), "has no type for ARRAY"),
+        (pa.struct([("a", pa.map_(pa.float64(), pa.int32()))]), "keys of a Protobuf map cannot be DOUBLE"),
     ]:
         with pytest.raises(OptionError, match=mistake):
             schema_of(of, "M")

@@ -23,7 +23,7 @@ from spark_kafkawire.records.log_index import BatchIndex
 from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, MAGIC, NEXT_OFFSET
 from spark_kafkawire.records.log_layout import CODEC_MASK
 
-from ..task import Contradiction, Gaps
+from ..task import COMPARE_LOGS, Contradiction, Gaps
 
 
 def confirmed(
@@ -49,7 +49,7 @@ def confirmed(
     if index.count and found.log_start_offset > offset >= firsts[0]:
         raise Contradiction(
             f"Fetch: the log starts at offset {found.log_start_offset} by the response that contains "
-            f"the batch at offset {bases[0]}; compare the leader's log with a follower's",
+            f"the batch at offset {bases[0]}; {COMPARE_LOGS}",
             offset,
         )
     rows = np.flatnonzero(is_gap[:count] & (expected[:count] < stop_offset))
@@ -82,6 +82,6 @@ def _contradiction(base_offset: int, next_offset: int, end: int, offset: int) ->
     bound = f"the log ends at offset {end}" if end >= 0 else "the end of the log is not known"
     return Contradiction(
         f"Fetch returned nothing at offset {offset}, but a batch of offsets {base_offset} to "
-        f"{next_offset - 1}, and by the same response {bound}; compare the leader's log with a follower's",
+        f"{next_offset - 1}, and by the same response {bound}; {COMPARE_LOGS}",
         offset,
     )

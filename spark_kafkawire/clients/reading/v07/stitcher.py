@@ -107,6 +107,7 @@ class Stitcher:
 
     def _crosses_stop(self) -> MessageCrossesStop:
         return MessageCrossesStop(
-            f"the message at offset {self.offset} extends beyond {self._stop_offset}, the end of the range",
+            f"the message at offset {self.offset} extends beyond {self._stop_offset}, the end of the range; "
+            "end it at an offset of a message",
             self.offset,
         )

@@ -53,6 +53,9 @@ def init_producer_id(metadata: Metadata, options: WriteOptions) -> ProducerId:
 
 def _without_idempotence(options: WriteOptions, reason: str) -> ProducerId:
     if options.delivery.insists_on_idempotence:
-        raise OptionError(f"option kafka.enable.idempotence: {reason}; set it to false to write without")
+        raise OptionError(
+            f"option kafka.enable.idempotence: {reason}; set it to false, to write with "
+            "duplicates after retries"
+        )
     LOG.warning("%s; writing without: a batch that is sent again may be in its partition twice", reason)
     return NO_PRODUCER

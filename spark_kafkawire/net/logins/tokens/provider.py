@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from spark_kafkawire.errors import AuthenticationError, OptionError, printable
+from spark_kafkawire.errors import AuthenticationError, OptionError, printable, quoted
 from spark_kafkawire.net.transport import Deadline
 
 from .bounded import within
@@ -42,8 +42,8 @@ class TokenProvider:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise OptionError(
-                f"option {OPTION}: {printable(self.name)} is not of the form package.module:function; "
-                "correct it"
+                f"option {OPTION}: {quoted(self.name)} is not of the form package.module:function; "
+                "name a function in Python, such as my_company.tokens:kafka_token"
             )
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: What to do about a log that contradicts itself.
 COMPARE_LOGS: Final = (
     "compare the output of kafka-dump-log.sh for this partition on its leader and on a follower, and let the "
-    "sound one lead"
+    "undamaged one lead"
 )
 
 

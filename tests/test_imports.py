@@ -41,6 +41,7 @@ NOWHERE: Final = (
     "difflib",
     "spark_kafkawire.cluster.v07",
     "spark_kafkawire.clients.reading.v07",
+    "spark_kafkawire.clients.reading.proposal",
     "spark_kafkawire.clients.writing.v07",
     "spark_kafkawire.protocol.v07",
     "spark_kafkawire.protocol.proposal",
@@ -58,11 +59,9 @@ NOWHERE: Final = (
     "spark_kafkawire.values.avro",
     "spark_kafkawire.values.registry_frame",
     "spark_kafkawire.planner.schemas",
-    "spark_kafkawire.clients.reading.decoded_messages",
     "spark_kafkawire.clients.reading.typed_values",
-    "spark_kafkawire.cluster.modern.group_members",
-    "spark_kafkawire.cluster.modern.group_offsets",
     "spark_kafkawire.cluster.modern.groups",
+    "spark_kafkawire.cluster.modern.group_offsets",
     *(f"spark_kafkawire.protocol.modern.{home}" for home in sorted({*API_HOMES.values()} - SENT)),
 )
 #: The messages that carry records, and what names a producer.
@@ -218,8 +217,7 @@ def test_a_step_imports_only_what_it_needs(imported: dict[str, frozenset[str]], 
 def test_a_read_of_07_imports_no_fetch_of_modern_kafka() -> None:
     code = (
         "import sys\n"
-        "from spark_kafkawire.clients.reading import fetcher, partition_reader\n"
-        "from spark_kafkawire.clients.reading.v07 import proposal_reader, v07_reader\n"
+        "from spark_kafkawire.clients.reading import fetcher, pack, proposal, v07\n"
         "print([name for name in sys.modules if name.startswith(('spark_kafkawire.clients.reading.modern', "
         "'spark_kafkawire.protocol.modern.fetch', 'spark_kafkawire.protocol.modern.produce'))])"
     )

@@ -10,8 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ..clients.writing.modern.transactional.committer import WriteCommitter, open_transactions
-from ..clients.writing.modern.transactional.driver import WriteSummary
+from ..clients.writing.modern.transactional.driver import WriteCommitter, WriteSummary, open_transactions
 from ..clients.writing.modern.transactional.task import AttemptSender, TaskTransaction
 from ..clients.writing.modern.transactional.write_state import BatchId, attempt_id, task_group
 from ..clients.writing.sender import Sender, WriteTotals

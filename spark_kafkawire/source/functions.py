@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType
 
-from ..clients.reading.decoded_messages import MessageDecoder, TypedTask
+from ..clients.reading.typed_values import MessageDecoder, TypedTask
 from ..clients.writing.typed_values import TypedRows
 from ..errors import CorruptDataError, OptionError, close_matches, printable, quoted
 from ..options import BadRecords, ReadOptions, TypedOptions, WriteOptions

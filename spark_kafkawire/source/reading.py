@@ -18,9 +18,8 @@ from ..records.memory import keep_memory
 from .worker import KafkaWirePartition, Packed, freeze_objects
 
 if TYPE_CHECKING:
-    from ..clients.reading.decoded_messages import TypedTask
     from ..clients.reading.key_order import LayoutsOfRows
-    from ..clients.reading.typed_values import TypedValues
+    from ..clients.reading.typed_values import TypedTask, TypedValues
 
 #: Rows and bytes from which small batches of a pack are given to Spark as one.
 _JOINED_ROWS: Final = 10_000

@@ -16,7 +16,7 @@ from .worker import Packed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..clients.reading.decoded_messages import TypedTask
+    from ..clients.reading.typed_values import TypedTask
 
 #: Schemas by the columns that have them. ``schema()`` fixes those of a query, and its reader has the same.
 Schemas = Mapping[str, FixedSchema]
@@ -60,7 +60,7 @@ def typed_task(
     """
     if options.typed is None:
         return None
-    from ..clients.reading.decoded_messages import TypedTask
+    from ..clients.reading.typed_values import TypedTask
     from ..planner.schemas import check_schemas, fixed_schemas, schema_in
 
     names = schema.fieldNames()

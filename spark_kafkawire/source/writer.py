@@ -154,8 +154,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         """A partitioner for the rows of one task; ``queue_capacity`` is that of the brokers. Without a seed
         each attempt draws again, with its own generator: a shared one would be the same in all workers that
         Spark forks."""
-        from ..clients.writing.partitioner import Partitioner
-        from ..clients.writing.strategy import STRATEGIES
+        from ..clients.writing.partitioner import STRATEGIES, Partitioner
 
         seed = self._options.partitioner_seed
         draw = random.Random() if seed is None else random.Random(f"{seed}-{task}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..cluster.modern.log_dirs import BrokerDisk, broker_disks
+from ..cluster.modern.admin import BrokerDisk, broker_disks
 from ..errors import UnsupportedVersionError
 from ..model import Broker, Generation
 from ..protocol.modern.metadata import MetadataRequest, MetadataResponse

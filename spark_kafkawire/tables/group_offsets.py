@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..cluster.modern.described_groups import WITH_OFFSETS, offsets_of
+from ..cluster.modern.groups import WITH_OFFSETS, offsets_of
 from ..cluster.modern.list_offsets import end_offsets
 from ..model import Generation, TopicPartition
 from ..protocol.modern.limits import READ_UNCOMMITTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..cluster.modern.described_groups import CoordinatedGroup, GroupDescription, described
+from ..cluster.modern.groups import CoordinatedGroup, GroupDescription, described
 from ..model import Generation, TopicPartition
 from .scan import Scan, needs
 from .table import GROUPS, INT, PARTITIONS, TEXT, Column, Row, Table

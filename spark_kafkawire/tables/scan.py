@@ -10,8 +10,7 @@ from typing import Final
 
 from ..cluster.cluster import Cluster, cluster_of
 from ..cluster.modern.acls import AclOperation, may_do_to_cluster
-from ..cluster.modern.described_groups import CoordinatedGroup, coordinated_groups
-from ..cluster.modern.group_members import group_members
+from ..cluster.modern.groups import CoordinatedGroup, coordinated_groups, group_members
 from ..cluster.modern.metadata import Metadata
 from ..errors import BrokerError, UnknownTopicError, quoted
 from ..model import TopicPartition

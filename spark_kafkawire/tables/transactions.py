@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..cluster.modern.producers import active_producers
+from ..cluster.modern.admin import active_producers
 from ..cluster.modern.transactions import Transactions
 from ..model import Generation, TopicPartition
 from ..protocol.modern.describe_producers import NO_TRANSACTION

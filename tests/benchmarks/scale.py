@@ -26,10 +26,9 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 )
 from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
 from spark_kafkawire.cluster.modern.transactions import Transaction
-from spark_kafkawire.cluster.v07.balancing import subscription
-from spark_kafkawire.cluster.v07.member import Member
-from spark_kafkawire.cluster.v07.zookeeper import TOPICS
-from spark_kafkawire.cluster.v07.zookeeper_tree import Tree
+from spark_kafkawire.cluster.v07.member import Member, subscription
+from spark_kafkawire.cluster.v07.view import TOPICS
+from spark_kafkawire.cluster.v07.zookeeper_client import Tree
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import RetryPolicy

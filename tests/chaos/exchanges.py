@@ -14,14 +14,14 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
-from spark_kafkawire.cluster.modern.create_topics import create_topics
+from spark_kafkawire.cluster.modern.admin import create_topics
 from spark_kafkawire.cluster.modern.delegation_tokens import (
     USED_BY_BATCHES,
     expire_tokens,
     forget_tokens,
     login_of_tasks,
 )
-from spark_kafkawire.cluster.modern.described_groups import CoordinatedGroup, described
+from spark_kafkawire.cluster.modern.groups import CoordinatedGroup, described
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.jobs.offsets.survey import Surveyed

@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.clients.reading import decoded_messages
-from spark_kafkawire.clients.reading.decoded_messages import TypedTask, forget_decoders
-from spark_kafkawire.clients.reading.typed_values import TypedValues
+from spark_kafkawire.clients.reading import typed_values
+from spark_kafkawire.clients.reading.typed_values import TypedTask, TypedValues, forget_decoders
 from spark_kafkawire.clients.writing.typed_values import ColumnEncoding, TypedRows
 from spark_kafkawire.errors import (
     CorruptDataError,
@@ -387,11 +386,11 @@ def test_tasks_of_one_process_share_decoders(registry: FakeRegistry, monkeypatch
         assert rows_of(typed(options_of(registry), {"value": ORDER}, READER), message) == [
             {"value": order(1, "a")}
         ]
-    assert len(decoded_messages._decodings) == len(registry.requests) == 1
-    monkeypatch.setattr(decoded_messages, "DECODERS_MAX", 1)
+    assert len(typed_values._decodings) == len(registry.requests) == 1
+    monkeypatch.setattr(typed_values, "DECODERS_MAX", 1)
     other = pa.struct([("id", pa.int64())])
     assert rows_of(typed(options_of(registry), {"value": other}, READER), message) == [{"value": {"id": 1}}]
-    assert len(decoded_messages._decodings) == len(registry.requests) == 1
+    assert len(typed_values._decodings) == len(registry.requests) == 1
 
 
 def test_an_error_asks_for_no_schema_after_the_first_that_is_not_there(registry: FakeRegistry) -> None:

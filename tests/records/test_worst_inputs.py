@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from spark_kafkawire.cluster.v07.zookeeper import _address
-from spark_kafkawire.cluster.v07.zookeeper_tree import NODE_BYTES_MAX
+from spark_kafkawire.cluster.v07.view import _address
+from spark_kafkawire.cluster.v07.zookeeper_client import NODE_BYTES_MAX
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net.logins import scram
 from spark_kafkawire.net.stores import Store, StoreError, trust_of

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.cluster.v07.groups import ask_to_leave
-from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
+from spark_kafkawire.cluster.v07.zookeeper_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.errors import DiscoveryError, OptionError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.options import Discovery
@@ -113,7 +113,7 @@ class Group:
 @pytest.fixture(autouse=True)
 def patient_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that a busy machine starves for some seconds is not taken for dead."""
-    monkeypatch.setattr("spark_kafkawire.cluster.v07.member_session.SESSION_TIMEOUT_S", SESSION_TIMEOUT_MAX_S)
+    monkeypatch.setattr("spark_kafkawire.cluster.v07.member.SESSION_TIMEOUT_S", SESSION_TIMEOUT_MAX_S)
 
 
 @pytest.fixture

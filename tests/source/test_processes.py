@@ -415,7 +415,7 @@ def test_what_a_task_of_a_write_to_0_7_gets_is_small(monkeypatch: pytest.MonkeyP
     brokers = tuple(Broker(id, f"kafka-{id}.example.com", 9092) for id in range(100))
     partitions = tuple(TopicPartition("t", part, id) for part in range(10) for id in range(100))
     view = ClusterView(brokers, partitions)
-    monkeypatch.setattr("spark_kafkawire.clients.writing.v07.write_partitions.view", lambda *_: view)
+    monkeypatch.setattr("spark_kafkawire.clients.writing.v07.view", lambda *_: view)
     options = WriteOptions.parse({**ZOOKEEPER, "topic": "t"})
     writer = create_writer(options, VALUE, overwrite=False)
     data = pickled(writer)

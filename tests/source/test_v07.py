@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
+from spark_kafkawire.cluster.v07.zookeeper_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.errors import (
     BrokersMissingError,
     DataLossError,
@@ -212,7 +212,7 @@ def test_a_stream_reads_a_new_broker_after_the_old_one(corpus: EmbeddedCluster) 
 @pytest.fixture(autouse=True)
 def patient_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that a busy machine starves for some seconds is not taken for dead."""
-    monkeypatch.setattr("spark_kafkawire.cluster.v07.member_session.SESSION_TIMEOUT_S", SESSION_TIMEOUT_MAX_S)
+    monkeypatch.setattr("spark_kafkawire.cluster.v07.member.SESSION_TIMEOUT_S", SESSION_TIMEOUT_MAX_S)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer
-from spark_kafkawire.clients.writing.modern.record_checks import check_records
+from spark_kafkawire.clients.writing.modern.producer import check_records
 from spark_kafkawire.clients.writing.rows import to_rows
 from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
 from spark_kafkawire.errors import ConnectFailed, OptionError, RowError
@@ -177,9 +177,7 @@ def test_overwrite_and_a_topic_that_brokers_die_of_are_refused() -> None:
 
 def test_the_writer_travels_without_the_zookeeper_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     view = ClusterView((Broker(0, "localhost", 1),), ())
-    monkeypatch.setattr(
-        "spark_kafkawire.clients.writing.v07.write_partitions.view", lambda _discovery, _net: view
-    )
+    monkeypatch.setattr("spark_kafkawire.clients.writing.v07.view", lambda _discovery, _net: view)
     options = WriteOptions.parse(
         {"zookeeper.connect": "localhost", "zookeeper.auth": "digest:user:s3cret", "topic": "t"}
     )
@@ -218,7 +216,7 @@ def test_refuse_bad_row(server: BrokerServer) -> None:
 
 def test_task_without_rows_has_no_connection(server: BrokerServer, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = create_writer(write_options(server, topic="t"), schema(VALUE_ALONE), overwrite=False)
-    monkeypatch.setattr("spark_kafkawire.clients.writing.v07.broker_sender.Client.connect", None)
+    monkeypatch.setattr("spark_kafkawire.clients.writing.v07.sender.Client.connect", None)
     empty = pa.RecordBatch.from_pydict({"value": pa.array([], pa.binary())})
     for batches in ([], [empty], [empty, empty]):
         assert writer.write(iter(batches)) == KafkaWireCommitMessage()

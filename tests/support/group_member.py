@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from spark_kafkawire.cluster.v07 import member_session
+from spark_kafkawire.cluster.v07 import member as member_module
 from spark_kafkawire.cluster.v07.member import Member
 from spark_kafkawire.cluster.v07.owned_partition import OwnedPartition
 from spark_kafkawire.model import TopicPartition
@@ -60,7 +60,7 @@ class Reader:
 def main() -> None:
     """Be a member until SIGTERM."""
     connect, group, topic, end, out, seed, session_s = sys.argv[1:]
-    setattr(member_session, "SESSION_TIMEOUT_S", float(session_s))  # noqa: B010  # it is no option
+    setattr(member_module, "SESSION_TIMEOUT_S", float(session_s))  # noqa: B010  # it is no option
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     retry = RetryPolicy(3, 0.1, WAIT_MAX_S)

@@ -5,15 +5,16 @@
 
 The loop fetches ahead, decodes and retries. It replaces a failed connection, and follows a leader that moved.
 The read continues at the first offset that was not received, so nothing is read twice. If the log has lost
-offsets of the range, ``failOnDataLoss`` decides. A ``PartitionReader`` makes the requests of the generation
-and decodes their responses.
+offsets of the range, ``failOnDataLoss`` decides. The ``PartitionReader`` of the wire format, from
+``READERS``, makes the requests and decodes their responses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from spark_kafkawire.cluster.cluster import Cluster
 from spark_kafkawire.errors import (
@@ -26,8 +27,10 @@ from spark_kafkawire.errors import (
     LimitError,
     OptionError,
     UnknownTopicError,
+    quoted,
 )
-from spark_kafkawire.model import Leader, PartitionBounds
+from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, TopicPartition, WireFormat
+from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import Attempts
 from spark_kafkawire.net.settings import ConnectionSettings
@@ -37,11 +40,8 @@ from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.record_log import COLUMNS
 
 from .damaged_records import SuspectedDamage, advised
-from .data_loss import Loss, loss_by, reason_against_compaction, topic_loss
-from .gap_watch import GapWatch
-from .leader_connection import LeaderConnection, TopicRecreated
-from .partition_reader import READERS
-from .task import Contradiction, EmptyFetch, FetchTask, MessageCrossesStop
+from .data_loss import GapWatch, Loss, loss_by, reason_against_compaction, topic_loss
+from .task import Contradiction, EmptyFetch, FetchTask, Gaps, MessageCrossesStop
 
 #: Fetches of damaged bytes in a row that differ, after which the read fails.
 _DAMAGE_RETRIES: Final = 3
@@ -300,3 +300,159 @@ class Fetcher:
                     f"or an offset that a read returned ({error})"
                 )
         return None
+
+
+class TopicRecreated(UnknownTopicError):
+    """The planned topic was deleted, and another one has its name. Fatal."""
+
+
+class LeaderConnection:
+    """The leader of one partition and a connection to it, both found on demand.
+
+    ``planned`` is the leader from planning, and is tried first. A leader of another topic with the same name,
+    or of an older epoch, is refused.
+    """
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        planned: Leader,
+        cluster: Cluster,
+        settings: ConnectionSettings,
+        connections: Pool,
+    ) -> None:
+        self._partition = partition
+        self._planned = planned
+        self._cluster = cluster
+        self._settings = settings
+        self._connections = connections
+        self._leader: Leader | None = planned
+        self._client: Client | None = None
+
+    @property
+    def leader(self) -> Leader | None:
+        """The leader by the last look-up; None if the next request needs another look-up."""
+        return self._leader
+
+    def place(self, offset: int) -> str:
+        """An offset of the log and its leader, for messages."""
+        return f"{self._partition} at offset {offset} on {(self._leader or self._planned).broker}"
+
+    def open(self) -> tuple[Client, Leader]:
+        """The connection and the leader at its other end. Raises ``TransportError``, the errors of
+        ``Cluster`` and ``TopicRecreated``."""
+        leader = self.look_up()
+        if self._client is None:
+            self._client = self._connections.take(leader.broker, self._settings)
+        return self._client, leader
+
+    def look_up(self) -> Leader:
+        """The leader, from the cluster if it is not known. Raises the errors of ``Cluster`` and
+        ``TopicRecreated``."""
+        if self._leader is None:
+            self._leader = self._current_leader()
+        return self._leader
+
+    def forget_leader(self) -> None:
+        """Close the connection, and look up the leader before the next one."""
+        self.close()
+        self._leader = None
+        self._cluster.forget(self._partition)
+
+    def give_back(self) -> None:
+        """Return the connection to the pool. No response may be outstanding."""
+        if self._client is not None:
+            self._connections.give_back(self._client)
+            self._client = None
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _current_leader(self) -> Leader:
+        leader = self._cluster.leaders_of((self._partition,))[self._partition]
+        planned_id, planned_epoch = self._planned.topic_id, self._planned.epoch
+        if None is not leader.topic_id != planned_id is not None:
+            raise TopicRecreated(
+                f"{quoted(self._partition.topic)} was deleted, and another topic has its name"
+            )
+        if leader.topic_id is None and 0 <= leader.epoch < planned_epoch:
+            raise BrokerError(
+                f"{leader.broker} leads in epoch {leader.epoch}, below {planned_epoch} when the read was "
+                "planned: the topic was deleted and created again, or brokers are behind; run again",
+                action=Action.REFRESH,
+            )
+        return leader
+
+
+class PartitionReader(Protocol):
+    """The requests for one range and the rows of their responses. No socket, no waiting.
+
+    ``next_offset`` is the first offset that is not fetched yet, ``offset`` the first one that is not decoded.
+    ``bytes_received`` counts record bytes. ``gaps`` are those of the last response.
+    """
+
+    @property
+    def next_offset(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def bytes_received(self) -> int: ...
+
+    @property
+    def gaps(self) -> Gaps | None: ...
+
+    @property
+    def done(self) -> bool:
+        """True after the whole range was fetched and decoded."""
+
+    def requests(self, leader: Leader) -> Iterator[object]:
+        """Requests to send now; none if enough are in flight."""
+
+    def received(self, response: Response) -> None:
+        """Accept a response. Raises ``BrokerError`` with the action of its error code, and
+        ``Contradiction``."""
+
+    def columns(self) -> Iterator[Columns]:
+        """The fetched rows, in order.
+
+        Raises ``BrokerError`` as ``received``, ``CorruptDataError``, ``LimitError`` (fatal).
+        """
+
+    def report(self) -> None:
+        """Log the damage that ``badRecords`` left out, after the read."""
+
+    def restart(self, offset: int | None = None) -> None:
+        """Request the missing bytes again, after the connection was lost.
+
+        With ``offset``, continue there and discard the bytes that are not decoded.
+        """
+
+
+def _of_07(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
+    from .v07 import V07Reader
+
+    return V07Reader(range, options, wanted)
+
+
+def _of_the_proposal(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
+    from .proposal import ProposalReader
+
+    return ProposalReader(range, options, wanted)
+
+
+def _of_modern(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
+    from .modern.record_batch_reader import RecordBatchReader
+
+    return RecordBatchReader(range, options, wanted)
+
+
+READERS: Final[
+    Mapping[WireFormat, Callable[[OffsetRange, FetchOptions, Container[str]], PartitionReader]]
+] = MappingProxyType(
+    {WireFormat.V07: _of_07, WireFormat.PROPOSAL: _of_the_proposal, WireFormat.MODERN: _of_modern}
+)

@@ -10,19 +10,22 @@ neighbours. If the leader of some ranges has moved, they are requested from the 
 Ranges take turns (KIP-74): a response has room for the first range of its request at least, so ranges that a
 response had no room for come first in the next request. Each exchange completes a range, brings records, or
 sends a range away to be read alone, so that the loop ends.
+
+The ``Packing`` of the wire format, from ``PACKINGS``, makes one request of many and divides its response.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from spark_kafkawire.cluster.cluster import Cluster
 from spark_kafkawire.errors import Action, BrokerError, KafkaWireError, UnknownTopicError, counted
-from spark_kafkawire.model import Broker
+from spark_kafkawire.model import Broker, WireFormat
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import Attempts
@@ -32,7 +35,6 @@ from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.record_log import COLUMNS
 
 from .fetcher import Fetcher, settings_of
-from .packing import PACKINGS
 from .task import EmptyFetch, FetchTask
 
 #: Most ranges in one request.
@@ -193,3 +195,38 @@ class Pack:
             fetcher.finish()
         else:
             self._waiting.append(fetcher)
+
+
+class Packing(Protocol):
+    """The requests of several ranges as one, and the parts of its response."""
+
+    #: Bytes from which a request asks for no further range.
+    bytes_max: int
+
+    def bytes_of(self, request: Any) -> int:
+        """The largest size of the records that the request of one range asks for."""
+
+    def packed(self, requests: Sequence[Any]) -> object:
+        """One request for all."""
+
+    def parts(self, response: Response, requests: Sequence[Any]) -> Sequence[Response | None]:
+        """The part of each request; None if the response had no room for it. Raises ``EmptyFetch`` if it had
+        room for none."""
+
+
+def _of_07(options: FetchOptions) -> Packing:
+    from .v07 import MultiFetches
+
+    return MultiFetches(options)
+
+
+def _of_modern(options: FetchOptions) -> Packing:
+    from .modern.record_batch_reader import PackedFetches
+
+    return PackedFetches(options)
+
+
+#: The proposal of 2012 is missing: its fetches have no size, so that one response would be too large.
+PACKINGS: Final[Mapping[WireFormat, Callable[[FetchOptions], Packing]]] = MappingProxyType(
+    {WireFormat.V07: _of_07, WireFormat.MODERN: _of_modern}
+)

@@ -1,23 +1,43 @@
-"""Record batches with typed keys and values, and what ``badRecords`` makes of messages without a value."""
+"""Typed keys and values: messages of a column, decoded by the schemas that they were written with.
+
+    raw column ─ frames off ─► payloads by schema ─ one decoder each ─► typed column, in the records' order
+                                                                     └► reasons of those without a value
+
+Messages of one schema are decoded together. A schema is requested from the registry once in a process. A
+registry that does not answer is an error of the task and never a fault of a message. ``badRecords`` says what
+becomes of messages without a value.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_kafkawire.errors import LOG, CorruptDataError, KafkaWireError, counted
+from spark_kafkawire.errors import (
+    LOG,
+    CorruptDataError,
+    KafkaWireError,
+    OptionError,
+    UnknownSchemaError,
+    counted,
+    printable,
+)
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.options import BadRecords, ColumnFormat
-from spark_kafkawire.records.arrays import Int64s
+from spark_kafkawire.options import BadRecords, ColumnFormat, TypedOptions
+from spark_kafkawire.records.arrays import Int32s, Int64s
 from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.columns import Columns, validity_bitmap
 from spark_kafkawire.records.corrupt import CORRUPT, CORRUPT_TYPE, corrupt_column, projected
-
-from .decoded_messages import MessageDecoder, Messages, TypedTask
+from spark_kafkawire.registry.client import registry_of
+from spark_kafkawire.registry.schemas import RegisteredSchema
+from spark_kafkawire.values.faults import REASONS, Decoded, Fault
+from spark_kafkawire.values.formats import FORMATS, Decoder, FixedSchema, Format, Schema
+from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER, Framed, SchemaIdSource, unframed
 
 _Flags = npt.NDArray[np.bool_]
 
@@ -159,3 +179,279 @@ def _reasons(found: Mapping[str, Messages], kinds: list[int]) -> str:
 def _int32s(numbers: Int64s) -> pa.Array:
     """Ids as a column, null where they are not known."""
     return pa.array(numbers.astype(np.int32), pa.int32(), mask=numbers < 0)
+
+
+_HEADERS: Final = {"key": KEY_HEADER, "value": VALUE_HEADER}
+#: Decoders that a process keeps, the newest ones.
+DECODERS_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TypedTask:
+    """Formats and schemas of keys and values, for the tasks of a read. Plain data.
+
+    ``schemas`` are those to which all messages are resolved, by column. Without one, messages are resolved
+    to the type of the column by the names of its fields.
+    """
+
+    options: TypedOptions
+    schemas: Mapping[str, FixedSchema] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _SchemaKey:
+    """The schema of a message: its id, its GUID, or neither. ``indexes`` are those of a type of Protobuf."""
+
+    schema_id: int = -1
+    guid: bytes = b""
+    indexes: tuple[int, ...] | None = None
+
+    @property
+    def has_none(self) -> bool:
+        """True if the message names no schema."""
+        return self.schema_id < 0 and not self.guid
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoding:
+    """A decoder of one schema, or the reason why there is none. ``schema_id`` is -1 where it is unknown."""
+
+    decoder: Decoder | None
+    schema_id: int = -1
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Messages:
+    """The messages of one column. ``reason_of`` has, for each row, the index of its reason in ``reasons``; -1
+    for a row without a fault."""
+
+    raw: pa.BinaryArray
+    column: pa.Array
+    schema_ids: Int64s
+    reason_of: Int32s
+    reasons: list[str] = field(default_factory=list)
+
+    def blame(self, rows: Int64s, reason: str) -> None:
+        """Give the rows a reason."""
+        if len(rows):
+            self.reason_of[rows] = len(self.reasons)
+            self.reasons.append(reason)
+
+
+class MessageDecoder:
+    """Decoder of the messages of one column to a type; None where only the ids of schemas are read."""
+
+    def __init__(self, task: TypedTask, column: ColumnFormat, arrow_type: pa.DataType | None) -> None:
+        self.name = column.column
+        self._column, self._options = column, task.options
+        self._fixed = task.schemas.get(column.column)
+        self._format = FORMATS.get(column.format)
+        self._type = arrow_type
+        self._source = SchemaIdSource(task.options.schema_id_from)
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The columns of records that it needs."""
+        has_ids_in_headers = self._source in (SchemaIdSource.AUTO, SchemaIdSource.HEADER)
+        return frozenset((self.name, "headers") if self._format and has_ids_in_headers else (self.name,))
+
+    def decoded(self, columns: Columns) -> Messages:
+        """The messages of these rows. Raises the errors of the registry, after its retries."""
+        raw = columns.values if self.name == "value" else columns.keys
+        if raw is None:
+            raw = pa.nulls(columns.count, pa.binary())
+        return self.messages(raw, columns.headers)
+
+    def messages(self, raw: pa.BinaryArray, headers: pa.Array | None = None) -> Messages:
+        """The messages of a column, and the headers of its records. Raises as ``decoded`` does."""
+        if self._format is None:
+            return _strings(raw)
+        frames = unframed(
+            raw,
+            self._source,
+            headers,
+            header=_HEADERS[self.name],
+            with_indexes=self._format.has_indexes,
+        )
+        found = Messages(raw, None, frames.ids.copy(), np.full(len(raw), -1, np.int32))
+        for fault in np.unique(frames.faults[frames.faults != Fault.NONE]).tolist():
+            found.blame(np.flatnonzero(frames.faults == fault), REASONS[Fault(fault)])
+        if self._type is not None:
+            self._decode(self._format, frames, found)
+        return found
+
+    def _decode(self, form: Format, frames: Framed, found: Messages) -> None:
+        """Decode the messages of each schema together, and restore their order.
+
+        Where a bad record is an error, no schema is requested after the first one that is not there: foreign
+        bytes may name any number of them.
+        """
+        is_error = self._options.bad_records is BadRecords.FAIL
+        groups = _by_schema(frames) if form.needs_writer else _together(frames)
+        parts, rows_of_parts = [], []
+        for rows, key in groups:
+            decoding = self._decoding(form, key)
+            if decoding.schema_id >= 0:
+                found.schema_ids[rows] = decoding.schema_id
+            if decoding.decoder is None:
+                found.blame(rows, decoding.reason)
+                if is_error:
+                    break
+                continue
+            payloads = frames.payloads
+            if len(groups) == 1:  # nulls among the messages are no matter
+                rows = np.arange(len(payloads))
+            else:
+                payloads = payloads.taken(rows)
+            decoded = decoding.decoder.decode(payloads)
+            parts.append(decoded.column)
+            rows_of_parts.append(rows)
+            _blame_each(found, rows, decoded)
+        found.column = _in_order(parts, rows_of_parts, len(frames.ids), self._type)
+
+    def _decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
+        """The decoder of the messages of one schema, kept for the process."""
+        options = self._options.registry, self._options.ends_on_new_fields
+        kept = (*options, self._column, self._fixed, self._type, key)
+        if (known := _decodings.get(kept)) is not None:
+            return known
+        try:
+            found = self._new_decoding(form, key)
+        except UnknownSchemaError:  # the registry keeps that for some time itself
+            return _Decoding(None, key.schema_id, REASONS[Fault.UNKNOWN_SCHEMA_ID])
+        _decodings[kept] = found
+        if len(_decodings) > DECODERS_MAX:
+            del _decodings[next(iter(_decodings))]
+        return found
+
+    def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
+        reader = None if self._fixed is None else form.parsed(self._fixed)
+        arguments = () if key.indexes is None else (key.indexes,)
+        if key.has_none:
+            writer = reader if form.needs_writer else None
+            return _Decoding(form.decoder(writer, reader, self._type, *arguments))
+        registered = self._registered(key)
+        schema_id = key.schema_id if key.schema_id >= 0 else registered.id
+        if registered.format != form.registered_as:
+            return _unresolvable(schema_id, f"it is {registered.format}, and not {form.registered_as}")
+        try:
+            writer = form.parse(registered.text, registered.references)
+        except OptionError as error:
+            return _unresolvable(schema_id, str(error))
+        self._check_evolution(form, writer, reader, schema_id)
+        try:
+            return _Decoding(form.decoder(writer, reader, self._type, *arguments), schema_id)
+        except OptionError as error:
+            return _unresolvable(schema_id, str(error))
+
+    def _registered(self, key: _SchemaKey) -> RegisteredSchema:
+        assert self._options.registry is not None
+        registry = registry_of(self._options.registry)
+        if key.guid:
+            return registry.schema_of_guid(key.guid)
+        return registry.schema(key.schema_id, self._column.subject)
+
+    def _check_evolution(self, form: Format, writer: Schema, reader: Schema | None, schema_id: int) -> None:
+        """Raise ``OptionError`` (fatal) if the query is to end because a later schema has a new field."""
+        if not self._options.ends_on_new_fields or form.new_field is None or self._fixed is None:
+            return
+        is_later = schema_id < 0 or self._fixed.schema_id < 0 or schema_id > self._fixed.schema_id
+        if is_later and (name := form.new_field(writer, reader)) is not None:
+            raise OptionError(
+                f"schema id {schema_id} has the field {printable(name)}, which {self._fixed.origin} of this "
+                "query lacks; load it and start it again, to take the new schema "
+                "(avroSchemaEvolutionMode=restart)"
+            )
+
+
+#: The decoders of this process.
+_decodings: Final[dict[tuple[object, ...], _Decoding]] = {}
+
+
+def forget_decoders() -> None:
+    """Forget all decoders: a registry may give another schema for an id later, as in tests."""
+    _decodings.clear()
+
+
+def _unresolvable(schema_id: int, problem: str) -> _Decoding:
+    return _Decoding(None, schema_id, f"{REASONS[Fault.UNRESOLVABLE_SCHEMA]}: {problem}")
+
+
+def _together(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
+    """The rows of all messages, which are decoded without the schemas of their writers."""
+    rows = np.flatnonzero(~frames.payloads.is_null).astype(np.int64)
+    return [(rows, _SchemaKey())] if len(rows) else []
+
+
+def _by_schema(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
+    """The rows of the messages of each schema, in the order of their first rows. Tombstones, and messages
+    without a schema id, are in none."""
+    rows = np.flatnonzero(~frames.payloads.is_null).astype(np.int64)
+    if not len(rows):
+        return []
+    # GUIDs are numbered below all ids.
+    schemas = np.where(frames.guid_of >= 0, -2 - frames.guid_of, frames.ids)[rows]
+    kinds = schemas * (len(frames.indexes) + 1) + frames.indexes_of[rows]
+    if (kinds == kinds[0]).all():
+        return [(rows, _key(frames, int(rows[0])))]
+    _, which, counts = np.unique(kinds, return_inverse=True, return_counts=True)
+    groups = np.split(rows[np.argsort(which.ravel(), kind="stable")], np.cumsum(counts)[:-1])
+    return [(group, _key(frames, int(group[0]))) for group in sorted(groups, key=lambda group: int(group[0]))]
+
+
+def _key(frames: Framed, row: int) -> _SchemaKey:
+    guid, indexes = int(frames.guid_of[row]), int(frames.indexes_of[row])
+    return _SchemaKey(
+        int(frames.ids[row]),
+        frames.guids[guid] if guid >= 0 else b"",
+        frames.indexes[indexes] if indexes >= 0 else None,
+    )
+
+
+def _blame_each(found: Messages, rows: Int64s, decoded: Decoded) -> None:
+    """Give each row with a fault its reason, once for all rows of the same fault and field."""
+    bad = np.flatnonzero(decoded.is_bad)
+    if not len(bad):
+        return
+    kinds = np.stack((decoded.faults[bad].astype(np.int64), decoded.fields[bad]))
+    distinct, which = np.unique(kinds, axis=1, return_inverse=True)
+    found.reason_of[rows[bad]] = len(found.reasons) + which.ravel()
+    for fault, path in distinct.T.tolist():
+        place = f"field {printable(decoded.paths[path])}: " if path >= 0 else ""
+        found.reasons.append(f"{place}{REASONS[Fault(fault)]}")
+
+
+def _in_order(parts: list[pa.Array], rows: list[Int64s], count: int, of: pa.DataType) -> pa.Array:
+    """The values of all parts in the order of their rows; other rows are null."""
+    if len(parts) == 1 and len(rows[0]) == count:
+        return parts[0]
+    if not parts:
+        return pa.nulls(count, of)
+    places = np.full(count, -1, np.int64)
+    places[np.concatenate(rows)] = np.arange(sum(map(len, rows)))
+    return pa.concat_arrays(parts).take(pa.array(places, mask=places < 0))
+
+
+def _strings(raw: pa.BinaryArray) -> Messages:
+    """Messages as text. Arrow trusts that strings are UTF-8, so that is checked here."""
+    strings = raw.view(pa.string())
+    found = Messages(raw, strings, np.full(len(raw), -1, np.int64), np.full(len(raw), -1, np.int32))
+    bad = np.array(_not_utf8(strings, 0, len(strings)), np.int64)
+    if len(bad):
+        found.blame(bad, REASONS[Fault.BAD_UTF8])
+        places = np.arange(len(raw))
+        found.column = strings.take(pa.array(places, mask=found.reason_of >= 0))
+    return found
+
+
+def _not_utf8(strings: pa.StringArray, start: int, stop: int) -> list[int]:
+    """The rows that are not UTF-8, by halves: few of many are."""
+    try:
+        strings[start:stop].validate(full=True)
+    except pa.ArrowInvalid:
+        if stop - start == 1:
+            return [start]
+        middle = (start + stop) // 2
+        return _not_utf8(strings, start, middle) + _not_utf8(strings, middle, stop)
+    return []

@@ -23,9 +23,8 @@ from spark_kafkawire.model import (
 from spark_kafkawire.options import Directories
 
 from ..topic_names import NAMES_COUNT_MAX, meant_topics, names_of
-from .modern_log import ModernLog
-from .partition_log import PartitionLog, SlicePart
-from .replica_log import ReplicaLog
+from . import PartitionLog, SlicePart
+from .modern_log import ModernLog, ReplicaLog
 from .v07_log import V07Log
 
 #: The logs of one name, each with the number of its directory.

@@ -1,17 +1,58 @@
-"""The log of a partition of Kafka 0.8 to 4.x, from the disks of one broker or of several."""
+"""The log of a partition of Kafka 0.8 to 4.x in log directories, from the disks of one broker or of several.
+
+``ModernLog`` chooses among replicas. ``ReplicaLog`` is the log on one broker's disks: its end, open
+transactions, timestamps. A broker that starts again finds the same: the end after the last whole batch,
+segments in place of those whose rename was interrupted (LogLoader), and open transactions from the last
+snapshot on (ProducerStateManager). Segment files are walked by the headers of their batches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import Final
 
-from spark_kafkawire.directories.checkpoints import LEADER_EPOCHS, META_PROPERTIES, PARTITION_METADATA
-from spark_kafkawire.directories.replicas import Choice, Piece, choose, contradiction
-from spark_kafkawire.errors import LOG, DataLossError, OptionError, counted
-from spark_kafkawire.model import PartitionBounds, TopicPartition
+import numpy as np
 
-from .partition_log import SlicePart
-from .replica_log import ReplicaLog, same_batch
+from spark_kafkawire.directories.batches import whole_batches
+from spark_kafkawire.directories.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+)
+from spark_kafkawire.directories.damaged import OFFSET_MAX, DamagedSegment
+from spark_kafkawire.directories.file_systems import FileInfo
+from spark_kafkawire.directories.files import Files
+from spark_kafkawire.directories.indexes import OffsetIndex, TimeIndex, offset_index, time_index
+from spark_kafkawire.directories.names import LogName
+from spark_kafkawire.directories.replicas import Choice, Piece, Replica, choose, contradiction
+from spark_kafkawire.directories.scanning import LogDirectory, Segment
+from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
+from spark_kafkawire.directories.snapshots import open_transactions
+from spark_kafkawire.directories.windows import windows
+from spark_kafkawire.errors import LOG, CorruptDataError, DataLossError, OptionError, counted
+from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
+from spark_kafkawire.records.batch.decoding import check_crcs
+from spark_kafkawire.records.damage import Walk, Whole
+from spark_kafkawire.records.damaged_batches import index_of, walk_batches, without_last
+from spark_kafkawire.records.log_index import BatchIndex
+from spark_kafkawire.records.log_kernels import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    COUNT,
+    MAGIC,
+    MAX_TIMESTAMP,
+    NEXT_OFFSET,
+    PRODUCER_ID,
+)
+from spark_kafkawire.records.log_layout import CONTROL_BIT, TRANSACTIONAL_BIT
+from spark_kafkawire.records.record_log import decode_batches
+
+from . import SlicePart
 
 
 class ModernLog:
@@ -181,3 +222,414 @@ class ModernLog:
             for each in self._choice.pieces
             if each.start < stop_offset and each.stop > start_offset
         ]
+
+
+#: The columns that find a record by its timestamp.
+_OF_TIMES = frozenset(("offset", "timestamp"))
+
+
+class ReplicaLog:
+    """One broker's log of a partition. ``place`` is the number of the directory among the paths of the
+    read. Without ``fail_on_damage`` damage is passed, as the tasks do."""
+
+    def __init__(
+        self, directory: LogDirectory, name: LogName, place: int, *, fail_on_damage: bool = True
+    ) -> None:
+        self.directory = directory
+        self.name = name
+        self.place = place
+        self.fail_on_damage = fail_on_damage
+        #: The base offsets of segments in which damage was passed.
+        self._damaged: set[int] = set()
+        self._folder = directory.log(name)
+        self._offset_indexes: dict[int, OffsetIndex] = {}
+
+    def shown(self, file: FileInfo) -> str:
+        """The path of a file, for messages."""
+        return self.directory.files.shown(file.path)
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments that a broker would load, ascending; at least one.
+
+        A segment whose rename was interrupted replaces those of its offsets."""
+        live = list(self._folder.segments)
+        for swap in self._folder.swapped:
+            stop = self._end_of(swap, None)
+            live = [each for each in live if not swap.base_offset <= each.base_offset < max(stop, 1)]
+            live.append(swap)
+        return tuple(sorted(live, key=lambda each: each.base_offset))
+
+    @cached_property
+    def replica(self) -> Replica:
+        """The facts that choose among replicas."""
+        log_start = self.directory.offsets(LOG_STARTS).get(self.name, 0)
+        start = max(self.segments[0].base_offset, log_start)
+        return Replica(
+            min(start, self.end),
+            self.end,
+            self._checkpointed_high_watermark,
+            self.directory.epochs(self.name),
+            log_start,
+        )
+
+    @cached_property
+    def _checkpointed_high_watermark(self) -> int | None:
+        return self.directory.offsets(HIGH_WATERMARKS).get(self.name)
+
+    @cached_property
+    def end(self) -> int:
+        """The offset after the last whole batch.
+
+        Raises ``CorruptDataError`` (fatal) for damage that is no torn end, unless a checkpoint says that the
+        log goes on: then the read of the damage is the error."""
+        return self._end_of(self.segments[-1], self._checkpointed_high_watermark)
+
+    def _end_of(self, segment: Segment, high_watermark: int | None) -> int:
+        index = self._offset_index(segment)
+        pos = index.last_position(segment.size)
+        end, last, after = segment.base_offset, None, pos
+        try:
+            for each in self._batches(segment, pos):
+                end, last, after = (int(each.table[-1, NEXT_OFFSET]), each, after + each.size)
+        except CorruptDataError as error:
+            is_empty = self._is_empty(segment, after)
+            is_inside = self._has_damage_before(segment, pos, after)
+            if is_inside or (not is_empty and high_watermark is None):
+                raise
+            if not is_empty and high_watermark is not None:
+                if high_watermark <= end:
+                    LOG.warning(
+                        "%s: %s; it is after the high watermark", self.shown(segment.file), error.__cause__
+                    )
+                return max(high_watermark, end)
+        if pos and last is None:  # the index is wrong
+            return self._end_of(replace(segment, offset_index=None), high_watermark)
+        if high_watermark is not None and segment.base_offset in self._damaged and high_watermark > end:
+            return high_watermark  # the damage may have them
+        return end if last is None else self._without_torn(last, end, high_watermark)
+
+    def _has_damage_before(self, segment: Segment, pos: int, stop_pos: int) -> bool:
+        """True if one of the batches of ``[pos, stop_pos)``, whose headers are in order, has a wrong one."""
+        floor = max(segment.base_offset, self._offset_index(segment).floor_of(pos))
+        found = first_damage(self._damaged_segment(segment), pos, floor)
+        return found is not None and found < stop_pos
+
+    def _without_torn(self, last: BatchIndex, end: int, high_watermark: int | None) -> int:
+        """The end without a last batch of which the disk has not all bytes: a machine lost its power."""
+        row = last.count - 1
+        base_offset = int(last.table[row, BASE_OFFSET])
+        if last.table[row, MAGIC] == 2 and base_offset >= (high_watermark or 0):
+            try:
+                check_crcs(last, np.array([row]))
+            except CorruptDataError:
+                return base_offset
+        return end
+
+    def _is_empty(self, segment: Segment, pos: int) -> bool:
+        """True if zeros alone follow a position: room for batches that were never written."""
+        rest = windows(self.directory.files, segment.file.path, pos, segment.size)
+        return not any(np.frombuffer(frame, np.uint8)[start:].any() for frame, start in rest)
+
+    def _batches(self, segment: Segment, pos: int = 0) -> Iterator[BatchIndex]:
+        """The batches of a segment from a position on. Raises ``CorruptDataError`` (fatal) for damage, or
+        passes it."""
+        begin = pos, max(segment.base_offset, self._offset_index(segment).floor_of(pos))
+        floor = begin[1]
+        try:
+            for index in batches(
+                self.directory.files,
+                segment.file.path,
+                pos,
+                segment.size,
+                yields_before_damage=self.fail_on_damage,
+            ):
+                yield index
+                pos, floor = pos + index.size, int(index.table[-1, NEXT_OFFSET])
+            self._check_torn(segment, pos, floor)
+        except CorruptDataError as error:
+            damaged = self._damaged_segment(segment)
+            if self.fail_on_damage:
+                raise self._named(error, segment, first_damage(damaged, *begin)) from error
+            is_empty = self._is_empty(segment, pos + (error.pos or 0))
+            if not is_empty and segment.base_offset not in self._damaged:
+                self._damaged.add(segment.base_offset)
+                LOG.warning("%s: %s; planning continues after it", self.shown(segment.file), error)
+            yield from sound_batches(damaged, pos, floor)
+
+    def _check_torn(self, segment: Segment, pos: int, floor: int) -> None:
+        """Raise ``CorruptDataError`` if sound batches follow the cut one at ``pos``: its size is damaged."""
+        if pos < segment.size and any(
+            True for _ in sound_batches(self._damaged_segment(segment), pos, floor)
+        ):
+            raise CorruptDataError(
+                f"the batch at offset {floor} is damaged: its size cannot be; copy the file again from the "
+                "broker",
+                floor,
+                pos=0,
+            )
+
+    def _named(self, error: CorruptDataError, segment: Segment, pos: int | None) -> CorruptDataError:
+        located = error.located(self.shown(segment.file))
+        return located if pos is None else located.advised(f"it begins at byte {pos} of the file")
+
+    def _damaged_segment(self, segment: Segment) -> DamagedSegment:
+        later = [each.base_offset for each in self._folder.segments if each.base_offset > segment.base_offset]
+        return DamagedSegment(
+            self.directory.files,
+            segment.file.path,
+            segment.base_offset,
+            segment.size,
+            min(later, default=OFFSET_MAX),
+            self._offset_index(segment),
+        )
+
+    def _offset_index(self, segment: Segment) -> OffsetIndex:
+        """The offset index of a segment; an empty one without the file."""
+        if segment.offset_index is None:
+            return offset_index(b"", segment.base_offset)
+        if segment.base_offset not in self._offset_indexes:
+            data = self._content(segment.offset_index)
+            self._offset_indexes[segment.base_offset] = offset_index(data, segment.base_offset)
+        return self._offset_indexes[segment.base_offset]
+
+    def _content(self, file: FileInfo) -> bytes:
+        try:
+            return self.directory.files.read_entries(file.path)
+        except FileNotFoundError:  # it went with its segment
+            return b""
+
+    def last_stable_offset(self, end: int) -> int:
+        """The first offset of the first transaction that is open at ``end``, or ``end``."""
+        opened_at, walk_from = self._snapshot(end)
+        for segment, stop in self._between(walk_from, end):
+            pos = self._offset_index(segment).position_of(walk_from)
+            for index in self._batches(segment, pos):
+                _follow(index, walk_from, min(end, stop), opened_at)
+                if index.table[-1, NEXT_OFFSET] >= end:
+                    break
+        return min([end, *opened_at.values()])
+
+    def _snapshot(self, end: int) -> tuple[dict[int, int], int]:
+        """The open transactions of the last sound snapshot, and its offset; the start of the log without
+        any."""
+        for offset in sorted(self._folder.snapshots, reverse=True):
+            if self.segments[0].base_offset <= offset <= end:
+                try:
+                    return open_transactions(self._content(self._folder.snapshots[offset])), offset
+                except CorruptDataError:
+                    continue
+        return {}, self.segments[0].base_offset
+
+    def _between(self, start_offset: int, stop_offset: int) -> list[tuple[Segment, int]]:
+        """Segments with offsets of the range, each with the offset where the next one begins."""
+        nexts = [each.base_offset for each in self.segments[1:]] + [2**63 - 1]
+        return [
+            (segment, next_base)
+            for segment, next_base in zip(self.segments, nexts, strict=True)
+            if segment.base_offset < stop_offset and next_base > start_offset
+        ]
+
+    def first_at(self, time_ms: int, start_offset: int, stop_offset: int) -> int | None:
+        """The first offset of the range whose record has the timestamp or a later one; None without any."""
+        for segment, _ in self._between(start_offset, stop_offset):
+            times = self._time_index(segment)
+            if times.is_trimmed and times.count and times.times_ms[-1] < time_ms:
+                continue
+            begin = max(times.offset_before(time_ms) or 0, start_offset)
+            pos = self._offset_index(segment).position_of(begin)
+            for index in self._batches(segment, pos):
+                is_due = (index.column(MAX_TIMESTAMP) >= time_ms) & (index.column(NEXT_OFFSET) > start_offset)
+                for row in np.flatnonzero(is_due).tolist():
+                    try:
+                        found = _first_record_at(index, row, time_ms, start_offset)
+                    except CorruptDataError as error:
+                        if self.fail_on_damage:
+                            raise error.located(self.shown(segment.file)) from error
+                        continue  # its timestamps are not known
+                    if found is not None:
+                        return found if found < stop_offset else None
+        return None
+
+    def _time_index(self, segment: Segment) -> TimeIndex:
+        data = b"" if segment.time_index is None else self._content(segment.time_index)
+        return time_index(data, segment.base_offset)
+
+    def slice(self, start_offset: int, stop_offset: int, *, is_committed: bool) -> LogSlice:
+        """The files of a range."""
+        held = self._between(start_offset, stop_offset)
+        first = held[0][0].base_offset if held else 0
+        return LogSlice(
+            self.directory.files.uri,
+            self.directory.settings,
+            Generation.MODERN,
+            self._folder.path,
+            tuple(
+                SegmentSlice(
+                    segment.file.name,
+                    segment.base_offset,
+                    segment.size,
+                    None if next_base == 2**63 - 1 else next_base,
+                    segment.offset_index.name if segment.offset_index else None,
+                )
+                for segment, next_base in held
+            ),
+            is_log_end=stop_offset == self.end,
+            txn_indexes=tuple(
+                segment.txn_index.name
+                for segment in self.segments
+                if is_committed and segment.txn_index is not None and segment.base_offset >= first
+            ),
+            is_compacted=self.name in self.directory.offsets(CLEANER_OFFSETS),
+        )
+
+    def positions(self, start_offset: int, stop_offset: int) -> list[tuple[int, int]]:
+        """Offsets of a range with the bytes of the log before them, ascending, as the indexes have them."""
+        found, before = [], 0
+        for segment, next_base in self._between(start_offset, stop_offset):
+            index = self._offset_index(segment)
+            # An entry has the last offset of an append, which ends at the next entry's position.
+            ends = [*index.positions.tolist()[1:], segment.size]
+            found += [
+                (offset + 1, before + pos)
+                for offset, pos in zip(index.offsets.tolist(), ends, strict=False)
+                if offset + 1 < next_base and pos <= segment.size
+            ]
+            before += segment.size
+            found.append((next_base, before))
+        return [each for each in found if start_offset < each[0] < stop_offset]
+
+    def batch_at(self, offset: int) -> tuple[FileInfo, BatchIndex, int] | None:
+        """The batch that holds an offset, with its file; None without any."""
+        for segment, _ in self._between(offset, offset + 1):
+            pos = self._offset_index(segment).position_of(offset)
+            for index in self._batches(segment, pos):
+                rows = np.flatnonzero(index.column(NEXT_OFFSET) > offset)
+                if len(rows):
+                    return segment.file, index, int(rows[0])
+        return None
+
+
+def _follow(index: BatchIndex, start_offset: int, stop_offset: int, opened_at: dict[int, int]) -> None:
+    """Follow transactions over batches: ``opened_at`` has the first offset of each producer's open one."""
+    attributes = index.column(ATTRIBUTES)
+    is_due = (index.column(BASE_OFFSET) >= start_offset) & (index.column(BASE_OFFSET) < stop_offset)
+    rows = np.flatnonzero(is_due & (attributes & TRANSACTIONAL_BIT != 0) & (index.column(MAGIC) == 2))
+    for row in rows.tolist():
+        producer_id = int(index.table[row, PRODUCER_ID])
+        if attributes[row] & CONTROL_BIT:
+            opened_at.pop(producer_id, None)
+        elif index.table[row, COUNT]:
+            opened_at.setdefault(producer_id, int(index.table[row, BASE_OFFSET]))
+
+
+def _first_record_at(index: BatchIndex, row: int, time_ms: int, start_offset: int) -> int | None:
+    """The first offset of a batch whose record has the timestamp or a later one."""
+    one = replace(index, table=index.table[row : row + 1])
+    if index.table[row, MAGIC] == 2 and index.table[row, ATTRIBUTES] & CONTROL_BIT:
+        # A marker has a timestamp, too, and brokers find it.
+        return max(int(index.table[row, BASE_OFFSET]), start_offset)
+    for columns in decode_batches(one, start_offset, wanted=_OF_TIMES):
+        if columns.timestamps_ms is not None:
+            found = np.flatnonzero(columns.timestamps_ms >= time_ms)
+            if len(found):
+                return int(columns.offset[found[0]])
+    return None
+
+
+def same_batch(first: ReplicaLog, second: ReplicaLog, offset: int) -> Sequence[FileInfo]:
+    """Two files whose batches at an offset contradict each other; empty if they do not.
+
+    Replicas have the same bytes, unless the log cleaner has written a batch again: then it has other records
+    or another base timestamp.
+    """
+    a, b = first.batch_at(offset), second.batch_at(offset)
+    if a is None or b is None:
+        return ()
+    rows = [index.table[row].tolist() for _, index, row in (a, b)]
+    is_same = all(rows[0][name] == rows[1][name] for name in (BASE_OFFSET, NEXT_OFFSET, COUNT, MAGIC))
+    bytes_a, bytes_b = (bytes(index.batch(row)) for _, index, row in (a, b))
+    is_rewritten = any(log.name in log.directory.offsets(CLEANER_OFFSETS) for log in (first, second))
+    if is_rewritten or (is_same and bytes_a == bytes_b):
+        return ()
+    if not first.fail_on_damage and not (_is_sound(bytes_a, rows[0]) and _is_sound(bytes_b, rows[1])):
+        return ()  # the tasks find the damage of the replica that they read
+    return a[0], b[0]
+
+
+def _is_sound(data: bytes, row: list[int]) -> bool:
+    return walk_batches(data, row[BASE_OFFSET], is_end=True).first is None
+
+
+#: Size of a window, bytes: most walks are over the few kilobytes after the last entry of an index.
+_WINDOW_BYTES: Final = 1 << 20
+#: Largest batch, bytes: a damaged size must not take all memory.
+_BATCH_BYTES_MAX: Final = 64 << 20
+
+
+#: Damage in a row after which a known boundary is next, bytes.
+_DAMAGE_BYTES_MAX: Final = 2 * _BATCH_BYTES_MAX
+
+
+def batches(
+    files: Files, path: str, pos: int, stop_pos: int, *, yields_before_damage: bool = True
+) -> Iterator[BatchIndex]:
+    """The whole batches of the bytes ``[pos, stop_pos)`` of a segment, in order. A cut one at the end is left
+    out.
+
+    Raises ``CorruptDataError`` with its offset after the batches before it, and as ``windows`` does. Without
+    ``yields_before_damage`` those of the same window are not given: the offset of the last one may be what is
+    wrong.
+    """
+    tail = b""
+    for frame, start in windows(files, path, pos, stop_pos, window_bytes=_WINDOW_BYTES):
+        index, damage = whole_batches(tail + bytes(frame[start:]))
+        if index.count and (damage is None or yields_before_damage):
+            yield index
+        if damage is not None:
+            raise damage
+        tail = index.buf[index.size :].tobytes()
+        if len(tail) > _BATCH_BYTES_MAX:
+            raise CorruptDataError(
+                f"a batch has more than {_BATCH_BYTES_MAX} bytes, so it is damaged; copy the file again",
+                int.from_bytes(tail[:8], "big", signed=True),
+            )
+
+
+def sound_batches(segment: DamagedSegment, pos: int, floor: int) -> Iterator[BatchIndex]:
+    """The sound batches from a position of a damaged segment on, where no offset is below ``floor``.
+
+    Raises ``FileNotFoundError``, ``FileAccessError`` (fatal)."""
+    for _, data, walk in _walks(segment, pos, floor):
+        for part in walk.parts:
+            if isinstance(part, Whole):
+                yield replace(index_of(data, part), size=part.stop)
+
+
+def first_damage(segment: DamagedSegment, pos: int, floor: int) -> int | None:
+    """The position of the first damage from a position of a segment on; None without any."""
+    for start, _, walk in _walks(segment, pos, floor):
+        if walk.first is not None:
+            return start + walk.first.pos
+    return None
+
+
+def _walks(segment: DamagedSegment, pos: int, floor: int) -> Iterator[tuple[int, bytes, Walk]]:
+    """The walks over a segment, each with the position and the bytes where it begins."""
+
+    def walk(data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
+        found = walk_batches(
+            data,
+            floor,
+            segment.stop_offset,
+            size_max=_BATCH_BYTES_MAX,
+            is_end=is_end,
+            boundaries=boundaries,
+            is_start=True,
+        )
+        return found if is_end else without_last(data, found)
+
+    while pos < segment.size:
+        data, found = segment.walk_at(pos, walk, window_bytes=_WINDOW_BYTES, bytes_max=_DAMAGE_BYTES_MAX)
+        yield pos, data, found
+        pos, floor = pos + found.size, found.next_offset

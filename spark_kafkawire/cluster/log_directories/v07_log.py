@@ -20,7 +20,7 @@ from spark_kafkawire.records.message_set.damaged import walk_messages
 from spark_kafkawire.records.message_set.index import Stop, index_messages
 
 from ..v07 import segments
-from .partition_log import SlicePart
+from . import SlicePart
 
 #: A broker that stopped in order leaves this file.
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"

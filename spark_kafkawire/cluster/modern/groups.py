@@ -1,16 +1,61 @@
-"""Consumer groups of a cluster of Kafka 0.8 and later: one class over the requests of members and offsets."""
+"""Groups of modern Kafka (0.8 to 4.x): their names, state, members, and partitions with committed offsets.
+
+Every broker lists the groups that it coordinates and describes them, a few hundred in each request. Members
+of streams groups have tasks: a task reads one partition of all input topics of its subtopology that have it.
+
+Source: Apache Kafka's ListGroups, DescribeGroups, ConsumerGroupDescribe (KIP-848) and OffsetFetch; KIP-932,
+KIP-1071.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
-from spark_kafkawire.errors import UnsupportedVersionError
-from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.errors import UnsupportedVersionError, quoted
+from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.retry import retried
 from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.modern.consumer_assignment import assigned_topics
+from spark_kafkawire.protocol.modern.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupMember,
+    DescribedConsumerGroup,
+    MemberAssignment,
+)
+from spark_kafkawire.protocol.modern.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    GroupMember,
+)
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.modern.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from spark_kafkawire.protocol.modern.offset_fetch import (
+    OffsetFetchPartitionResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from spark_kafkawire.protocol.modern.share_group_describe import (
+    DescribedShareGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    ShareGroupMember,
+)
+from spark_kafkawire.protocol.modern.streams_group_describe import (
+    DescribedStreamsGroup,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupMember,
+)
 
-from .described_groups import offsets_of_group
-from .group_members import group_members, list_groups, partitions_of_group
-from .group_offsets import commit_offsets, committed_offsets, committed_texts
+from ..asking import side_by_side
+from .group_offsets import ask_coordinator, commit_offsets, committed_offsets, committed_texts, coordinator_of
 from .metadata import Metadata
 
 
@@ -61,3 +106,378 @@ class ConsumerGroups:
         force: bool = False,  # noqa: ARG002  # the coordinator decides
     ) -> None:
         commit_offsets(self._metadata, group, offsets, self._net)
+
+
+#: Codes for a group whose members a broker does not coordinate, and codes of brokers that never do.
+_NOT_ITS_OWN: Final = (
+    ErrorCode.NONE,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNSUPPORTED_VERSION,
+)
+
+
+def list_groups(brokers: Iterable[Broker], net: NetOptions) -> tuple[str, ...]:
+    """Ids of all consumer groups, sorted: each broker lists those that it coordinates.
+
+    Raises as ``group_members`` does.
+    """
+    groups = coordinated_groups(brokers, net)
+    return tuple(sorted({group.id for group in groups if group.listed.protocol_type in OF_CONSUMERS}))
+
+
+def group_members(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[str, ...]:
+    """Ids of the members of a group, sorted; empty if there is no such group.
+
+    Members of streams groups (KIP-1071) and of share groups (KIP-932) are not included. Raises
+    ``BrokerError`` if a broker refuses the group, and when the retries are used up that or a
+    ``TransportError``.
+    """
+    return tuple(sorted(retried(lambda: _members(metadata, group_id, net), net.request_retry)))
+
+
+def partitions_of_group(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[TopicPartition, ...]:
+    """Partitions for which a group may have offsets, sorted, also those of deleted topics.
+
+    Brokers before 0.10.2 cannot list them: then the result has all partitions of the cluster. Raises as
+    ``group_members`` does.
+    """
+    try:
+        return retried(lambda: _partitions(metadata, group_id, net), net.request_retry)
+    except UnsupportedVersionError:
+        return tuple(tp for topic in metadata.topics() for tp in topic.partitions)
+
+
+def _members(metadata: Metadata, group_id: str, net: NetOptions) -> list[str]:
+    """Members of a classic group, or else of a group that the broker assigns (KIP-848)."""
+    coordinator = coordinator_of(metadata, group_id)
+    classic = _described(coordinator, group_id, net).members
+    return [member.member_id for member in classic] or _assigned_members(coordinator, group_id, net)
+
+
+def _described(coordinator: Broker, group_id: str, net: NetOptions) -> DescribedGroup:
+    place = f"DescribeGroups of group {quoted(group_id)} on {coordinator}"
+    response: DescribeGroupsResponse = ask_coordinator(
+        coordinator, DescribeGroupsRequest(groups=(group_id,)), net
+    )
+    [group] = response.groups
+    if group.error_code:
+        raise broker_error(group.error_code, place)
+    return group
+
+
+def _assigned_members(coordinator: Broker, group_id: str, net: NetOptions) -> list[str]:
+    place = f"ConsumerGroupDescribe of group {quoted(group_id)} on {coordinator}"
+    request = ConsumerGroupDescribeRequest(group_ids=(group_id,))
+    try:
+        response: ConsumerGroupDescribeResponse = ask_coordinator(coordinator, request, net)
+    except UnsupportedVersionError:
+        return []
+    [group] = response.groups
+    if group.error_code not in _NOT_ITS_OWN:
+        raise broker_error(group.error_code, place, group.error_message)
+    return [member.member_id for member in group.members]
+
+
+def _partitions(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[TopicPartition, ...]:
+    coordinator = coordinator_of(metadata, group_id)
+    response: OffsetFetchResponse = ask_coordinator(
+        coordinator, OffsetFetchRequest.for_group(group_id, None), net
+    )
+    group = response.group_of(group_id)
+    if group.error_code:
+        raise broker_error(group.error_code, f"OffsetFetch of group {quoted(group_id)} on {coordinator}")
+    partitions = {
+        TopicPartition(topic.name, partition.partition_index)
+        for topic in group.topics
+        for partition in topic.partitions
+    }
+    return tuple(sorted(partitions))
+
+
+#: Groups of one request: the response holds all their members.
+_TOGETHER_MAX: Final = 200
+#: Protocol types of consumers' groups; other groups coordinate, for example, workers of Kafka Connect.
+OF_CONSUMERS: Final = ("consumer", "")
+#: Those of groups with committed offsets: streams groups (KIP-1071) commit as consumers do.
+WITH_OFFSETS: Final = (*OF_CONSUMERS, "streams")
+#: Kinds of groups, as brokers name them from 3.8 on; empty before.
+_CONSUMER: Final = "consumer"
+_SHARE: Final = "share"
+_STREAMS: Final = "streams"
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatedGroup:
+    """A group and the broker that coordinates it."""
+
+    coordinator: Broker
+    listed: ListedGroup
+
+    @property
+    def id(self) -> str:
+        """Name of the group."""
+        return self.listed.group_id
+
+    @property
+    def type(self) -> str:
+        """Kind of the group in lower case: ``classic``, ``consumer``, ``share`` or ``streams``; empty if the
+        broker does not report it (before 3.8)."""
+        return self.listed.group_type.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Member of a group. ``epoch`` is None in a classic group, ``assignment`` if its format is not that of
+    Kafka's consumers, or while the broker does not know the topology of a streams group."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    epoch: int | None
+    assignment: tuple[TopicPartition, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """State, assignor and members of a group."""
+
+    state: str
+    assignor: str
+    members: tuple[Member, ...]
+
+
+def coordinated_groups(brokers: Iterable[Broker], net: NetOptions) -> list[CoordinatedGroup]:
+    """All groups that the user may describe, sorted by name.
+
+    All functions here raise ``BrokerError`` if a broker refuses, and when the retries are used up that or a
+    ``TransportError``; ``UnsupportedVersionError`` (fatal) before Kafka 0.9.
+    """
+
+    def listed(broker: Broker) -> tuple[ListedGroup, ...]:
+        response: ListGroupsResponse = ask_coordinator(broker, ListGroupsRequest(), net)
+        if response.error_code:
+            raise broker_error(response.error_code, f"ListGroups on {broker}")
+        return response.groups
+
+    found = side_by_side(brokers, lambda broker: retried(lambda: listed(broker), net.request_retry))
+    groups = (CoordinatedGroup(broker, each) for broker, own in found.items() for each in own)
+    return sorted(groups, key=lambda group: group.id)
+
+
+def described(groups: Sequence[CoordinatedGroup], net: NetOptions) -> dict[str, GroupDescription]:
+    """The description of each group, without those of kinds that their broker does not describe."""
+    found: dict[str, GroupDescription] = {}
+    for broker, kind, ids in _shares(groups):
+        ask = _ASKING.get(kind, _classic_groups)
+        found |= retried(partial(ask, broker, ids, net), net.request_retry)
+    return found
+
+
+def offsets_of(
+    groups: Sequence[CoordinatedGroup], net: NetOptions
+) -> dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]]:
+    """Committed offsets of each group, without partitions for which it has committed none and without those
+    of topics that the user may not describe. ``UnsupportedVersionError`` (fatal) before Kafka 0.10.2."""
+    found: dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]] = {}
+    for broker, _, ids in _shares(groups):
+        found |= retried(partial(_offsets, broker, ids, net), net.request_retry)
+    return found
+
+
+def offsets_of_group(
+    metadata: Metadata, group_id: str, net: NetOptions
+) -> dict[TopicPartition, OffsetFetchPartitionResponse]:
+    """The same of one group, whose coordinator is looked up."""
+
+    def once() -> dict[TopicPartition, OffsetFetchPartitionResponse]:
+        return _offsets(coordinator_of(metadata, group_id), [group_id], net)[group_id]
+
+    return retried(once, net.request_retry)
+
+
+def _shares(groups: Sequence[CoordinatedGroup]) -> Iterator[tuple[Broker, str, list[str]]]:
+    """Groups of one coordinator and kind, as many as one request takes."""
+    kinds: dict[tuple[Broker, str], list[str]] = {}
+    for group in groups:
+        kinds.setdefault((group.coordinator, group.type), []).append(group.id)
+    for (broker, kind), ids in sorted(kinds.items()):
+        for at in range(0, len(ids), _TOGETHER_MAX):
+            yield broker, kind, ids[at : at + _TOGETHER_MAX]
+
+
+def _classic_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    response: DescribeGroupsResponse = ask_coordinator(broker, DescribeGroupsRequest(groups=tuple(ids)), net)
+    for group in response.groups:
+        if group.error_code:
+            place = f"DescribeGroups of group {quoted(group.group_id)} on {broker}"
+            raise broker_error(group.error_code, place)
+    return {group.group_id: _classic(group) for group in response.groups}
+
+
+def _classic(group: DescribedGroup) -> GroupDescription:
+    members = (
+        Member(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            None,
+            _assignment(group, each),
+        )
+        for each in group.members
+    )
+    return GroupDescription(group.group_state, group.protocol_data, tuple(members))
+
+
+def _assignment(group: DescribedGroup, member: GroupMember) -> tuple[TopicPartition, ...] | None:
+    topics = assigned_topics(member.member_assignment) if group.protocol_type == _CONSUMER else None
+    if topics is None:
+        return None
+    return tuple(TopicPartition(each.topic, partition) for each in topics for partition in each.partitions)
+
+
+def _consumer_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    request = ConsumerGroupDescribeRequest(group_ids=tuple(ids))
+    response: ConsumerGroupDescribeResponse = ask_coordinator(broker, request, net)
+    return _with_epochs(response.groups, "ConsumerGroupDescribe", broker)
+
+
+def _share_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    """Share groups; empty if the broker is too old to describe them (before 4.1)."""
+    try:
+        request = ShareGroupDescribeRequest(group_ids=tuple(ids))
+        response: ShareGroupDescribeResponse = ask_coordinator(broker, request, net)
+    except UnsupportedVersionError:
+        return {}
+    return _with_epochs(response.groups, "ShareGroupDescribe", broker)
+
+
+def _with_epochs(
+    groups: Sequence[DescribedConsumerGroup | DescribedShareGroup], api: str, broker: Broker
+) -> dict[str, GroupDescription]:
+    """Groups whose members have epochs. Raises ``BrokerError``."""
+    _check(groups, api, broker)
+    return {
+        group.group_id: GroupDescription(
+            group.group_state, group.assignor_name, tuple(map(_with_epoch, group.members))
+        )
+        for group in groups
+    }
+
+
+def _check(
+    groups: Sequence[DescribedConsumerGroup | DescribedShareGroup | DescribedStreamsGroup],
+    api: str,
+    broker: Broker,
+) -> None:
+    for group in groups:
+        if group.error_code:
+            place = f"{api} of group {quoted(group.group_id)} on {broker}"
+            raise broker_error(group.error_code, place, group.error_message)
+
+
+def _with_epoch(member: ConsumerGroupMember | ShareGroupMember) -> Member:
+    return Member(
+        member.member_id,
+        member.instance_id if isinstance(member, ConsumerGroupMember) else None,
+        member.client_id,
+        member.client_host,
+        member.member_epoch,
+        _partitions_of(member.assignment),
+    )
+
+
+def _partitions_of(assignment: MemberAssignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, partition)
+        for topic in assignment.topic_partitions
+        for partition in topic.partitions
+    )
+
+
+def _streams_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
+    """Streams groups; empty if the broker does not describe them (before 4.2)."""
+    try:
+        request = StreamsGroupDescribeRequest(group_ids=tuple(ids))
+        response: StreamsGroupDescribeResponse = ask_coordinator(broker, request, net)
+    except UnsupportedVersionError:
+        return {}
+    _check(response.groups, "StreamsGroupDescribe", broker)
+    topics = {
+        topic for group in response.groups for each in (group.inputs() or {}).values() for topic in each
+    }
+    counts = _partition_counts(broker, sorted(topics), net) if topics else {}
+    return {group.group_id: _streams(group, counts) for group in response.groups}
+
+
+def _partition_counts(broker: Broker, topics: Sequence[str], net: NetOptions) -> dict[str, int]:
+    """Number of partitions of each topic; 0 for one that was deleted."""
+    asked = tuple(MetadataRequestTopic(name=each) for each in topics)
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    response: MetadataResponse = ask_coordinator(broker, request, net)
+    for topic in response.topics:
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            raise broker_error(topic.error_code, f"Metadata of topic {quoted(topic.name or '')} on {broker}")
+    return {topic.name or "": len(topic.partitions) for topic in response.topics}
+
+
+def _streams(group: DescribedStreamsGroup, counts: Mapping[str, int]) -> GroupDescription:
+    inputs = group.inputs()
+
+    def assignment(member: StreamsGroupMember) -> tuple[TopicPartition, ...] | None:
+        if inputs is None:
+            return None
+        found = {
+            TopicPartition(topic, partition)
+            for tasks in member.assignment.active_tasks
+            for topic in inputs.get(tasks.subtopology_id, ())
+            for partition in tasks.partitions
+            if partition < counts.get(topic, 0)
+        }
+        return tuple(sorted(found))
+
+    members = (
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            each.member_epoch,
+            assignment(each),
+        )
+        for each in group.members
+    )
+    return GroupDescription(group.group_state, "", tuple(members))
+
+
+_ASKING: Final = {_CONSUMER: _consumer_groups, _SHARE: _share_groups, _STREAMS: _streams_groups}
+
+
+def _offsets(
+    broker: Broker, ids: Sequence[str], net: NetOptions
+) -> dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]]:
+    with POOL.lend(broker, net.connection) as client:
+        requests = [OffsetFetchRequest.for_group(each, None) for each in ids]
+        responses: list[OffsetFetchResponse] = [each.body for each in client.pipeline(requests)]
+    return {
+        group_id: _committed(group_id, response, broker)
+        for group_id, response in zip(ids, responses, strict=True)
+    }
+
+
+def _committed(
+    group_id: str, response: OffsetFetchResponse, broker: Broker
+) -> dict[TopicPartition, OffsetFetchPartitionResponse]:
+    group, place = response.group_of(group_id), f"OffsetFetch of group {quoted(group_id)} on {broker}"
+    if group.error_code:
+        raise broker_error(group.error_code, place)
+    found: dict[TopicPartition, OffsetFetchPartitionResponse] = {}
+    for topic in group.topics:
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            if part.error_code:
+                raise broker_error(part.error_code, f"{place}, {tp}")
+            if part.committed_offset >= 0:
+                found[tp] = part
+    return found

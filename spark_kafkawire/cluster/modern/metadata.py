@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from spark_kafkawire.errors import (
@@ -25,27 +27,29 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     ProtocolError,
     TransportError,
+    UnknownTopicError,
     UnsupportedVersionError,
     counted,
     printable,
+    quoted,
 )
 from spark_kafkawire.model import Broker, Leader, TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.first_contact import shared
 from spark_kafkawire.net.pool import POOL, Pool
+from spark_kafkawire.net.retry import Attempts
 from spark_kafkawire.net.strangers import Kind, kind_at
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.metadata import (
     METADATA,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataTopic,
 )
-
-from .retrying import metadata_retried
-from .topic import Topic
 
 T = TypeVar("T")
 
@@ -347,3 +351,112 @@ class Metadata:
         if self._last_server is not None:
             known.insert(0, self._last_server)
         return list(dict.fromkeys([*known[:KNOWN_TRIED_MAX], *self._bootstrap_servers]))
+
+
+#: The internal topic of brokers 0.8.2 and 0.9, whose Metadata has no field for internal topics.
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of a cluster; ``id`` is None if topics have no ids (before 2.8).
+
+    ``leaders`` maps partitions to the id of the leader, -1 without a leader, and the leader epoch.
+    """
+
+    name: str
+    id: uuid.UUID | None = None
+    is_internal: bool = False
+    leaders: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    @cached_property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Partitions of the topic, sorted."""
+        return tuple(TopicPartition(self.name, partition) for partition in sorted(self.leaders))
+
+    @classmethod
+    def described(cls, name: str, topic: MetadataTopic | None, server: Broker | None) -> Topic:
+        """A topic that was requested by name, from the response of ``server``.
+
+        Raises ``BrokerError`` for a topic with an error, and (retriable) while some of its partitions are
+        missing in the response.
+        """
+        place = f"topic {quoted(name)} on {server}"
+        code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic is None or code:
+            raise broker_error(code, place)
+        leaders = {part.partition_index: (part.leader_id, part.leader_epoch) for part in topic.partitions}
+        if not leaders:  # it is being created or deleted
+            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, place)
+        if max(leaders) >= len(leaders):  # numbers begin at 0: the broker does not know all partitions yet
+            place = (
+                f"topic {printable(name)} on {server}, which describes only {len(leaders)} of its partitions"
+            )
+            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, place)
+        topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else None
+        return cls(name, topic_id, _is_internal(topic, name), leaders)
+
+    @classmethod
+    def listed(cls, name: str, topic: MetadataTopic, server: Broker | None) -> Topic:
+        """A topic of a listing: with an error it has no leaders, so that the other topics can be read."""
+        try:
+            return cls.described(name, topic, server)
+        except BrokerError:
+            return cls(name, is_internal=_is_internal(topic, name))
+
+
+def _is_internal(topic: MetadataTopic, name: str) -> bool:
+    return topic.is_internal or name == _OFFSETS_TOPIC
+
+
+#: Errors of a partition that temporarily has no leader.
+_ELECTION_CODES: Final = frozenset((ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND))
+
+
+def metadata_retried(
+    attempt: Callable[[Deadline | None], T],
+    net: NetOptions,
+    within: Deadline | None = None,
+    *,
+    is_created: bool = False,
+) -> T:
+    """Run an attempt until it succeeds or its retries are used up.
+
+    An election may take at least the time of one request. An unknown topic is retried as often as the retries
+    allow, or like an election if it ``is_created`` just now: brokers learn of it a moment later. Other errors
+    are retried for the whole retry time. Until a server of the cluster has answered, an attempt gets the
+    deadline of the first contact, then ``within``.
+
+    Raises the last error; ``UnknownTopicError`` (fatal) if no broker knows the topic.
+    """
+    bootstrap = net.retry.bootstrap
+    with bootstrap.reaching() as contact:
+
+        def bounded() -> T:
+            return attempt(within if contact is None or bootstrap.is_answered else contact)
+
+        return _repeated(bounded, net, within, is_created)
+
+
+def _repeated(attempt: Callable[[], T], net: NetOptions, within: Deadline | None, is_created: bool) -> T:
+    others = Attempts(net.retry)
+    # An election takes seconds; a topic that was just created exists in a moment.
+    elections = Attempts(net.request_retry)
+    unknown_topics = elections if is_created else Attempts(net.retry.impatient)
+    while True:
+        try:
+            outcome = attempt()
+        except KafkaWireError as error:
+            code = error.code if isinstance(error, BrokerError) else None
+            is_unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            attempts = unknown_topics if is_unknown else elections if code in _ELECTION_CODES else others
+            try:
+                attempts.failed(error, within)
+            except BrokerError as last:
+                if last.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                raise UnknownTopicError(str(last)) from last
+        else:
+            others.progressed()
+            elections.progressed()
+            return outcome

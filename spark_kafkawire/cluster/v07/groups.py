@@ -26,8 +26,7 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import Discovery, is_node_name
 
-from .zookeeper_session import read_tree
-from .zookeeper_tree import Tree
+from .zookeeper_client import Tree, read_tree
 
 T = TypeVar("T")
 

@@ -10,8 +10,7 @@ from typing import Final
 
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.clients.writing.modern.batches import SEQUENCE_MAX, ProducerId, ProducerPosition
-from spark_kafkawire.clients.writing.modern.producer import Producer
-from spark_kafkawire.clients.writing.modern.record_checks import check_records
+from spark_kafkawire.clients.writing.modern.producer import Producer, check_records
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.errors import DeliveryError, KafkaWireError, counted
 from spark_kafkawire.model import TopicPartition

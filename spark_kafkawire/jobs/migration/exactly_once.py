@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from spark_kafkawire.clients.writing.modern.producer import Producer
-from spark_kafkawire.clients.writing.modern.transactional.committer import (
+from spark_kafkawire.clients.writing.modern.transactional.driver import (
     check_acls,
     timeout_ms_of,
     transactional_id_denied,

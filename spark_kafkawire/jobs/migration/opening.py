@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final
 
-from spark_kafkawire.clients.writing.modern.producer_ids import obtain_producer_id
+from spark_kafkawire.clients.writing.modern.batches import obtain_producer_id
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import PartitionBounds
 

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_kafkawire.clients.reading.task import FetchTask
-from spark_kafkawire.clients.writing.modern.write_partitions import ModernWritePartitions
+from spark_kafkawire.clients.writing.modern import ModernWritePartitions
 from spark_kafkawire.cluster.cluster import cluster_of
-from spark_kafkawire.cluster.modern.create_topics import create_topics
-from spark_kafkawire.cluster.modern.topic import Topic
+from spark_kafkawire.cluster.modern.admin import create_topics
+from spark_kafkawire.cluster.modern.metadata import Topic
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError, counted, quoted
 from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.planner.batch import select

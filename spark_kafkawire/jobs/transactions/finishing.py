@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from spark_kafkawire.clients.writing.modern.transactional.committer import WriteCommitter
+from spark_kafkawire.clients.writing.modern.transactional.driver import WriteCommitter
 from spark_kafkawire.errors import DeliveryError, OptionError, quoted
 from spark_kafkawire.options import WriteOptions
 

@@ -14,15 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafkawire.clients.writing.partitioner import Partitioner
-from spark_kafkawire.clients.writing.rows import Rows
-from spark_kafkawire.clients.writing.sticky_partitions import (
+from spark_kafkawire.clients.writing.partitioner import (
     RUN_BYTES_MIN,
+    STRATEGIES,
     Ids,
+    Partitioner,
     StickyPartitions,
+    crc32_hashes,
 )
-from spark_kafkawire.clients.writing.strategy import STRATEGIES, crc32_hashes
-from spark_kafkawire.clients.writing.v07.write_partitions import V07WritePartitions
+from spark_kafkawire.clients.writing.rows import Rows
+from spark_kafkawire.clients.writing.v07 import V07WritePartitions
 from spark_kafkawire.errors import RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery

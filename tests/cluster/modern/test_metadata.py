@@ -13,8 +13,7 @@ import pytest
 
 from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.cluster.modern.cluster import ModernCluster
-from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.cluster.modern.topic import Topic
+from spark_kafkawire.cluster.modern.metadata import Metadata, Topic
 from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,

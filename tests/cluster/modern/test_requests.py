@@ -19,7 +19,7 @@ from spark_kafkawire.cluster.modern.acls import (
     may_do_to_group,
     may_do_to_topic,
 )
-from spark_kafkawire.cluster.modern.create_topics import create_topics
+from spark_kafkawire.cluster.modern.admin import create_topics
 from spark_kafkawire.cluster.modern.delegation_tokens import (
     USED_BY_STREAMS,
     expire_tokens,

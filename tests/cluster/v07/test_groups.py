@@ -11,7 +11,7 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.cluster.v07.groups import ConsumerGroups
-from spark_kafkawire.cluster.v07.watched_nodes import WatchedNodes
+from spark_kafkawire.cluster.v07.zookeeper_client import WatchedNodes
 from spark_kafkawire.errors import DiscoveryError, OptionError
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.options import Discovery

@@ -16,20 +16,18 @@ from kazoo.exceptions import NoNodeError
 
 from spark_kafkawire.broker import ZooKeeperServer
 from spark_kafkawire.cluster.v07 import member as member_module
-from spark_kafkawire.cluster.v07 import ownership
-from spark_kafkawire.cluster.v07.balancing import (
+from spark_kafkawire.cluster.v07.member import (
     THREADS_COUNT_MAX,
     GroupView,
+    Member,
     assignment,
     java_order,
     subscription,
     thread_counts,
     threads_of,
 )
-from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
-from spark_kafkawire.cluster.v07.member import Member
 from spark_kafkawire.cluster.v07.owned_partition import OwnedPartition
-from spark_kafkawire.cluster.v07.zookeeper_tree import NODE_BYTES_MAX
+from spark_kafkawire.cluster.v07.zookeeper_client import NODE_BYTES_MAX, SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.errors import (
     MESSAGE_SIZE_MAX,
     DiscoveryError,
@@ -60,7 +58,7 @@ def topic_partition(name: str) -> TopicPartition:
 @pytest.fixture(autouse=True)
 def patient_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that a busy machine starves for some seconds is not taken for dead."""
-    monkeypatch.setattr("spark_kafkawire.cluster.v07.member_session.SESSION_TIMEOUT_S", SESSION_TIMEOUT_MAX_S)
+    monkeypatch.setattr("spark_kafkawire.cluster.v07.member.SESSION_TIMEOUT_S", SESSION_TIMEOUT_MAX_S)
 
 
 @pytest.fixture
@@ -171,7 +169,7 @@ def test_what_is_held_is_given_up_when_it_is_let_go(
     assert first.commit({each: (50, held[each]) for each in held}) == []
     poll(lambda: first._owned.is_waited_for, "the first one to know of the second")
     with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        patch.setattr(ownership, "JVM_WAIT_S", 0.0)
+        patch.setattr(member_module, "JVM_WAIT_S", 0.0)
         first.let_go(list(held))
         # No call of the first one's is needed for that.
         poll(lambda: len(second.hold()) == 3, "half of the topic")
@@ -729,9 +727,9 @@ def test_more_consumers_or_bytes_than_a_group_has_are_one_line(
     tree.put_topic("t", {0: 3})
     register(others, [f"g_{number}" for number in range(20)], subscription(["t"], 1))
     with monkeypatch.context() as patch:
-        patch.setattr(ownership, "CONSUMERS_COUNT_MAX", 20)
+        patch.setattr(member_module, "CONSUMERS_COUNT_MAX", 20)
         assert f"node {IDS} registers 21 consumers, and a group has at most 20" in fault_of(tree)
-    monkeypatch.setattr(ownership, "REGISTRATIONS_BYTES_MAX", 100)
+    monkeypatch.setattr(member_module, "REGISTRATIONS_BYTES_MAX", 100)
     assert f"the nodes in {IDS} hold more than 100 bytes" in fault_of(tree)
 
 

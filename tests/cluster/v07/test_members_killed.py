@@ -17,8 +17,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
 from spark_kafkawire.broker import ZooKeeperServer
-from spark_kafkawire.cluster.v07.balancing import GroupView
-from spark_kafkawire.cluster.v07.kazoo_client import SESSION_TIMEOUT_MAX_S
+from spark_kafkawire.cluster.v07.member import GroupView
+from spark_kafkawire.cluster.v07.zookeeper_client import SESSION_TIMEOUT_MAX_S
 from tests.support.polling import poll
 from tests.support.short_and_long import short_and_long
 from tests.support.tree_writer import TreeWriter

@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.broker import BrokerServer, Fault, FaultKind
-from spark_kafkawire.cluster.v07 import offsets as under_test
-from spark_kafkawire.cluster.v07.offsets import all_bounds, bounds, segments_before
+from spark_kafkawire.cluster.v07 import cluster as under_test
+from spark_kafkawire.cluster.v07.cluster import all_bounds, bounds, segments_before
 from spark_kafkawire.errors import (
     BrokerError,
     ConnectFailed,

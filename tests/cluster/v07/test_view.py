@@ -16,16 +16,14 @@ import pytest
 
 from spark_kafkawire.broker import BrokerServer, Fault, FaultKind
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
-from spark_kafkawire.cluster.v07.probe import (
+from spark_kafkawire.cluster.v07.segments import start_offset, stop_offset
+from spark_kafkawire.cluster.v07.view import (
     PARTITION_COUNT_MAX,
     TopicOnBroker,
     partition_codes,
-    probe,
-)
-from spark_kafkawire.cluster.v07.segments import start_offset, stop_offset
-from spark_kafkawire.cluster.v07.view import (
     partitions_of_topics,
     partitions_to_write,
+    probe,
     view,
 )
 from spark_kafkawire.errors import (

@@ -17,11 +17,9 @@ from kazoo.exceptions import NodeExistsError
 from kazoo.security import make_digest_acl
 
 from spark_kafkawire.broker import ZooKeeperServer
-from spark_kafkawire.cluster.v07 import zookeeper as under_test
-from spark_kafkawire.cluster.v07.view import current_view
-from spark_kafkawire.cluster.v07.zookeeper import discover
-from spark_kafkawire.cluster.v07.zookeeper_session import read_tree
-from spark_kafkawire.cluster.v07.zookeeper_tree import Tree
+from spark_kafkawire.cluster.v07 import view as under_test
+from spark_kafkawire.cluster.v07.view import current_view, discover
+from spark_kafkawire.cluster.v07.zookeeper_client import Tree, read_tree
 from spark_kafkawire.errors import MESSAGE_SIZE_MAX, DiscoveryError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.net.first_contact import Bootstrap

@@ -2,13 +2,33 @@
 
 The next fetch begins after the last batch of a response. The headers of the batches show that offset, so the
 next fetch is sent before any record is decoded.
+
+**Agreement**: no checksum covers the base offset of a batch or the offsets beside the records. A wrong one
+would move records, or prove that existing records are gone. So a batch is valid only below the end of the log
+in its own response: the high watermark, or the last stable offset with READ_COMMITTED. And a batch proves
+that the offsets before it are gone only if all of it is below that end. Brokers read their offsets before the
+records, and records may be appended in between. So batches at or above the end are not corrupt: they are
+fetched again. Aborted transactions may also begin at or above the end, because brokers list them up to the
+next entry of an index. Source: Apache Kafka's Partition.scala (``readRecords``), LocalLog.scala
+(``addAbortedTransactions``).
+
+**Examination** is the damaged path of a read. It runs before a response is used, so that the next fetch
+begins at a proven offset: that of a sound batch, or the end of the log. Source: ``records.damaged_batches``.
+
+**Packed fetches** ask for ranges of many partitions. A broker fills a response in the order of the request,
+up to ``max_bytes``. Only the first records come whole even if they exceed a limit (KIP-74): others are left
+out, and their partition looks empty. So a part without records proves something only if it is the first, or
+if no part has records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+from uuid import UUID
+
+import numpy as np
 
 from spark_kafkawire.errors import Action, CorruptDataError, KafkaWireError, LimitError
 from spark_kafkawire.model import Leader, OffsetRange
@@ -22,23 +42,24 @@ from spark_kafkawire.protocol.modern.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    FetchTopicResponse,
 )
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.primitives import Buffer, read_int32
+from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.batch.aborted import AbortedTransactions
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Walk, Whole
+from spark_kafkawire.records.damaged_batches import OFFSET_MAX, Undecodable, index_of, walk_batches
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import BatchIndex, MarkersDisagree, index_batches
-from spark_kafkawire.records.log_kernels import BASE_OFFSET, CRC, MAGIC, POS, SIZE
-from spark_kafkawire.records.log_layout import LOG_OVERHEAD, SIZE_POS
+from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, CRC, MAGIC, NEXT_OFFSET, POS, SIZE
+from spark_kafkawire.records.log_layout import CODEC_MASK, LOG_OVERHEAD, SIZE_POS
 from spark_kafkawire.records.record_log import decode_batches
 from spark_kafkawire.records.spans import DecodeBuffers
 
 from ..damaged_records import DamagedBytes, DamagedRecords, SuspectedDamage, first_place, unproven
-from ..task import Contradiction, EmptyFetch, Gaps
-from .agreement import confirmed
-from .examination import examined, walk_of
+from ..task import COMPARE_LOGS, Contradiction, EmptyFetch, Gaps
 
 #: Assumed size of a record before the first one, bytes: enough for most. A fetch returns at least one batch.
 FIRST_RECORD_BYTES: Final = 1024
@@ -400,3 +421,208 @@ def _is_cut(buf: Buffer) -> bool:
     if not len(buf):
         return False
     return len(buf) < LOG_OVERHEAD or LOG_OVERHEAD + read_int32(buf, SIZE_POS) > len(buf)
+
+
+def confirmed(
+    index: BatchIndex, found: FetchPartitionResponse, offset: int, stop_offset: int, is_committed: bool
+) -> tuple[BatchIndex, Gaps | None]:
+    """The batches that the response to a fetch at ``offset`` confirms, and their gaps in the range that ends
+    at ``stop_offset``.
+
+    The other batches are fetched again. Raises ``Contradiction`` if the first batch with new offsets is not
+    confirmed although offsets are missing before it, or if the log starts after the batch.
+    """
+    end = log_end(found, is_committed)
+    firsts, expected = _firsts(index, offset)
+    is_gap = firsts > expected
+    nexts, bases = index.column(NEXT_OFFSET), index.column(BASE_OFFSET)
+    is_beyond = (bases >= end) | (is_gap & (nexts > end)) if end >= 0 else is_gap
+    count = int(is_beyond.argmax()) if is_beyond.any() else index.count
+    if count < index.count:
+        brings_any = count > 0 and nexts[count - 1] > offset
+        if is_gap[count] and not brings_any:
+            raise _contradiction(int(bases[count]), int(nexts[count]), end, offset)
+        index = replace(index, table=index.table[:count])
+    if index.count and found.log_start_offset > offset >= firsts[0]:
+        raise Contradiction(
+            f"Fetch: the log starts at offset {found.log_start_offset} by the response that contains "
+            f"the batch at offset {bases[0]}; {COMPARE_LOGS}",
+            offset,
+        )
+    rows = np.flatnonzero(is_gap[:count] & (expected[:count] < stop_offset))
+    if not len(rows):
+        return index, None
+    spans = np.stack((expected[rows], np.minimum(firsts[rows], stop_offset)), axis=1)
+    return index, Gaps(offset, int(nexts[count - 1]), spans)
+
+
+def log_end(found: FetchPartitionResponse, is_committed: bool) -> int:
+    """The end of the log by the response; -1 if it has none."""
+    if is_committed and found.last_stable_offset >= 0:
+        # Brokers read the last stable offset after the high watermark, so it may be above it.
+        return min(found.last_stable_offset, found.high_watermark)
+    return found.high_watermark
+
+
+def _firsts(index: BatchIndex, offset: int) -> tuple[Int64s, Int64s]:
+    """The first offset of each batch, and the one that follows the batch before it.
+
+    A compressed message has the offset of its last inner message, so it counts as a message without a gap.
+    """
+    before = np.concatenate((np.array([offset]), index.column(NEXT_OFFSET)[:-1]))
+    expected: Int64s = np.maximum(before, offset)
+    is_opaque = (index.column(MAGIC) < 2) & (index.column(ATTRIBUTES) & CODEC_MASK != 0)
+    return np.where(is_opaque, expected, index.column(BASE_OFFSET)), expected
+
+
+def _contradiction(base_offset: int, next_offset: int, end: int, offset: int) -> Contradiction:
+    bound = f"the log ends at offset {end}" if end >= 0 else "the end of the log is not known"
+    return Contradiction(
+        f"Fetch returned nothing at offset {offset}, but a batch of offsets {base_offset} to "
+        f"{next_offset - 1}, and by the same response {bound}; {COMPARE_LOGS}",
+        offset,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The parts of a response in order, and the offset after them. ``gaps`` are those without damage."""
+
+    parts: tuple[BatchIndex | DamagedBytes, ...]
+    next_offset: int
+    gaps: Gaps | None
+
+
+def walk_of(
+    found: FetchPartitionResponse,
+    offset: int,
+    limits: DecodeLimits,
+    *,
+    size_max: int,
+    is_committed: bool,
+    undecodable: Undecodable,
+) -> Walk:
+    """The walk over the response to a fetch at ``offset``."""
+    end = log_end(found, is_committed)
+    return walk_batches(
+        found.records or b"",
+        offset,
+        end if end >= 0 else OFFSET_MAX,
+        size_max=size_max,
+        limits=limits,
+        undecodable=undecodable,
+    )
+
+
+def examined(
+    walk: Walk, found: FetchPartitionResponse, offset_range: OffsetRange, offset: int, is_committed: bool
+) -> Examined:
+    """The parts of a walk over the response to a fetch at ``offset``.
+
+    In a read of committed records the parts end at the first damage: it may hold the marker that ends a
+    transaction, so the next fetch asks which transactions after it are aborted. Raises ``Contradiction``
+    as ``agreement.confirmed``.
+    """
+    buf: Buffer = found.records or b""
+    parts: list[BatchIndex | DamagedBytes] = []
+    spans, next_offset = [], offset
+    for part in walk.parts:
+        if isinstance(part, Whole):
+            index, gaps = confirmed(
+                index_of(buf, part), found, next_offset, offset_range.stop_offset, is_committed
+            )
+            parts.append(index)
+            spans += [] if gaps is None else [gaps.spans]
+            next_offset = max(next_offset, index.next_offset or next_offset)
+            continue
+        parts.append(DamagedBytes.of(part, buf))
+        next_offset = part.stop_offset
+        if is_committed:
+            break
+    gaps = Gaps(offset, next_offset, np.concatenate(spans)) if spans else None
+    return Examined(tuple(parts), next_offset, gaps)
+
+
+#: Sum of the limits of all partitions in one request, bytes. Brokers before Fetch version 3 have no other
+#: limit of a response.
+_LIMITS_BYTES_MAX: Final = 64 << 20
+
+#: A partition in a request or response: name or id of the topic, and index.
+_Key = tuple[str | UUID, int]
+
+
+class PackedFetches:
+    """``Packing`` of Fetch."""
+
+    bytes_max = _LIMITS_BYTES_MAX
+
+    def __init__(self, options: FetchOptions) -> None:
+        self._options = options
+        #: Limits of partitions whose first batch is larger than the usual one.
+        self._raised: dict[_Key, int] = {}
+
+    def bytes_of(self, request: FetchRequest) -> int:
+        return self._limit(request)
+
+    def packed(self, requests: Sequence[FetchRequest]) -> FetchRequest:
+        topics: dict[tuple[str, UUID], list[FetchPartition]] = {}
+        for request in requests:
+            [topic] = request.topics
+            [partition] = topic.partitions
+            limit = self._limit(request)
+            if limit != partition.partition_max_bytes:
+                partition = replace(partition, partition_max_bytes=limit)
+            topics.setdefault((topic.topic, topic.topic_id), []).append(partition)
+        return replace(
+            requests[0],
+            max_bytes=self._options.fetch_bytes,
+            topics=tuple(
+                FetchTopic(topic=name, topic_id=topic_id, partitions=tuple(partitions))
+                for (name, topic_id), partitions in topics.items()
+            ),
+        )
+
+    def parts(self, response: Response, requests: Sequence[FetchRequest]) -> list[Response | None]:
+        body: FetchResponse = response.body
+        if not body.responses and not body.error_code:
+            throttle_s = body.throttle_time_ms / 1000
+            raise EmptyFetch(
+                f"Fetch: the broker throttles this client for another {throttle_s:g} s: its quota is used "
+                "up; raise it, or retries"
+            )
+        # By name or by id, as the version has it: the other one is the same for all topics.
+        found: dict[_Key, FetchPartitionResponse] = {
+            (topic.topic or topic.topic_id, partition.partition_index): partition
+            for topic in body.responses
+            for partition in topic.partitions
+        }
+        came = sum(len(partition.records or b"") for partition in found.values())
+        parts: list[Response | None] = []
+        for request in requests:
+            own = found.get(_key(request)) or found.get(_key_by_id(request))
+            if own is not None and parts and came and not (own.records or own.error_code):
+                self._raise_limit(request, came)
+                parts.append(None)
+                continue
+            topics = () if own is None else (FetchTopicResponse(partitions=(own,)),)
+            parts.append(Response(request, replace(body, responses=topics), response.frame))
+        return parts
+
+    def _limit(self, request: FetchRequest) -> int:
+        return max(self._raised.get(_key(request), 0), request.topics[0].partitions[0].partition_max_bytes)
+
+    def _raise_limit(self, request: FetchRequest, came: int) -> None:
+        """Raise the limit of a partition if the response had room for it: its first batch is larger."""
+        limit = self._limit(request)
+        if came + limit <= self._options.fetch_bytes:
+            self._raised[_key(request)] = min(2 * limit, self._options.fetch_bytes)
+
+
+def _key(request: FetchRequest) -> _Key:
+    [topic] = request.topics
+    return topic.topic, topic.partitions[0].partition
+
+
+def _key_by_id(request: FetchRequest) -> _Key:
+    [topic] = request.topics
+    return topic.topic_id, topic.partitions[0].partition

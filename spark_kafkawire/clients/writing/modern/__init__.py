@@ -1,5 +1,199 @@
-"""Writing to brokers of modern Kafka (0.8 to 4.x)."""
+"""Writing to brokers of modern Kafka (0.8 to 4.x), and here the partitions that rows may go to.
 
-from .write_partitions import ModernWritePartitions
+Metadata lists the partitions of topics and their leaders. ``ModernWritePartitions`` travels from the driver
+to the tasks, and creates their senders.
+"""
 
-__all__ = ["ModernWritePartitions"]
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_kafkawire.cluster.modern.metadata import Metadata
+from spark_kafkawire.cluster.topic_names import meant_topics
+from spark_kafkawire.errors import LOG, BrokerError, KafkaWireError, UnknownTopicError, quoted
+from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
+from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from ..rows import Rows
+    from .producer import Producer
+
+
+#: Longest topic name, characters. Source: org.apache.kafka.common.internals.Topic.
+TOPIC_LENGTH_MAX: Final = 249
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]*")
+#: Interval between looks for a topic that is being created, seconds.
+_POLL_INTERVAL_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPartitions:
+    """Partitions of a topic, sorted by number, and those of them that had a leader.
+
+    Brokers number partitions from 0 without a gap, so the pickled form is the name, and a byte for each
+    partition.
+    """
+
+    all: tuple[TopicPartition, ...]
+    available: tuple[TopicPartition, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        available = set(self.available)
+        assert self.all[-1].partition == len(self.all) - 1
+        return KnownPartitions._of, (self.all[0].topic, bytes(tp in available for tp in self.all))
+
+    @classmethod
+    def _of(cls, topic: str, is_led: bytes) -> KnownPartitions:
+        partitions = tuple(TopicPartition(topic, number) for number in range(len(is_led)))
+        return cls(partitions, tuple(compress(partitions, is_led)))
+
+
+class ModernWritePartitions:
+    """Known partitions, and a cluster to ask for others. It travels to the tasks with the partitions that all
+    tasks must agree on, and without other knowledge.
+
+    Planning and committing have no rows: only tasks import the modules that check and send them.
+    """
+
+    def __init__(
+        self,
+        options: WriteOptions,
+        known: Mapping[str, KnownPartitions] | None = None,
+        missing: Mapping[str, UnknownTopicError] | None = None,
+    ) -> None:
+        self._options = options
+        self._known = dict(known or {})
+        self._missing = dict(missing or {})
+        self._metadata = self._new_metadata()
+
+    @classmethod
+    def discover(cls, options: WriteOptions) -> ModernWritePartitions:
+        """Create an object that looks up partitions when they are needed."""
+        return cls(options)
+
+    @staticmethod
+    def planned(options: WriteOptions) -> WriteOptions:
+        """Add to the options the versions that a broker of the cluster serves now: no task may find older
+        ones. Raises ``TransportError`` if no broker responds."""
+        Metadata(options.discovery.bootstrap_servers, options.net).connect()
+        minimum = BROKER_VERSIONS.minimum(options.net.connection)
+        return replace(options, net=options.net.of_brokers(minimum))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_known": self._known, "_missing": self._missing}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._metadata = self._new_metadata()
+
+    @staticmethod
+    def topic_fault(topic: str) -> str | None:
+        """Reason why brokers refuse a topic name; None if they accept it. Source:
+        Topic.detectInvalidTopic."""
+        if topic in ("", ".", ".."):
+            return "the brokers refuse the names '', '.' and '..'"
+        if len(topic) > TOPIC_LENGTH_MAX:
+            return f"it has {len(topic)} characters, the brokers refuse more than {TOPIC_LENGTH_MAX}"
+        if not _LEGAL.fullmatch(topic):
+            return "the brokers refuse characters other than ASCII letters and digits, '.', '_' and '-'"
+        return None
+
+    def of_topic(self, topic: str) -> ModernWritePartitions:
+        """Add the partitions of a topic. If the topic does not exist, its first row fails, and a write
+        without rows succeeds, as with Spark's own connector. Raises as ``selectable``."""
+        try:
+            return ModernWritePartitions(
+                self._options, {**self._known, topic: self._partitions(topic)}, self._missing
+            )
+        except UnknownTopicError as error:
+            LOG.warning("%s; only a write without rows succeeds", error)
+            return ModernWritePartitions(self._options, self._known, {**self._missing, topic: error})
+
+    def selectable(self, topic: str) -> tuple[TopicPartition, ...]:
+        """All partitions of the topic, sorted by number; keys count those without a leader, too.
+
+        The request creates the topic if the brokers are configured for that (``auto.create.topics.enable``),
+        and waits for it up to ``kafka.max.block.ms``. Raises ``UnknownTopicError`` and other
+        ``DiscoveryError`` (fatal), ``TransportError`` if no broker responds.
+        """
+        return self._partitions(topic).all
+
+    def available(self, topic: str) -> tuple[TopicPartition, ...]:
+        """Partitions that had a leader when the topic was looked up; all if none had. Raises as
+        ``selectable``."""
+        partitions = self._partitions(topic)
+        return partitions.available or partitions.all
+
+    def addressable(self, topic: str) -> tuple[TopicPartition, ...]:
+        """All partitions of the topic. Raises as ``selectable``."""
+        return self.selectable(topic)
+
+    def check(self, rows: Rows, options: WriteOptions) -> None:
+        """Refuse null topics, and records that brokers cannot store.
+
+        Raises ``RowError`` (fatal). A null value is a valid record: a tombstone.
+        """
+        from .producer import check_records
+
+        rows.refuse_null_topics()
+        check_records(rows.records, options.message_size_max)
+
+    def sender(self, options: WriteOptions) -> Producer:
+        """Create the producer of one task."""
+        from .producer import Producer
+
+        return Producer(self._metadata, options)
+
+    def _new_metadata(self) -> Metadata:
+        net, longest_s = self._options.net, self._options.delivery.metadata_timeout_s
+        retry = replace(net.retry, retry_timeout_s=min(net.retry.retry_timeout_s, longest_s))
+        servers = self._options.discovery.bootstrap_servers
+        return Metadata(servers, replace(net, retry=retry), creates_topics=True)
+
+    def _partitions(self, topic: str) -> KnownPartitions:
+        if topic in self._missing:  # an earlier call waited for it
+            raise self._missing[topic]
+        if topic not in self._known:
+            partitions = self._awaited_partitions(topic)
+            leaders = self._metadata.known_leaders(partitions)
+            self._known[topic] = KnownPartitions(partitions, tuple(tp for tp in partitions if tp in leaders))
+        return self._known[topic]
+
+    def _meant(self, topic: str) -> str:
+        """The topics that the name may be meant for, as a part of an error."""
+        with contextlib.suppress(KafkaWireError):  # a user who may not list topics still gets the error
+            others = [each for each in self._metadata.topics() if each.name != topic]
+            return meant_topics([topic], (each.name for each in others if not each.is_internal))
+        return ""
+
+    def _awaited_partitions(self, topic: str) -> tuple[TopicPartition, ...]:
+        timeout_s = self._options.delivery.metadata_timeout_s
+        stop_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self._metadata.partitions_of(topic)
+            except KafkaWireError as error:
+                if not _may_appear(error):
+                    raise
+                if time.monotonic() > stop_s:
+                    raise UnknownTopicError(
+                        f"topic {quoted(topic)} is not there after {timeout_s:g} s "
+                        "(kafka.max.block.ms), and the brokers do not make it (auto.create.topics.enable); "
+                        f"create it{self._meant(topic)}: {error}"
+                    ) from error
+            time.sleep(_POLL_INTERVAL_S)
+
+
+def _may_appear(error: KafkaWireError) -> bool:
+    """Return whether the error may be one of a topic that is being created."""
+    return isinstance(error, UnknownTopicError) or (
+        isinstance(error, BrokerError) and error.code == ErrorCode.LEADER_NOT_AVAILABLE
+    )

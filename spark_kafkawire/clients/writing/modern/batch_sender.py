@@ -4,30 +4,51 @@ Each batch goes to the leader of its partition, and is sent again as long as it 
 one thread: it encodes the next batches while brokers respond, and a broker that does not
 keep up blocks the task. After a failure it waits for all requests in flight. Failed batches go to the queue
 before those that were not sent yet, which keeps the order within a partition.
+
+A request takes batches of one leader, and leaders take turns (``LeaderQueues``). So the cost of a request
+does not grow with the batches that wait for other leaders.
+
+Requests become smaller if brokers close connections because of their size (``RequestSizes``). Azure Event
+Hubs closes the connection, without a response, on a request above 1,046,528 bytes. A broker that restarts
+closes connections, too. The size is the reason if a broker accepts new connections, and closes each of them
+on a request that is larger than all requests with a response.
+
+A batch fails if the broker refuses it, or if its response is missing: ``ProduceErrors`` retries it, splits
+it, or fails the write. Source: Apache Kafka's Sender and TransactionManager; KIP-98, KIP-126 (splitting),
+KIP-360.
 """
 
 from __future__ import annotations
 
+import enum
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 from typing import Final
 
 from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.errors import Action, DeliveryError, KafkaWireError
-from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.errors import (
+    LOG,
+    Action,
+    BrokerError,
+    ConnectionLost,
+    DeliveryError,
+    KafkaWireError,
+    counted,
+)
+from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.retry import Attempts
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.modern.limits import ACKS_NONE
+from spark_kafkawire.protocol.modern.produce import ProducePartitionResponse
 
-from .batch_failures import ACKED, BatchFailure, ProduceErrors, Verdict
-from .batches import NO_PRODUCER, PartitionProducerState, ProducerBatch
+from .batches import NO_PRODUCER, PartitionProducerState, ProducerBatch, init_producer_id
 from .leader_connections import BrokerConnection, LeaderConnections
-from .leader_queues import LeaderQueues
-from .producer_ids import init_producer_id
-from .request_sizes import RequestSizes
 
 #: Bytes in the queue from which on it is sent: a few requests to each leader.
 _QUEUE_BYTES_MAX: Final = 4 << 20
@@ -313,3 +334,240 @@ class BatchSender:
             "others may be there or missing: compare the topic with the rows before you write again, or "
             "write with delivery=exactly-once"
         )
+
+
+class LeaderQueues:
+    """Queues of batches, one for each leader, and one for partitions without a known leader.
+
+    All batches of a partition wait in one queue, in their order. ``leaders_of`` returns the known leaders of
+    partitions; call ``regroup`` after it has forgotten leaders.
+    """
+
+    def __init__(self, leaders_of: Callable[[Sequence[TopicPartition]], Sequence[Broker | None]]) -> None:
+        self._leaders_of = leaders_of
+        self._arrived: list[ProducerBatch] = []
+        self._by_leader: dict[Broker | None, deque[ProducerBatch]] = {}
+        #: Leaders with a queue. The first one is next.
+        self._turns: deque[Broker | None] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._arrived or self._turns)
+
+    def put(self, batches: Iterable[ProducerBatch]) -> None:
+        """Add batches, each after the waiting ones of its partition."""
+        self._arrived += batches
+
+    def take_all(self) -> list[ProducerBatch]:
+        """Remove all batches, and return them in the order of their indexes."""
+        waiting = [batch for queue in self._by_leader.values() for batch in queue]
+        # The sort is stable: parts of one batch, which have its index, keep their order.
+        batches = sorted(waiting, key=attrgetter("index")) + self._arrived
+        self._arrived, self._by_leader = [], {}
+        self._turns.clear()
+        return batches
+
+    def regroup(self) -> None:
+        """Look up all leaders again."""
+        self._arrived = self.take_all()
+
+    def next(self) -> tuple[Broker | None, ProducerBatch]:
+        """The leader whose turn it is, None if it is not known, and the first batch in its queue."""
+        self._group()
+        leader = self._turns[0]
+        return leader, self._by_leader[leader][0]
+
+    def take(self, take: Callable[[ProducerBatch], bool]) -> None:
+        """Offer the batches of the leader whose turn it is, in order, and remove those that ``take`` accepts.
+        The next turn is another leader's."""
+        leader = self._turns.popleft()
+        if left := deque(batch for batch in self._by_leader.pop(leader) if not take(batch)):
+            self._by_leader[leader] = left
+            self._turns.append(leader)
+
+    def _group(self) -> None:
+        """Put batches that have arrived into the queues of their leaders."""
+        if not self._arrived:
+            return
+        batches = self._ungrouped()
+        leaders = self._leaders_of([batch.topic_partition for batch in batches])
+        for batch, leader in zip(batches, leaders, strict=True):
+            if (queue := self._by_leader.get(leader)) is None:
+                queue = self._by_leader[leader] = deque()
+                self._turns.append(leader)
+            queue.append(batch)
+
+    def _ungrouped(self) -> list[ProducerBatch]:
+        """Take the batches without a known leader, which may be known by now, and then those that have
+        arrived."""
+        arrived, self._arrived = self._arrived, []
+        if (unled := self._by_leader.pop(None, None)) is None:
+            return arrived
+        self._turns.remove(None)
+        return [*unled, *arrived]
+
+
+#: Bytes of a request besides its batches and names, at most: its own length, the header, acks, timeout, the
+#: lengths of names, the count of topics. Source: ProduceRequest.json, RequestHeader.json.
+_REQUEST_OVERHEAD: Final = 64
+#: Closes in a row before requests are made smaller.
+_CLOSES_MIN: Final = 3
+#: Smaller requests are not suspected, bytes: all services that are known take 256 KiB.
+_SUSPECT_BYTES_MIN: Final = 64 << 10
+
+
+class RequestSizes:
+    """Sizes of requests. ``size_max`` bounds a request with all its parts, in bytes; a single batch may be
+    larger."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.size_max = options.delivery.request_bytes_max
+        self._option_size = self.size_max
+        self._batch_bytes = options.batch_bytes
+        self._has_answers = options.delivery.acks != ACKS_NONE
+        self._client_id_size = len((options.net.connection.client_id or "").encode())
+        #: Largest request with a response, and largest request that a connection was closed on since, bytes.
+        self._answered = 0
+        self._suspect = 0
+        self._closes = 0
+
+    def of(self, batches: Sequence[ProducerBatch]) -> int:
+        """Bytes of a request with these batches, at most."""
+        return self.of_none(batches[0]) + sum(batch.request_size for batch in batches)
+
+    def of_none(self, first: ProducerBatch) -> int:
+        """Bytes of a request without its batches, at most; ``first`` names the transaction."""
+        transactional_id = first.producer.transactional_id or ""
+        return _REQUEST_OVERHEAD + self._client_id_size + len(transactional_id.encode())
+
+    @property
+    def _is_lowered(self) -> bool:
+        """True while requests are smaller than the options say."""
+        return self.size_max < self._option_size
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """Bytes of a new batch, at most."""
+        return min(self._batch_bytes, self.size_max)
+
+    def cut(self, batch: ProducerBatch) -> Sequence[ProducerBatch]:
+        """Split a batch into parts that are not larger than requests may be now, if that is needed.
+
+        Parts keep the sequences of the batch. A broker that has the whole batch in its log refuses the first
+        part, and acknowledges the whole, which is sent again then, as a duplicate.
+        """
+        is_small = batch.size <= self.size_max or batch.count == 1
+        if is_small or batch.stays_whole or not self._is_lowered:
+            return [batch]
+        return [part for half in batch.halves() for part in self.cut(half)]
+
+    def answered(self, batches: Sequence[ProducerBatch]) -> None:
+        """Record a response: a request of this size, or a smaller one, is no reason to close a connection."""
+        self._answered = max(self._answered, self.of(batches))
+        if self._answered >= self._suspect:
+            self._suspect = self._closes = 0
+
+    def closed(
+        self, broker: Broker, requests: Sequence[Sequence[ProducerBatch]], error: KafkaWireError
+    ) -> KafkaWireError:
+        """Record that a connection was closed on these requests, and return the error, with the size if the
+        size may be the reason.
+
+        After several closes in a row, ``size_max`` becomes half of the size.
+        """
+        size = max(map(self.of, requests), default=0)
+        is_suspect = self._has_answers and size > max(self._answered, _SUSPECT_BYTES_MIN)
+        if not is_suspect or not isinstance(error, ConnectionLost):
+            return error
+        self._suspect = max(self._suspect, size)
+        self._closes += 1
+        if self._closes >= _CLOSES_MIN:
+            self._lower(broker, size)
+        largest = f"none above {self._answered} bytes" if self._answered else "none"
+        return ConnectionLost(
+            f"{broker} closed the connection on a Produce request of {size} bytes, and {largest} was "
+            f"answered; where it closes on all so large, set kafka.max.request.size ({self._option_size}) "
+            "and batchBytes below what it takes (Azure Event Hubs: 1046528)"
+        )
+
+    def _lower(self, broker: Broker, size: int) -> None:
+        if not self._is_lowered:
+            LOG.warning(
+                "%s closed the connection %s on Produce requests of up to %d bytes, and has answered "
+                "none so large: sending half of that at most, and less where it closes again; set "
+                "kafka.max.request.size (%d) and batchBytes below what it takes",
+                *(broker, counted(self._closes, "time"), size, self._option_size),
+            )
+        self.size_max = min(self.size_max, max(size // 2, _SUSPECT_BYTES_MIN))
+
+
+#: Codes of a batch that is in the log; the second marks a duplicate.
+ACKED: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+#: Advice for POLICY_VIOLATION. Azure Event Hubs responds with it to a request that its throttling would delay
+#: for longer than the request timeout. Source: its troubleshooting guide for Apache Kafka.
+_THROTTLED: Final = (
+    "Azure Event Hubs answers so where more is written than its throughput units allow: give it more of "
+    "them, or let fewer tasks write"
+)
+
+
+class Verdict(enum.Enum):
+    """Next step for a batch that failed."""
+
+    RETRY = "send it again"
+    SPLIT = "send its halves"
+    WHOLE = "send the batch that it was cut from"
+    RESET_PRODUCER = "send it again under a new producer id"
+    FAIL = "fail the task"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFailure:
+    """Batch that was not acknowledged, and the error."""
+
+    batch: ProducerBatch
+    error: KafkaWireError
+
+    def verdict(self, *, is_first: bool, may_reset_producer: bool) -> Verdict:
+        """Decide the next step for the batch.
+
+        ``is_first`` means that no earlier batch of its partition failed with it: later ones may have failed
+        only because the first did. ``may_reset_producer`` comes from the partition's state. A broker does
+        not recognize a batch under a new producer id as a duplicate, so a batch that may be persisted keeps
+        its id. Halves keep the id as well. The broker refuses the first half if the whole batch is in the
+        log: then the whole batch is sent, and acknowledged as a duplicate.
+        """
+        code = self.error.code if isinstance(self.error, BrokerError) else None
+        not_persisted = not self.batch.maybe_persisted
+        match code:
+            case ErrorCode.MESSAGE_TOO_LARGE if self.batch.count > 1:
+                return Verdict.SPLIT
+            case ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if not is_first:
+                return Verdict.RETRY
+            case ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if self.batch.begins_its_whole:
+                return Verdict.WHOLE
+            case ErrorCode.UNKNOWN_PRODUCER_ID if not is_first:
+                return Verdict.RETRY
+            case ErrorCode.UNKNOWN_PRODUCER_ID if not_persisted and may_reset_producer:
+                return Verdict.RESET_PRODUCER
+        return Verdict.RETRY if self.error.retriable else Verdict.FAIL
+
+
+class ProduceErrors:
+    """Errors of one task's batches. Throttling is logged once."""
+
+    def __init__(self) -> None:
+        self._is_throttling_logged = False
+
+    def error(self, broker: Broker, batch: ProducerBatch, answer: ProducePartitionResponse) -> BrokerError:
+        """Make the error of a batch that was refused. A policy violation may be a broker that throttles: it
+        is retried until the deadline of the batch."""
+        place = f"Produce to {batch.topic_partition} on {broker}"
+        error = broker_error(answer.error_code, place, answer.reason)
+        if error.code != ErrorCode.POLICY_VIOLATION:
+            return error
+        error = error.advised(_THROTTLED)
+        error.action = Action.BACK_OFF
+        if not self._is_throttling_logged:
+            self._is_throttling_logged = True
+            LOG.warning("%s; trying again for up to %s", error, batch.deadline)
+        return error

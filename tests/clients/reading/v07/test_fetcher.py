@@ -20,8 +20,7 @@ from spark_kafkawire.broker import Fault, FaultKind
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.pack import Pack
 from spark_kafkawire.clients.reading.task import FetchTask, MessageCrossesStop
-from spark_kafkawire.clients.reading.v07.stitcher import Stitcher
-from spark_kafkawire.clients.reading.v07.windows import Window, Windows
+from spark_kafkawire.clients.reading.v07 import Stitcher, Window, Windows
 from spark_kafkawire.cluster.v07.cluster import V07Cluster
 from spark_kafkawire.errors import (
     BrokerError,

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.clients.writing.modern.batch_failures import BatchFailure, Verdict
+from spark_kafkawire.clients.writing.modern.batch_sender import BatchFailure, LeaderQueues, Verdict
 from spark_kafkawire.clients.writing.modern.batches import (
     NO_PRODUCER,
     SEQUENCE_MAX,
@@ -19,7 +19,6 @@ from spark_kafkawire.clients.writing.modern.batches import (
     ProducerBatch,
     ProducerId,
 )
-from spark_kafkawire.clients.writing.modern.leader_queues import LeaderQueues
 from spark_kafkawire.clients.writing.modern.producer import taken
 from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError

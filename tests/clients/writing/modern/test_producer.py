@@ -13,9 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.clients.writing.modern.batches import ProducerPosition
+from spark_kafkawire.clients.writing.modern.batches import ProducerPosition, init_producer_id
 from spark_kafkawire.clients.writing.modern.producer import Producer
-from spark_kafkawire.clients.writing.modern.producer_ids import init_producer_id
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import (

@@ -46,8 +46,7 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     task_group,
     write_of_group,
 )
-from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.cluster.modern.topic import Topic
+from spark_kafkawire.cluster.modern.metadata import Metadata, Topic
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import DeliveryError, OptionError
 from spark_kafkawire.jobs.migration.notes import Note, partition_transactional_id

@@ -22,9 +22,8 @@ from spark_kafkawire.broker import (
     FaultKind,
 )
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
-from spark_kafkawire.clients.writing.v07 import verify
-from spark_kafkawire.clients.writing.v07.sender import V07Sender
-from spark_kafkawire.clients.writing.v07.verify import SentSet, SetMatcher, read_back
+from spark_kafkawire.clients.writing.v07 import sender
+from spark_kafkawire.clients.writing.v07.sender import SentSet, SetMatcher, V07Sender, read_back
 from spark_kafkawire.errors import (
     ConnectFailed,
     CorruptDataError,
@@ -600,7 +599,7 @@ class SlowLog:
 def found_in(
     log: SlowLog, sent: list[EncodedSet], monkeypatch: pytest.MonkeyPatch, stop_offset: int = START_OFFSET
 ) -> tuple[int, int]:
-    for module in (verify, transport):
+    for module in (sender, transport):
         monkeypatch.setattr(module, "time", log)
     visible = START_OFFSET, stop_offset
     fingerprints = [SentSet.of(each) for each in sent]

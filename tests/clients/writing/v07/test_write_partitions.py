@@ -13,8 +13,8 @@ import pytest
 
 from spark_kafkawire.broker import BrokerConfig, BrokerServer
 from spark_kafkawire.clients.writing.rows import Rows
-from spark_kafkawire.clients.writing.v07.record_checks import check_rows
-from spark_kafkawire.clients.writing.v07.write_partitions import V07WritePartitions
+from spark_kafkawire.clients.writing.v07 import V07WritePartitions
+from spark_kafkawire.clients.writing.v07.sender import check_rows
 from spark_kafkawire.errors import DiscoveryError, RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery, WriteOptions

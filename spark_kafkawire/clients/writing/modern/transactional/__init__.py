@@ -20,7 +20,7 @@
   second commit shows it), and the driver commits an offset that says so.
 
 ``write_state`` has the names and texts that brokers keep, ``requests`` has the requests and sends them.
-``driver`` and the ``TaskTransaction`` of ``task`` are state machines without I/O: a step, the requests that
-are due, and the step after each answer. ``committer`` runs the driver's side, ``task`` sends the rows of an
-attempt.
+``driver`` has the driver's side, ``task`` sends the rows of an attempt. In both, a state machine without I/O
+(``DriverTransaction``, ``TaskTransaction``) has a step, the requests that are due, and the step after each
+answer.
 """

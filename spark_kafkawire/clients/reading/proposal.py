@@ -14,8 +14,7 @@ from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.proposal import NO_REPLICA, FetchRequest, OffsetData
 from spark_kafkawire.protocol.proposal.error_codes import broker_error
 
-from .v07_reader import Chunk, V07Reader
-from .windows import Window, Windows
+from .v07 import Chunk, V07Reader, Window, Windows
 
 
 class ProposalReader(V07Reader):

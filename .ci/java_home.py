@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_kafkawire.broker.java import VERSION_TIMEOUT_S, find_java
+from spark_kafkawire.broker.cluster import VERSION_TIMEOUT_S, find_java
 from spark_kafkawire.errors import OptionError
 
 SPARK_ARGUMENT = "--add-modules=jdk.incubator.vector"

@@ -26,7 +26,7 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.broker.cluster import find_java
 
 HOST: Final = "127.0.0.1"
 #: Far more than the job takes, seconds.

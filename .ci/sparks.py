@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spark_kafkawire.broker.java import find_java, java_version
+from spark_kafkawire.broker.cluster import find_java, java_version
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 WITH_SPARK: Final = ("tests/source", "tests/jobs")

@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(command: Command, words: Sequence[str]) -> int:
     # Spark's workers run the Python that has this package, also where no environment is activated.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from .jobs.shell.interruption import Interrupted, interruptible
+    from .jobs.ending import Interrupted, interruptible
 
     try:
-        from .jobs.shell.command_line import run_job
+        from .jobs.command_line import run_job
 
         with interruptible(lambda: None):
             module = importlib.import_module(f".{command.module}", commands.__name__)
@@ -78,7 +78,7 @@ def _run(command: Command, words: Sequence[str]) -> int:
     except Interrupted as error:  # ``run_job`` reports its own
         return _complain(command.name, "interrupted; nothing was changed", error.code)
     except ImportError as error:
-        from .jobs.shell.failures import is_of_spark, missing_module
+        from .jobs.ending import is_of_spark, missing_module
 
         # pyspark-client has a module pyspark, which lacks names, and no py4j.
         if command.needs_spark and is_of_spark(error):

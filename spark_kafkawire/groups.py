@@ -5,6 +5,6 @@ from spark_kafkawire.groups import GroupRead
 
 from __future__ import annotations
 
-from .source.v07.group_read import GroupRead
+from .source.v07 import GroupRead
 
 __all__ = ["GroupRead"]

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TextIO
 
-from .jobs.shell.progress import Work, progress_on
+from .jobs.progress import Work, progress_on
 from .jobs.spark.stages import watching
 
 if TYPE_CHECKING:

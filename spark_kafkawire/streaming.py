@@ -6,6 +6,6 @@ from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest, stop_
 from __future__ import annotations
 
 from .source.group_offsets import GroupOffsets, offsets_behind_latest
-from .source.v07.group_leaving import stop_between_batches
+from .source.v07 import stop_between_batches
 
 __all__ = ["GroupOffsets", "offsets_behind_latest", "stop_between_batches"]

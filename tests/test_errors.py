@@ -36,7 +36,7 @@ from spark_kafkawire.errors import (
     quoted,
 )
 from spark_kafkawire.model import Broker, OffsetRange, TopicPartition
-from spark_kafkawire.planner.stream_losses import Losses
+from spark_kafkawire.planner.stream_offsets import Losses
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from tests.support.cases import for_each
 

@@ -284,7 +284,7 @@ VIOLATIONS: Final = (
     ("v07", "cluster/v07/view.py", "import spark_kafkawire.cluster.modern.metadata"),
     ("modern", "records/batch/encoding.py", "import spark_kafkawire.records.message_set.encoding"),
     ("cluster", "cluster/unheard_of.py", ""),
-    ("planner", "planner/stream_planner.py", "from .v07 import group_planner"),
+    ("planner", "planner/stream.py", "from . import v07"),
     ("clients", "clients/reading/fetcher.py", "import spark_kafkawire.clients.writing.rows"),
     ("reading", "clients/reading/unheard_of.py", ""),
     (
@@ -303,7 +303,7 @@ VIOLATIONS: Final = (
     ("logins", "net/logins/plain.py", "from . import scram"),
     ("transactional", "clients/writing/modern/transactional/task.py", "from . import driver"),
     ("records", "records/legacy/encoding.py", "import spark_kafkawire.records.batch.encoding"),
-    ("jobs", "jobs/offsets/wording.py", "import spark_kafkawire.jobs.ingest.plan"),
+    ("jobs", "jobs/offsets/report.py", "import spark_kafkawire.jobs.ingest.state"),
     ("jobs-pyspark", "jobs/migration/run.py", "import pyspark"),
     ("broker", "broker/config.py", "import spark_kafkawire.net"),
     ("pure", "protocol/primitives.py", "import time"),

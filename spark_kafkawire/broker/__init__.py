@@ -7,11 +7,9 @@ BrokerServer(config, faults=[...])            one broker in this process, for te
 server ─► handlers ─► log_directory ─► log          registry ─► ZooKeeper
 """
 
-from .cluster import EmbeddedBroker, EmbeddedCluster
+from .cluster import EmbeddedBroker, EmbeddedCluster, ZooKeeperServer
 from .config import BrokerConfig
-from .faults import Fault, FaultKind
-from .server import BrokerServer
-from .zookeeper import ZooKeeperServer
+from .server import BrokerServer, Fault, FaultKind
 
 __all__ = [
     "BrokerConfig",

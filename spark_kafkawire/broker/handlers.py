@@ -22,9 +22,8 @@ from ..protocol.dialect import Dialect
 from ..protocol.primitives import Buffer
 from ..protocol.v07.error_codes import ErrorCode
 from .config import BrokerConfig
-from .log import FileSlice
+from .log import FileSlice, OversizeMessage, check_produced
 from .log_directory import LogDirectory
-from .messages import OversizeMessage, check_produced
 
 LOG: Final = log_of(__name__)
 

@@ -1,4 +1,6 @@
-"""All logs of one broker: ``log.dir`` and the folders ``topic-partition`` in it.
+"""All logs of one broker: ``log.dir`` and the folders ``topic-partition`` in it, a counter that wakes
+long polls when a log has more to read, and the periodic work: flushing appends, deleting old
+segments.
 
 Source: 0.7.2 log/LogManager.scala, server/KafkaServer.scala, utils/TopicNameValidator.scala.
 """
@@ -7,16 +9,15 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from ..errors import BrokerError, CorruptDataError, OptionError, log_of, printable
 from ..protocol.v07.error_codes import ErrorCode
-from .arrivals import Arrivals
 from .config import BrokerConfig
-from .log import Log, LogLimits, now_ms
-from .segments import Segment
+from .log import Log, LogLimits, Segment, now_ms
 
 LOG: Final = log_of(__name__)
 
@@ -165,3 +166,65 @@ class LogDirectory:
             return excess >= 0
 
         return is_above
+
+
+class Arrivals:
+    """Counter of the arrivals of messages in any log. Safe for many threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """The number of arrivals so far; read it before you look at the logs, and pass it to ``wait``."""
+        return self._count
+
+    def notify(self) -> None:
+        """Wake all waiting threads."""
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    def wait(self, count: int, timeout_s: float) -> None:
+        """Return once the count differs from ``count``, or after the timeout."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._count != count, timeout_s)
+
+
+#: The first clean-up comes a minute after the start, whatever its interval is.
+FIRST_CLEANUP_S: Final = 60.0
+
+
+class Housekeeping:
+    """Thread that flushes and cleans up the logs until it is stopped."""
+
+    def __init__(self, config: BrokerConfig, logs: LogDirectory) -> None:
+        self._flush_interval_s = config.flush_check_interval_ms / 1000
+        self._cleanup_interval_s = config.log_cleanup_interval_mins * 60.0
+        self._logs = logs
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread and wait for its end."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        flush_s = time.monotonic() + self._flush_interval_s
+        cleanup_s = time.monotonic() + FIRST_CLEANUP_S
+        while not self._stopping.wait(max(0.0, min(flush_s, cleanup_s) - time.monotonic())):
+            try:
+                if time.monotonic() >= flush_s:
+                    flush_s = time.monotonic() + self._flush_interval_s
+                    self._logs.flush_due()
+                if time.monotonic() >= cleanup_s:
+                    cleanup_s = time.monotonic() + self._cleanup_interval_s
+                    self._logs.delete_old()
+            except OSError as error:
+                LOG.error("logs cannot be flushed or cleaned up: %s", error)

@@ -30,9 +30,8 @@ from ..protocol.proposal.error_codes import NO_ERROR_OF_SET, ErrorCode, is_appen
 from ..protocol.v07.error_codes import ErrorCode as CodeOf07
 from .config import BrokerConfig
 from .handlers import CLOSE, SILENCE, Answer, Call, IsAwaited
-from .log import Log
+from .log import Log, OversizeMessage, check_produced
 from .log_directory import LogDirectory
-from .messages import OversizeMessage, check_produced
 
 LOG: Final = log_of(__name__)
 

@@ -1,31 +1,255 @@
 """A whole broker in this process: port, connections, logs, registration. A thread per connection.
 
-As with 0.7 a connection lives as long as its peer likes: there is no idle timeout.
+A connection answers requests in order until one side ends it. As with 0.7 it lives as long as its peer
+likes: there is no idle timeout. A request's first two bytes are its id, which identifies the wire
+format: no two formats share an id. FETCH responses go from file to socket by ``sendfile``: the broker
+does not read the messages.
+
+Scripted misbehaviour, for tests of clients:
+
+    BrokerServer(config, faults=[Fault("FETCH", nth=2, kind=FaultKind.CUT, size=100)])
+
+lets the broker send 100 bytes of its second FETCH response and then close the connection.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
+import ipaddress
+import os
 import selectors
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from ..errors import log_of
+from ..errors import ConnectFailed, ProtocolError, log_of, printable
 from ..model import WireFormat
+from ..protocol.buffers import Buffers
+from ..protocol.primitives import INT16, read_int32
 from .config import BrokerConfig
-from .faults import Fault, FaultScript
-from .handlers import Handlers, Speaker
-from .housekeeping import Housekeeping
-from .listener import listen
-from .log import now_ms
-from .log_directory import LogDirectory
+from .handlers import CLOSE, Answer, Call, Handlers, Speaker
+from .log import FileSlice, now_ms
+from .log_directory import Housekeeping, LogDirectory
 from .proposal import ProposalHandlers
 from .registry import Registry
-from .serving import Serving
+
+#: Bytes that ``GARBAGE`` sends: the beginning of an HTTP response.
+NOT_KAFKA: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
+#: The API name of a connection being made.
+CONNECT: Final = "CONNECT"
+
+
+class FaultKind(enum.Enum):
+    """Kind of misbehaviour."""
+
+    DROP = "the request is not carried out, the connection is closed"
+    CUT = "it is carried out, `size` bytes of the response are sent, the connection is closed"
+    STALL = "it is carried out, `size` bytes of the response are sent, then nothing for ever"
+    SHORT = "the response ends after `size` bytes and says so in its length"
+    FLIP = "one bit of the response is wrong, in its byte `size`"
+    GARBAGE = "something else than Kafka's protocol is sent instead of the response"
+
+
+class Then(enum.Enum):
+    """Next step of the broker after it sent the bytes of a fault."""
+
+    GO_ON = "serve the next request"
+    CLOSE = "close the connection"
+    STALL = "stay silent until the peer or the broker ends"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Misbehaviour at the ``nth`` request (from 1, over all connections) of one API.
+
+    ``api`` is a name of the dialect's (``FETCH``), or CONNECT for the connection itself.
+    """
+
+    api: str
+    nth: int
+    kind: FaultKind
+    size: int = 0
+
+    def spoil(self, frame: bytes) -> tuple[bytes, Then]:
+        """The bytes to send instead of a response's frame, and the broker's next step."""
+        match self.kind:
+            case FaultKind.DROP:
+                return b"", Then.CLOSE
+            case FaultKind.CUT:
+                return frame[: self.size], Then.CLOSE
+            case FaultKind.STALL:
+                return frame[: self.size], Then.STALL
+            case FaultKind.SHORT:
+                return (self.size - 4).to_bytes(4, "big") + frame[4 : self.size], Then.GO_ON
+            case FaultKind.FLIP:
+                flipped = bytearray(frame)
+                flipped[self.size] ^= 1
+                return bytes(flipped), Then.GO_ON
+            case FaultKind.GARBAGE:
+                return NOT_KAFKA, Then.GO_ON
+
+
+class FaultScript:
+    """Counts requests and selects those with a fault. Safe for many threads."""
+
+    def __init__(self, faults: Iterable[Fault] = ()) -> None:
+        self._faults = {(fault.api, fault.nth): fault for fault in faults}
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, api: str) -> Fault | None:
+        """The fault of this request, if it has one."""
+        with self._lock:
+            self._counts[api] += 1
+            return self._faults.get((api, self._counts[api]))
+
 
 LOG: Final = log_of(__name__)
+
+LENGTH_BYTES: Final = 4
+#: Bytes per read of requests that are no longer answered, and the number of reads before a connection closes.
+READ_BYTES: Final = 1 << 16
+DROPPED_READS_MAX: Final = 64
+# Linux gathers the header of a response and the file bytes that follow it into one packet.
+_MORE_FOLLOWS: Final[int] = getattr(socket, "MSG_MORE", 0)
+
+
+class Serving:
+    """State that all connections of a broker share. ``run`` is called by a thread per connection."""
+
+    def __init__(self, speakers: Iterable[Speaker], faults: FaultScript, request_bytes_max: int) -> None:
+        speakers = tuple(speakers)
+        self._speakers = {api.key: speaker for speaker in speakers for api in speaker.dialect.apis}
+        assert len(self._speakers) == sum(len(speaker.dialect.apis) for speaker in speakers)
+        self._faults = faults
+        self._request_bytes_max = request_bytes_max
+
+    def run(self, connection: socket.socket) -> None:
+        """Serve until the peer is done, a request is refused, or the socket is shut down."""
+        try:
+            connection.setblocking(True)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if not self._faults.take(CONNECT):
+                buffers = Buffers()
+                while self._serve_one(connection, buffers):
+                    pass
+            _finish(connection)
+        except OSError as error:
+            LOG.debug("connection lost: %s", error)
+
+    def _serve_one(self, connection: socket.socket, buffers: Buffers) -> bool:
+        """Receive and answer one request; returns whether the connection stays open."""
+        header = memoryview(bytearray(LENGTH_BYTES))
+        if not _receive_all(connection, header):
+            return False
+        size = read_int32(header)
+        if not 0 < size <= self._request_bytes_max:
+            LOG.warning("request of %d bytes refused, 1 to %d are allowed", size, self._request_bytes_max)
+            return False
+        body = buffers.take(size)
+        return _receive_all(connection, body) and self._answer(connection, body)
+
+    def _answer(self, connection: socket.socket, body: memoryview) -> bool:
+        """Carry out one request and answer it; returns whether the connection stays open."""
+        try:
+            call = self._read(body)
+        except ProtocolError as error:
+            LOG.warning("request refused: %s", error)
+            return False
+        if fault := self._faults.take(call.api.name):
+            return self._misbehave(connection, fault, call)
+        answer = call.answer(lambda: _is_open(connection))
+        try:
+            _send(connection, answer)
+        except FileNotFoundError:
+            # Retention deleted the segment since it was looked up: look again.
+            answer = call.answer(lambda: _is_open(connection))
+            _send(connection, answer)
+        return not answer.close
+
+    def _read(self, body: memoryview) -> Call:
+        key, _ = INT16.read(body, 0)
+        if key not in self._speakers:
+            raise ProtocolError(f"unknown request type {key}; does the client speak another protocol?")
+        return self._speakers[key].read(body)
+
+    def _misbehave(self, connection: socket.socket, fault: Fault, call: Call) -> bool:
+        answer = CLOSE if fault.kind is FaultKind.DROP else call.answer(lambda: _is_open(connection))
+        data, then = fault.spoil(_joined(answer))
+        connection.sendall(data)
+        if then is Then.STALL:
+            while connection.recv(READ_BYTES):
+                pass
+        return then is Then.GO_ON
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """True until the peer or this side has ended the connection."""
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def _receive_all(connection: socket.socket, view: memoryview) -> bool:
+    """Fill ``view``; whether the peer sent that much."""
+    filled = 0
+    while filled < len(view):
+        received = connection.recv_into(view[filled:])
+        if not received:
+            return False
+        filled += received
+    return True
+
+
+def _send(connection: socket.socket, answer: Answer) -> None:
+    """Send an answer. Raises ``FileNotFoundError`` before anything was sent, else ``OSError``."""
+    with contextlib.ExitStack() as files:
+        opened = [
+            files.enter_context(open(part.path, "rb", buffering=0)) if isinstance(part, FileSlice) else None
+            for part in answer.parts
+        ]
+        for index, (part, file) in enumerate(zip(answer.parts, opened, strict=True)):
+            if isinstance(part, FileSlice):
+                assert file is not None
+                _send_slice(connection, file.fileno(), part.pos, part.size)
+            else:
+                connection.sendall(part, 0 if index == len(opened) - 1 else _MORE_FOLLOWS)
+
+
+def _send_slice(connection: socket.socket, descriptor: int, pos: int, size: int) -> None:
+    while size:
+        sent = os.sendfile(connection.fileno(), descriptor, pos, size)
+        if not sent:
+            raise OSError("a segment file is shorter than its log says; start the broker again")
+        pos += sent
+        size -= sent
+
+
+def _joined(answer: Answer) -> bytes:
+    frame = b""
+    for part in answer.parts:
+        if isinstance(part, FileSlice):
+            frame += part.content()
+        else:
+            frame += part
+    return frame
+
+
+def _finish(connection: socket.socket) -> None:
+    """End the stream; drop requests that came already, or the kernel would send RST for FIN."""
+    connection.shutdown(socket.SHUT_WR)
+    with contextlib.suppress(BlockingIOError):
+        for _ in range(DROPPED_READS_MAX):
+            if not connection.recv(READ_BYTES, socket.MSG_DONTWAIT):
+                return
+
 
 #: How long ``stop`` waits for each thread; closed sockets end them within milliseconds.
 STOP_TIMEOUT_S: Final = 10.0
@@ -172,4 +396,25 @@ def _listen(config: BrokerConfig) -> socket.socket:
     if config.socket_receive_buffer:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer)
     listener.setblocking(False)
+    return listener
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen on an address; port 0 is any free one. Raises ``ConnectFailed``.
+
+    Connections to a loopback address use Reno, which every Linux has. The host's congestion control is meant
+    for a network: BBR, which many hosts use, paces packets by timers, which costs more CPU than the copy
+    itself.
+    """
+    try:
+        listener = socket.create_server((host, port), backlog=128)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ConnectFailed(
+            f"cannot listen on {printable(host)}:{port}: {reason}; choose another port"
+        ) from error
+    if ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+        # Other systems than Linux have no such option.
+        with contextlib.suppress(AttributeError, OSError):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
     return listener

@@ -29,11 +29,10 @@ import sys
 from typing import Any
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.checkpoints.placing import parse_places
-from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
-from spark_kafkawire.jobs.checkpoints.sources import KAFKA, KAFKAWIRE
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.shell.progress import Progress
+
+from ..jobs.checkpoints import KAFKA, KAFKAWIRE, parse_places, run_checkpoints
+from ..jobs.command_line import JobParser, add_reporting, run_job
+from ..jobs.progress import Progress
 
 
 def main() -> int:

@@ -21,9 +21,13 @@ from typing import Any
 from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import DECODERS, OutputOptions, parse_partition_by
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.shell.arguments import (
+from spark_kafkawire.jobs.spark.session import job_session
+
+from ..jobs.command_line import (
+    JobParser,
     add_connection,
     add_gone_broker,
+    add_reporting,
     add_topics,
     connection_options,
     gone_brokers_of,
@@ -31,11 +35,10 @@ from spark_kafkawire.jobs.shell.arguments import (
     path,
     positive,
     read_options,
+    run_job,
     topic_options,
 )
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.jobs.spark.session import job_session
+from ..jobs.progress import Progress
 
 
 def main() -> int:

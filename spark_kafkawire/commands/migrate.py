@@ -32,20 +32,23 @@ from pathlib import Path
 from typing import Any
 
 from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
-from spark_kafkawire.jobs.migration.report import report
-from spark_kafkawire.jobs.migration.routes import parse_names
 from spark_kafkawire.jobs.migration.run import PIECE_BYTES, Settings, describe, migrate
-from spark_kafkawire.jobs.shell.arguments import (
+
+from ..jobs.command_line import (
+    JobParser,
     add_connection,
     add_gone_broker,
+    add_reporting,
     add_topics,
     connection_options,
     gone_brokers_of,
     positive,
+    run_job,
     topic_options,
 )
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.shell.progress import Progress
+from ..jobs.migration.run import report
+from ..jobs.migration.state import parse_names
+from ..jobs.progress import Progress
 
 
 def main() -> int:
@@ -144,7 +147,8 @@ def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         return report(describe(clusters, settings), sys.stdout, as_json=arguments.json)
     # A dry run needs no Spark.
     from spark_kafkawire.jobs.spark.session import job_session
-    from spark_kafkawire.jobs.spark.tasks import run_tasks
+
+    from ..jobs.spark.session import run_tasks
 
     progress.step("starting Spark")
     with job_session("migrate") as spark:

@@ -28,11 +28,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spark_kafkawire.jobs.offsets.options import OffsetsOptions
 from spark_kafkawire.jobs.offsets.run import run_offsets
-from spark_kafkawire.jobs.shell.arguments import add_connection, add_topics, connection_options, topic_options
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.shell.progress import Progress
+
+from ..jobs.command_line import (
+    JobParser,
+    add_connection,
+    add_reporting,
+    add_topics,
+    connection_options,
+    run_job,
+    topic_options,
+)
+from ..jobs.offsets.run import OffsetsOptions
+from ..jobs.progress import Progress
 
 
 def main() -> int:

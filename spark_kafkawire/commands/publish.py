@@ -38,19 +38,22 @@ from typing import Any
 
 from spark_kafkawire.jobs.publish.input import Input
 from spark_kafkawire.jobs.publish.options import SETTLE_S, PublishOptions, with_topic
-from spark_kafkawire.jobs.publish.report import report
-from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import publish
-from spark_kafkawire.jobs.shell.arguments import (
+from spark_kafkawire.jobs.spark.session import job_session
+
+from ..jobs.command_line import (
+    JobParser,
     add_connection,
+    add_reporting,
     connection_options,
     path,
     positive,
     read_options,
+    run_job,
 )
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.jobs.spark.session import job_session
+from ..jobs.progress import Progress
+from ..jobs.publish.input import MessageColumns, messages
+from ..jobs.publish.summary import report
 
 
 def main() -> int:

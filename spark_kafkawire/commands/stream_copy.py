@@ -19,20 +19,22 @@ import argparse
 import sys
 from typing import Any
 
-from spark_kafkawire.jobs.shell.arguments import (
+from spark_kafkawire.jobs.spark.session import job_session
+
+from ..jobs.command_line import (
+    JobParser,
     add_connection,
+    add_reporting,
     add_topics,
     connection_options,
     parse_starting,
     path,
     positive,
+    run_job,
     topic_options,
 )
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.jobs.spark.session import job_session
-from spark_kafkawire.jobs.stream_copy.options import StreamCopyOptions
-from spark_kafkawire.jobs.stream_copy.run import StreamCopy
+from ..jobs.progress import Progress
+from ..jobs.stream_copy import StreamCopy, StreamCopyOptions
 
 
 def main() -> int:

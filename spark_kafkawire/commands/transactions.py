@@ -27,10 +27,9 @@ import argparse
 import sys
 from typing import Any
 
-from spark_kafkawire.jobs.shell.arguments import add_connection, connection_options
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.jobs.transactions.run import TransactionsOptions, run_transactions
+from ..jobs.command_line import JobParser, add_connection, add_reporting, connection_options, run_job
+from ..jobs.progress import Progress
+from ..jobs.transactions import TransactionsOptions, run_transactions
 
 
 def main() -> int:

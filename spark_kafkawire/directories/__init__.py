@@ -7,6 +7,6 @@
         00000000000000000000.kafka                                               (0.7)
         leader-epoch-checkpoint  partition.metadata
 
-``names``, ``checkpoints``, ``indexes``, ``snapshots`` and ``replicas`` are pure: bytes become values.
-``files`` alone opens files, ``windows`` reads a large one, ``scanning`` lists the logs below a path.
+``names``, ``side_files`` and ``replicas`` are pure: bytes become values. ``files`` alone opens files,
+``scanning`` lists the logs below a path, ``walking`` reads a whole segment.
 """

@@ -1,12 +1,22 @@
-"""Files of log directories: local ones, and those of object stores through ``pyarrow.fs``, others by fsspec.
+"""Files of log directories: local ones, and those of object stores through ``pyarrow.fs``, others by
+fsspec.
 
     files = opened("s3://bucket/kafka-logs", FileSystemOptions())
     files.folders(files.root)       # FileInfo of each folder
     with files.open(path) as file:
         file.read_into(buffer, pos)
+    for frame, start in windows(files, path, pos, stop_pos):
+        frame[start:]               # the next bytes; frame[:start] is free for bytes of the window before
 
-Paths are local ones, URIs of pyarrow (``file://``, ``s3://``, ``gs://``, ``abfs://``), or URIs that fsspec
-knows. Credentials come from the environment, as pyarrow and fsspec find them: they are never part of a path.
+Paths are local ones, URIs of pyarrow (``file://``, ``s3://``, ``gs://``, ``abfs://``), or URIs that
+fsspec knows. Credentials come from the environment, as pyarrow and fsspec find them: they are never
+part of a path.
+
+Windows of a large file are requested several ahead where a request takes long. A batch that the end of a
+window cuts can be put in front of the next window, so that it is decoded in place. Memory is that of the
+windows, whatever the size of the file.
+
+Slices are the files of a range of one partition: plain data that planning gives to a task.
 """
 
 from __future__ import annotations
@@ -15,12 +25,15 @@ import contextlib
 import errno
 import os
 import re
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ..errors import OptionError, printable, quoted
+from ..model import Generation
 from .file_systems import ArrowFiles, FileInfo, FileSystem, FsspecFiles, LocalFiles, OpenFile
 
 #: Names of parameters of a URI that are secrets.
@@ -310,3 +323,105 @@ def reason_of(error: BaseException) -> str:
 
 #: Settings of nobody, for callers without options.
 NO_SETTINGS: Final = FileSystemOptions()
+
+
+#: Size of a window, bytes: one request to an object store.
+WINDOW_BYTES: Final = 8 << 20
+#: Free bytes in front of a window: most batches fit there.
+HEADROOM_BYTES: Final = 1 << 20
+#: Windows that are requested at once from an object store.
+AHEAD_COUNT: Final = 4
+
+
+def windows(
+    files: Files, path: str, pos: int, stop_pos: int, *, window_bytes: int = WINDOW_BYTES
+) -> Iterator[tuple[memoryview, int]]:
+    """The bytes ``[pos, stop_pos)`` of a file in order: frames, and where their bytes begin.
+
+    A frame is overwritten when a later one is requested. The last one is shorter if the file is.
+    Raises ``FileNotFoundError``, and ``FileAccessError`` (fatal).
+    """
+    file = files.open(path)
+    try:
+        spans = [(at, min(window_bytes, stop_pos - at)) for at in range(pos, stop_pos, window_bytes)]
+        if files.is_local:
+            buffer = _room(spans)
+            for at, size in spans:
+                yield _filled(files, path, file, buffer, at, size)
+        else:
+            yield from _ahead(files, path, file, spans)
+    finally:
+        file.close()
+
+
+def _ahead(
+    files: Files, path: str, file: OpenFile, spans: list[tuple[int, int]]
+) -> Iterator[tuple[memoryview, int]]:
+    count = min(AHEAD_COUNT, len(spans))
+    free = [_room(spans) for _ in range(count)]
+    asked: deque[tuple[Future[tuple[memoryview, int]], memoryview]] = deque()
+    left = iter(spans)
+    with ThreadPoolExecutor(max(count, 1), "kafkawire-files") as pool:
+        try:
+            while True:
+                while free and (span := next(left, None)) is not None:
+                    buffer = free.pop()
+                    asked.append((pool.submit(_filled, files, path, file, buffer, *span), buffer))
+                if not asked:
+                    return
+                future, buffer = asked.popleft()
+                yield future.result()
+                free.append(buffer)
+        finally:
+            for future, _ in asked:
+                future.cancel()
+
+
+def _room(spans: list[tuple[int, int]]) -> memoryview:
+    return memoryview(bytearray(HEADROOM_BYTES + max((size for _, size in spans), default=0)))
+
+
+def _filled(
+    files: Files, path: str, file: OpenFile, buffer: memoryview, pos: int, size: int
+) -> tuple[memoryview, int]:
+    with reading(files, path):
+        count = file.read_into(buffer[HEADROOM_BYTES : HEADROOM_BYTES + size], pos)
+    return buffer[: HEADROOM_BYTES + count], HEADROOM_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSlice:
+    """A segment file with its size when the read was planned, bytes; a live broker may append to it.
+
+    ``next_base`` is where the next segment begins, None for the last one. ``offset_index`` is the name of its
+    index, None without one."""
+
+    name: str
+    base_offset: int
+    size: int
+    next_base: int | None = None
+    offset_index: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """The segments of a range, ascending. All files are in ``folder``, a path of the file system of ``uri``.
+
+    ``is_log_end`` is True if the range ends where the log did: the last message may be cut there (0.7).
+    ``txn_indexes`` are the indexes of aborted transactions from the first segment to the end of the log, for
+    reads of committed records. ``is_compacted`` is True if the log cleaner went over the partition, so that
+    gaps between offsets are legal.
+    """
+
+    uri: str
+    settings: FileSystemOptions
+    generation: Generation
+    folder: str
+    segments: tuple[SegmentSlice, ...]
+    is_log_end: bool = False
+    txn_indexes: tuple[str, ...] = ()
+    is_compacted: bool = False
+
+    def path(self, name: str) -> str:
+        """The path of a file in the folder."""
+        return f"{self.folder}/{name}"

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .checkpoints import EpochStart, epoch_end
+from .side_files import EpochStart, epoch_end
 
 
 @dataclass(frozen=True, slots=True)

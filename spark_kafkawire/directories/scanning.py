@@ -19,8 +19,7 @@ from typing import Final, TypeVar
 
 from ..errors import CorruptDataError, listed_some, printable, quoted
 from ..model import Generation
-from . import checkpoints
-from .checkpoints import EpochStart
+from . import side_files
 from .file_systems import FileInfo
 from .files import (
     NO_SETTINGS,
@@ -30,6 +29,7 @@ from .files import (
     opened,
 )
 from .names import FileKind, FileName, FileState, LogName, file_name, log_name
+from .side_files import EpochStart
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -119,24 +119,24 @@ class LogDirectory:
         if checkpoint not in self._offsets:
             data = self._read(self.others.get(checkpoint))
             self._offsets[checkpoint] = (
-                {} if data is None else self._parsed(self.others[checkpoint], checkpoints.offsets_of, data)
+                {} if data is None else self._parsed(self.others[checkpoint], side_files.offsets_of, data)
             )
         return self._offsets[checkpoint]
 
     def epochs(self, name: LogName) -> tuple[EpochStart, ...]:
         """The leader epochs of a log; empty without the file. Raises ``CorruptDataError`` (fatal) that names
         the file."""
-        file = self.log(name).others.get(checkpoints.LEADER_EPOCHS)
+        file = self.log(name).others.get(side_files.LEADER_EPOCHS)
         data = self._read(file)
-        return () if file is None or data is None else self._parsed(file, checkpoints.epochs_of, data)
+        return () if file is None or data is None else self._parsed(file, side_files.epochs_of, data)
 
     def properties(self, name: LogName | None = None) -> Mapping[str, str]:
         """``meta.properties``, or ``partition.metadata`` of a log; empty without the file."""
         if name not in self._properties:
             beside = self.others if name is None else self.log(name).others
-            file = checkpoints.META_PROPERTIES if name is None else checkpoints.PARTITION_METADATA
+            file = side_files.META_PROPERTIES if name is None else side_files.PARTITION_METADATA
             data = self._read(beside.get(file))
-            self._properties[name] = {} if data is None else checkpoints.properties_of(data)
+            self._properties[name] = {} if data is None else side_files.properties_of(data)
         return self._properties[name]
 
     @property
@@ -157,10 +157,10 @@ class LogDirectory:
         if file is None:
             return None
         try:
-            return self.files.read(file.path, checkpoints.BYTES_MAX)
+            return self.files.read(file.path, side_files.BYTES_MAX)
         except FileNotFoundError:
             try:
-                return self.files.read(file.path, checkpoints.BYTES_MAX)
+                return self.files.read(file.path, side_files.BYTES_MAX)
             except FileNotFoundError:
                 return None
 
@@ -237,7 +237,7 @@ def _check_kinds(files: Files, found: Sequence[FileInfo]) -> None:
         is_read = parts is not None and parts.state in _READ
         bytes_max = _SEGMENT_BYTES_MAX.get(parts.kind) if parts is not None and is_read else None
         if each.is_folder:
-            if is_read or each.name in checkpoints.NAMES:
+            if is_read or each.name in side_files.NAMES:
                 raise FileAccessError(
                     f"{files.shown(each.path)} has the name of a file, and is a folder: remove or rename it"
                 )
@@ -279,7 +279,7 @@ def _folder(name: LogName, path: str, found: Sequence[FileInfo]) -> LogFolder:
         {
             each.name: each
             for each in found
-            if each.name in (checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA)
+            if each.name in (side_files.LEADER_EPOCHS, side_files.PARTITION_METADATA)
         },
         generation,
     )

@@ -10,10 +10,13 @@ The folder ``jobs`` of a checkout has scripts that start a command line, and exa
 ``stream_copy``   topics into topics or Parquet, batch after batch, as long as it runs
 ``checkpoints``   positions of streaming queries: shown, moved, prepared for the other connector
 ``transactions``  open transactions: shown, and those of an interrupted write ended
-``spark``         shared code that needs Spark: session, tasks, stages, files of Hadoop
-``shell``         shared code of the command line: arguments, progress, errors, summaries
-``state``         shared code of state: files that are written in one step; locks
+``spark``         shared code that needs Spark: session, stages, files of Hadoop
+``command_line``  shared code of the command line: arguments, streams, exit codes
+``progress``      shared code of what a job shows: progress, summaries
+``ending``        shared code of signals and failures
+``state``         shared code of state: sealed files, positions, locks
+``files``         shared code of files that are written in one step
 ================  ==================================================================================
 
-A job imports nothing of another one. The docstring of its package says why its result is exact.
+A job imports nothing of another one. The docstring of its package or module says why its result is exact.
 """

@@ -1,25 +1,36 @@
-"""Plan of a batch read, for both generations, on the driver: from options to one task for each offset range.
+"""Plan of a batch read, for both generations, on the driver: from options to one task for each offset
+range.
 
-It selects the partitions, turns start and end options into offsets by requests to the cluster, and splits the
-ranges.
+It selects the partitions, turns start and end options into offsets by requests to the cluster, and
+splits the ranges. Ranges of log directories are split by bytes, and their tasks have the names of their
+files.
+
+A Spark partition is one range, one chain (``keyOrder``), or one pack. With ``packSmallPartitions``
+small ranges that one broker leads become a pack: one Spark partition, whose task sends one request for
+many partitions. Sizes have the unit of offsets: records, or bytes in 0.7. A pack is as large as a Spark
+partition may be (``maxRecordsPerPartition``, ``maxBytesPerPartition``), and not larger than the limits
+here. It has one range of a partition at most. All other ranges stay alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import Cluster, Offsets, cluster_of
 from ..errors import LOG, DataLossError, OptionError, ProtocolError, UnknownTopicError, quoted
-from ..model import Leader, OffsetRange, PartitionBounds, TopicPartition
+from ..model import Broker, Leader, OffsetRange, OffsetUnit, PartitionBounds, TopicPartition
 from ..net.known_versions import BROKER_VERSIONS
 from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
 from ..protocol.modern.limits import READ_COMMITTED
 from ..protocol.modern.minimum_versions import MinimumVersions
-from .key_order import Layouts, find_layouts, marked
+from .key_order import Layouts, chains, find_layouts, marked
 from .limits import End, check_names, end_of, limit_of, range_between, start_of
 from .ranges import split
 
@@ -55,8 +66,6 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
         layouts = find_layouts(options, cluster, selected, bounds)
     whole: Sequence[OffsetRange] = [each.range for each in ranges]
     if options.discovery.directories is not None:
-        from .log_files import split_by_bytes
-
         whole = split_by_bytes(whole, cluster, options.partition_bytes_max)
     parts = split(whole, options.min_partitions, options.partition_size_max, cut_points or None)
     minimum = BROKER_VERSIONS.minimum(options.net.connection, [leader.broker for leader in leaders.values()])
@@ -65,8 +74,6 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
         for part in parts
     )
     if options.discovery.directories is not None:
-        from .log_files import with_files
-
         tasks = with_files(tasks, cluster)
     return marked(options.key_order, layouts, tasks)
 
@@ -256,3 +263,107 @@ def _task(part: OffsetRange, whole: _Resolved, leader: Leader, minimum: MinimumV
         stop_option=whole.end.option if part.stop_offset == whole.end.offset else None,
         minimum_versions=minimum,
     )
+
+
+def split_by_bytes(
+    ranges: Sequence[OffsetRange], cluster: Cluster, bytes_max: int | None
+) -> Sequence[OffsetRange]:
+    """Split ranges of offsets where the indexes of their segments say that there are so many bytes."""
+    if bytes_max is None:
+        return ranges
+    from ..cluster.log_directories.cluster import DirectoryCluster
+
+    assert isinstance(cluster, DirectoryCluster)
+    found = []
+    for whole in ranges:
+        cuts = cluster.cuts(whole, bytes_max) if whole.size else ()
+        ends = [whole.start_offset, *cuts, whole.stop_offset]
+        found += [OffsetRange(whole.topic_partition, start, stop) for start, stop in pairwise(ends)]
+    return found
+
+
+def with_files(tasks: Iterable[FetchTask], cluster: Cluster) -> Iterator[FetchTask]:
+    """The tasks with their files: a task for each directory where a range is in several."""
+    from ..cluster.log_directories.cluster import DirectoryCluster
+
+    assert isinstance(cluster, DirectoryCluster)
+    brokers = cluster.brokers()
+    for task in tasks:
+        for part in cluster.slices(task.range):
+            yield replace(
+                task,
+                range=replace(task.range, start_offset=part.start_offset, stop_offset=part.stop_offset),
+                leader=Leader(brokers[part.place]),
+                files=part.files,
+            )
+
+
+#: Most ranges of a pack: a task of them takes about as long as a small task of one large range.
+RANGES_COUNT_MAX: Final = 500
+#: Small ranges of a plan above which the option is worth a line in the log: below, their tasks take seconds.
+HINTED_COUNT: Final = 2000
+
+
+class _Sizes(NamedTuple):
+    """The largest small range, and the largest pack, in the unit of offsets."""
+
+    small_max: int
+    pack_max: int
+
+
+_SIZES: Final[Mapping[OffsetUnit, _Sizes]] = MappingProxyType(
+    {OffsetUnit.RECORDS: _Sizes(1000, 100_000), OffsetUnit.BYTES: _Sizes(1 << 20, 64 << 20)}
+)
+
+
+def spark_partitions(tasks: Sequence[FetchTask], options: ReadOptions) -> list[tuple[FetchTask, ...]]:
+    """Tasks of each Spark partition."""
+    if not options.packs_small:
+        return chains(tasks)
+    sizes = _SIZES[options.discovery.generation.offset_unit]
+    return packs(tasks, sizes.small_max, min(sizes.pack_max, options.partition_size_max or sizes.pack_max))
+
+
+def packs(tasks: Sequence[FetchTask], small_max: int, pack_max: int) -> list[tuple[FetchTask, ...]]:
+    """Packs of the small ranges of each leader, and all other ranges alone."""
+    counts = Counter(task.range.topic_partition for task in tasks)
+    alone: list[tuple[FetchTask, ...]] = []
+    by_leader: dict[Broker, list[FetchTask]] = {}
+    for task in tasks:
+        if task.range.size <= small_max and counts[task.range.topic_partition] == 1:
+            by_leader.setdefault(task.leader.broker, []).append(task)
+        else:
+            alone.append((task,))
+    return [*alone, *(pack for small in by_leader.values() for pack in _packs_of(small, pack_max))]
+
+
+def _packs_of(tasks: Sequence[FetchTask], pack_max: int) -> list[tuple[FetchTask, ...]]:
+    """Packs of the tasks in their order, about equally large."""
+    total = sum(task.range.size for task in tasks)
+    least = max(-(-total // pack_max), -(-len(tasks) // RANGES_COUNT_MAX))
+    count_max = -(-len(tasks) // least)
+    found: list[tuple[FetchTask, ...]] = []
+    pack: list[FetchTask] = []
+    size = 0
+    for task in tasks:
+        if pack and (len(pack) == count_max or size + task.range.size > pack_max):
+            found.append(tuple(pack))
+            pack, size = [], 0
+        pack.append(task)
+        size += task.range.size
+    return [*found, tuple(pack)]
+
+
+def hint(tasks: Sequence[FetchTask], options: ReadOptions) -> bool:
+    """Log a line and return True if a plan has many small ranges that could be packed."""
+    if options.packs_small is not False or len(tasks) <= HINTED_COUNT:
+        return False
+    small_max = _SIZES[options.discovery.generation.offset_unit].small_max
+    count = sum(task.range.size <= small_max for task in tasks)
+    if count <= HINTED_COUNT:
+        return False
+    LOG.warning(
+        "the plan has %d small ranges, each a Spark task: packSmallPartitions=true reads many in one task",
+        count,
+    )
+    return True

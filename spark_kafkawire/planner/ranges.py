@@ -1,6 +1,7 @@
-"""Splitting of offset ranges into Spark partitions (option ``minPartitions`` and others). Pure.
+"""Splitting of offset ranges into Spark partitions (option ``minPartitions`` and others), and their shares
+in a limit of a stream's batch. Pure.
 
-Empty ranges are left out, and then:
+Splitting leaves empty ranges out, and then:
 
 1. A range larger than ``maxRecordsPerPartition`` (in 0.7 ``maxBytesPerPartition``) is split.
 2. If there are fewer ranges than ``minPartitions``, ranges are split in proportion to their sizes, with the
@@ -11,26 +12,32 @@ Empty ranges are left out, and then:
    connector does nothing here: where a topic has more partitions than ``minPartitions``, the one with most of
    the data stays one task.
 
-In modern Kafka offsets count records: a range can be cut anywhere. In 0.7 offsets count bytes, and the only
-known message boundaries are the starts of segment files. So cuts are moved there, and there may be fewer and
-larger parts than requested: a single segment is never split. Step 3 packs segments up to L. This may add more
-ranges, which make the mean smaller, so the step is repeated until ranges of several segments are at most
-three times the mean. Each repetition follows on half as many ranges again, so there are few of them.
+In modern Kafka offsets count records: a range can be cut anywhere. In 0.7 offsets count bytes, and the
+only known message boundaries are the starts of segment files. So cuts are moved there, and there may be
+fewer and larger parts than requested: a single segment is never split. Step 3 packs segments up to L.
+This may add more ranges, which make the mean smaller, so the step is repeated until ranges of several
+segments are at most three times the mean. Each repetition follows on half as many ranges again, so
+there are few of them.
 
 Work grows with the number of ranges, of parts and of cut points.
 
-Source of the proportions in step 2: Spark's KafkaOffsetRangeCalculator.
+Shares of partitions in a limit of a stream's batch (``maxOffsetsPerTrigger``; bytes in 0.7) are in
+proportion to what they have.
+
+Source of the proportions: Spark's KafkaOffsetRangeCalculator, and KafkaMicroBatchStream.rateLimit.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 from ..errors import OptionError, counted
-from ..model import OffsetRange, TopicPartition
+from ..model import OffsetRange, PartitionBounds, TopicPartition
 
 #: Most ranges of one read: each is a Spark task, and takes a kilobyte on the driver. ``minPartitions`` has
 #: the same limit.
@@ -143,3 +150,30 @@ def _nearest(points: Sequence[int], offset: int) -> int:
 def _round(value: float) -> int:
     """Round as Java's Math.round: halves go up."""
     return int(value + 0.5)
+
+
+def limited(
+    ranges: Sequence[OffsetRange], size_max: int, bounds: Mapping[TopicPartition, PartitionBounds]
+) -> tuple[OffsetRange, ...]:
+    """The first ``size_max`` offsets of the ranges, in proportion to the size of each range.
+
+    Each partition gets at least one offset, so that small partitions are not starved; so the total may be
+    larger. In 0.7 a range can only end where a segment ends: at the last segment end within its share, or at
+    the first one after its share, so that each partition makes progress.
+    """
+    total = sum(each.size for each in ranges)
+    # The order of the operations is that of Spark, so that both round alike.
+    return tuple(
+        _first(each, size_max * (each.size / total), bounds[each.topic_partition]) if each.size else each
+        for each in ranges
+    )
+
+
+def _first(whole: OffsetRange, share: float, bounds: PartitionBounds) -> OffsetRange:
+    size = math.ceil(share) if share < 1 else math.floor(share)
+    stop_offset = min(whole.start_offset + size, whole.stop_offset)
+    if bounds.segment_starts is not None:
+        starts = (start for start in bounds.segment_starts if whole.start_offset < start < whole.stop_offset)
+        places = [*starts, whole.stop_offset]
+        stop_offset = places[max(bisect_right(places, stop_offset) - 1, 0)]
+    return replace(whole, stop_offset=stop_offset)

@@ -1,4 +1,5 @@
-"""Positions of a streaming query in the JSON of its checkpoint, for both generations. Pure.
+"""Positions of a streaming query, for both generations: the JSON of its checkpoint, the offsets of its
+batches, and the losses between two positions. Pure.
 
     {"topic": {"0": 123}}          0.8 and later
     {"topic": {"0-1": 123}}        0.7: broker-partition, and the byte
@@ -6,8 +7,29 @@
 
 Spark's own Kafka connector writes the same format in the same order, so both can use a checkpoint. Spark
 takes a text that differs from the last one for new data, so the order must depend on the names only.
-
 Source: Spark's JsonUtils.partitionOffsets, which fills Scala's ``mutable.HashMap``.
+
+    start ── next_offsets(start, bounds, limits) ──► end          (into the checkpoint, by Spark)
+    start, end ── ranges_between(start, end, earliest) ──► ranges of the batch, also when it runs again
+
+``start`` is the end of the previous batch. A partition that is not in it is new, and begins at its
+earliest offset. A partition at ``UNPINNED`` begins where this batch ends, so that the checkpoint
+contains the start of the query before any row is read. ``earliest`` is only requested for new
+partitions. Source of the limits: Spark's KafkaMicroBatchStream.
+
+===========================================  ==============================================================
+observation                                  meaning
+===========================================  ==============================================================
+another topic id                             the topic was deleted and recreated: proven
+the topic does not exist                     it was deleted: proven
+the end of a partition is before the         the topic was recreated, the partition has lost its end, or the
+position                                     broker is behind: not proven
+a partition does not exist, but its topic    the topic was recreated, or the broker is behind: not proven
+does
+===========================================  ==============================================================
+
+A query that continues at an outdated end reads rows again, so no query does so without a proof. A
+partition of 0.7 is on one broker only, so the response of that broker is a proof.
 """
 
 from __future__ import annotations
@@ -17,12 +39,14 @@ import binascii
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from ..errors import OptionError, printable, quoted
-from ..model import TopicPartition
+from ..errors import OptionError, counted, plural, printable, quoted
+from ..model import OffsetRange, PartitionBounds, TopicPartition
+from ..options import StreamLimits
 from ..options.offsets import PARTITION_SYNTAX, PartitionSyntax
+from .ranges import limited
 
 K = TypeVar("K")
 
@@ -192,3 +216,179 @@ def _text_hash(text: str) -> int:
 
 def _signed(value: int) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
+
+
+#: Bounds of each partition, from the cluster.
+Bounds = Mapping[TopicPartition, PartitionBounds]
+#: No limits: the trigger Once, or options without a limit.
+UNLIMITED = StreamLimits()
+
+
+def next_offsets(start: Offsets, bounds: Bounds, size_max: int | None = None) -> dict[TopicPartition, int]:
+    """End offsets of the next batch: the latest offsets, or as far as ``size_max`` allows.
+
+    A batch that pins a start adds no new partitions: the batch after it does.
+    """
+    if UNPINNED in start.values():
+        bounds = {tp: found for tp, found in bounds.items() if tp in start}
+    ends = {tp: found.latest for tp, found in bounds.items()}
+    ranges = [
+        OffsetRange(tp, begin, ends[tp])
+        for tp, found in bounds.items()
+        if (begin := _begin(start, found)) < ends[tp]
+    ]
+    if size_max is not None:
+        ends.update((each.topic_partition, each.stop_offset) for each in limited(ranges, size_max, bounds))
+    return ends
+
+
+def must_wait(start: Offsets, bounds: Bounds, limits: StreamLimits, waited_s: float) -> bool:
+    """True if a batch would be too small now. ``waited_s`` is the time since the last batch, seconds."""
+    if limits.size_min is None or waited_s >= limits.delay_max_s or UNPINNED in start.values():
+        return False
+    return sum(max(found.latest - _begin(start, found), 0) for found in bounds.values()) < limits.size_min
+
+
+def _begin(start: Offsets, bounds: PartitionBounds) -> int:
+    offset = start.get(bounds.topic_partition, bounds.earliest)
+    return bounds.latest if offset == UNPINNED else offset
+
+
+def until(bounds: Bounds, ends: Offsets) -> dict[TopicPartition, PartitionBounds]:
+    """Bounds limited to earlier ``ends``, without partitions that ``ends`` does not have."""
+    return {
+        tp: replace(found, latest=min(found.latest, ends[tp])) for tp, found in bounds.items() if tp in ends
+    }
+
+
+def offsets_behind(end: Offsets, latest: Offsets) -> dict[str, float]:
+    """Metrics of the lag of a query, with the names of Spark's own source; empty without partitions. A
+    partition that the query does not have yet counts from 0, as in that source.
+
+    Source: Spark's KafkaMicroBatchStream.metrics.
+    """
+    behind = [offset - end.get(tp, 0) for tp, offset in latest.items()]
+    if not behind:
+        return {}
+    return {
+        "minOffsetsBehindLatest": min(behind),
+        "maxOffsetsBehindLatest": max(behind),
+        "avgOffsetsBehindLatest": sum(behind) / len(behind),
+    }
+
+
+def ranges_between(
+    start: Offsets, end: Offsets, earliest: Offsets
+) -> tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]:
+    """Ranges that a batch reads, and ranges of new partitions that were deleted before.
+
+    ``earliest`` are the first offsets of the new partitions. Empty ranges are left out.
+    """
+    ranges, gone = [], []
+    for partition, stop in end.items():
+        begin = start.get(partition, 0)
+        if begin == UNPINNED:
+            continue
+        if partition not in start and (first := min(earliest[partition], stop)) > 0:
+            gone.append(OffsetRange(partition, 0, first))
+            begin = first
+        if begin < stop:
+            ranges.append(OffsetRange(partition, begin, stop))
+    return tuple(ranges), tuple(gone)
+
+
+#: Most partitions in one error message.
+_NAMED_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Losses of a query.
+
+    They are ``recreated`` topics with their old and new ids, ``vanished`` partitions with the position of the
+    query, and ``shorter`` partitions with that position and their end before it. ``unproven`` are vanished
+    and shorter partitions that may still be unchanged.
+    """
+
+    recreated: tuple[tuple[str, uuid.UUID, uuid.UUID], ...] = ()
+    vanished: tuple[tuple[TopicPartition, int], ...] = ()
+    shorter: tuple[tuple[TopicPartition, int, int], ...] = ()
+    unproven: tuple[TopicPartition, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.recreated or self.vanished or self.shorter)
+
+    @property
+    def recreated_topics(self) -> frozenset[str]:
+        """Topics that have a different id now."""
+        return frozenset(topic for topic, _, _ in self.recreated)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics with any loss."""
+        partitions = [*(tp for tp, _ in self.vanished), *(tp for tp, _, _ in self.shorter)]
+        return self.recreated_topics | {tp.topic for tp in partitions}
+
+    def without(self, partitions: Collection[TopicPartition]) -> Losses:
+        """The losses without those of some partitions."""
+        return Losses(
+            self.recreated,
+            tuple(each for each in self.vanished if each[0] not in partitions),
+            tuple(each for each in self.shorter if each[0] not in partitions),
+            tuple(tp for tp in self.unproven if tp not in partitions),
+        )
+
+    def __str__(self) -> str:
+        texts = [
+            f"the topic {printable(topic)} was deleted and recreated: its id was {id_text(old)}, and is "
+            f"{id_text(new)}"
+            for topic, old, new in self.recreated[:_NAMED_MAX]
+        ]
+        texts += _more(len(self.recreated), "topic")
+        if self.vanished:
+            places = ", ".join(f"{tp} at offset {offset}" for tp, offset in self.vanished[:_NAMED_MAX])
+            more = " and ".join(["", *_more(len(self.vanished), "partition")])
+            texts.append(f"{places}{more} no longer {plural(len(self.vanished), 'exists', 'exist')}")
+        texts += [
+            f"the end of {tp} was changed from {old} to {new}" for tp, old, new in self.shorter[:_NAMED_MAX]
+        ]
+        texts += _more(len(self.shorter), "partition")
+        why = ": a topic was deleted or recreated, or a partition lost its end"
+        return "; ".join(texts) + (why if self.vanished or self.shorter else "")
+
+
+def _more(count: int, noun: str) -> list[str]:
+    more = count - _NAMED_MAX
+    return [counted(more, f"more {noun}")] if more > 0 else []
+
+
+def losses(start: Position, now: Position) -> Losses:
+    """Losses between the position of a query and ``now``: the latest offsets, or the end of a batch."""
+    recreated = recreated_topics(start, now)
+    kept = start.without([topic for topic, _, _ in recreated]).offsets
+    there = {tp.topic for tp in now.offsets}
+    vanished = tuple((tp, kept[tp]) for tp in sorted(kept) if tp not in now.offsets and kept[tp] != UNPINNED)
+    shorter = tuple(
+        (tp, kept[tp], now.offsets[tp])
+        for tp in sorted(kept)
+        if tp in now.offsets and now.offsets[tp] < kept[tp]
+    )
+    return Losses(recreated, vanished, shorter, tuple(_unproven(vanished, shorter, there)))
+
+
+def recreated_topics(start: Position, now: Position) -> tuple[tuple[str, uuid.UUID, uuid.UUID], ...]:
+    """Topics that have a different id now, with the old and the new id."""
+    return tuple(
+        (topic, id_, now.topic_ids[topic])
+        for topic, id_ in sorted(start.topic_ids.items())
+        if now.topic_ids.get(topic, id_) != id_
+    )
+
+
+def _unproven(
+    vanished: Iterable[tuple[TopicPartition, int]],
+    shorter: Iterable[tuple[TopicPartition, int, int]],
+    there: Iterable[str],
+) -> Iterable[TopicPartition]:
+    yield from (tp for tp, _ in vanished if tp.broker is None and tp.topic in there)
+    yield from (tp for tp, _, _ in shorter if tp.broker is None)

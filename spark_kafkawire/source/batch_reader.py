@@ -14,9 +14,8 @@ from pyspark.sql.types import StructType
 
 from ..options import ReadOptions
 from .edge import edge
-from .schema import check_read
+from .schema import Schemas, check_read, typed_task
 from .spark_versions import arrow_schema
-from .typed import Schemas, typed_task
 from .worker import KafkaWirePartition, Packed, freeze_imports
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ class KafkaWireBatchReader(DataSourceReader):
         """The Spark partitions: one for each planned range, chain or pack of ranges. Warns if brokers do not
         support a selected column."""
         from ..clients.features import warn_of_columns_read
-        from ..planner.batch import plan
-        from ..planner.packs import hint, spark_partitions
+        from ..planner.batch import hint, plan, spark_partitions
 
         tasks = plan(self._options)
         if not tasks:

@@ -32,7 +32,7 @@ from .edge import edge
 from .worker import find_sent_files, freeze_imports
 
 if TYPE_CHECKING:
-    from .typed import Schemas
+    from .schema import Schemas
 
 #: Option that Spark adds to those of a table of its catalog.
 _OF_A_TABLE: Final = "provider"
@@ -66,12 +66,11 @@ class KafkaWireDataSource(DataSource):
         a batch or a stream."""
         freeze_imports()
         from ..options import TableOptions, chooses_table, of_side, read_options_of
-        from .schema import ReadColumns
-        from .typed import planned_columns
+        from .schema import ReadColumns, planned_columns
 
         _check_is_no_table(self.options)
         if chooses_table(self.options):
-            from .table_reader import table_schema
+            from .table_readers import table_schema
 
             return ReadColumns(table_schema(TableOptions.parse(self.options)).fields)
         columns, self._schemas = planned_columns(read_options_of(of_side(self.options, read=True)))
@@ -90,10 +89,10 @@ class KafkaWireDataSource(DataSource):
             table = TableOptions.parse(self.options)
             self._has_reader = True
             if table.discovery.directories is not None:
-                from .log_table_reader import KafkaWireLogTableReader
+                from .table_readers import KafkaWireLogTableReader
 
                 return KafkaWireLogTableReader(table, struct_type(schema))
-            from .table_reader import KafkaWireTableReader
+            from .table_readers import KafkaWireTableReader
 
             return KafkaWireTableReader(table, struct_type(schema))
         options = ReadOptions.parse(of_side(self.options, read=True))

@@ -26,8 +26,7 @@ from ..model import TopicPartition
 from ..options import StreamOptions
 from ..options.offsets import PARTITION_SYNTAX, PartitionSyntax
 from ..planner.batch import covers
-from ..planner.stream import offsets_behind
-from ..planner.stream_offsets import Offsets, from_json
+from ..planner.stream_offsets import Offsets, from_json, offsets_behind
 from .edge import edge
 from .spark_versions import offsets_of_progress
 

@@ -20,18 +20,17 @@ from ..cluster.group_commits import GroupCommits, commits_of
 from ..errors import KafkaWireError, OptionError
 from ..options import StreamOptions
 from ..options.offsets import PARTITION_SYNTAX
-from ..planner.packs import hint, spark_partitions
+from ..planner.batch import hint, spark_partitions
+from ..planner.stream import StreamPlanner
 from ..planner.stream_offsets import Offsets, Position, from_json, ids_from_json, is_pinned, to_json
-from ..planner.stream_planner import StreamPlanner
 from .edge import edge
-from .schema import check_read
+from .schema import Schemas, check_read, typed_task
 from .spark_versions import arrow_schema
-from .typed import Schemas, typed_task
 from .worker import KafkaWirePartition, Packed, batch_of_task, before_sigterm
 
 if TYPE_CHECKING:
     from ..net.sasl import Sasl
-    from ..planner.v07.group_planner import GroupPlanner
+    from ..planner.v07 import GroupPlanner
 
 #: In the progress of a query that has joined a group, before the id of its consumer.
 CONSUMER_MARK: Final = "consumer of kafkawire "
@@ -94,7 +93,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         if self._options.read.membership is None:
             return StreamPlanner(self._options)
         # A query that joins no group imports nothing of it.
-        from ..planner.v07.group_planner import GroupPlanner
+        from ..planner.v07 import GroupPlanner
 
         planner = GroupPlanner(self._options)
         self._leave = planner.close
@@ -105,7 +104,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         """The query's consumer in the group that it has joined, for its progress."""
         if self._options.read.membership is None:
             return {}
-        from ..planner.v07.group_planner import GroupPlanner
+        from ..planner.v07 import GroupPlanner
 
         planner = self._planner
         assert isinstance(planner, GroupPlanner)

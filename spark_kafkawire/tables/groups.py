@@ -1,14 +1,22 @@
-"""The tables ``groups`` and ``group_members``."""
+"""The tables ``groups``, ``group_members``, ``group_offsets`` (committed offsets with lag),
+``transactions`` and ``producers``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..cluster.modern.groups import CoordinatedGroup, GroupDescription, described
+from ..cluster.modern.admin import active_producers
+from ..cluster.modern.groups import WITH_OFFSETS, CoordinatedGroup, GroupDescription, described, offsets_of
+from ..cluster.modern.list_offsets import end_offsets
+from ..cluster.modern.transactions import Transactions
 from ..model import Generation, TopicPartition
+from ..protocol.modern.describe_producers import NO_TRANSACTION
+from ..protocol.modern.limits import READ_UNCOMMITTED
 from .scan import Scan, needs
-from .table import GROUPS, INT, PARTITIONS, TEXT, Column, Row, Table
+from .table import FLAG, GROUPS, INT, LONG, PARTITIONS, TEXT, TIME, TOPICS, Column, Row, Table, us_of
+from .topics import last_stable_offsets
 
 
 def _groups(scan: Scan) -> Iterator[Row]:
@@ -110,4 +118,181 @@ MEMBERS_TABLE: Final = Table(
     ),
     {Generation.MODERN: _members, Generation.V07: _members_07},
     GROUPS,
+)
+
+
+def _group_offsets(scan: Scan) -> Iterator[Row]:
+    groups = [group for group in scan.groups if group.listed.protocol_type in WITH_OFFSETS]
+    with needs("Describe on the groups"):
+        committed = offsets_of(groups, scan.net)
+    if scan.options.selection is not None:
+        topics = {topic.name for topic in scan.topics}
+        committed = {
+            group: {tp: part for tp, part in own.items() if tp.topic in topics}
+            for group, own in committed.items()
+        }
+    # Ends come after offsets: a group that reads on meanwhile is not beyond the end.
+    held = {tp for own in committed.values() for tp in own}
+    ends = _ends(scan, held) if scan.wants("latest", "lag") else {}
+    for group, own in sorted(committed.items()):
+        for tp, part in sorted(own.items()):
+            epoch = part.committed_leader_epoch
+            yield {
+                "groupId": group,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "broker": None,
+                "offset": part.committed_offset,
+                "leaderEpoch": epoch if epoch >= 0 else None,
+                "metadata": part.metadata,
+                **_lag(part.committed_offset, ends.get(tp)),
+            }
+
+
+def _ends(scan: Scan, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
+    """End offsets of those of the partitions that exist and have a leader."""
+    scan.metadata.topics()
+    led = sorted(scan.metadata.known_leaders(partitions))
+    with needs("Describe on the topics"):
+        return end_offsets(scan.metadata, led, scan.net, READ_UNCOMMITTED)
+
+
+def _lag(offset: int, latest: int | None) -> Row:
+    return {"latest": latest, "lag": None if latest is None else latest - offset}
+
+
+def _group_offsets_07(scan: Scan) -> Iterator[Row]:
+    groups = scan.cluster.groups
+    topics = {tp.topic for tp in scan.partitions} if scan.options.selection is not None else None
+    committed = {
+        name: {
+            tp: offset
+            for tp, offset in groups.committed(name).items()
+            if topics is None or tp.topic in topics
+        }
+        for name in groups.names()
+    }
+    held = sorted({tp for own in committed.values() for tp in own})
+    ends = scan.cluster.bounds(list(scan.cluster.leaders_of(held))) if scan.wants("latest", "lag") else {}
+    for group, own in committed.items():
+        for tp, offset in sorted(own.items()):
+            yield {
+                "groupId": group,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "broker": tp.broker,
+                "offset": offset,
+                "leaderEpoch": None,
+                "metadata": None,
+                **_lag(offset, ends[tp].latest if tp in ends else None),
+            }
+
+
+OFFSETS_TABLE: Final = Table(
+    "group_offsets",
+    "Committed offsets of consumer groups and of streams groups, with lag.",
+    (
+        Column("groupId", TEXT, "group"),
+        Column("topic", TEXT, "topic"),
+        Column("partition", INT, "partition"),
+        Column("broker", INT, "broker of the partition in Kafka 0.7; null later"),
+        Column("offset", LONG, "committed offset: that of the next record to read"),
+        Column("leaderEpoch", INT, "epoch of the leader at that offset; null if the consumer wrote none"),
+        Column("metadata", TEXT, "text that the consumer wrote with the offset"),
+        Column("latest", LONG, "end of the partition; null if it does not exist, or has no leader"),
+        Column("lag", LONG, "`latest` - `offset`: records, in Kafka 0.7 bytes; negative beyond the end"),
+    ),
+    {Generation.MODERN: _group_offsets, Generation.V07: _group_offsets_07},
+    (*TOPICS, *GROUPS),
+)
+
+
+_DESCRIBED: Final = ("producerEpoch", "timeoutMs", "startTime", "partitions")
+
+
+def _transactions(scan: Scan) -> Iterator[Row]:
+    asking = Transactions(scan.metadata, scan.net)
+    with needs("Describe on the transactional ids"):
+        listed = asking.listed_by_coordinator()
+        if not any(listed.values()):
+            asking.check_sees_ids()
+        found = asking.described_by(listed) if scan.wants(*_DESCRIBED) else {}
+    rows = [(each, broker) for broker, own in listed.items() for each in own]
+    for each, broker in sorted(rows, key=lambda row: row[0].transactional_id):
+        state = found.get(each.transactional_id)
+        partitions = (
+            [TopicPartition(t.topic, p) for t in state.topics for p in t.partitions] if state else None
+        )
+        yield {
+            "transactionalId": each.transactional_id,
+            "state": each.transaction_state,
+            "coordinator": broker.id,
+            "producerId": each.producer_id,
+            "producerEpoch": state.producer_epoch if state else None,
+            "timeoutMs": state.transaction_timeout_ms if state else None,
+            "startTime": us_of(state.transaction_start_time_ms) if state else None,
+            "partitions": None if partitions is None else structs(partitions),
+        }
+
+
+def _producers(scan: Scan) -> Iterator[Row]:
+    with needs("Read on the topics; or choose others with subscribe"):
+        found = active_producers(scan.metadata, scan.led, scan.net)
+    # Stable offsets come after the producers: a transaction that ended meanwhile holds nothing back.
+    stable = last_stable_offsets(scan, scan.wants("lastStable", "holdsLastStable"))
+    for tp, states in sorted(found.items()):
+        for state in sorted(states, key=lambda each: each.producer_id):
+            start = state.current_txn_start_offset
+            yield {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "producerId": state.producer_id,
+                "producerEpoch": state.producer_epoch,
+                "lastSequence": state.last_sequence if state.last_sequence >= 0 else None,
+                "lastTimestamp": us_of(state.last_timestamp),
+                "coordinatorEpoch": state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
+                "txnStartOffset": start if start != NO_TRANSACTION else None,
+                "lastStable": stable.get(tp),
+                "holdsLastStable": start != NO_TRANSACTION and stable.get(tp) == start,
+            }
+
+
+TRANSACTIONS: Final = Table(
+    "transactions",
+    "Transactional ids and their last transactions, from Kafka 3.0 on.",
+    (
+        Column("transactionalId", TEXT, "transactional id"),
+        Column("state", TEXT, "state, such as `Ongoing` or `CompleteCommit`"),
+        Column("coordinator", INT, "id of the broker that coordinates it"),
+        Column("producerId", LONG, "id of its producer"),
+        Column("producerEpoch", INT, "epoch of its producer"),
+        Column("timeoutMs", INT, "time after which the coordinator aborts a transaction, ms"),
+        Column("startTime", TIME, "start of the open transaction; null if none is open"),
+        Column("partitions", PARTITIONS, "partitions in it; once it ends, those without its marker"),
+    ),
+    {Generation.MODERN: _transactions},
+)
+
+PRODUCERS: Final = Table(
+    "producers",
+    "Producers whose state the leader of a partition keeps, from Kafka 2.8 on: idempotent and transactional "
+    "ones.",
+    (
+        Column("topic", TEXT, "topic"),
+        Column("partition", INT, "partition"),
+        Column("producerId", LONG, "id of the producer"),
+        Column("producerEpoch", INT, "epoch of the producer"),
+        Column("lastSequence", INT, "sequence number of its last record; null if unknown"),
+        Column("lastTimestamp", TIME, "time of its last batch"),
+        Column(
+            "coordinatorEpoch", INT, "epoch of the coordinator that wrote its last marker; null without one"
+        ),
+        Column("txnStartOffset", LONG, "first offset of its open transaction; null if none is open"),
+        Column("lastStable", LONG, "last stable offset of the partition"),
+        Column(
+            "holdsLastStable", FLAG, "true if its open transaction is what `read_committed` readers wait for"
+        ),
+    ),
+    {Generation.MODERN: _producers},
+    TOPICS,
 )

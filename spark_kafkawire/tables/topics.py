@@ -1,21 +1,81 @@
-"""The tables ``topics`` and ``partitions``."""
+"""The tables ``brokers``, ``topics`` and ``partitions``, and ``configs``: settings of brokers and
+topics that are in force, without secrets.
+"""
 
 from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from ..cluster.modern.admin import BrokerDisk, broker_disks
 from ..cluster.modern.list_offsets import end_offsets, list_offsets
+from ..cluster.modern.topic_configs import broker_configs, topics_configs
 from ..errors import UnsupportedVersionError
 from ..model import Broker, Generation, TopicPartition
+from ..protocol.modern.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE, Config, ResourceConfigs
 from ..protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.modern.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from .brokers import disks_of
+from ..protocol.modern.metadata import MetadataRequest, MetadataResponse
 from .scan import Scan, needs
 from .table import FLAG, INT, INTS, LONG, TEXT, TOPICS, Column, Row, Table
+
+#: The advice of an error about a column that needs more rights than its table.
+RIGHT_OF_SIZES: Final = "Describe on Cluster; or leave the column {} out with .schema(...)"
+_SIZES: Final = ("bytes", "totalBytes", "usableBytes")
+
+
+def _brokers(scan: Scan) -> Iterator[Row]:
+    response: MetadataResponse = scan.metadata.ask(
+        MetadataRequest(topics=(), allow_auto_topic_creation=False)
+    )
+    brokers = {Broker(each.node_id, each.host, each.port): each.rack for each in response.brokers}
+    disks = disks_of(scan, list(brokers)) if scan.wants(*_SIZES) else {}
+    for broker, rack in sorted(brokers.items()):
+        disk = disks.get(broker)
+        yield {
+            "broker": broker.id,
+            "host": broker.host,
+            "port": broker.port,
+            "rack": rack,
+            "bytes": sum(disk.replica_bytes.values()) if disk else None,
+            "totalBytes": disk.total_bytes if disk else None,
+            "usableBytes": disk.usable_bytes if disk else None,
+        }
+
+
+def disks_of(scan: Scan, brokers: list[Broker], column: str = "bytes") -> dict[Broker, BrokerDisk]:
+    """The log directories of brokers; empty if they are too old to describe them (before 2.0)."""
+    selected = scan.options.selection is not None
+    with needs(RIGHT_OF_SIZES.format(column)):
+        try:
+            return broker_disks(brokers, scan.net, scan.led if selected else None)
+        except UnsupportedVersionError:
+            return {}
+
+
+def _brokers_07(scan: Scan) -> Iterator[Row]:
+    for broker in scan.cluster.brokers():
+        names = ("rack", *_SIZES)
+        yield {"broker": broker.id, "host": broker.host, "port": broker.port, **dict.fromkeys(names)}
+
+
+BROKERS: Final = Table(
+    "brokers",
+    "Live brokers.",
+    (
+        Column("broker", INT, "id"),
+        Column("host", TEXT, "host that the broker advertises to clients"),
+        Column("port", INT, "port that the broker advertises to clients"),
+        Column("rack", TEXT, "rack; null without one"),
+        Column("bytes", LONG, "size of all replicas on the broker; null before Kafka 2.0"),
+        Column("totalBytes", LONG, "size of the volumes of the log directories; null before Kafka 3.3"),
+        Column("usableBytes", LONG, "free space of these volumes; null before Kafka 3.3"),
+    ),
+    {Generation.MODERN: _brokers, Generation.V07: _brokers_07},
+)
 
 
 def _topics(scan: Scan) -> Iterator[Row]:
@@ -167,5 +227,65 @@ PARTITIONS_TABLE: Final = Table(
         Column("bytes", LONG, "size of the leader's replica; null before Kafka 2.0"),
     ),
     {Generation.MODERN: _partitions, Generation.V07: _partitions_07},
+    TOPICS,
+)
+
+
+#: Sources of values, by their numbers, in the words of Kafka's own clients.
+_SOURCES: Final = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "CLIENT_METRICS_CONFIG",
+    8: "GROUP_CONFIG",
+}
+_RESOURCES: Final = {BROKER_RESOURCE: "broker", TOPIC_RESOURCE: "topic"}
+
+
+def _configs(scan: Scan) -> Iterator[Row]:
+    brokers: Sequence[Broker] = () if scan.options.selection is not None else scan.metadata.known_brokers()
+    topics = [topic.name for topic in scan.topics if topic.name is not None]
+    with needs("DescribeConfigs on Cluster; or choose topics with subscribe"):
+        found = [broker_configs(broker, scan.net) for broker in brokers]
+    with needs("DescribeConfigs on the topics"):
+        found += topics_configs(scan.metadata, topics)
+    for resource in found:
+        for config in sorted(resource.configs, key=lambda each: each.name):
+            yield _config(resource, config)
+
+
+def _config(resource: ResourceConfigs, config: Config) -> Row:
+    return {
+        "resourceType": _RESOURCES[resource.resource_type],
+        "resource": resource.resource_name,
+        "name": config.name,
+        # Brokers send no value here, and others may.
+        "value": None if config.is_sensitive else config.value,
+        "isSensitive": config.is_sensitive,
+        "isReadOnly": config.read_only,
+        "source": _SOURCES.get(config.config_source),
+    }
+
+
+CONFIGS: Final = Table(
+    "configs",
+    "Settings in force: of all brokers and topics, or with `subscribe` of these topics alone.",
+    (
+        Column("resourceType", TEXT, "`broker` or `topic`"),
+        Column("resource", TEXT, "id of the broker, or name of the topic"),
+        Column("name", TEXT, "name of the setting"),
+        Column("value", TEXT, "value in force; null for a secret, and for a setting without a value"),
+        Column("isSensitive", FLAG, "true for a secret"),
+        Column("isReadOnly", FLAG, "true if it cannot be changed while the broker runs"),
+        Column(
+            "source",
+            TEXT,
+            "origin of the value, such as `DYNAMIC_TOPIC_CONFIG` or `DEFAULT_CONFIG`; null before Kafka 1.1",
+        ),
+    ),
+    {Generation.MODERN: _configs},
     TOPICS,
 )

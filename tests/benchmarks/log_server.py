@@ -22,7 +22,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from spark_kafkawire.broker.processes import ChildProcess
+from spark_kafkawire.broker.cluster import ChildProcess
 from spark_kafkawire.protocol.primitives import Buffer
 from tests.support.log_server import HOST, LogServer
 from tests.support.memory_log import Log, offset_count, split

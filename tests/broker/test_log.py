@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.broker import BrokerConfig, Fault, FaultKind
-from spark_kafkawire.broker.faults import CONNECT, NOT_KAFKA
-from spark_kafkawire.broker.log import FileSlice, Log, LogLimits
-from spark_kafkawire.broker.log_directory import LogDirectory, check_topic
-from spark_kafkawire.broker.messages import (
+from spark_kafkawire.broker.log import (
     CheckedSet,
+    FileSlice,
+    Log,
+    LogLimits,
     OversizeMessage,
     check_produced,
     valid_size,
 )
+from spark_kafkawire.broker.log_directory import LogDirectory, check_topic
+from spark_kafkawire.broker.server import CONNECT, NOT_KAFKA
 from spark_kafkawire.errors import BrokerError, CorruptDataError, OptionError
 from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME
 from spark_kafkawire.protocol.v07.error_codes import ErrorCode

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.broker import EmbeddedCluster, messages
+from spark_kafkawire.broker import EmbeddedCluster, log
 from tests.support import golden, replay
 from tests.support.embedded import StartBroker
 from tests.support.message_sets import message
@@ -132,7 +132,7 @@ def test_recovery_ends_at_the_first_damage_in_the_last_segment(
     rest: bytes,
     is_clean: bool,
 ) -> None:
-    monkeypatch.setattr(messages, "RECOVERY_WINDOW_BYTES", 20)
+    monkeypatch.setattr(log, "RECOVERY_WINDOW_BYTES", 20)
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / "00000000000000000000.kafka").write_bytes(whole + rest)
     if is_clean:

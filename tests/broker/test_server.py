@@ -12,9 +12,10 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.broker import housekeeping, serving
+from spark_kafkawire.broker import log_directory
+from spark_kafkawire.broker import server as server_module
 from spark_kafkawire.broker.handlers import Answer
-from spark_kafkawire.broker.listener import listen
+from spark_kafkawire.broker.server import listen
 from tests.support import golden, recorded_brokers, replay
 from tests.support.embedded import StartBroker
 from tests.support.message_sets import message
@@ -120,7 +121,7 @@ def test_a_refused_request_ends_in_fin_also_when_more_had_come(start_broker: Sta
 def test_old_segments_are_deleted_by_the_clock(
     start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(housekeeping, "FIRST_CLEANUP_S", 0.01)
+    monkeypatch.setattr(log_directory, "FIRST_CLEANUP_S", 0.01)
     start = start_broker({"log.retention.size": "0", "log.file.size": "5"})
     replay.produce(start.port, LOG, message(b"old"))
     replay.produce(start.port, LOG, message(b"new"))
@@ -135,14 +136,14 @@ def test_a_segment_deleted_between_look_up_and_response_is_out_of_range(
     broker = start_broker({"log.retention.size": "0", "log.file.size": "5"})
     replay.produce(broker.port, LOG, message(b"old"))
     replay.produce(broker.port, LOG, message(b"new"))
-    send, deleted = serving._send, list[int]()
+    send, deleted = server_module._send, list[int]()
 
     def delete_and_send(connection: socket.socket, answer: Answer) -> None:
         if not deleted:
             deleted.append(broker.logs.delete_old())
         send(connection, answer)
 
-    monkeypatch.setattr(serving, "_send", delete_and_send)
+    monkeypatch.setattr(server_module, "_send", delete_and_send)
     assert replay.ask(broker.port, replay.fetch_request(LOG, 0, 100)) == b"\0\1"
     assert deleted == [2]
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.broker.cluster import find_java
 from spark_kafkawire.errors import OptionError
 from tests.interop.apache_kafka import ApacheKafka
 from tests.interop.compaction import compacted_topic

@@ -19,7 +19,7 @@ from spark_kafkawire import __main__ as kafkawire
 from spark_kafkawire import __version__, encode_message_set
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.commands import COMMANDS
-from spark_kafkawire.jobs.shell.failures import ExitCode
+from spark_kafkawire.jobs.ending import ExitCode
 from tests.support.noida import NoidaBroker
 
 ROOT: Final = Path(__file__).parents[2]

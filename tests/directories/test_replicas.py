@@ -8,13 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafkawire.directories.checkpoints import (
-    EpochStart,
-    epoch_end,
-    epochs_of,
-    offsets_of,
-    properties_of,
-)
 from spark_kafkawire.directories.names import (
     FileKind,
     FileName,
@@ -30,7 +23,14 @@ from spark_kafkawire.directories.replicas import (
     choose,
     contradiction,
 )
-from spark_kafkawire.directories.snapshots import open_transactions
+from spark_kafkawire.directories.side_files import (
+    EpochStart,
+    epoch_end,
+    epochs_of,
+    offsets_of,
+    open_transactions,
+    properties_of,
+)
 from spark_kafkawire.errors import CorruptDataError
 from tests.support.cases import for_each
 from tests.support.log_folders import (

@@ -10,26 +10,27 @@ import fsspec
 import numpy as np
 import pytest
 
-from spark_kafkawire.directories.checkpoints import HIGH_WATERMARKS, LOG_STARTS
 from spark_kafkawire.directories.file_systems import ArrowFiles, FsspecFiles
 from spark_kafkawire.directories.files import (
     FileAccessError,
     Files,
     FileSystemOptions,
+    SegmentSlice,
     opened,
+    windows,
 )
-from spark_kafkawire.directories.indexes import (
+from spark_kafkawire.directories.names import LogName
+from spark_kafkawire.directories.scanning import generation_in, scan
+from spark_kafkawire.directories.side_files import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
     AbortedTransaction,
     OffsetIndex,
     aborted_transactions,
     offset_index,
     time_index,
 )
-from spark_kafkawire.directories.names import LogName
-from spark_kafkawire.directories.scanning import generation_in, scan
-from spark_kafkawire.directories.slices import SegmentSlice
 from spark_kafkawire.directories.walking import SegmentFile, Sound, walked
-from spark_kafkawire.directories.windows import windows
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.records.log_index import BatchIndex, index_batches

@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from spark_kafkawire.broker.java import find_java
-from spark_kafkawire.broker.processes import ChildProcess
+from spark_kafkawire.broker.cluster import ChildProcess, find_java
 from tests.support.certificates import SERVER_NAME, Certificates
 from tests.support.noida import HOST, answers, free_port, free_ports, listens
 

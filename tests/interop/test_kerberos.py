@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from spark_kafkawire.broker.processes import ChildProcess
+from spark_kafkawire.broker.cluster import ChildProcess
 from spark_kafkawire.errors import ConnectFailed, RequestTimedOut
 from spark_kafkawire.net.logins.kerberos.tickets import (
     KerberosLogin,

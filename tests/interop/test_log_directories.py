@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from spark_kafkawire.broker import ZooKeeperServer
-from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.broker.cluster import find_java
 from spark_kafkawire.errors import OptionError
 from tests.support import kafka_python, librdkafka, ours
 from tests.support.certificates import Certificates

@@ -16,7 +16,7 @@ import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.migration.report import check
+from spark_kafkawire.jobs.migration.run import check
 from spark_kafkawire.jobs.migration.state import load_state
 from tests.jobs.drivers import Runs, starting_runs
 from tests.jobs.migration.migrating import (

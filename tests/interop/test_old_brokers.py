@@ -20,7 +20,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from spark_kafkawire.broker import EmbeddedCluster, ZooKeeperServer
 from spark_kafkawire.errors import OptionError, UnsupportedVersionError
-from spark_kafkawire.jobs.migration.report import check
+from spark_kafkawire.jobs.migration.run import check
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.jobs.migration.migrating import (

@@ -21,13 +21,12 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.broker.java import find_java
-from spark_kafkawire.broker.processes import ChildProcess
+from spark_kafkawire.broker.cluster import ChildProcess, find_java
 from spark_kafkawire.directories.files import FileAccessError
+from spark_kafkawire.jobs.files import FileError
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.spark.hadoop_files import HadoopFiles
-from spark_kafkawire.jobs.state.file_system import FileError
 from tests.jobs.ingest.ingesting import QUIET, Crashing, options_of, produce, values_of
 from tests.support.directory_reading import DirectoryRead
 from tests.support.golden import CORPUS

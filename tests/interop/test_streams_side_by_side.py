@@ -38,7 +38,7 @@ from pyspark.sql.functions import window
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from spark_kafkawire.jobs.checkpoints.run import run_checkpoints
+from spark_kafkawire.jobs.checkpoints import run_checkpoints
 from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 from tests.support import librdkafka
 from tests.support.foreign import Record

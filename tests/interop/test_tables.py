@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.broker.java import find_java
+from spark_kafkawire.broker.cluster import find_java
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net.pool import POOL
 from tests.support import librdkafka

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.broker.java import find_java
-from spark_kafkawire.broker.processes import ChildProcess
+from spark_kafkawire.broker.cluster import ChildProcess, find_java
 from spark_kafkawire.errors import RegistryError, TransportError, UnknownSchemaError
 from spark_kafkawire.net.http import Url
 from spark_kafkawire.net.retry import RetryPolicy

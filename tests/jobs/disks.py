@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.jobs.state import local_files
+from spark_kafkawire.jobs import files
 from spark_kafkawire.regular_files import open_regular
 
 from .ingest.ingesting import Crash
@@ -38,10 +38,10 @@ class FailingDisk:
         names = [name for name in _CALLS if hasattr(os, name) and name != "read"]
         calls = {name: self._wrapped(name, getattr(os, name)) for name in names}
         proxy = SimpleNamespace(**{**vars(os), **calls})
-        monkeypatch.setattr(local_files, "os", proxy)
+        monkeypatch.setattr(files, "os", proxy)
         rmtree = self._wrapped("rmtree", shutil.rmtree)
-        monkeypatch.setattr(local_files, "shutil", SimpleNamespace(rmtree=rmtree))
-        monkeypatch.setattr(local_files, "open_regular", self._wrapped("read", open_regular))
+        monkeypatch.setattr(files, "shutil", SimpleNamespace(rmtree=rmtree))
+        monkeypatch.setattr(files, "open_regular", self._wrapped("read", open_regular))
 
     @property
     def has_failed(self) -> bool:

@@ -24,18 +24,18 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_kafkawire.jobs.command_line import run_job
+from spark_kafkawire.jobs.ending import explained, failures
+from spark_kafkawire.jobs.files import LocalFiles
 from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.migration.report import check
+from spark_kafkawire.jobs.migration.run import check
+from spark_kafkawire.jobs.progress import Progress
+from spark_kafkawire.jobs.publish.input import MessageColumns, messages
 from spark_kafkawire.jobs.publish.options import PublishOptions
-from spark_kafkawire.jobs.publish.report import report
-from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
 from spark_kafkawire.jobs.publish.run import publish as publish_rows
-from spark_kafkawire.jobs.shell.command_line import run_job
-from spark_kafkawire.jobs.shell.failures import explained, failures
-from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.jobs.state.local_files import LocalFiles
+from spark_kafkawire.jobs.publish.summary import report
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.spark_versions import register
 

@@ -15,8 +15,8 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.jobs.shell.command_line import JobParser, run_job
-from spark_kafkawire.jobs.shell.failures import ExitCode
+from spark_kafkawire.jobs.command_line import JobParser, run_job
+from spark_kafkawire.jobs.ending import ExitCode
 from tests.support.local_spark import home_with_byte_code
 
 ROOT: Final = Path(__file__).parents[2]

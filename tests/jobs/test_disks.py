@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.jobs.ending import explained, failures
+from spark_kafkawire.jobs.files import FileError, LocalFiles
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.migration.state import (
@@ -28,10 +30,7 @@ from spark_kafkawire.jobs.publish.state import (
     PublishState,
     TopicRows,
 )
-from spark_kafkawire.jobs.shell.failures import explained, failures
-from spark_kafkawire.jobs.state.file_system import FileError
-from spark_kafkawire.jobs.state.local_files import LocalFiles
-from spark_kafkawire.jobs.state.sole_run import sole_run
+from spark_kafkawire.jobs.state import sole_run
 from spark_kafkawire.model import TopicPartition
 from tests.support import librdkafka
 from tests.support.foreign import Record

@@ -129,7 +129,7 @@ def running(folder: Path, *argv: str) -> Iterator[Job]:
 #: Python 3.11 and older raise a RuntimeError for an error in this method.
 FIELD: Final = """
 import signal
-from spark_kafkawire.jobs.shell.interruption import Interrupted, interruptible
+from spark_kafkawire.jobs.ending import Interrupted, interruptible
 
 class Field:
     def __set_name__(self, owner, name):

@@ -24,10 +24,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DeliveryError
-from spark_kafkawire.jobs.shell.failures import ExitCode, explained
-from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.ending import ExitCode, explained
+from spark_kafkawire.jobs.progress import Progress
+from spark_kafkawire.jobs.spark.session import run_tasks
 from spark_kafkawire.jobs.spark.stages import watching
-from spark_kafkawire.jobs.spark.tasks import run_tasks
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.progress import showing_progress
 from tests.support.golden import MANIFEST, values_sha256
@@ -45,8 +45,8 @@ from .submitting import (
 
 JOB = """
 import sys, spark_kafkawire
-from spark_kafkawire.jobs.shell.arguments import add_connection, connection_options
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
+from spark_kafkawire.jobs.command_line import add_connection, connection_options
+from spark_kafkawire.jobs.command_line import JobParser, add_reporting, run_job
 from spark_kafkawire.jobs.spark.session import job_session
 
 def job(arguments, progress):
@@ -98,7 +98,7 @@ def test_a_job_reads_with_only_the_zip_shipped_and_an_error_is_one_line(
 
 KILLED = """
 import os, signal, sys
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
+from spark_kafkawire.jobs.command_line import JobParser, add_reporting, run_job
 from spark_kafkawire.jobs.spark.session import job_session
 
 def job(arguments, progress):
@@ -214,7 +214,7 @@ def test_an_error_and_the_end_of_a_task_are_told_in_one_line(spark: SparkSession
 #: to Spark: the factories of the processes, and the function that they call then.
 IDLE = """
 from pathlib import Path
-from spark_kafkawire.jobs.spark.tasks import run_tasks
+from spark_kafkawire.jobs.spark.session import run_tasks
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from tests.support.local_spark import plain_spark
 from tests.support.polling import poll

@@ -11,9 +11,9 @@ import pytest
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import KafkaWireError
-from spark_kafkawire.jobs.checkpoints.files import CheckpointFiles
-from spark_kafkawire.jobs.ingest.plan import next_plan
-from spark_kafkawire.jobs.ingest.state import IngestState
+from spark_kafkawire.jobs.checkpoints import CheckpointFiles
+from spark_kafkawire.jobs.files import FileError, LocalFiles
+from spark_kafkawire.jobs.ingest.state import IngestState, next_plan
 from spark_kafkawire.jobs.migration.state import (
     Mark,
     PartitionProgress,
@@ -22,11 +22,7 @@ from spark_kafkawire.jobs.migration.state import (
     load_state,
 )
 from spark_kafkawire.jobs.publish.state import Publication, PublishState, TopicRows
-from spark_kafkawire.jobs.state.file_system import FileError
-from spark_kafkawire.jobs.state.local_files import LocalFiles
-from spark_kafkawire.jobs.state.milestones import Milestone, reach
-from spark_kafkawire.jobs.state.sealed import BrokenSeal, seal, unseal
-from spark_kafkawire.jobs.state.sole_run import sole_run
+from spark_kafkawire.jobs.state import BrokenSeal, Milestone, reach, seal, sole_run, unseal
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from tests.support.special_files import KINDS, special_file
 

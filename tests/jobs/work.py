@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.ingest.output import OutputOptions
-from spark_kafkawire.jobs.shell.progress import Work as Counted
+from spark_kafkawire.jobs.progress import Work as Counted
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, recorded
 from tests.support.foreign import Record

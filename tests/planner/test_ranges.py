@@ -32,19 +32,13 @@ from spark_kafkawire.options import (
     ReadOptions,
     StreamOptions,
 )
+from spark_kafkawire.planner.batch import HINTED_COUNT, RANGES_COUNT_MAX, hint, packs, spark_partitions
 from spark_kafkawire.planner.limits import (
     End,
     check_names,
     end_of,
     range_between,
     start_of,
-)
-from spark_kafkawire.planner.packs import (
-    HINTED_COUNT,
-    RANGES_COUNT_MAX,
-    hint,
-    packs,
-    spark_partitions,
 )
 from spark_kafkawire.planner.ranges import split
 from tests.support.cases import for_each

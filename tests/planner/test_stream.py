@@ -25,27 +25,20 @@ from spark_kafkawire.model import (
 )
 from spark_kafkawire.options import StreamLimits, StreamOptions, TopicLayouts
 from spark_kafkawire.options.offsets import PARTITION_SYNTAX
-from spark_kafkawire.planner.stream import (
-    must_wait,
-    next_offsets,
-    offsets_behind,
-    ranges_between,
-    until,
-)
-from spark_kafkawire.planner.stream_key_order import hold
-from spark_kafkawire.planner.stream_losses import losses
+from spark_kafkawire.planner.stream import POLL_INTERVAL_S, StreamPlanner, hold, idle_s
 from spark_kafkawire.planner.stream_offsets import (
     ID_MARK,
     UNPINNED,
     Position,
     from_json,
     ids_from_json,
+    losses,
+    must_wait,
+    next_offsets,
+    offsets_behind,
+    ranges_between,
     to_json,
-)
-from spark_kafkawire.planner.stream_planner import (
-    POLL_INTERVAL_S,
-    StreamPlanner,
-    idle_s,
+    until,
 )
 from tests.support.cases import for_each
 from tests.support.fake_cluster import TOPIC, FakeCluster

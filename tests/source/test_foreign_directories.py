@@ -20,7 +20,7 @@ import fsspec
 import pytest
 
 from spark_kafkawire.bounded import bounded
-from spark_kafkawire.directories import checkpoints, file_systems
+from spark_kafkawire.directories import file_systems, side_files
 from spark_kafkawire.directories.files import (
     ENTRIES_BYTES_MAX,
     FileAccessError,
@@ -46,9 +46,9 @@ FILES: Final = (
     *(f"events-0/{base:020}.log" for base in (0, 120, 310)),
     *(f"events-0/{310:020}.{end}" for end in ("index", "timeindex", "txnindex")),
     f"events-0/{402:020}.snapshot",
-    *(f"events-0/{name}" for name in (checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA)),
-    *(checkpoints.META_PROPERTIES, checkpoints.HIGH_WATERMARKS, checkpoints.LOG_STARTS),
-    *(checkpoints.CLEANER_OFFSETS, checkpoints.RECOVERY_POINTS),
+    *(f"events-0/{name}" for name in (side_files.LEADER_EPOCHS, side_files.PARTITION_METADATA)),
+    *(side_files.META_PROPERTIES, side_files.HIGH_WATERMARKS, side_files.LOG_STARTS),
+    *(side_files.CLEANER_OFFSETS, side_files.RECOVERY_POINTS),
 )
 #: Reads that open every kind of file, and their offsets: all, and the committed ones from a timestamp on.
 READS: Final = (
@@ -130,7 +130,7 @@ def logs(tmp_path: Path) -> Path:
         (name, kind)
         for name in FILES
         for kind in ("link", "zeros", *REASONS)
-        if kind in ("folder", "zeros") or name in (FILES[1], checkpoints.META_PROPERTIES)
+        if kind in ("folder", "zeros") or name in (FILES[1], side_files.META_PROPERTIES)
     ],
 )
 def test_file_of_another_kind_is_an_error_or_costs_nothing(logs: Path, name: str, kind: str) -> None:
@@ -193,7 +193,7 @@ def test_a_segment_that_no_broker_can_open_is_named_with_both_sizes(logs: Path) 
 
 @pytest.mark.parametrize("name", [*FILES[3:7], *FILES[7:]])
 def test_a_file_that_is_longer_than_a_broker_writes_is_named_with_both_sizes(logs: Path, name: str) -> None:
-    bytes_max = checkpoints.BYTES_MAX if name in FILES[7:] else ENTRIES_BYTES_MAX
+    bytes_max = side_files.BYTES_MAX if name in FILES[7:] else ENTRIES_BYTES_MAX
     files = opened(str(logs), FileSystemOptions())
     path = logs / name
     path.write_bytes(b"\1" * (bytes_max + 1))

@@ -15,12 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_kafkawire.directories.checkpoints import (
-    CLEANER_OFFSETS,
-    HIGH_WATERMARKS,
-    META_PROPERTIES,
-)
 from spark_kafkawire.directories.files import FileAccessError
+from spark_kafkawire.directories.side_files import CLEANER_OFFSETS, HIGH_WATERMARKS, META_PROPERTIES
 from spark_kafkawire.errors import (
     CorruptDataError,
     DataLossError,

@@ -21,8 +21,8 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import StreamOptions
+from spark_kafkawire.planner.stream import StreamPlanner
 from spark_kafkawire.planner.stream_offsets import PIN_MARK, Position
-from spark_kafkawire.planner.stream_planner import StreamPlanner
 from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.cases import for_each

@@ -15,9 +15,8 @@ import pytest
 
 from spark_kafkawire.errors import DataLossError
 from spark_kafkawire.options import StreamOptions, read_options_of
+from spark_kafkawire.planner.stream import StreamPartitions, StreamPlanner
 from spark_kafkawire.planner.stream_offsets import ID_MARK
-from spark_kafkawire.planner.stream_partitions import StreamPartitions
-from spark_kafkawire.planner.stream_planner import StreamPlanner
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.source.schema import read_schema

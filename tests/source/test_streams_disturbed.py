@@ -21,8 +21,8 @@ import pytest
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DataLossError
-from spark_kafkawire.planner import stream_leaders
-from spark_kafkawire.planner.stream_partitions import StreamPartitions
+from spark_kafkawire.planner import stream as stream_planner
+from spark_kafkawire.planner.stream import StreamPartitions
 from spark_kafkawire.protocol.modern import METADATA
 from spark_kafkawire.protocol.v07 import OFFSETS
 from spark_kafkawire.records.message_set.public import encode_message_set
@@ -84,7 +84,7 @@ def test_a_topic_that_is_deleted_between_two_questions_is_a_loss(
     else:
         assert running.values() == [[b"1", b"2", b"a"]]
         send(servers, stays, b"3")
-    owner, name = (stream_leaders, "leaders_of") if is_new else (StreamPartitions, "_there")
+    owner, name = (stream_planner, "leaders_of") if is_new else (StreamPartitions, "_there")
     asked = once_after(monkeypatch, owner, name, lambda: librdkafka.delete_topic(servers, doomed))
     reported = f"{doomed} 0 at offset {0 if is_new else 1} no longer exists"
     if fail == "true":

@@ -43,8 +43,7 @@ from spark_kafkawire.source.schema import (
     V07_SCHEMA,
     check_read_schema,
 )
-from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
-from spark_kafkawire.source.writer import KafkaWireCommitMessage, create_writer
+from spark_kafkawire.source.writer import WRITE_SCHEMAS, KafkaWireCommitMessage, create_writer
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.net.peers import closed_port
 from tests.records.judges import judged

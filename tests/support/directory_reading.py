@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from spark_kafkawire.directories.checkpoints import META_PROPERTIES
+from spark_kafkawire.directories.side_files import META_PROPERTIES
 
 from .reading import PlannedRead, with_dots
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from spark_kafkawire.errors import DeliveryError
-from spark_kafkawire.jobs.shell.command_line import run_job
-from spark_kafkawire.jobs.transactions import run
-from spark_kafkawire.jobs.transactions.finishing import Finished, FinishPlan, finish
+from spark_kafkawire.jobs import transactions
+from spark_kafkawire.jobs.command_line import run_job
+from spark_kafkawire.jobs.transactions import Finished, FinishPlan, finish
 from spark_kafkawire.options import WriteOptions
 from tests.jobs.submitting import command
 from tests.support import librdkafka
@@ -107,7 +107,7 @@ class OfAnyBroker:
             assert died
             return finish(options, plan)
 
-        monkeypatch.setattr(run, "finish", decided_first)
+        monkeypatch.setattr(transactions, "finish", decided_first)
         ids = sorted(message.transaction.id for message in messages[:2])
         ended = job.ended(topic)
         assert (sorted(ended["committed"]), ended["aborted"]) == (ids, [])

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from spark_kafkawire.broker.processes import ChildProcess
+from spark_kafkawire.broker.cluster import ChildProcess
 from spark_kafkawire.errors import ConnectFailed
 
 from . import librdkafka

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import psutil
 
-from spark_kafkawire.broker.processes import ChildProcess
+from spark_kafkawire.broker.cluster import ChildProcess
 
 from .noida import HOST, free_ports
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from spark_kafkawire.broker.zookeeper import session_password
+from spark_kafkawire.broker.cluster import session_password
 
 
 @dataclass(frozen=True, slots=True, order=True)

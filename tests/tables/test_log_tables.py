@@ -20,7 +20,7 @@ from spark_kafkawire.directories.walking import Damaged, SegmentFile, Sound, wal
 from spark_kafkawire.errors import OptionError, UnknownTopicError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.options.selection import DIRECTORY_TABLES
-from spark_kafkawire.tables import log_plan
+from spark_kafkawire.tables import catalogue
 from tests.support.directory_reading import DirectoryRead
 from tests.support.golden import CORPUS
 from tests.support.log_folders import ABORTED, KILLED, KILLED_4, KILLED_END, STOPPED
@@ -161,7 +161,7 @@ def test_replicas_of_several_brokers_are_rows_of_their_own() -> None:
 
 def test_a_large_directory_is_read_by_several_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = log_rows("batches", V07)
-    monkeypatch.setattr(log_plan, "_SHARE_BYTES", 1 << 20)
+    monkeypatch.setattr(catalogue, "_SHARE_BYTES", 1 << 20)
     source = KafkaWireDataSource({"table": "batches", "path": str(V07)})
     reader: Any = source.reader(source.schema())
     assert len(reader.partitions()) > 3

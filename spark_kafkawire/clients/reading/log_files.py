@@ -14,16 +14,22 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from spark_kafkawire.directories.damaged import OFFSET_MAX, DamagedSegment, ShorterFileError
-from spark_kafkawire.directories.files import FileAccessError, opened, reading
-from spark_kafkawire.directories.indexes import (
+from spark_kafkawire.directories.files import (
+    WINDOW_BYTES,
+    FileAccessError,
+    LogSlice,
+    SegmentSlice,
+    opened,
+    reading,
+    windows,
+)
+from spark_kafkawire.directories.side_files import (
     AbortedTransaction,
     OffsetIndex,
     aborted_transactions,
     offset_index,
 )
-from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
-from spark_kafkawire.directories.windows import WINDOW_BYTES, windows
+from spark_kafkawire.directories.walking import OFFSET_MAX, DamagedSegment, ShorterFileError
 from spark_kafkawire.errors import (
     LOG,
     CorruptDataError,

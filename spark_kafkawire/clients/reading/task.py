@@ -14,7 +14,7 @@ from spark_kafkawire.protocol.modern.minimum_versions import NO_MINIMUM, Minimum
 from spark_kafkawire.records.arrays import Int64s
 
 if TYPE_CHECKING:
-    from spark_kafkawire.directories.slices import LogSlice
+    from spark_kafkawire.directories.files import LogSlice
 
 #: What to do about a log that contradicts itself.
 COMPARE_LOGS: Final = (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from spark_kafkawire.directories.slices import LogSlice
+from spark_kafkawire.directories.files import LogSlice
 from spark_kafkawire.model import PartitionBounds
 
 

@@ -15,25 +15,25 @@ from typing import Final
 
 import numpy as np
 
-from spark_kafkawire.directories.batches import whole_batches
-from spark_kafkawire.directories.checkpoints import (
+from spark_kafkawire.directories.file_systems import FileInfo
+from spark_kafkawire.directories.files import Files, LogSlice, SegmentSlice, windows
+from spark_kafkawire.directories.names import LogName
+from spark_kafkawire.directories.replicas import Choice, Piece, Replica, choose, contradiction
+from spark_kafkawire.directories.scanning import LogDirectory, Segment
+from spark_kafkawire.directories.side_files import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
     META_PROPERTIES,
     PARTITION_METADATA,
+    OffsetIndex,
+    TimeIndex,
+    offset_index,
+    open_transactions,
+    time_index,
 )
-from spark_kafkawire.directories.damaged import OFFSET_MAX, DamagedSegment
-from spark_kafkawire.directories.file_systems import FileInfo
-from spark_kafkawire.directories.files import Files
-from spark_kafkawire.directories.indexes import OffsetIndex, TimeIndex, offset_index, time_index
-from spark_kafkawire.directories.names import LogName
-from spark_kafkawire.directories.replicas import Choice, Piece, Replica, choose, contradiction
-from spark_kafkawire.directories.scanning import LogDirectory, Segment
-from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
-from spark_kafkawire.directories.snapshots import open_transactions
-from spark_kafkawire.directories.windows import windows
+from spark_kafkawire.directories.walking import OFFSET_MAX, DamagedSegment, whole_batches
 from spark_kafkawire.errors import LOG, CorruptDataError, DataLossError, OptionError, counted
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 from spark_kafkawire.records.batch.decoding import check_crcs

@@ -9,10 +9,9 @@ from typing import Final
 
 import numpy as np
 
+from spark_kafkawire.directories.files import LogSlice, SegmentSlice, windows
 from spark_kafkawire.directories.names import LogName
 from spark_kafkawire.directories.scanning import LogDirectory, Segment
-from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
-from spark_kafkawire.directories.windows import windows
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 from spark_kafkawire.records.damage import Whole

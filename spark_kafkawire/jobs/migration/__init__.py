@@ -28,7 +28,7 @@ No message is missing or duplicated, wherever a run is killed:
   are skipped.
 
 With ``exactly_once`` each piece is a transaction. Each partition has its own transactional id, and the
-transaction contains the new mark as the offset of a group (``notes``):
+transaction contains the new mark as the offset of a group (``exactly_once``):
 
 - The piece and its mark are committed together. A run asks the brokers for the mark, and does not compare
   the messages before it. If the brokers' mark has expired, the state's mark counts, and messages after it

@@ -1,4 +1,17 @@
-"""The two clusters of a migration, and how tasks read from them. Travels to the tasks."""
+"""The two clusters of a migration, and how tasks read from them. Travels to the tasks.
+
+Source headers name the place of a copied message in the source:
+
+==================  =========================================
+header              value, decimal except the topic's name
+==================  =========================================
+source.topic        the topic in the source
+source.broker       the broker's id
+source.partition    the partition's number on that broker
+source.offset       byte offset of the outermost message
+source.index        place inside a compressed message, else 0
+==================  =========================================
+"""
 
 from __future__ import annotations
 
@@ -8,7 +21,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.log_files import LogFiles
@@ -22,11 +37,10 @@ from spark_kafkawire.model import Generation, OffsetRange, TopicPartition
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.options import BadRecords, FetchOptions, ReadOptions, WriteOptions, reading_options
 from spark_kafkawire.options.transactions import EXACTLY_ONCE
-from spark_kafkawire.planner.log_files import with_files
+from spark_kafkawire.planner.batch import with_files
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.records.columns import Columns
-
-from .source_headers import are_from
+from spark_kafkawire.records.headers import HEADERS
 
 #: Options that the job sets itself, or relies on.
 _OWN_SOURCE: Final = ("subscribe", "assign", "starting", "ending", "minpartitions", "maxbytesperpartition")
@@ -216,3 +230,55 @@ class Clusters:
 
 def _strict(options: ReadOptions) -> FetchOptions:
     return replace(options.fetch, fail_on_data_loss=True, bad_records=BadRecords.FAIL)
+
+
+TOPIC: Final = "source.topic"
+BROKER: Final = "source.broker"
+PARTITION: Final = "source.partition"
+OFFSET: Final = "source.offset"
+INDEX: Final = "source.index"
+
+
+def headers_of(topic_partition: TopicPartition, columns: Columns) -> pa.ListArray:
+    """The headers of each message, as the column ``headers`` of a write."""
+    count = columns.count
+    fields = {
+        TOPIC: pa.repeat(pa.scalar(topic_partition.topic.encode()), count),
+        BROKER: pa.repeat(pa.scalar(b"%d" % (topic_partition.broker or 0)), count),
+        PARTITION: pa.repeat(pa.scalar(b"%d" % topic_partition.partition), count),
+        OFFSET: _decimal(columns.offset),
+        INDEX: _decimal(columns.index if columns.index is not None else np.zeros(count, np.int32)),
+    }
+    size = len(fields)
+    # Field by field becomes message by message.
+    order = pa.array(np.arange(size * count).reshape(size, count).T.ravel())
+    values = pa.concat_arrays(list(fields.values())).take(order)
+    keys = pa.array(list(fields)).take(pa.array(np.tile(np.arange(size), count)))
+    pairs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS.value_type))
+    offsets = pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(size))
+    return pa.ListArray.from_arrays(offsets, pairs, type=HEADERS)
+
+
+def are_from(topic_partition: TopicPartition, headers: pa.ListArray | None, count: int) -> pa.BooleanArray:
+    """A mask of the ``count`` messages that came from this partition, by their headers."""
+    mask = np.zeros(count, np.bool_)
+    if headers is None or not count:
+        return pa.array(mask)
+    pairs, rows = pc.list_flatten(headers), pc.list_parent_indices(headers)
+    keys, values = pairs.field("key"), pairs.field("value")
+    located = [
+        (TOPIC, topic_partition.topic.encode()),
+        (BROKER, b"%d" % (topic_partition.broker or 0)),
+        (PARTITION, b"%d" % topic_partition.partition),
+    ]
+    mask[:] = True
+    for key, value in located:
+        is_located = pc.fill_null(pc.and_(pc.equal(keys, key), pc.equal(values, pa.scalar(value))), False)
+        is_stated = np.zeros(count, np.bool_)
+        is_stated[rows.filter(is_located).to_numpy(zero_copy_only=False)] = True
+        mask &= is_stated
+    return pa.array(mask)
+
+
+def _decimal(numbers: np.typing.NDArray[np.integer]) -> pa.BinaryArray:
+    return pa.array(numbers).cast(pa.string()).cast(pa.binary())

@@ -1,28 +1,36 @@
-"""Copies a piece of a partition: skips the messages that the target has, and appends the rest."""
+"""The tasks of a migration: one copies a piece of a partition, another one verifies a copy.
+
+To copy is to skip the messages that the target has, and to append the rest. To verify is to compare
+counts and checksums of a range of the source and of its copy. Retention may delete messages of the
+source while a large partition is copied. Deleted messages can be counted in the target only. The
+remaining messages, at the end of both, are compared: their values as columns, in pieces of any size.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.clients.writing.modern.batches import SEQUENCE_MAX, ProducerId, ProducerPosition
 from spark_kafkawire.clients.writing.modern.producer import Producer, check_records
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
-from spark_kafkawire.errors import DeliveryError, KafkaWireError, counted
-from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.errors import DataLossError, DeliveryError, KafkaWireError, counted
+from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.rows import Records
 
-from .clusters import Clusters
+from .clusters import Clusters, headers_of
 from .exactly_once import PartitionTransaction, explained
-from .matching import Differs, Present
-from .routes import Route
-from .source_headers import headers_of
-from .state import Mark
+from .state import Mark, Route
 
 #: Makes a producer, given the sequence of its first message.
 MakeProducer = Callable[[int], Producer]
@@ -216,3 +224,176 @@ def _advising() -> Iterator[None]:
         yield
     except DeliveryError as error:
         raise error.advised(_RUN_AGAIN) from error
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTask:
+    """Two ranges that must hold the same messages, ``message_count`` by the state directory."""
+
+    source: FetchTask
+    target: OffsetRange
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Counts and checksums of both sides. The checksums leave out the first ``gone_count`` messages, which
+    the source has deleted; the counts do not."""
+
+    source_count: int
+    source_sha256: str
+    target_count: int
+    target_sha256: str
+    gone_count: int = 0
+
+    def matches(self, message_count: int) -> bool:
+        """True if both sides are equal and as long as they should be."""
+        return (
+            self.source_count == self.target_count == message_count
+            and self.source_sha256 == self.target_sha256
+        )
+
+
+class Verifier:
+    """Reads both sides of one partition again, and relies on nothing else."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters.for_tasks()
+
+    def __call__(self, task: VerifyTask) -> Verified:
+        """The counts and checksums. Raises the errors of reading."""
+        source, target = self._source(task.source), ValuesDigest()
+        is_whole = source.start_offset == task.source.range.start_offset
+        gone_count = 0 if is_whole else max(task.message_count - source.values.count, 0)
+        left, offset_range = gone_count, task.target
+        for values in self._clusters.copied_values(
+            task.source.range.topic_partition,
+            offset_range.topic_partition,
+            offset_range.start_offset,
+            offset_range.stop_offset,
+        ):
+            skipped = min(left, len(values))
+            left -= skipped
+            target.update(values.slice(skipped))
+        return Verified(
+            source.values.count + gone_count,
+            source.values.sha256,
+            target.count + gone_count - left,
+            target.sha256,
+            gone_count,
+        )
+
+    def _source(self, task: FetchTask) -> _Source:
+        """The messages of the source in a range; retention may overtake the read."""
+        asked = task.range
+        start = asked.start_offset
+        while True:
+            start = min(max(start, self._clusters.source_start(task)), asked.stop_offset)
+            values = ValuesDigest()
+            offset_range = OffsetRange(asked.topic_partition, start, asked.stop_offset)
+            if not offset_range.size:
+                return _Source(start, values)
+            try:
+                for columns in self._clusters.source_columns(replace(task, range=offset_range)):
+                    values.update(columns.values)
+            except DataLossError:
+                if self._clusters.source_start(task) <= start:
+                    raise
+                continue
+            return _Source(start, values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The messages read of the source, and their start."""
+
+    start_offset: int
+    values: ValuesDigest
+
+
+#: The length that stands for a null.
+_NULL_LENGTH: Final = -1
+
+
+class Differs(Exception):
+    """Row ``row``, counted from 0, is not the same on both sides. Never leaves the package."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(f"row {row} differs")
+        self.row = row
+
+
+class Present:
+    """The values that the target already holds, removed from the front as they are matched."""
+
+    def __init__(self, values: Iterable[pa.Array]) -> None:
+        self._chunks = iter(values)
+        self._chunk: pa.Array | None = None
+        self.matched_count = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """True if all values of the target were matched."""
+        return self._next() is None
+
+    def match(self, values: pa.Array) -> int:
+        """The number of these rows that the target holds: all of them, or those before the end of the target.
+
+        Raises ``Differs`` with the row's number among all that were to match.
+        """
+        matched = 0
+        while matched < len(values) and (chunk := self._next()) is not None:
+            count = min(len(chunk), len(values) - matched)
+            there, wanted = chunk.slice(0, count), values.slice(matched, count)
+            if not there.equals(wanted):
+                raise Differs(self.matched_count + _first_difference(there, wanted))
+            self._chunk = chunk.slice(count)
+            matched += count
+            self.matched_count += count
+        return matched
+
+    def _next(self) -> pa.Array | None:
+        """The rest of the current chunk, or the next one that is not empty."""
+        while self._chunk is None or not len(self._chunk):
+            self._chunk = next(self._chunks, None)
+            if self._chunk is None:
+                return None
+        return self._chunk
+
+
+class ValuesDigest:
+    """Count and checksum of a column of values: equal for equal rows in equal order, in chunks of any size.
+
+    The checksum is the SHA-256 of two of them: of all lengths as big-endian int32, -1 for a null,
+    and of all bytes.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lengths = hashlib.sha256()
+        self._bytes = hashlib.sha256()
+
+    def update(self, values: pa.Array) -> None:
+        """Take the next rows, a binary array."""
+        if not len(values):
+            return
+        self.count += len(values)
+        lengths = pc.fill_null(pc.binary_length(values), _NULL_LENGTH)
+        self._lengths.update(lengths.to_numpy(zero_copy_only=False).astype(">i4").tobytes())
+        # A null may lie over bytes of any kind.
+        values = values.fill_null(b"") if values.null_count else values
+        _, offsets, data = values.buffers()
+        ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+        if data is not None:
+            self._bytes.update(memoryview(data)[int(ends[0]) : int(ends[-1])])
+
+    @property
+    def sha256(self) -> str:
+        """The checksum of all values so far, in hex."""
+        return hashlib.sha256(self._lengths.digest() + self._bytes.digest()).hexdigest()
+
+
+def _first_difference(there: pa.Array, wanted: pa.Array) -> int:
+    same = pc.fill_null(pc.equal(there, wanted), False)
+    both_null = pc.and_(pc.is_null(there), pc.is_null(wanted))
+    return int(pc.index(pc.or_(same, both_null), False).as_py())

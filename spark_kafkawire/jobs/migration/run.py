@@ -1,4 +1,4 @@
-"""A run of a migration: plan, open, copy, verify, close."""
+"""A run of a migration: plan, open, copy, verify, close; and the report at its end."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TextIO, TypeVar
 
-from spark_kafkawire.errors import KafkaWireError, OptionError, quoted
+from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, plural, quoted
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.protocol.modern.create_topics import BROKER_DEFAULT
 
-from ..shell.interruption import Interrupted
-from ..shell.progress import Progress, Work, repeating
+from ..ending import Interrupted
+from ..progress import Progress, Work, aligned, print_summary, repeating
 from .clusters import Clusters
-from .copying import CopiedPiece, Copier, CopyTask
+from .copying import CopiedPiece, Copier, CopyTask, Verified, Verifier, VerifyTask
 from .exactly_once import begin, check_topic_acls, end_open
-from .opening import opened
-from .planning import PartitionCopy, missing_topics, plan, prepare_topics
+from .plan import PartitionCopy, missing_topics, opened, plan, prepare_topics
 from .state import Mark, PartitionProgress, State, StateDirectory, load_state
-from .verification import Verified, Verifier, VerifyTask
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -270,3 +268,58 @@ def _begun(state: State | None, clusters: Clusters) -> State:
             "same way, or give an empty state directory"
         )
     return state
+
+
+#: Digits of a checksum that a table shows.
+_CHECKSUM_DIGITS: Final = 12
+
+
+def report(summary: Mapping[str, Any], stream: TextIO, *, as_json: bool) -> dict[str, Any]:
+    """The summary that is still to be printed: its partitions are printed here unless ``as_json``.
+
+    Raises ``DeliveryError`` (fatal) where the verification has failed; all is printed then.
+    """
+    rest = dict(summary)
+    if not as_json:
+        partitions = rest.pop("partitions")
+        for line in aligned([[each["source"], "->", each["target"], *_cells(each)] for each in partitions]):
+            print(line, file=stream)
+        rest = {key: value for key, value in rest.items() if value not in ([], {})}
+    try:
+        check(summary)
+    except DeliveryError:
+        print_summary(rest, as_json=as_json)
+        raise
+    return rest
+
+
+def check(summary: Mapping[str, Any]) -> None:
+    """Raise ``DeliveryError`` (fatal) where the verification of a run has failed."""
+    partitions = summary["partitions"]
+    failed = [each for each in partitions if each.get("equal") is False]
+    if failed:
+        first = failed[0]
+        theirs = {"messages": first["target_messages"], "sha256": first["target_sha256"]}
+        raise DeliveryError(
+            f"verification failed for {len(failed)} of {len(partitions)} partitions: {first['source']} has "
+            f"{_content(first)}, {first['target']} has {_content(theirs)}; copy to a new topic with an empty "
+            "state directory"
+        )
+
+
+def _content(side: Mapping[str, Any]) -> str:
+    count = side["messages"]
+    return f"{count:,} {plural(count, 'message')} (sha256 {side['sha256'][:_CHECKSUM_DIGITS]})"
+
+
+def _cells(each: Mapping[str, Any]) -> list[str]:
+    if "equal" not in each:
+        return [f"{each['start_offset']} to {each['stop_offset']}", f"{each['bytes']:,} bytes"]
+    gone = each.get("deleted_since", 0)
+    equal = f"equal except for {gone:,} that the source has deleted since" if gone else "equal"
+    verdict = equal if each["equal"] else f"NOT EQUAL to {each['target_messages']:,} there"
+    return [
+        f"{each['messages']:,} {plural(each['messages'], 'message')}",
+        f"sha256 {each['sha256'][:_CHECKSUM_DIGITS]}",
+        verdict,
+    ]

@@ -1,18 +1,110 @@
-"""A snapshot of a cluster and the offsets of its consumer groups: values and arithmetic.
+"""A snapshot of a cluster and the offsets of its consumer groups: values, their words, the problems that
+``--check`` reports, and the report as one JSON object. Pure.
 
-ClusterReport ── brokers, groups, exactly-once writes
-      └─ TopicReport ── PartitionReport ── one GroupPosition for each of the groups
+    ClusterReport ── brokers, groups, exactly-once writes
+          └─ TopicReport ── PartitionReport ── one GroupPosition for each of the groups
+
+Names come from the cluster and may be hostile. Characters that are not printable are shown by their
+number, so that a name can neither move the cursor nor change the direction of the text around it.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import cached_property
 from itertools import groupby
+from types import MappingProxyType
+from typing import Any, Final
 
-from spark_kafkawire.model import Broker, Generation, PartitionBounds, TopicPartition
+from spark_kafkawire.errors import plural, quoted
+from spark_kafkawire.model import Broker, Generation, OffsetUnit, PartitionBounds, TopicPartition
+
+from ..progress import format_size
+
+#: Text for an unknown value.
+NONE_TEXT: Final = "-"
+#: The last second that a date can show, milliseconds since 1970.
+_DATE_MAX_MS: Final = 253_402_300_799_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Words for a cluster's offsets; ``in_partitions`` goes after the sum of all sizes.
+
+    ``has_segments`` and ``has_times`` are true if its brokers report these of a partition.
+    """
+
+    kafka: str
+    size: str
+    in_partitions: str
+    has_segments: bool
+    has_times: bool
+
+
+WORDINGS: Final[Mapping[Generation, Wording]] = MappingProxyType(
+    {
+        Generation.V07: Wording(
+            "Kafka 0.7", "bytes", "in the partitions", has_segments=True, has_times=False
+        ),
+        Generation.MODERN: Wording(
+            "Kafka", "records", "records in the partitions", has_segments=False, has_times=True
+        ),
+    }
+)
+
+
+def printable(name: str) -> str:
+    """A name from the cluster whose characters all show: ``\\x1b`` for an escape, and so on."""
+    if name.isprintable() and "\\" not in name:
+        return name
+    return "".join(_printable(character) for character in name)
+
+
+def _printable(character: str) -> str:
+    if character.isprintable() and character != "\\":
+        return character
+    number = ord(character)
+    if character == "\\":
+        return "\\\\"
+    return (
+        f"\\x{number:02x}"
+        if number < 0x100
+        else f"\\u{number:04x}"
+        if number < 0x10000
+        else f"\\U{number:08x}"
+    )
+
+
+def number_text(value: int | None) -> str:
+    """``1,234,567``"""
+    return NONE_TEXT if value is None else f"{value:,}"
+
+
+def size_text(value: int | None, generation: Generation) -> str:
+    """``1.2 MiB`` of a partition of bytes, ``1,234,567`` of one of records."""
+    return NONE_TEXT if value is None else _SIZE_TEXTS[generation.offset_unit](value)
+
+
+_SIZE_TEXTS: Final[Mapping[OffsetUnit, Callable[[int], str]]] = MappingProxyType(
+    {OffsetUnit.BYTES: format_size, OffsetUnit.RECORDS: number_text}
+)
+
+
+def time_text(time_ms: int | None) -> str:
+    """``2026-11-21 14:30:00Z``, in UTC. A record's time is its producer's word, and may be no date."""
+    if time_ms is None:
+        return NONE_TEXT
+    if not 0 <= time_ms <= _DATE_MAX_MS:
+        return f"{time_ms} ms"
+    return datetime.fromtimestamp(time_ms // 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def count_text(count: int, one: str, many: str | None = None) -> str:
+    """``1 topic``, ``2,000 topics``"""
+    return f"{count:,} {plural(count, one, many)}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -231,3 +323,98 @@ def _sum(values: Iterable[int | None]) -> int | None:
     """The sum of the known values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+#: Text of a check for each state of an offset.
+_COMPLAINTS: Final[Mapping[Standing, str]] = MappingProxyType(
+    {
+        Standing.UNKNOWN: "in partitions that no broker serves now",
+        Standing.BEHIND: "before the start of the log",
+        Standing.BEYOND: "beyond the end of the log",
+    }
+)
+
+
+def complaints(report: ClusterReport) -> list[str]:
+    """A line for each problem of a group; no lines if all offsets are in their partitions."""
+    return [line for index in range(len(report.groups)) for line in _of_group(report, index)]
+
+
+def _of_group(report: ClusterReport, index: int) -> Iterator[str]:
+    group, total = f"group {quoted(report.groups[index])}", report.group(index)
+    unknown = [each.topic_partition for each in report.unknown_of(index)]
+    if not unknown and not total.partition_count:
+        yield f"{group} has committed no offset here"
+    if unknown:
+        yield (
+            f"{group}: {count_text(len(unknown), 'offset')} in partitions that no broker holds, "
+            f"{unknown[0]} first"
+        )
+    for standing, what in _COMPLAINTS.items():
+        partitions = [
+            partition.topic_partition
+            for partition in report.partitions
+            if partition.positions[index].standing is standing
+        ]
+        lost = f" ({size_text(total.lost, report.generation)} lost)" if standing is Standing.BEHIND else ""
+        if partitions:
+            yield f"{group}: {count_text(len(partitions), 'offset')} {what}{lost}, {partitions[0]} first"
+
+
+def as_json(report: ClusterReport) -> dict[str, Any]:
+    """The report's values under Kafka's words; names are as the cluster has them.
+
+    ``bytes`` (0.7) or ``records`` is the size of a partition, ``lag`` the part that a group has not read, and
+    ``lost`` the part that was deleted before the group read it. ``writes`` has the groups that keep the
+    records of exactly-once writes, by the writes' names. Unknown values are null. Times are milliseconds
+    since 1970.
+    """
+    wording = WORDINGS[report.generation]
+    return {
+        "cluster": report.place,
+        "taken": report.taken_ms,
+        "brokers": [{"id": broker.id, "host": broker.host, "port": broker.port} for broker in report.brokers],
+        "topics": len(report.topics),
+        "partitions": len(report.partitions),
+        wording.size: report.size,
+        "groups": {group: _group(report, index) for index, group in enumerate(report.groups)},
+        "writes": {write.name: list(write.groups) for write in report.writes},
+        "logs": [_partition(report, partition) for partition in report.partitions],
+    }
+
+
+def _group(report: ClusterReport, index: int) -> dict[str, Any]:
+    total = report.group(index)
+    return {
+        "partitions": total.partition_count,
+        "lag": total.lag,
+        "lost": total.lost,
+        "unknown_partitions": len(report.unknown_of(index)),
+    }
+
+
+def _partition(report: ClusterReport, partition: PartitionReport) -> dict[str, Any]:
+    wording = WORDINGS[report.generation]
+    return {
+        "topic": partition.topic_partition.topic,
+        "partition": partition.topic_partition.partition,
+        "broker": partition.leader.id if partition.leader else partition.topic_partition.broker,
+        "earliest": partition.bounds.earliest if partition.bounds else None,
+        "latest": partition.bounds.latest if partition.bounds else None,
+        wording.size: partition.size if partition.bounds else None,
+        **({"segments": partition.segment_count} if wording.has_segments else {}),
+        **(
+            {"first_time": partition.first_time_ms, "max_time": partition.max_time_ms}
+            if wording.has_times
+            else {}
+        ),
+        **({"groups": _positions(report, partition)} if report.groups else {}),
+    }
+
+
+def _positions(report: ClusterReport, partition: PartitionReport) -> dict[str, Any]:
+    return {group: _position(at) for group, at in zip(report.groups, partition.positions, strict=True)}
+
+
+def _position(at: GroupPosition) -> dict[str, Any]:
+    return {"offset": at.committed, "lag": at.lag, "lost": at.lost}

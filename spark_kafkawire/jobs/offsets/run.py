@@ -1,20 +1,109 @@
-"""A run of offsets: a report, with a page and a file on request, or an import."""
+"""A run of ``offsets``: a report, with a page and a file of offsets on request, or the import of such a
+file.
+
+============  ===================================================================  =====================
+offsets of    line of a file                                                       the same files as
+============  ===================================================================  =====================
+Kafka 0.7     ``/consumers/GROUP/offsets/TOPIC/BROKER-PARTITION:OFFSET``            Export/ImportZkOffsets
+0.8 to 4.x    ``GROUP,TOPIC,PARTITION,OFFSET``, quoted as CSV where need be        kafka-consumer-groups
+============  ===================================================================  =====================
+
+``kafka-consumer-groups.sh --reset-offsets`` writes (``--export``) and reads (``--from-file``) such
+lines for several groups. For one group it leaves the name out, and this package reads both forms. Text
+is UTF-8. Every line ends with a line feed, also the last one: without it the line may be cut, and a cut
+offset is a wrong offset. Source: 0.7's tools/ExportZkOffsets.scala and ImportZkOffsets.scala; KIP-379,
+CsvUtils.java.
+
+No offset is committed unless all groups are without members: a running consumer would overwrite it with
+its own next commit. The check misses a consumer that joins afterwards, and a group of Kafka Streams'
+own protocol (KIP-1071). The broker then refuses the commit of that group, and the groups after it keep
+their offsets, too.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TextIO
 
-from ..shell.files import read_file, write_file
-from ..shell.progress import Progress
-from ..shell.summary import DATA_LOSS_KEY
-from .check import complaints
-from .file_format import exported
-from .importing import import_offsets, import_summary, print_changes
-from .options import OffsetsOptions
-from .page.document import page
-from .report_json import as_json
-from .survey import Surveyed
-from .terminal import print_report
+from rich.text import Text
+
+from spark_kafkawire.cluster.cluster import ConsumerGroups
+from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
+
+from ..files import read_file, write_file
+from ..progress import DATA_LOSS_KEY, Progress
+from ..state import name_fields
+from .page import page
+from .report import (
+    GroupOffset,
+    GroupPosition,
+    Standing,
+    as_json,
+    complaints,
+    count_text,
+    number_text,
+    printable,
+)
+from .survey import OffsetsOfGroups, Surveyed
+from .terminal import FoldedColumn, console_on, print_folded, print_report
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsOptions:
+    """Options of a report or an import. Raises ``OptionError`` (fatal) for arguments that contradict each
+    other.
+
+    ``connection`` are options of the data source, ``selection`` is the one that selects topics, empty for
+    all. With ``imported`` the groups are those to take from that file, otherwise those to report.
+    """
+
+    connection: Mapping[str, str] = field(repr=False)
+    selection: Mapping[str, str] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()
+    all_groups: bool = False
+    check: bool = False
+    html: Path | None = None
+    exported: Path | None = None
+    imported: Path | None = None
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.imported is None:
+            self._check_report()
+        else:
+            self._check_import()
+
+    def _check_report(self) -> None:
+        if not (self.groups or self.all_groups):
+            for argument, is_given in (("--export", self.exported is not None), ("--check", self.check)):
+                if is_given:
+                    raise OptionError(f"argument {argument} needs --group or --all-groups; add one")
+        if self.dry_run:
+            raise OptionError("argument --dry-run needs --import; add that, or leave it out")
+
+    def _check_import(self) -> None:
+        if self.all_groups:
+            raise OptionError(
+                "argument --all-groups cannot be combined with --import, whose file names the groups; leave "
+                "it out"
+            )
+        pattern = "--topic-pattern" if "subscribePattern" in self.selection else "--topic"
+        for argument, is_given in (
+            (pattern, bool(self.selection)),
+            ("--html", self.html is not None),
+            ("--check", self.check),
+        ):
+            if is_given:
+                raise OptionError(
+                    f"argument {argument} cannot be combined with --import; run the command once with each"
+                )
 
 
 def run_offsets(options: OffsetsOptions, progress: Progress, out: TextIO, *, json: bool) -> dict[str, Any]:
@@ -48,3 +137,235 @@ def _report(
         return {**as_json(report), **checked}
     print_report(report, out)
     return checked
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A group's current and new offset in a partition; ``bounds`` is None for a partition that no broker
+    serves."""
+
+    entry: GroupOffset
+    before: int | None
+    bounds: PartitionBounds | None
+
+    @property
+    def note(self) -> str:
+        """A remark for a person; empty if the offset is in the log."""
+        if self.bounds is None:
+            return "no broker serves this partition"
+        standing = GroupPosition(self.entry.offset, self.bounds).standing
+        return "" if standing is Standing.WITHIN else standing.value
+
+
+def plan_import(
+    entries: Sequence[GroupOffset],
+    committed: OffsetsOfGroups,
+    bounds: Mapping[TopicPartition, PartitionBounds],
+) -> tuple[Change, ...]:
+    """The changes of an import, in the order of the entries, without those that are in place already."""
+    changes = (
+        Change(entry, committed[entry.group].get(entry.topic_partition), bounds.get(entry.topic_partition))
+        for entry in entries
+    )
+    return tuple(change for change in changes if change.before != change.entry.offset)
+
+
+def import_offsets(
+    surveyed: Surveyed, text: str, groups: Sequence[str], *, dry_run: bool, step: Callable[[str], None]
+) -> tuple[Change, ...]:
+    """Commit the offsets of a file's text. Returns the changes, which ``dry_run`` does not make.
+
+    Raises ``OptionError`` (fatal) for a line that is no offset and for a group that has members, and the
+    errors of the cluster's methods.
+    """
+    entries = imported(text, surveyed.generation, groups)
+    names = tuple(dict.fromkeys(entry.group for entry in entries))
+    step(f"looking for members of {count_text(len(names), 'group')}")
+    for name in names:
+        _check_unused(surveyed.cluster.groups, name)
+    known = set(surveyed.partitions)
+    leaders = surveyed.cluster.known_leaders(
+        [tp for tp in {entry.topic_partition for entry in entries} if tp in known]
+    )
+    bounds = surveyed.cluster.bounds(sorted(leaders))
+    changes = plan_import(entries, surveyed.group_offsets(names, step), bounds)
+    if not dry_run:
+        step(f"committing {count_text(len(changes), 'offset')}")
+        for name in names:
+            offsets = {
+                change.entry.topic_partition: change.entry.offset
+                for change in changes
+                if change.entry.group == name
+            }
+            if offsets:
+                surveyed.cluster.groups.commit(name, offsets)
+    return changes
+
+
+def _check_unused(found: ConsumerGroups, group: str) -> None:
+    members = found.members(group)
+    if members:
+        raise OptionError(
+            f"argument --import: the group {quoted(group)} has {count_text(len(members), 'member')}, "
+            f"{quoted(members[0])} first, which would overwrite its offsets: stop them, or leave "
+            "the group out"
+        )
+
+
+def import_summary(changes: Sequence[Change], *, dry_run: bool) -> dict[str, Any]:
+    """The changes for ``--json``."""
+    return {
+        "dry_run": dry_run,
+        "changed": len(changes),
+        "changes": [
+            {
+                "group": change.entry.group,
+                **name_fields(change.entry.topic_partition),
+                "from": change.before,
+                "to": change.entry.offset,
+                "note": change.note or None,
+            }
+            for change in changes
+        ],
+    }
+
+
+def print_changes(changes: Sequence[Change], out: TextIO, *, dry_run: bool) -> None:
+    """The changes as a table on a terminal."""
+    console = console_on(out)
+    entries = [change.entry for change in changes]
+    keys = (
+        FoldedColumn("group", tuple(printable(entry.group) for entry in entries), is_name=True),
+        FoldedColumn(
+            "topic", tuple(printable(entry.topic_partition.topic) for entry in entries), is_name=True
+        ),
+        FoldedColumn("partition", tuple(printable(entry.topic_partition.name) for entry in entries)),
+    )
+    before = FoldedColumn("from", tuple(number_text(change.before) for change in changes))
+    after = FoldedColumn("to", tuple(number_text(entry.offset) for entry in entries))
+    note = FoldedColumn("note", tuple(change.note for change in changes), is_name=True)
+    if changes:
+        print_folded(console, keys, [[before, after], [note]])
+    outcome = "would change" if dry_run else "changed"
+    console.print(Text(f"{count_text(len(changes), 'offset')} {outcome}"))
+
+
+_OFFSET_MAX: Final = 2**63 - 1
+_NODE: Final = re.compile(
+    r"/consumers/([^/]+)/offsets/([^/]+)/(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8}):([0-9]{1,19})"
+)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,18}")
+#: Characters that no name in a line can hold: line breaks, and those that ``csv`` of Python 3.10 cannot
+#: write.
+_UNWRITABLE: Final = frozenset("\n\r\0")
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """A format of lines. ``read`` gives None for a line of another form; its second argument is the group of
+    lines that name none."""
+
+    form: str
+    write: Callable[[GroupOffset], str]
+    read: Callable[[str, str | None], GroupOffset | None]
+
+
+def _node_line(entry: GroupOffset) -> str:
+    return (
+        f"/consumers/{entry.group}/offsets/{entry.topic_partition.topic}/{entry.topic_partition.name}:"
+        f"{entry.offset}"
+    )
+
+
+def _read_node_line(line: str, _group: str | None) -> GroupOffset | None:
+    match = _NODE.fullmatch(line)
+    if not match or int(match[5]) > _OFFSET_MAX:
+        return None
+    return GroupOffset(match[1], TopicPartition(match[2], int(match[4]), int(match[3])), int(match[5]))
+
+
+def _csv_line(entry: GroupOffset) -> str:
+    line = io.StringIO()
+    values = (entry.group, entry.topic_partition.topic, entry.topic_partition.partition, entry.offset)
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()
+
+
+def _read_csv_line(line: str, group: str | None) -> GroupOffset | None:
+    try:
+        [values] = csv.reader([line], strict=True)
+    except (csv.Error, ValueError):
+        return None
+    if len(values) == 3 and group is not None:
+        values = [group, *values]
+    if len(values) != 4 or not values[0] or not values[1] or not all(map(_NUMBER.fullmatch, values[2:])):
+        return None
+    partition, offset = int(values[2]), int(values[3])
+    if partition >= 2**31 or offset > _OFFSET_MAX:
+        return None
+    return GroupOffset(values[0], TopicPartition(values[1], partition), offset)
+
+
+LINE_FORMATS: Final[Mapping[Generation, LineFormat]] = MappingProxyType(
+    {
+        Generation.V07: LineFormat(
+            "/consumers/GROUP/offsets/TOPIC/BROKER-PARTITION:OFFSET", _node_line, _read_node_line
+        ),
+        Generation.MODERN: LineFormat("GROUP,TOPIC,PARTITION,OFFSET", _csv_line, _read_csv_line),
+    }
+)
+
+
+def exported(entries: Iterable[GroupOffset], generation: Generation) -> str:
+    """The text of a file. Raises ``OptionError`` (fatal) for a name that no line can hold."""
+    lines = []
+    for entry in entries:
+        if _UNWRITABLE.intersection(entry.group + entry.topic_partition.topic):
+            raise OptionError(
+                f"argument --export: the group {quoted(entry.group)} or the topic "
+                f"{quoted(entry.topic_partition.topic)} holds a line break or a NUL, which no line can hold; "
+                "leave that group out"
+            )
+        lines.append(LINE_FORMATS[generation].write(entry))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def imported(text: str, generation: Generation, groups: Sequence[str] = ()) -> tuple[GroupOffset, ...]:
+    """The offsets of a file's text, sorted; only those of ``groups`` if groups are given.
+
+    Empty lines are ignored. Raises ``OptionError`` (fatal) for a line of another form, for a partition that
+    occurs twice, for a last line that may be cut, and for a file without offsets.
+    """
+    only_group = groups[0] if len(groups) == 1 else None
+    found: dict[tuple[str, TopicPartition], tuple[int, GroupOffset]] = {}
+    for number, line in _lines(text):
+        entry = LINE_FORMATS[generation].read(line, only_group)
+        if entry is None:
+            raise OptionError(
+                f"argument --import: line {number} is not {LINE_FORMATS[generation].form}; correct it"
+            )
+        first, _ = found.setdefault((entry.group, entry.topic_partition), (number, entry))
+        if first != number:
+            raise OptionError(
+                f"argument --import: line {number} repeats the partition of line {first}; remove one of them"
+            )
+    if text.rpartition("\n")[2]:
+        raise OptionError(
+            "argument --import: the last line has no line feed at its end, so the file may be cut: take a "
+            "whole one, or end the line"
+        )
+    entries = sorted(entry for _, entry in found.values() if not groups or entry.group in groups)
+    if not entries:
+        raise OptionError(
+            "argument --import: the file holds no offset"
+            + (" of a group of --group" if groups else "")
+            + "; give one of --export"
+        )
+    return tuple(entries)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that hold something, with their numbers from 1. Other line ends may be part of a name."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip("\r"):
+            yield number, line.removesuffix("\r")

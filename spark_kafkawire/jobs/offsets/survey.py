@@ -18,9 +18,8 @@ from spark_kafkawire.model import Generation, Leader, PartitionBounds, RecordTim
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import select
 
-from ..state.positions import name_order
-from .report import ClusterReport, GroupOffset, PartitionReport, WriteGroups
-from .wording import count_text
+from ..state import name_order
+from .report import ClusterReport, GroupOffset, PartitionReport, WriteGroups, count_text
 
 #: The options that choose topics. Without them all are reported.
 _SELECTION: Final = frozenset(("subscribe", "subscribepattern", "assign"))

@@ -21,7 +21,7 @@ No row is missing or duplicated, wherever a run is killed:
   0.7 broker shows messages when it flushes them. Messages that come even later, or from an executor that
   continues without its driver, can duplicate rows. The comparison then finds the duplicates.
 
-Rows are compared by content (``difference``). So no other program may write equal rows meanwhile, and the
+Rows are compared by content (``comparison``). So no other program may write equal rows meanwhile, and the
 topic must keep all messages: a partition that lost its start is an error, and rows that compaction removes
 are written again.
 """

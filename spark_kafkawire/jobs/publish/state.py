@@ -5,7 +5,7 @@
     run-1.json ...     the same of the runs after it
     begun-0.json ...   run 0 sends from now on: proves that run-0.json was written
     done.json          all rows are in the topic; the result
-    lock               says that publication.json was written, and in the end done.json (``milestones``)
+    lock               says that publication.json was written, and in the end done.json (``Milestone``)
 
 Each file is made in one step and never changes, has a checksum, and names the publication. A file that is
 missing or belongs to another publication is an error: without the ends of a run, or the name of its
@@ -22,10 +22,8 @@ from typing import Any, Final, TypeVar
 
 from spark_kafkawire.errors import OptionError, plural, quoted
 
-from ..state.file_system import FileSystem, printable_path
-from ..state.milestones import Milestone, has_reached, reach
-from ..state.positions import Positions, by_partition, by_topic
-from ..state.sealed import BrokenSeal, StateFormat
+from ..files import FileSystem, printable_path
+from ..state import BrokenSeal, Milestone, Positions, StateFormat, by_partition, by_topic, has_reached, reach
 
 T = TypeVar("T")
 

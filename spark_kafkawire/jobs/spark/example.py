@@ -20,8 +20,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..shell.command_line import JobParser, warnings_on_stderr
-from ..shell.failures import ExitCode, failures
+from ..command_line import JobParser, warnings_on_stderr
+from ..ending import ExitCode, failures
 from .session import job_session
 
 

@@ -1,7 +1,7 @@
 """Files of any file system that Spark's Hadoop knows (``file:``, ``hdfs:``, ``s3a:``, ...), by path.
 
 The file system must rename a file or folder in one step, and list a closed file at once. Local disks do, but
-have a module of their own (``local_files``). HDFS does. For object stores see their connector; S3 renames a
+have a class of their own (``LocalFiles``). HDFS does. For object stores see their connector; S3 renames a
 folder in many steps.
 """
 
@@ -15,9 +15,8 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.errors import printable
 
-from ..shell.java_errors import reason_of
-from ..state.file_system import FileError, FileSystem, is_there, printable_path
-from ..state.local_files import LocalFiles
+from ..ending import reason_of
+from ..files import FileError, FileSystem, LocalFiles, is_there, printable_path
 
 
 class Files:

@@ -23,7 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from ..shell.progress import LOOK_INTERVAL_S, Work, repeating
+from ..progress import LOOK_INTERVAL_S, Work, repeating
 
 #: Nodes of a plan that take rows from sources begin so, and the metric in which they count them.
 _SCANS: Final = ("Scan ", "BatchScan ", "MicroBatchScan")

@@ -8,8 +8,7 @@ from typing import Final
 
 from spark_kafkawire.clients.reading.log_files import LogFiles
 from spark_kafkawire.clients.reading.task import FetchTask
-from spark_kafkawire.directories.files import FileSystemOptions
-from spark_kafkawire.directories.slices import LogSlice, SegmentSlice
+from spark_kafkawire.directories.files import FileSystemOptions, LogSlice, SegmentSlice
 from spark_kafkawire.model import (
     Broker,
     Generation,

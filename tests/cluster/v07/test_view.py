@@ -45,8 +45,8 @@ from spark_kafkawire.model import (
     TopicPartition,
 )
 from spark_kafkawire.options import Discovery, StreamOptions
+from spark_kafkawire.planner.stream import StreamPlanner
 from spark_kafkawire.planner.stream_offsets import Position
-from spark_kafkawire.planner.stream_planner import StreamPlanner
 from tests.cluster.v07.producing import produce
 from tests.net.peers import STUCK_S, Peer, closed_port, read_frame, stalling
 from tests.support.embedded import StartBroker

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.jobs.shell.command_line import run_job
+from spark_kafkawire.jobs.command_line import run_job
 from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 
 from ..submitting import command

@@ -9,13 +9,13 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_kafkawire.jobs.files import LocalFiles
 from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
-from spark_kafkawire.jobs.ingest.plan import Plan
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.ingest.state import Plan
+from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.spark.hadoop_files import Files
-from spark_kafkawire.jobs.state.local_files import LocalFiles
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker

@@ -15,22 +15,26 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.errors import DataLossError, KafkaWireError, OptionError
-from spark_kafkawire.jobs.ingest.json_values import (
+from spark_kafkawire.jobs.files import FileError, LocalFiles
+from spark_kafkawire.jobs.ingest.output import (
     CORRUPT,
+    Output,
+    OutputOptions,
+    decoded,
     given_schema,
     inferred_schema,
 )
-from spark_kafkawire.jobs.ingest.output import Output, OutputOptions, decoded
-from spark_kafkawire.jobs.ingest.plan import Plan, limited, next_plan, ranges_to_read
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.ingest.state import (
     RECORDS_CHECKED_MAX,
     IngestState,
+    Plan,
     Remembered,
+    limited,
+    next_plan,
+    ranges_to_read,
 )
-from spark_kafkawire.jobs.state.file_system import FileError
-from spark_kafkawire.jobs.state.local_files import LocalFiles
-from spark_kafkawire.jobs.state.sealed import StateError
+from spark_kafkawire.jobs.state import StateError
 from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
 from tests.support import librdkafka
 from tests.support.foreign import Record

@@ -23,16 +23,15 @@ from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.cluster.v07.groups import ConsumerGroups
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
+from spark_kafkawire.jobs.command_line import parse_starting
+from spark_kafkawire.jobs.files import FileError
 from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions, parse_partition_by
-from spark_kafkawire.jobs.ingest.plan import Plan
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.ingest.state import IngestState
-from spark_kafkawire.jobs.shell.arguments import parse_starting
-from spark_kafkawire.jobs.shell.progress import progress_on
+from spark_kafkawire.jobs.ingest.state import IngestState, Plan
+from spark_kafkawire.jobs.progress import progress_on
 from spark_kafkawire.jobs.spark.hadoop_files import Files, HadoopFiles
-from spark_kafkawire.jobs.state.file_system import FileError
-from spark_kafkawire.jobs.state.sealed import StateError
+from spark_kafkawire.jobs.state import StateError
 from spark_kafkawire.options import Discovery
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.support import librdkafka, replay

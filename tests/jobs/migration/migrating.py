@@ -26,12 +26,11 @@ from spark_kafkawire.jobs.migration.clusters import (
     source_options,
     target_options,
 )
-from spark_kafkawire.jobs.migration.copying import Copier
-from spark_kafkawire.jobs.migration.matching import Present
+from spark_kafkawire.jobs.migration.copying import Copier, Present
 from spark_kafkawire.jobs.migration.run import Runner, Settings, migrate
 from spark_kafkawire.jobs.migration.state import StateDirectory
-from spark_kafkawire.jobs.shell.progress import progress_on
-from spark_kafkawire.jobs.state.sealed import seal, unseal
+from spark_kafkawire.jobs.progress import progress_on
+from spark_kafkawire.jobs.state import seal, unseal
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.support import librdkafka, replay

@@ -33,13 +33,11 @@ from spark_kafkawire.jobs.migration.clusters import (
     source_options,
     target_options,
 )
-from spark_kafkawire.jobs.migration.copying import Copier
-from spark_kafkawire.jobs.migration.planning import plan
-from spark_kafkawire.jobs.migration.report import check
-from spark_kafkawire.jobs.migration.run import Settings, describe, migrate
+from spark_kafkawire.jobs.migration.copying import Copier, Verifier
+from spark_kafkawire.jobs.migration.plan import plan
+from spark_kafkawire.jobs.migration.run import Settings, check, describe, migrate
 from spark_kafkawire.jobs.migration.state import State, load_state
-from spark_kafkawire.jobs.migration.verification import Verifier
-from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.options import NetOptions, WriteOptions
 from tests.support import librdkafka, replay
 from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded

@@ -25,26 +25,24 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     write_of_id,
 )
 from spark_kafkawire.errors import DeliveryError, OptionError
-from spark_kafkawire.jobs.migration.matching import Differs, Present, ValuesDigest
-from spark_kafkawire.jobs.migration.notes import Note, partition_transactional_id
-from spark_kafkawire.jobs.migration.planning import PartitionCopy, prepare_topics
-from spark_kafkawire.jobs.migration.report import report
-from spark_kafkawire.jobs.migration.routes import (
+from spark_kafkawire.jobs.files import FileError
+from spark_kafkawire.jobs.migration.clusters import are_from, headers_of
+from spark_kafkawire.jobs.migration.copying import Differs, Present, ValuesDigest
+from spark_kafkawire.jobs.migration.exactly_once import Note, partition_transactional_id
+from spark_kafkawire.jobs.migration.plan import PartitionCopy, prepare_topics
+from spark_kafkawire.jobs.migration.run import report
+from spark_kafkawire.jobs.migration.state import (
+    Mark,
+    PartitionProgress,
     Route,
+    State,
+    StateDirectory,
+    load_state,
     parse_names,
     partition_counts,
     routes_of,
 )
-from spark_kafkawire.jobs.migration.source_headers import are_from, headers_of
-from spark_kafkawire.jobs.migration.state import (
-    Mark,
-    PartitionProgress,
-    State,
-    StateDirectory,
-    load_state,
-)
-from spark_kafkawire.jobs.state.file_system import FileError
-from spark_kafkawire.jobs.state.sealed import StateError
+from spark_kafkawire.jobs.state import StateError
 from spark_kafkawire.model import Broker, Leader, TopicPartition
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.headers import HEADERS

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafkawire.jobs.offsets.page import topics_table as offsets_table
-from spark_kafkawire.jobs.offsets.page.document import page
-from spark_kafkawire.jobs.offsets.page.markup import Markup, joined, tag
-from spark_kafkawire.jobs.offsets.page.topics_table import PARTITIONS_UNFOLDED_MAX
+from spark_kafkawire.jobs.offsets import page as offsets_table
+from spark_kafkawire.jobs.offsets.page import PARTITIONS_UNFOLDED_MAX, Markup, joined, page, tag
 from spark_kafkawire.jobs.offsets.report import ClusterReport, PartitionReport
 from spark_kafkawire.model import TopicPartition
 from tests.support.browser import Browser, find_browser

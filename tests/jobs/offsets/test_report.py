@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.offsets.check import complaints
-from spark_kafkawire.jobs.offsets.file_format import exported, imported
 from spark_kafkawire.jobs.offsets.report import (
     ClusterReport,
     GroupOffset,
@@ -25,14 +23,18 @@ from spark_kafkawire.jobs.offsets.report import (
     PartitionReport,
     Standing,
     WriteGroups,
+    as_json,
+    complaints,
+    printable,
+    size_text,
+    time_text,
 )
-from spark_kafkawire.jobs.offsets.report_json import as_json
+from spark_kafkawire.jobs.offsets.run import exported, imported
 from spark_kafkawire.jobs.offsets.terminal import (
     PARTITIONS_LISTED_MAX,
     WRITES_LISTED_MAX,
     print_report,
 )
-from spark_kafkawire.jobs.offsets.wording import printable, size_text, time_text
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 from tests.support.golden import read_json
 

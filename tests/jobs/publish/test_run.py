@@ -19,21 +19,17 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.errors import DataLossError, DeliveryError, OptionError, RowError
+from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.publish import run as publish_job
-from spark_kafkawire.jobs.publish import write as publish_write
-from spark_kafkawire.jobs.publish.difference import Comparison, Difference, survey
+from spark_kafkawire.jobs.publish.comparison import Comparison, Difference, survey
+from spark_kafkawire.jobs.publish.input import MessageColumns, messages
 from spark_kafkawire.jobs.publish.options import PublishOptions
-from spark_kafkawire.jobs.publish.report import report
-from spark_kafkawire.jobs.publish.rows import MessageColumns, messages
-from spark_kafkawire.jobs.publish.run import Published, ResumablePublish, publish
+from spark_kafkawire.jobs.publish.run import ResumablePublish, publish, write_once
 from spark_kafkawire.jobs.publish.state import PublishState
-from spark_kafkawire.jobs.publish.write import write_once
-from spark_kafkawire.jobs.publish.written import Written, summary_of, table_of, total
-from spark_kafkawire.jobs.shell.progress import Progress
+from spark_kafkawire.jobs.publish.summary import Published, Written, report, summary_of, table_of, total
 from spark_kafkawire.model import Generation, TopicPartition
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
-from spark_kafkawire.source.write_schema import WRITE_SCHEMAS
-from spark_kafkawire.source.writer import KafkaWireBatchWriter
+from spark_kafkawire.source.writer import WRITE_SCHEMAS, KafkaWireBatchWriter
 from tests.support import librdkafka
 from tests.support.exactly_once import committed
 from tests.support.foreign import Record
@@ -469,14 +465,12 @@ def test_a_task_that_spark_runs_again_writes_nothing(monkeypatch: pytest.MonkeyP
     def write(_: Any) -> Any:
         raise DeliveryError("t 0: lost")
 
-    once = publish_write._Once(SimpleNamespace(write=write))  # type: ignore[arg-type]
+    once = publish_job._Once(SimpleNamespace(write=write))  # type: ignore[arg-type]
     for attempt in (1, 0):
         context = SimpleNamespace(attemptNumber=lambda attempt=attempt: attempt)
-        monkeypatch.setattr(
-            publish_write, "TaskContext", SimpleNamespace(get=lambda context=context: context)
-        )
+        monkeypatch.setattr(publish_job, "TaskContext", SimpleNamespace(get=lambda context=context: context))
         outcome = once(iter(()))
-        assert outcome == publish_write._Outcome() if attempt else str(outcome.error) == "t 0: lost"
+        assert outcome == publish_job._Outcome() if attempt else str(outcome.error) == "t 0: lost"
 
 
 def test_a_row_that_cannot_be_written_is_told_when_all_tasks_have_ended(

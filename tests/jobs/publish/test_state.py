@@ -12,7 +12,9 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
+from spark_kafkawire.jobs.files import FileError, LocalFiles
 from spark_kafkawire.jobs.publish import state as state_module
+from spark_kafkawire.jobs.publish.comparison import bounds_of, range_since, settled
 from spark_kafkawire.jobs.publish.options import SETTLE_S, PublishOptions
 from spark_kafkawire.jobs.publish.state import (
     Done,
@@ -20,15 +22,7 @@ from spark_kafkawire.jobs.publish.state import (
     PublishState,
     TopicRows,
 )
-from spark_kafkawire.jobs.publish.target_partitions import (
-    bounds_of,
-    range_since,
-    settled,
-)
-from spark_kafkawire.jobs.state.file_system import FileError
-from spark_kafkawire.jobs.state.local_files import LocalFiles
-from spark_kafkawire.jobs.state.sealed import StateError
-from spark_kafkawire.jobs.state.sole_run import sole_run
+from spark_kafkawire.jobs.state import StateError, sole_run
 from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.options import ReadOptions, WriteOptions
 

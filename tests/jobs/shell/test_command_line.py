@@ -17,18 +17,18 @@ from pyspark.errors import AnalysisException, PySparkRuntimeError
 from spark_kafkawire.__main__ import main
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
-from spark_kafkawire.jobs.shell.arguments import (
+from spark_kafkawire.jobs.command_line import (
+    JobParser,
     add_connection,
+    add_reporting,
     add_topics,
     connection_options,
     positive,
+    run_job,
     topic_options,
 )
-from spark_kafkawire.jobs.shell.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.shell.failures import ExitCode, explained
-from spark_kafkawire.jobs.shell.java_errors import reason_of
-from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.jobs.shell.summary import print_summary
+from spark_kafkawire.jobs.ending import ExitCode, explained, reason_of
+from spark_kafkawire.jobs.progress import Progress, print_summary
 from tests.net.login_broker import KEY_ID, USER, login_broker
 from tests.net.peers import Peer
 from tests.support.cases import for_each

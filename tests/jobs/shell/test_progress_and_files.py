@@ -12,19 +12,11 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.errors import LimitError, OptionError
-from spark_kafkawire.jobs.shell import files
-from spark_kafkawire.jobs.shell.aligned import aligned
-from spark_kafkawire.jobs.shell.files import read_file, write_file
-from spark_kafkawire.jobs.shell.progress import (
-    Bar,
-    Lines,
-    Progress,
-    Work,
-    progress_on,
-    repeating,
-)
-from spark_kafkawire.jobs.shell.progress import format_duration as time_text
-from spark_kafkawire.jobs.shell.progress import format_size as size_text
+from spark_kafkawire.jobs import files
+from spark_kafkawire.jobs.files import read_file, write_file
+from spark_kafkawire.jobs.progress import Bar, Lines, Progress, Work, aligned, progress_on, repeating
+from spark_kafkawire.jobs.progress import format_duration as time_text
+from spark_kafkawire.jobs.progress import format_size as size_text
 from tests.support.special_files import KINDS, special_file
 
 

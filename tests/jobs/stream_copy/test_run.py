@@ -18,9 +18,8 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from spark_kafkawire.jobs.shell.progress import Progress
-from spark_kafkawire.jobs.stream_copy.options import StreamCopyOptions
-from spark_kafkawire.jobs.stream_copy.run import StreamCopy
+from spark_kafkawire.jobs.progress import Progress
+from spark_kafkawire.jobs.stream_copy import StreamCopy, StreamCopyOptions
 from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
 from tests.support.foreign import Record

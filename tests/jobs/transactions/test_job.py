@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafkawire.jobs.transactions.survey import TransactionsSurvey
+from spark_kafkawire.jobs.transactions import TransactionsSurvey
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from tests.support.exactly_once import OnceWrite, committed, dying

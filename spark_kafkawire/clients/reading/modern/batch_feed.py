@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from spark_kafkawire.directories.batches import whole_batches
-from spark_kafkawire.directories.indexes import AbortedTransaction
+from spark_kafkawire.directories.side_files import AbortedTransaction
+from spark_kafkawire.directories.walking import whole_batches
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.options import BadRecords, FetchOptions

@@ -49,9 +49,8 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 from spark_kafkawire.cluster.modern.metadata import Metadata, Topic
 from spark_kafkawire.cluster.modern.transactions import Transaction
 from spark_kafkawire.errors import DeliveryError, OptionError
-from spark_kafkawire.jobs.migration.notes import Note, partition_transactional_id
-from spark_kafkawire.jobs.migration.routes import Route
-from spark_kafkawire.jobs.migration.state import Mark
+from spark_kafkawire.jobs.migration.exactly_once import Note, partition_transactional_id
+from spark_kafkawire.jobs.migration.state import Mark, Route
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error

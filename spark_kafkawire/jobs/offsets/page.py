@@ -1,0 +1,439 @@
+"""A report of ``kafkawire offsets`` as one HTML page: bars of every partition's size and of each
+group's lag.
+
+The page loads no other file, and is complete without scripts; they sort, fold and filter. Names come
+from the cluster and may be hostile: ``tag`` escapes all text and attribute values, and the page's
+policy allows only its own script and no loading.
+
+    tag("td", "<b>", tag("i", style="--w:50"), class_="bar")
+    # <td class="bar">&lt;b&gt;<i style="--w:50"></i></td>
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from html import escape
+from typing import Final
+
+from spark_kafkawire.model import Broker
+
+from .report import (
+    NONE_TEXT,
+    WORDINGS,
+    ClusterReport,
+    GroupPosition,
+    GroupTotal,
+    PartitionReport,
+    Standing,
+    TopicReport,
+    Wording,
+    count_text,
+    number_text,
+    printable,
+    size_text,
+    time_text,
+)
+
+#: Elements that have no content and no end.
+_VOID: Final = frozenset(("input", "meta"))
+
+
+class Markup(str):
+    """Text that is HTML already. Only ``tag``, ``joined`` and this package's own files make it."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *content: str, **attributes: str | int | float | bool) -> Markup:
+    """An element. ``content`` is escaped unless it is ``Markup``.
+
+    ``class_`` stands for ``class``, as ``data_v`` does for ``data-v``; an attribute that is True has
+    no value, one that is False or an empty text is left out.
+    """
+    inside = "".join(map(_attribute, attributes, attributes.values()))
+    if name in _VOID:
+        return Markup(f"<{name}{inside}>")
+    return Markup(f"<{name}{inside}>{joined(*content)}</{name}>")
+
+
+def joined(*content: str) -> Markup:
+    """Elements and texts one after the other."""
+    return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in content))
+
+
+def _attribute(name: str, value: str | int | float | bool) -> str:
+    if value is True:
+        return f" {_attribute_name(name)}"
+    return "" if value is False or value == "" else f' {_attribute_name(name)}="{escape(str(value))}"'
+
+
+@cache
+def _attribute_name(name: str) -> str:
+    """An attribute's name as HTML has it; names come from code, and are few."""
+    return name.rstrip("_").replace("_", "-")
+
+
+#: Most partitions that a page lists; browsers sort and scroll this many without delay. All topics are listed.
+PARTITIONS_LISTED_MAX: Final = 20_000
+#: Partitions that are listed without a click.
+PARTITIONS_UNFOLDED_MAX: Final = 40
+#: Partitions of one topic that its row draws.
+STRIP_PARTITIONS_MAX: Final = 120
+#: Height of a drawing, in its own units.
+_STRIP_HEIGHT: Final = 20
+#: The smallest visible part of a bar, percent.
+_SEEN_PERCENT: Final = 3.0
+
+
+def topics_table(report: ClusterReport) -> Markup:
+    """The section with the table and its tools."""
+    table = _Table(report)
+    # A column for each group: the more, the shorter their bars. A hundredth of the longest bar.
+    bar_rem = max(0.04, 0.16 / (1 + len(report.groups)))
+    head = tag("thead", tag("tr", *(_column_head(title, kind) for title, kind in table.columns())))
+    bodies, unlisted = _bodies(table, report.topics)
+    topics = count_text(unlisted, "topic")
+    note = f"The partitions of {topics} are left out to keep the page usable; --json has them all."
+    return tag(
+        "section",
+        tag("h2", "Topics"),
+        _tools(report),
+        *([_key()] if report.groups else []),
+        tag(
+            "div",
+            tag("table", head, *bodies, class_="topics", id="topics", style=f"--bar:{bar_rem:.3g}rem"),
+            class_="card",
+        ),
+        *([tag("p", note, class_="note")] if unlisted else []),
+    )
+
+
+def _bodies(table: _Table, topics: Iterable[TopicReport]) -> tuple[list[Markup], int]:
+    """The rows of each topic, and how many topics have their partitions left out."""
+    bodies, unlisted, left = [], 0, PARTITIONS_LISTED_MAX
+    for topic in topics:
+        is_listed = len(topic.partitions) <= left
+        left -= len(topic.partitions) if is_listed else 0
+        unlisted += not is_listed
+        bodies.append(table.body(topic, is_listed=is_listed))
+    return bodies, unlisted
+
+
+def _tools(report: ClusterReport) -> Markup:
+    search = tag("input", type="search", id="filter", placeholder="Find a topic", aria_label="Find a topic")
+    lagging = tag("label", tag("input", type="checkbox", id="lagging"), " with lag only")
+    return tag(
+        "div",
+        search,
+        *([lagging] if report.groups else []),
+        tag("button", "Unfold all", type="button", id="unfold"),
+        tag("button", "Fold all", type="button", id="fold"),
+        tag("output", "", id="shown"),
+        class_="tools",
+    )
+
+
+def _key() -> Markup:
+    meanings = (("size", "in the log"), ("rest", "not read yet"), ("past", "read"))
+    parts = (joined(tag("i", class_=name), meaning) for name, meaning in meanings)
+    return tag("p", "Bars of topics have one scale, those of partitions another.", *parts, class_="key")
+
+
+def _column_head(title: str, kind: str) -> Markup:
+    return tag("th", tag("button", tag("bdi", printable(title)), type="button"), scope="col", class_=kind)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Totals that all rows need."""
+
+    report: ClusterReport
+
+    @property
+    def wording(self) -> Wording:
+        return WORDINGS[self.report.generation]
+
+    @cached_property
+    def largest_partition(self) -> int:
+        return max((partition.size for partition in self.report.partitions), default=0) or 1
+
+    @cached_property
+    def largest_topic(self) -> int:
+        return max((topic.size for topic in self.report.topics), default=0) or 1
+
+    def columns(self) -> Iterator[tuple[str, str]]:
+        """Each column's title and class."""
+        yield "Topic", "name"
+        yield "Partitions", "offsets"
+        yield self.wording.size.capitalize(), "bar"
+        if self.wording.has_segments:
+            yield "Segments", "n"
+        if self.wording.has_times:
+            yield from (("First record", "n"), ("Youngest record", "n"))
+        for group in self.report.groups:
+            yield f"Lag of {group}", "bar lag"
+
+    def body(self, topic: TopicReport, *, is_listed: bool) -> Markup:
+        """A topic's rows: its own, then those of its partitions."""
+        partitions = topic.partitions if is_listed else ()
+        is_folded = len(self.report.partitions) > PARTITIONS_UNFOLDED_MAX or not is_listed
+        return tag(
+            "tbody",
+            self._topic_row(topic),
+            *(self._partition_row(partition) for partition in partitions),
+            class_="folded" if is_folded else "",
+        )
+
+    def _topic_row(self, topic: TopicReport) -> Markup:
+        name = tag("button", tag("bdi", printable(topic.name)), type="button", class_="fold")
+        count = len(topic.partitions)
+        totals = [topic.group(index) for index in range(len(self.report.groups))]
+        return tag(
+            "tr",
+            tag("th", name, scope="row", data_v=printable(topic.name)),
+            tag("td", _strip(topic), tag("span", number_text(count)), class_="offsets", data_v=count),
+            self._size_cell(topic.size, self.largest_topic),
+            *self._knowledge_cells(topic),
+            *(self._topic_lag_cell(topic, total) for total in totals),
+            class_="topic",
+        )
+
+    def _partition_row(self, partition: PartitionReport) -> Markup:
+        leader = (
+            tag("small", f"on broker {partition.leader.id}")
+            if partition.leader
+            else _notes(["no broker serves it"])
+        )
+        bounds = (
+            f"{partition.bounds.earliest:,} … {partition.bounds.latest:,}" if partition.bounds else NONE_TEXT
+        )
+        order = (
+            partition.topic_partition.partition
+            if partition.topic_partition.broker is None
+            else partition.topic_partition.broker * 2**32 + partition.topic_partition.partition
+        )
+        return tag(
+            "tr",
+            tag("th", partition.topic_partition.name, " ", leader, scope="row", data_v=order),
+            tag("td", bounds, class_="offsets", data_v=partition.bounds.latest if partition.bounds else -1),
+            self._size_cell(partition.size if partition.bounds else None, self.largest_partition),
+            *self._knowledge_cells(partition),
+            *(self._lag_cell(partition, position) for position in partition.positions),
+            class_="log",
+        )
+
+    def _size_cell(self, size: int | None, largest: int) -> Markup:
+        bar = tag("i", class_="sizebar", style=f"--w:{100 * size / largest:.4g}") if size else ""
+        return tag(
+            "td", bar, tag("span", size_text(size, self.report.generation)), class_="bar", data_v=size or 0
+        )
+
+    def _knowledge_cells(self, row: TopicReport | PartitionReport) -> Iterator[Markup]:
+        if self.wording.has_segments:
+            count = row.segment_count
+            yield tag("td", number_text(count), class_="n", data_v=-1 if count is None else count)
+        if self.wording.has_times:
+            for time_ms in (row.first_time_ms, row.max_time_ms):
+                yield tag("td", time_text(time_ms), class_="n", data_v=-1 if time_ms is None else time_ms)
+
+    def _topic_lag_cell(self, topic: TopicReport, total: GroupTotal) -> Markup:
+        if total.lag is None:
+            return tag("td", NONE_TEXT, class_="none", data_v=-1)
+        notes = [f"{size_text(total.lost, self.report.generation)} lost"] if total.lost else []
+        notes += [f"{count_text(total.beyond_count, 'offset')} beyond the end"] if total.beyond_count else []
+        notes += [
+            f"{len(topic.partitions) - total.partition_count:,} of {len(topic.partitions):,} without offset"
+        ]
+        is_odd = bool(total.lost or total.beyond_count)
+        sign = tag("span", "⚠", class_="warning", title=", ".join(notes)) if is_odd else joined()
+        return self._bar_of_lag(total.lag, total.size, self.largest_topic, sign)
+
+    def _lag_cell(self, partition: PartitionReport, position: GroupPosition) -> Markup:
+        if position.committed is None:
+            return tag("td", NONE_TEXT, class_="none", data_v=-1)
+        place = tag("small", f"at {position.committed:,}")
+        if position.lag is None:
+            return tag("td", place, class_="none", data_v=-1)
+        lost = [f"{size_text(position.lost, self.report.generation)} lost"] if position.lost else []
+        beyond = ["beyond the end"] if position.standing is Standing.BEYOND else []
+        below = joined(place, _notes([*lost, *beyond]))
+        return self._bar_of_lag(position.lag, partition.size, self.largest_partition, below)
+
+    def _bar_of_lag(self, lag: int, size: int, largest: int, below: Markup) -> Markup:
+        """A bar that shows the size of the partition. The end of the bar shows the lag."""
+        read = 100 * (size - lag) / size if size else 100.0
+        read = min(read, 100 - _SEEN_PERCENT) if lag else read
+        style = f"--w:{100 * size / largest:.4g};--p:{read:.4g}"
+        text = tag("span", size_text(lag, self.report.generation), class_="" if lag else "done")
+        bar = tag("i", class_="lagbar", style=style) if size else ""
+        return tag("td", bar, text, below, class_="bar", data_v=lag)
+
+
+def _notes(texts: list[str]) -> Markup:
+    return joined(*(tag("small", text, class_="warning") for text in texts))
+
+
+def _strip(topic: TopicReport) -> Markup:
+    """A column for each partition, as high as its size, with the lag of the slowest group on top."""
+    partitions = topic.partitions[:STRIP_PARTITIONS_MAX]
+    largest = max((partition.size for partition in partitions), default=0) or 1
+    read, unread = [], []
+    for place, partition in enumerate(partitions):
+        lag = max((position.lag or 0 for position in partition.positions), default=0)
+        top, middle = (
+            _STRIP_HEIGHT * (1 - size / largest) for size in (partition.size, partition.size - lag)
+        )
+        read.append(f"M{place} {_STRIP_HEIGHT}V{middle:.3g}h.8V{_STRIP_HEIGHT}z")
+        if lag:
+            unread.append(f"M{place} {middle:.3g}V{top:.3g}h.8V{middle:.3g}z")
+    return tag(
+        "svg",
+        tag("path", class_="read", d="".join(read)),
+        tag("path", class_="unread", d="".join(unread)),
+        viewBox=f"0 0 {len(partitions)} {_STRIP_HEIGHT}",
+        preserveAspectRatio="none",
+        style=f"--n:{len(partitions)}",
+        aria_hidden="true",
+    )
+
+
+def page(report: ClusterReport) -> str:
+    """The page, as text of UTF-8."""
+    title = f"{WORDINGS[report.generation].kafka} at {printable(report.place)}"
+    script = _asset("page.js")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", _asset("page.css")),
+        tag("noscript", tag("style", Markup(".folded .log{display:table-row}.tools{display:none}"))),
+    )
+    body = tag(
+        "body",
+        tag("header", *_heading(report)),
+        tag("main", *_groups(report), *_writes(report), _brokers(report), topics_table(report)),
+        tag("script", script),
+    )
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _asset(name: str) -> Markup:
+    """A file beside this module, also where the package is a zip."""
+    return Markup(importlib.resources.files(__package__).joinpath(name).read_text("utf-8"))
+
+
+def _policy(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _heading(report: ClusterReport) -> Iterator[Markup]:
+    wording = WORDINGS[report.generation]
+    option, _, value = report.place.partition("=")
+    yield tag("p", f"{wording.kafka} · {option} · {time_text(report.taken_ms)}", class_="when")
+    yield tag("h1", tag("bdi", printable(value)))
+    tiles = [
+        (f"{len(report.brokers):,}", "brokers" if len(report.brokers) != 1 else "broker"),
+        (f"{len(report.topics):,}", "topics" if len(report.topics) != 1 else "topic"),
+        (f"{len(report.partitions):,}", "partitions" if len(report.partitions) != 1 else "partition"),
+        (
+            size_text(report.size, report.generation),
+            wording.in_partitions,
+        ),
+    ]
+    yield tag("ul", *(tag("li", tag("b", value), f" {name}") for value, name in tiles), class_="tiles")
+    if unserved := sum(partition.bounds is None for partition in report.partitions):
+        yield tag("p", f"No broker serves {count_text(unserved, 'partition')} now.", class_="warning")
+
+
+def _groups(report: ClusterReport) -> Iterator[Markup]:
+    if report.groups:
+        cards = (_group_card(report, index) for index in range(len(report.groups)))
+        yield tag("section", tag("h2", "Consumer groups"), tag("div", *cards, class_="cards"))
+
+
+def _group_card(report: ClusterReport, index: int) -> Markup:
+    total = report.group(index)
+    if not total.partition_count:
+        content = [tag("p", "has committed no offset here")]
+    elif total.lag is None:
+        content = [tag("p", "no broker serves the partitions that it has offsets for", class_="warning")]
+    else:
+        content = [*_group_lag(report, total.lag, total)]
+    if unknown := len(report.unknown_of(index)):
+        content += [
+            tag("p", f"{count_text(unknown, 'offset')} in partitions that are not there", class_="warning")
+        ]
+    return tag("article", tag("h3", tag("bdi", printable(report.groups[index]))), *content)
+
+
+def _group_lag(report: ClusterReport, lag: int, total: GroupTotal) -> Iterator[Markup]:
+    generation = report.generation
+    read = 100 * (total.size - lag) / total.size if total.size else 100.0
+    text = f"{WORDINGS[generation].size} to read" if lag else "all is read"
+    yield tag(
+        "p", tag("b", size_text(lag, generation), class_="lag" if lag else ""), f" {text}", class_="big"
+    )
+    # A small rest stays visible.
+    yield tag("i", class_="lagbar whole", style=f"--w:100;--p:{min(read, 99) if lag else 100:.4g}")
+    logs = f"{count_text(total.partition_count, 'partition')} of {len(report.partitions):,} with an offset"
+    yield tag("p", f"{read:.1f} % read · {logs}")
+    if total.lost:
+        yield tag("p", f"{size_text(total.lost, generation)} deleted before they were read", class_="warning")
+    if total.beyond_count:
+        where = count_text(total.beyond_count, "offset")
+        yield tag("p", f"{where} beyond the end of the log", class_="warning")
+
+
+def _writes(report: ClusterReport) -> Iterator[Markup]:
+    if report.writes:
+        rows = (
+            tag(
+                "tr",
+                tag("td", tag("bdi", printable(write.name))),
+                tag("td", count_text(len(write.groups), "group"), class_="n"),
+            )
+            for write in report.writes
+        )
+        yield tag(
+            "section",
+            tag("h2", "Exactly-once writes"),
+            tag("p", "Their groups keep records of the writes, and are not consumers."),
+            tag("div", tag("table", tag("tbody", *rows), class_="brokers"), class_="card"),
+        )
+
+
+def _brokers(report: ClusterReport) -> Markup:
+    sizes = {
+        broker: [partition.size for partition in report.partitions_on(broker)] for broker in report.brokers
+    }
+    largest = max((sum(own) for own in sizes.values()), default=0) or 1
+    rows = (_broker_row(report, broker, own, largest) for broker, own in sizes.items())
+    return tag(
+        "section",
+        tag("h2", "Brokers"),
+        tag("div", tag("table", tag("tbody", *rows), class_="brokers"), class_="card"),
+    )
+
+
+def _broker_row(report: ClusterReport, broker: Broker, sizes: list[int], largest: int) -> Markup:
+    size = sum(sizes)
+    bar = tag("i", class_="sizebar", style=f"--w:{100 * size / largest:.4g}") if size else ""
+    return tag(
+        "tr",
+        tag("th", f"{broker.id}", scope="row"),
+        tag("td", tag("bdi", printable(f"{broker.host}:{broker.port}"))),
+        tag("td", count_text(len(sizes), "partition"), class_="n"),
+        tag("td", bar, tag("span", size_text(size, report.generation)), class_="bar"),
+    )

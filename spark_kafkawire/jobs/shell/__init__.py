@@ -1,1 +1,0 @@
-"""The command line of a job: its arguments, its progress and how it ended."""

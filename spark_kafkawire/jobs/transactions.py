@@ -1,0 +1,473 @@
+"""The open transactions of a modern cluster: their writes and decisions, the readers that wait for
+them, and the end of those that an interrupted write left, as the next run of its name would end them
+before its rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, TextIO
+
+from ..clients.writing.modern.transactional.driver import WriteCommitter
+from ..clients.writing.modern.transactional.write_state import (
+    Decision,
+    driver_id,
+    last_decision,
+    partitions_of_offsets,
+    write_of_id,
+)
+from ..cluster.modern.list_offsets import end_offsets
+from ..cluster.modern.metadata import Metadata
+from ..cluster.modern.transactions import Transactions
+from ..errors import (
+    LOG,
+    DeliveryError,
+    KafkaWireError,
+    OptionError,
+    UnsupportedVersionError,
+    one_line,
+    quoted,
+)
+from ..model import Broker, TopicPartition
+from ..options import WriteOptions
+from ..protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
+from ..protocol.modern.list_transactions import ONGOING, DescribedTransaction, ListedTransaction
+from .progress import Progress, aligned, format_duration
+
+#: States of transactions that readers wait for: the others have ended.
+_OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """An open transaction: its end is not in all its partitions yet. ``write`` is the name of its write, None
+    for other programs; ``is_decided`` is true if a decision says to commit it."""
+
+    id: str
+    state: str
+    producer_id: int
+    epoch: int
+    began_ms: int
+    age_s: float
+    timeout_ms: int
+    partitions: tuple[TopicPartition, ...]
+    write: str | None
+    is_decided: bool
+
+    @property
+    def is_ongoing(self) -> bool:
+        """True if it is still to be ended."""
+        return self.state == ONGOING
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A partition whose readers wait: they do not see records from its last stable offset on. ``ids`` are the
+    transactions that are open there."""
+
+    topic_partition: TopicPartition
+    stable_offset: int
+    end_offset: int
+    ids: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """Records that readers wait for, and markers between them."""
+        return self.end_offset - self.stable_offset
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsSurvey:
+    """All transactions that are open, or those of one ``name``, and the last decision of each write.
+
+    ``is_listed`` is false if brokers cannot list transactions.
+    """
+
+    name: str | None
+    transactions: tuple[OpenTransaction, ...]
+    waiting: tuple[Waiting, ...]
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    is_listed: bool = True
+
+    @classmethod
+    def of(cls, options: WriteOptions, name: str | None, *, needs_list: bool = True) -> TransactionsSurvey:
+        """Ask the brokers. Raises ``OptionError`` (fatal) if they do not know the name, or if they cannot
+        list transactions and the call ``needs_list``."""
+        asking = _Asking(options)
+        try:
+            known = asking.known(name)
+        except UnsupportedVersionError as error:
+            if needs_list:
+                raise OptionError(
+                    "Kafka lists open transactions from 3.0 on; with earlier versions each ends by its "
+                    f"timeout, or when the next write of its name begins: {error}"
+                ) from error
+            known = None
+        states = (
+            None if known is None else {each.transactional_id: each.transaction_state for _, each in known}
+        )
+        decisions = asking.decision_of(name, states) if name is not None else asking.decisions(states or {})
+        if name is not None and not known and name not in decisions:
+            raise OptionError(
+                f"argument --transactional-id: brokers know no transaction of {quoted(name)}, and no "
+                "decision; check its spelling, and whether this user has the right Describe on "
+                "transactional ids and groups that begin so"
+            )
+        found = asking.described(known or (), decisions)
+        return cls(name, found, asking.waiting(found), decisions, known is not None)
+
+
+class _Asking:
+    def __init__(self, options: WriteOptions) -> None:
+        self._net = options.net
+        self._metadata = Metadata(options.discovery.bootstrap_servers, options.net)
+        self._transactions = Transactions(self._metadata, options.net)
+
+    @cached_property
+    def _partitions_of_offsets(self) -> tuple[TopicPartition, ...]:
+        return partitions_of_offsets(self._metadata)
+
+    def known(self, name: str | None) -> list[tuple[Broker, ListedTransaction]]:
+        """Transactions with their coordinators: of a name all that brokers remember, else those that are
+        open."""
+        listed = self._transactions.listed_by_coordinator(_OPEN if name is None else ())
+        return [
+            (coordinator, each)
+            for coordinator, own in listed.items()
+            for each in own
+            if name is None or write_of_id(each.transactional_id) == name
+        ]
+
+    def decision_of(self, name: str, states: Mapping[str, str] | None) -> dict[str, Decision]:
+        """The last decision of a name; empty without any. ``states`` are those of transactional ids, None if
+        brokers cannot list them."""
+        # A decision counts as soon as its transaction is to be committed. Brokers show it a little later.
+        is_stable = states is not None and states.get(driver_id(name)) != ONGOING
+        stable_in = self._partitions_of_offsets if is_stable else None
+        decision = last_decision(self._metadata, self._net, name, stable_in)
+        return {} if decision is None else {name: decision}
+
+    def decisions(self, states: Mapping[str, str]) -> dict[str, Decision]:
+        """The last decisions of all names that the ids seem to belong to; an id may be of another program."""
+        found: dict[str, Decision] = {}
+        for name in sorted({name for name in map(write_of_id, states) if name is not None}):
+            try:
+                found |= self.decision_of(name, states)
+            except KafkaWireError as error:
+                LOG.warning("the decision of %s cannot be read: %s", quoted(name), error)
+        return found
+
+    def described(
+        self, known: Iterable[tuple[Broker, ListedTransaction]], decisions: Mapping[str, Decision]
+    ) -> tuple[OpenTransaction, ...]:
+        """The open ones, the oldest first."""
+        listed: dict[Broker, list[ListedTransaction]] = {}
+        for coordinator, each in known:
+            if each.transaction_state in _OPEN:
+                listed.setdefault(coordinator, []).append(each)
+        decided = {
+            (each.id, each.producer_id, each.epoch)
+            for decision in decisions.values()
+            for each in decision.open
+        }
+        described = self._transactions.described_by(listed).values()
+        found = [_open(each, decided) for each in described if each.transaction_state in _OPEN]
+        return tuple(sorted(found, key=lambda each: (each.began_ms, each.id)))
+
+    def waiting(self, found: Sequence[OpenTransaction]) -> tuple[Waiting, ...]:
+        """The partitions with open transactions, without those of deleted or internal topics."""
+        there = {topic.name for topic in self._metadata.topics() if topic.leaders and not topic.is_internal}
+        ids: dict[TopicPartition, list[str]] = {}
+        for each in found:
+            for partition in each.partitions:
+                if partition.topic in there:
+                    ids.setdefault(partition, []).append(each.id)
+        partitions = sorted(ids)
+        stable = end_offsets(self._metadata, partitions, self._net, READ_COMMITTED)
+        ends = end_offsets(self._metadata, partitions, self._net, READ_UNCOMMITTED)
+        return tuple(Waiting(tp, stable[tp], ends[tp], tuple(ids[tp])) for tp in partitions)
+
+
+def _open(described: DescribedTransaction, decided: set[tuple[str, int, int]]) -> OpenTransaction:
+    id_ = described.transactional_id
+    return OpenTransaction(
+        id=id_,
+        state=described.transaction_state,
+        producer_id=described.producer_id,
+        epoch=described.producer_epoch,
+        began_ms=described.transaction_start_time_ms,
+        # By the clocks of the broker and of this machine.
+        age_s=max(time.time() - described.transaction_start_time_ms / 1000, 0.0),
+        timeout_ms=described.transaction_timeout_ms,
+        partitions=_partitions_of(described),
+        write=write_of_id(id_),
+        is_decided=(id_, described.producer_id, described.producer_epoch) in decided,
+    )
+
+
+def _partitions_of(described: DescribedTransaction) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic, partition)
+        for topic in sorted(described.topics, key=lambda topic: topic.topic)
+        for partition in sorted(topic.partitions)
+    )
+
+
+_HEAD: Final = ("id", "state", "producer", "epoch", "age", "partitions", "decided")
+_WAITING_HEAD: Final = ("topic", "partition", "readers wait at", "for", "transaction", "others")
+_FOREIGN: Final = "not a write of kafkawire"
+
+
+def table_of(found: TransactionsSurvey) -> Iterator[str]:
+    """The lines of a report."""
+    if found.transactions:
+        yield from aligned([_HEAD, *map(_row, found.transactions)])
+    else:
+        yield "no transaction is open"
+    held = [each for each in found.waiting if each.count]
+    if held:
+        yield ""
+        yield from aligned([_WAITING_HEAD, *map(_waiting_row, held)])
+    if found.decisions:
+        yield ""
+    for name, decision in found.decisions.items():
+        yield f"{name}: {decided(decision)}"
+
+
+def json_of(found: TransactionsSurvey) -> dict[str, Any]:
+    """The report as one object."""
+    return {
+        "transactional_id": found.name,
+        "transactions": [_transaction(each) for each in found.transactions],
+        "waiting": [_waiting(each) for each in found.waiting],
+        "decisions": [
+            {
+                "name": name,
+                "serial": decision.serial,
+                "batch": decision.batch.name,
+                "number": decision.batch.number,
+                "tasks": decision.tasks,
+                "to_commit": [each.id for each in decision.open],
+                "lost": decision.lost,
+            }
+            for name, decision in found.decisions.items()
+        ],
+    }
+
+
+def decided(decision: Decision) -> str:
+    """A decision in a sentence."""
+    what = f"batch {decision.batch}, {decision.tasks} task(s),"
+    if decision.open:
+        return f"{what} is decided, and {len(decision.open)} transaction(s) are to be committed"
+    if decision.lost:
+        return f"{what} {decision.loss}"
+    return f"{what} is committed"
+
+
+def _row(each: OpenTransaction) -> tuple[str, ...]:
+    decision = _FOREIGN if each.write is None else "to be committed" if each.is_decided else "no"
+    partitions = f"{len(each.partitions)}"
+    return (
+        each.id,
+        each.state,
+        f"{each.producer_id}",
+        f"{each.epoch}",
+        format_duration(each.age_s),
+        partitions,
+        decision,
+    )
+
+
+def _waiting_row(each: Waiting) -> tuple[str, ...]:
+    first, *others = each.ids
+    place = each.topic_partition.topic, f"{each.topic_partition.partition}", f"{each.stable_offset}"
+    return *place, f"{each.count:,} offset(s)", first, f"{len(others)}"
+
+
+def _transaction(each: OpenTransaction) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "write": each.write,
+        "state": each.state,
+        "producer_id": each.producer_id,
+        "epoch": each.epoch,
+        "began_ms": each.began_ms,
+        "age_s": round(each.age_s, 1),
+        "timeout_ms": each.timeout_ms,
+        "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in each.partitions],
+        "is_decided": each.is_decided,
+    }
+
+
+def _waiting(each: Waiting) -> dict[str, Any]:
+    return {
+        "topic": each.topic_partition.topic,
+        "partition": each.topic_partition.partition,
+        "last_stable_offset": each.stable_offset,
+        "end_offset": each.end_offset,
+        "offsets_waiting": each.count,
+        "transactions": [*each.ids],
+    }
+
+
+#: Ids that an error names.
+_NAMED_MAX: Final = 3
+#: Interval between looks at transactions that are ending, seconds: brokers take about 50 ms.
+_ENDING_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class FinishPlan:
+    """Actions for the write of a name. ``commit`` are the ids that its decision names and that are not known
+    to be committed, ``abort`` those without a decision."""
+
+    name: str
+    commit: tuple[str, ...]
+    abort: tuple[OpenTransaction, ...]
+
+    @classmethod
+    def of(cls, found: TransactionsSurvey) -> FinishPlan:
+        """The plan that follows from the survey of a name."""
+        assert found.name is not None
+        decision = found.decisions.get(found.name)
+        commit = tuple(each.id for each in decision.open) if decision else ()
+        abort = (each for each in found.transactions if each.is_ongoing and not each.is_decided)
+        return cls(found.name, commit, tuple(abort))
+
+    def check(self) -> None:
+        """Raise ``OptionError`` (fatal) if finishing may end a write that is running.
+
+        While the last decision of the name is not done, finishing can end no running write: a new write
+        finishes that decision before it begins.
+        """
+        if not self.abort or self.commit:
+            return
+        youngest_s = min(each.age_s for each in self.abort)
+        raise OptionError(
+            f"argument --finish: {len(self.abort)} transaction(s) of {quoted(self.name)} are open without a "
+            f"decision, the youngest for {format_duration(youngest_s)}: aborting them makes a write that "
+            "still runs fail, and brokers cannot say whether one runs; check that none does, and add --force"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Transactional ids of the transactions that were ended."""
+
+    committed: tuple[str, ...] = ()
+    aborted: tuple[str, ...] = ()
+
+
+def finish(options: WriteOptions, plan: FinishPlan) -> Finished:
+    """Commit what was decided, and abort the rest; ``options`` are those of a write of the name.
+
+    A driver may decide after the plan was made: then the transactions to abort are committed. If there is
+    nothing to do, the name is not taken over. Returns when readers wait for none of these transactions.
+    Raises ``DeliveryError`` (fatal) if a part can no longer be committed, or is still open after
+    ``requestTimeout``, and as ``WriteCommitter.begin``.
+    """
+    finished = Finished()
+    if plan.commit or plan.abort:
+        committer = WriteCommitter.begin(options)
+        committer.fence_old_attempts()
+        committed = tuple(each.id for each in committer.earlier.open) if committer.earlier else ()
+        finished = Finished(committed, tuple(each.id for each in plan.abort if each.id not in committed))
+    found = _without_ending(options, plan.name)
+    ended = {*finished.committed, *finished.aborted}
+    if left := [each.id for each in found.transactions if each.id in ended]:
+        named = ", ".join(map(quoted, left[:_NAMED_MAX]))
+        raise DeliveryError(f"{len(left)} transaction(s) are still open, {named} first; run again")
+    last = found.decisions.get(plan.name)
+    if last is not None and last.lost:
+        raise DeliveryError(
+            f"batch {last.batch} of {quoted(plan.name)} {last.loss}; run that write again, with the same "
+            "rows and name: what is there is not written twice"
+        )
+    return finished
+
+
+def _without_ending(options: WriteOptions, name: str) -> TransactionsSurvey:
+    """Survey a name once none of its transactions is ending, or after ``requestTimeout``: another write of
+    the name may run, and end one after the other."""
+    stop_s = time.monotonic() + options.net.request_timeout_s
+    while True:
+        found = TransactionsSurvey.of(options, name, needs_list=False)
+        if all(each.is_ongoing for each in found.transactions) or time.monotonic() >= stop_s:
+            return found
+        time.sleep(_ENDING_POLL_S)
+
+
+#: Options that the job sets itself.
+_OWN: Final = ("delivery", "kafka.transactional.id", "batch")
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsOptions:
+    """Options of a report or of ``--finish``. Raises ``OptionError`` (fatal) for arguments that contradict
+    each other."""
+
+    connection: Mapping[str, str] = field(repr=False)
+    name: str | None = None
+    finish: bool = False
+    force: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        for argument, is_given in (("--force", self.force), ("--dry-run", self.dry_run)):
+            if is_given and not self.finish:
+                raise OptionError(f"argument {argument} needs --finish; add that, or leave it out")
+        if self.finish and self.name is None:
+            raise OptionError("argument --finish needs --transactional-id, the name of the write; add it")
+        for name in self.connection:
+            if name.lower() in _OWN:
+                raise OptionError(f"argument --option: {name} is set by --transactional-id; leave it out")
+
+    def write(self) -> WriteOptions:
+        """The options of a write of that name. Raises ``OptionError`` (fatal)."""
+        named = {} if self.name is None else {"kafka.transactional.id": self.name}
+        return WriteOptions.parse({**self.connection, "delivery": "exactly-once", **named})
+
+
+def run_transactions(
+    options: TransactionsOptions, progress: Progress, out: TextIO, *, json: bool
+) -> dict[str, Any]:
+    """The summary that is still to be printed: without ``json`` a report is printed here.
+
+    Raises ``OptionError`` (fatal), and as ``finish``.
+    """
+    write = options.write()
+    progress.step("asking the brokers")
+    found = TransactionsSurvey.of(write, options.name, needs_list=not options.finish)
+    if options.finish:
+        return _finished(options, write, found, progress)
+    if json:
+        return json_of(found)
+    for line in table_of(found):
+        print(one_line(line), file=out)
+    return {}
+
+
+def _finished(
+    options: TransactionsOptions, write: WriteOptions, found: TransactionsSurvey, progress: Progress
+) -> dict[str, Any]:
+    plan = FinishPlan.of(found)
+    if not (options.force or options.dry_run):
+        plan.check()
+    finished = Finished(plan.commit, tuple(each.id for each in plan.abort))
+    if not options.dry_run:
+        progress.step(f"committing {len(plan.commit)} transaction(s), aborting {len(plan.abort)}")
+        finished = finish(write, plan)
+    return {
+        **({"dry_run": True} if options.dry_run else {}),
+        "committed": [*finished.committed],
+        "aborted": [*finished.aborted],
+        **(
+            {}
+            if found.is_listed
+            else {"not_listed": "brokers before 3.0: transactions without a decision time out"}
+        ),
+    }

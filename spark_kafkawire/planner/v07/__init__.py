@@ -1,1 +1,0 @@
-"""Plans of reads that are consumers of a group of Kafka 0.7."""

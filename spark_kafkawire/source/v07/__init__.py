@@ -1,1 +1,0 @@
-"""Reads that are consumers of a group of Kafka 0.7."""

@@ -1,0 +1,472 @@
+"""The tables ``segments`` and ``batches`` of log directories: segment files, and the headers of all
+their batches, with damage; and the segments as tasks get them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..directories.file_systems import FileInfo
+from ..directories.files import FileAccessError, Files, FileSystemOptions, opened
+from ..directories.scanning import Segment
+from ..directories.side_files import OffsetIndex, offset_index, time_index
+from ..directories.walking import Damaged, SegmentFile, Sound, walked
+from ..errors import LOG
+from ..model import Generation
+from ..options.selection import ASSIGN
+from ..records import log_kernels
+from ..records.arrays import Int64s
+from ..records.compression.table import names_by_number
+from ..records.log_index import BatchIndex
+from ..records.log_kernels import ATTRIBUTES, BASE_OFFSET, MAGIC, MAX_TIMESTAMP, NEXT_OFFSET
+from ..records.log_layout import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    COUNT_POS,
+    LOG_OVERHEAD,
+    PRODUCER_ID_POS,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
+from ..records.message_set.index import MessageIndex
+from .table import FLAG, INT, LONG, TEXT, TIME, TOPICS, Column, Row, Table, us_of
+
+#: Options that choose logs.
+LOGS: Final = (*TOPICS, ASSIGN.name)
+#: Columns of both tables.
+PLACE: Final = (
+    Column("topic", TEXT, "topic"),
+    Column("partition", INT, "partition"),
+    Column("broker", INT, "id in `meta.properties`, in Kafka 0.7 that of the option `brokers`; null without"),
+    Column("directory", TEXT, "path of the log directory"),
+    Column("file", TEXT, "name of the segment file"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """A segment of a log when it was listed. ``next_base`` is the offset where the next one begins, None for
+    the last one; ``snapshot_bytes`` is the size of the snapshot of producers at its begin."""
+
+    topic: str
+    partition: int
+    broker: int | None
+    segment: Segment
+    next_base: int | None
+    generation: Generation
+    snapshot_bytes: int | None
+
+    @property
+    def file(self) -> SegmentFile:
+        """The file, for a walk over its batches."""
+        path, size = self.segment.file.path, self.segment.size
+        return SegmentFile(path, size, self.segment.base_offset, self.next_base, self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Segments of one log directory that a task reads."""
+
+    uri: str
+    settings: FileSystemOptions
+    segments: tuple[LogSegment, ...]
+
+
+#: The rows of a segment, as arrays of the wanted columns without those of ``PLACE``.
+_RowsOf = Callable[[Files, LogSegment, Collection[str]], Iterator[Mapping[str, pa.Array]]]
+
+
+def read_share(share: Share, schema: pa.Schema, rows: _RowsOf) -> Iterator[pa.RecordBatch]:
+    """The rows of all segments of a share. A file that is gone is left out with a warning: a live broker
+    deletes segments.
+
+    Raises ``FileAccessError`` (fatal), also if the directory is not on this machine.
+    """
+    files = opened(share.uri, share.settings)
+    places = {column.name for column in PLACE}
+    wanted = frozenset(schema.names) - places
+    for segment in share.segments:
+        place = place_of(files, segment)
+        try:
+            for columns in rows(files, segment, wanted):
+                count = len(next(iter(columns.values())))
+                arrays = [
+                    _repeated(place[field.name], count, field.type)
+                    if field.name in places
+                    else columns[field.name]
+                    for field in schema
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except FileNotFoundError:
+            _check_is_here(files)
+            shown = files.shown(segment.segment.file.path)
+            LOG.warning("%s was deleted while it was read: its rows are missing", shown)
+
+
+def place_of(files: Files, segment: LogSegment) -> Mapping[str, Any]:
+    """The values of the columns ``PLACE``."""
+    return {
+        "topic": segment.topic,
+        "partition": segment.partition,
+        "broker": segment.broker,
+        "directory": files.shown(files.root),
+        "file": segment.segment.file.name,
+    }
+
+
+def index_of(files: Files, segment: LogSegment) -> OffsetIndex:
+    """The offset index of a segment; empty without one."""
+    file = segment.segment.offset_index
+    try:
+        data = b"" if file is None else files.read_entries(file.path)
+    except FileNotFoundError:
+        data = b""
+    return offset_index(data, segment.segment.base_offset)
+
+
+def _repeated(value: object, count: int, type: pa.DataType) -> pa.Array:
+    return pa.nulls(count, type) if value is None else pa.repeat(pa.scalar(value, type), count)
+
+
+def _check_is_here(files: Files) -> None:
+    try:
+        files.listed(files.root)
+    except FileNotFoundError:
+        raise FileAccessError(
+            f"path {files.shown(files.root)} does not exist on this executor: it must be there for the "
+            "driver and for all executors, such as on shared storage"
+        ) from None
+
+
+_OF_THE_BEGIN: Final = "firstOffset"
+_OF_THE_END: Final = frozenset(("nextOffset", "maxTimestamp"))
+#: Bytes of a window: most walks are over one batch, or the few kilobytes after the last entry of an index.
+_WINDOW_BYTES: Final = 1 << 20
+
+
+def segments(files: Files, segment: LogSegment, wanted: Collection[str]) -> Iterator[Mapping[str, pa.Array]]:
+    """The row of a segment. Its content is read only for the columns that need it: the begin, or what follows
+    the last entry of its index."""
+    beside = segment.segment
+    find_first, find_end = _FIRST_OFFSETS[segment.generation], _ENDS[segment.generation]
+    end = find_end(files, segment) if not _OF_THE_END.isdisjoint(wanted) else _UNKNOWN
+    values: Row = {
+        "baseOffset": beside.base_offset,
+        "bytes": beside.size,
+        "firstOffset": find_first(files, segment) if _OF_THE_BEGIN in wanted else None,
+        "nextOffset": end.next_offset,
+        "maxTimestamp": None if end.time_ms is None else us_of(end.time_ms),
+        "modifiedTime": us_of(beside.file.modified_ms or -1),
+        "offsetIndexBytes": _size_of(beside.offset_index),
+        "timeIndexBytes": _size_of(beside.time_index),
+        "txnIndexBytes": _size_of(beside.txn_index),
+        "snapshotBytes": segment.snapshot_bytes,
+    }
+    types = {column.name: column.type for column in SEGMENTS.columns}
+    yield {name: pa.array([values[name]], types[name]) for name in {"bytes", *wanted}}
+
+
+def _size_of(file: FileInfo | None) -> int | None:
+    return None if file is None else file.size
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    next_offset: int | None
+    time_ms: int | None
+
+
+_UNKNOWN: Final = _End(None, None)
+
+
+def _first_offset_07(_: Files, segment: LogSegment) -> int | None:
+    return segment.segment.base_offset if segment.segment.size else None
+
+
+def _first_offset(files: Files, segment: LogSegment) -> int | None:
+    """The offset of the first batch, if its header has it and nothing is damaged."""
+    for part in walked(files, segment.file, window_bytes=_WINDOW_BYTES):
+        if isinstance(part, Damaged) or not isinstance(part.index, BatchIndex):
+            return None
+        first = part.index.table[0]
+        is_nested = first[MAGIC] < 2 and first[ATTRIBUTES] & CODEC_MASK
+        return None if is_nested else int(first[BASE_OFFSET])
+    return None
+
+
+def _end_of_07(_: Files, segment: LogSegment) -> _End:
+    return _End(segment.segment.base_offset + segment.segment.size, None)
+
+
+def _end_of(files: Files, segment: LogSegment) -> _End:
+    """The end of a segment: what follows the last entry of the offset index is read, and the whole segment if
+    no batch begins there."""
+    index = index_of(files, segment)
+    pos = index.last_position(segment.segment.size)
+    times = b"" if segment.segment.time_index is None else _content(files, segment.segment.time_index)
+    indexed = time_index(times, segment.segment.base_offset).times_ms
+    latest = int(indexed[-1]) if len(indexed) else -1
+    found = _walked_end(files, segment.file, pos)
+    if found is None and pos:
+        found = _walked_end(files, segment.file, 0)
+    if found is None:
+        return _UNKNOWN
+    time_ms = max(latest, found.time_ms or -1)
+    return replace(found, time_ms=None if time_ms < 0 else time_ms)
+
+
+def _content(files: Files, file: FileInfo) -> bytes:
+    try:
+        return files.read_entries(file.path)
+    except FileNotFoundError:  # it went with its segment
+        return b""
+
+
+def _walked_end(files: Files, file: SegmentFile, pos: int) -> _End | None:
+    """The end after the batches from ``pos`` on; None without any, or if damage comes first."""
+    found: _End | None = None
+    for part in walked(files, file, pos=pos, window_bytes=_WINDOW_BYTES):
+        if isinstance(part, Sound) and isinstance(part.index, BatchIndex):
+            time_ms = int(np.max(part.index.column(MAX_TIMESTAMP)))
+            before = -1 if found is None or found.time_ms is None else found.time_ms
+            found = _End(int(part.index.table[-1, NEXT_OFFSET]), max(before, time_ms))
+        elif found is None:
+            return None
+    return found
+
+
+_FIRST_OFFSETS: Final = {Generation.MODERN: _first_offset, Generation.V07: _first_offset_07}
+_ENDS: Final = {Generation.MODERN: _end_of, Generation.V07: _end_of_07}
+
+SEGMENTS: Final = Table(
+    "segments",
+    "Segment files of log directories, with those that a broker was renaming.",
+    (
+        *PLACE,
+        Column("baseOffset", LONG, "offset in the name of the file; in Kafka 0.7 offsets count bytes"),
+        Column("bytes", LONG, "size of the file"),
+        Column(
+            "firstOffset",
+            LONG,
+            "first offset; null without any, if it is damaged, or of a compressed message of magic 0 or 1",
+        ),
+        Column("nextOffset", LONG, "offset after the last sound batch; null without any"),
+        Column("maxTimestamp", TIME, "largest timestamp of a record; null without any, and in Kafka 0.7"),
+        Column("modifiedTime", TIME, "time of the last change of the file"),
+        Column("offsetIndexBytes", LONG, "size of the file `.index`; null without one"),
+        Column("timeIndexBytes", LONG, "size of the file `.timeindex`; null without one"),
+        Column("txnIndexBytes", LONG, "size of the file `.txnindex`; null without one"),
+        Column("snapshotBytes", LONG, "size of the file `.snapshot` with producers; null without one"),
+    ),
+    {},
+    LOGS,
+)
+
+
+_EPOCH_POS: Final = LOG_OVERHEAD
+_PRODUCER_EPOCH_POS: Final = PRODUCER_ID_POS + 8
+_SEQUENCE_POS: Final = COUNT_POS - 4
+_TYPES: Final = ("CreateTime", "LogAppendTime")
+_MICROSECONDS: Final = 1000
+_Flags = npt.NDArray[np.bool_]
+
+
+def batches(files: Files, segment: LogSegment, wanted: Collection[str]) -> Iterator[Mapping[str, pa.Array]]:
+    """The rows of a segment."""
+    for part in walked(files, segment.file, lambda: index_of(files, segment)):
+        if isinstance(part, Damaged):
+            yield _of_damage(part, wanted)
+        else:
+            rows = _rows_of(part, segment)
+            yield {name: _COLUMNS[name](rows) for name in {"position", *wanted}}
+
+
+def _of_damage(damage: Damaged, wanted: Collection[str]) -> Mapping[str, pa.Array]:
+    """One row: a damaged header says nothing that can be trusted."""
+    last = damage.stop_offset - 1 if damage.stop_offset is not None else None
+    values: Mapping[str, Any] = {
+        "position": damage.pos,
+        "bytes": damage.stop - damage.pos,
+        "baseOffset": damage.start_offset,
+        "lastOffset": last,
+        "isValid": False,
+        "reason": damage.reason,
+    }
+    types = {column.name: column.type for column in BATCHES.columns}
+    return {name: pa.array([values.get(name)], types[name]) for name in {"position", *wanted}}
+
+
+@dataclass
+class _Rows:
+    """The batches of a chunk as columns; ``index`` is None in 0.7, whose messages have nothing more."""
+
+    position: Int64s
+    size: Int64s
+    base_offset: Int64s
+    last_offset: Int64s
+    magic: Int64s
+    attributes: Int64s
+    crc: Int64s
+    codec: Int64s
+    index: BatchIndex | None
+
+    @property
+    def count(self) -> int:
+        return len(self.position)
+
+    @cached_property
+    def is_modern(self) -> _Flags:
+        """True for batches of magic 2."""
+        return self.magic == 2 if self.index is not None else np.zeros(self.count, np.bool_)
+
+    @cached_property
+    def has_timestamp(self) -> _Flags:
+        return self.magic > 0 if self.index is not None else np.zeros(self.count, np.bool_)
+
+    @cached_property
+    def is_compressed_message(self) -> _Flags:
+        """True for messages that hold others: their headers do not tell how many."""
+        return ~self.is_modern & (self.codec > 0)
+
+    def of_table(self, column: int) -> Int64s:
+        """A column of the index; zeros in 0.7."""
+        return np.zeros(self.count, np.int64) if self.index is None else self.index.column(column)
+
+    def field(self, pos: int, size: int) -> Int64s:
+        """A number in the header of batches of magic 2; -1 in the other rows."""
+        found: Int64s = np.full(self.count, -1, np.int64)
+        if self.index is not None:
+            starts = self.index.column(log_kernels.POS)[self.is_modern] + pos
+            raw = self.index.buf[starts[:, None] + np.arange(size)]
+            found[self.is_modern] = np.ascontiguousarray(raw).view(f">i{size}").reshape(-1)
+        return found
+
+
+def _rows_of(sound: Sound, segment: LogSegment) -> _Rows:
+    index = sound.index
+    if isinstance(index, MessageIndex):
+        offsets = segment.segment.base_offset + sound.pos + index.pos
+        sizes = index.payload_pos + index.payload_size - index.pos
+        magic, attributes = _int64s(index.magic), _int64s(index.attributes)
+        crc, codec = _int64s(index.crc), _int64s(index.codec)
+        return _Rows(sound.pos + index.pos, sizes, offsets, offsets, magic, attributes, crc, codec, None)
+    attributes = index.column(log_kernels.ATTRIBUTES)
+    return _Rows(
+        sound.pos + index.column(log_kernels.POS),
+        index.column(log_kernels.SIZE),
+        index.column(log_kernels.BASE_OFFSET),
+        index.column(log_kernels.NEXT_OFFSET) - 1,
+        index.column(log_kernels.MAGIC),
+        attributes,
+        index.column(log_kernels.CRC),
+        attributes & CODEC_MASK,
+        index,
+    )
+
+
+def _int64s(values: npt.NDArray[Any]) -> Int64s:
+    return values.astype(np.int64)
+
+
+def _array(values: npt.NDArray[Any], type: pa.DataType, is_null: _Flags | None = None) -> pa.Array:
+    return pa.array(values, mask=is_null).cast(type)
+
+
+def _words(numbers: Int64s, words: Mapping[int, str], is_null: _Flags | None = None) -> pa.Array:
+    """Words by their numbers; null for other numbers."""
+    places = np.full(max(words) + 2, -1, np.int64)
+    places[list(words)] = np.arange(len(words))
+    found = places[np.minimum(numbers, max(words) + 1)]
+    is_null = found < 0 if is_null is None else is_null | (found < 0)
+    return pa.array(list(words.values()), TEXT).take(pa.array(found, mask=is_null))
+
+
+def _base_offsets(rows: _Rows) -> pa.Array:
+    is_null = rows.is_compressed_message if rows.index is not None else None
+    return _array(rows.base_offset, LONG, is_null)
+
+
+def _records(rows: _Rows) -> pa.Array:
+    counts = np.where(rows.is_modern, rows.of_table(log_kernels.COUNT), 1)
+    return _array(counts, INT, rows.is_compressed_message)
+
+
+def _timestamp_types(rows: _Rows) -> pa.Array:
+    types = (rows.attributes & TIMESTAMP_TYPE_BIT) // TIMESTAMP_TYPE_BIT
+    return _words(types, dict(enumerate(_TYPES)), ~rows.has_timestamp)
+
+
+def _max_timestamps(rows: _Rows) -> pa.Array:
+    times = rows.of_table(log_kernels.MAX_TIMESTAMP)
+    limit = (2**63 - 1) // _MICROSECONDS
+    is_null = ~rows.has_timestamp | (times < 0) | (times > limit)
+    return _array(np.where(is_null, 0, times) * _MICROSECONDS, TIME, is_null)
+
+
+def _number(pos: int, size: int, type: pa.DataType) -> Callable[[_Rows], pa.Array]:
+    def column(rows: _Rows) -> pa.Array:
+        found = rows.field(pos, size)
+        return _array(found, type, found < 0)
+
+    return column
+
+
+def _flag(bit: int) -> Callable[[_Rows], pa.Array]:
+    return lambda rows: pa.array(rows.is_modern & (rows.attributes & bit != 0))
+
+
+_COLUMNS: Final[Mapping[str, Callable[[_Rows], pa.Array]]] = {
+    "position": lambda rows: _array(rows.position, LONG),
+    "bytes": lambda rows: _array(rows.size, LONG),
+    "baseOffset": _base_offsets,
+    "lastOffset": lambda rows: _array(rows.last_offset, LONG),
+    "records": _records,
+    "magic": lambda rows: _array(rows.magic, INT),
+    "codec": lambda rows: _words(rows.codec, names_by_number()),
+    "timestampType": _timestamp_types,
+    "maxTimestamp": _max_timestamps,
+    "producerId": _number(PRODUCER_ID_POS, 8, LONG),
+    "producerEpoch": _number(_PRODUCER_EPOCH_POS, 2, INT),
+    "baseSequence": _number(_SEQUENCE_POS, 4, INT),
+    "leaderEpoch": _number(_EPOCH_POS, 4, INT),
+    "isTransactional": _flag(TRANSACTIONAL_BIT),
+    "isControl": _flag(CONTROL_BIT),
+    "crc": lambda rows: _array(rows.crc, LONG),
+    "isValid": lambda rows: pa.array(np.ones(rows.count, np.bool_)),
+    "reason": lambda rows: pa.nulls(rows.count, TEXT),
+}
+
+BATCHES: Final = Table(
+    "batches",
+    "Batches of log directories, and damage between them.",
+    (
+        *PLACE,
+        Column("position", LONG, "place in the file"),
+        Column("bytes", LONG, "size with header"),
+        Column("baseOffset", LONG, "first offset; null for a compressed message of magic 0 or 1"),
+        Column("lastOffset", LONG, "last offset; of damage null if it is not known"),
+        Column("records", INT, "number of records; null for a compressed message of magic 0 or 1"),
+        Column("magic", INT, "record format: 0, 1 or 2"),
+        Column("codec", TEXT, "`none`, `gzip`, `snappy`, `lz4` or `zstd`; null for an unknown one"),
+        Column("timestampType", TEXT, "`CreateTime` or `LogAppendTime`; null before magic 1"),
+        Column("maxTimestamp", TIME, "largest timestamp; null without timestamps"),
+        Column("producerId", LONG, "id of the idempotent or transactional producer; null without"),
+        Column("producerEpoch", INT, "epoch of that producer"),
+        Column("baseSequence", INT, "sequence number of its first record"),
+        Column("leaderEpoch", INT, "epoch of the leader that appended the batch; null before magic 2"),
+        Column("isTransactional", FLAG, "true for records and markers of transactions"),
+        Column("isControl", FLAG, "true for markers, which are no records"),
+        Column("crc", LONG, "checksum that the header claims"),
+        Column("isValid", FLAG, "true if the checksum is right, false for damage"),
+        Column("reason", TEXT, "reason of the damage; null for a valid batch"),
+    ),
+    {},
+    LOGS,
+)

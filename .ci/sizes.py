@@ -60,9 +60,9 @@ def of_one_user(sources: dict[Path, str]) -> Iterator[tuple[Path, Path]]:
             if isinstance(node, ast.ImportFrom):
                 for found in imported(path, node):
                     users[found].add(path)
-    for path, found in users.items():
-        if path in sources and sources[path].count("\n") < ONE_USER_LINES_MIN and len(found) == 1:
-            yield path, *found
+    for path, importers in users.items():
+        if path in sources and sources[path].count("\n") < ONE_USER_LINES_MIN and len(importers) == 1:
+            yield path, *importers
 
 
 def imported(path: Path, node: ast.ImportFrom) -> Iterator[Path]:

@@ -58,11 +58,11 @@ def of_one_user(sources: dict[Path, str]) -> Iterator[tuple[Path, Path]]:
     for path, source in sources.items():
         for node in ast.parse(source).body:
             if isinstance(node, ast.ImportFrom):
-                for found in imported(path, node):
-                    users[found].add(path)
+                for file in imported(path, node):
+                    users[file].add(path)
     for path, importers in users.items():
         if path in sources and sources[path].count("\n") < ONE_USER_LINES_MIN and len(importers) == 1:
-            yield path, *importers
+            yield path, next(iter(importers))
 
 
 def imported(path: Path, node: ast.ImportFrom) -> Iterator[Path]:

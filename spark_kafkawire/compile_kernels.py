@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from .errors import one_line
-from .records import checksum_kernels, compiler, content, log_kernels, murmur2, spans
-from .records.batch import header_kernels, read_kernels, write_kernels
-from .records.legacy import kernels as legacy_kernels
+from .records import checksum, compiler, key_hashes, legacy, log_index, rows, spans
+from .records.batch import decoding, encoding, headers
 from .records.message_set import kernels as message_set_kernels
 from .values import span_kernels
 from .values.avro import encoding_kernels as avro_encoding_kernels
@@ -32,20 +31,20 @@ from .values.protobuf import kernels as protobuf_kernels
 MODULES: Final = (
     avro_encoding_kernels,
     avro_kernels,
-    checksum_kernels,
-    content,
-    header_kernels,
+    checksum,
+    decoding,
+    encoding,
+    headers,
     json_kernels,
-    legacy_kernels,
-    log_kernels,
+    key_hashes,
+    legacy,
+    log_index,
     message_set_kernels,
-    murmur2,
     protobuf_encoding_kernels,
     protobuf_kernels,
-    read_kernels,
+    rows,
     span_kernels,
     spans,
-    write_kernels,
 )
 
 

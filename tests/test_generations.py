@@ -25,9 +25,9 @@ SOURCES: Final = sorted(
 #: What may compare, and why.
 COMPARING: Final = {
     "spark_kafkawire/jobs/ingest/run.py": "how many messages come is known where offsets count them",
-    "spark_kafkawire/options/connect.py": "what contradicts a wire format is refused",
-    "spark_kafkawire/options/packing.py": "a wire format whose fetches have no size cannot be packed",
-    "spark_kafkawire/options/raw.py": "an option is of the generation that was chosen, or is refused",
+    "spark_kafkawire/options/connection.py": "what contradicts a wire format is refused",
+    "spark_kafkawire/options/key_order.py": "a wire format whose fetches have no size cannot be packed",
+    "spark_kafkawire/options/option.py": "an option is of the generation that was chosen, or is refused",
 }
 
 

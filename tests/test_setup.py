@@ -302,7 +302,7 @@ VIOLATIONS: Final = (
     ("acyclic", "broker/config.py", "from . import server"),
     ("logins", "net/logins/plain.py", "from . import scram"),
     ("transactional", "clients/writing/modern/transactional/task.py", "from . import driver"),
-    ("records", "records/legacy/encoding.py", "import spark_kafkawire.records.batch.encoding"),
+    ("records", "records/legacy.py", "import spark_kafkawire.records.batch.encoding"),
     ("jobs", "jobs/offsets/report.py", "import spark_kafkawire.jobs.ingest.state"),
     ("jobs-pyspark", "jobs/migration/run.py", "import pyspark"),
     ("broker", "broker/config.py", "import spark_kafkawire.net"),

@@ -30,18 +30,24 @@ import numpy as np
 from ..errors import CorruptDataError
 from ..model import Generation
 from ..protocol.primitives import Buffer
-from ..records import log_kernels
+from ..records import log_index
 from ..records.arrays import Uint8s, byte_array
 from ..records.batch.decoding import check_crcs
 from ..records.checksum import first_mismatch
 from ..records.damage import Damage, Walk
 from ..records.damaged_batches import walk_batches, without_last
 from ..records.limits import VALUE_BYTES_MAX
-from ..records.log_index import BatchIndex, index_batches, index_table
-from ..records.log_kernels import CUT, END
-from ..records.log_layout import LOG_OVERHEAD, MAGIC_POS, SIZE_POS
-from ..records.message_set.damaged import walk_messages
-from ..records.message_set.index import MessageIndex, Stop, index_messages
+from ..records.log_index import (
+    CUT,
+    END,
+    LOG_OVERHEAD,
+    MAGIC_POS,
+    SIZE_POS,
+    BatchIndex,
+    index_batches,
+    index_table,
+)
+from ..records.message_set.index import MessageIndex, Stop, index_messages, walk_messages
 from .files import WINDOW_BYTES, Files, reading, windows
 from .side_files import OffsetIndex
 
@@ -393,16 +399,16 @@ class _Batches:
         self, buf: Uint8s, offset: int, stop_offset: int, is_end: bool
     ) -> tuple[BatchIndex, int] | None:
         code, pos, table = index_table(buf, len(buf))
-        if code not in (log_kernels.END, log_kernels.CUT):
+        if code not in (log_index.END, log_index.CUT):
             return None
         if len(table) and not is_end:  # the next batch may show that its offsets are wrong
-            pos, table = int(table[-1, log_kernels.POS]), table[:-1]
+            pos, table = int(table[-1, log_index.POS]), table[:-1]
         index = BatchIndex(buf, table, pos)
         if not index.count:
             return index, offset
         first, last = (
-            int(table[0, log_kernels.BASE_OFFSET]),
-            int(table[-1, log_kernels.NEXT_OFFSET]),
+            int(table[0, log_index.BASE_OFFSET]),
+            int(table[-1, log_index.NEXT_OFFSET]),
         )
         return (index, last) if offset <= first and last <= stop_offset and _is_right(index) else None
 
@@ -437,17 +443,17 @@ class _Batches:
 
 def _is_right(index: BatchIndex) -> bool:
     """True if the checksums of all batches are right."""
-    is_modern = index.column(log_kernels.MAGIC) == 2
+    is_modern = index.column(log_index.MAGIC) == 2
     try:
         check_crcs(index, np.flatnonzero(is_modern))
     except CorruptDataError:
         return False
     old = index.table[~is_modern]
     starts, sizes = (
-        old[:, log_kernels.POS] + MAGIC_POS,
-        old[:, log_kernels.SIZE] - MAGIC_POS,
+        old[:, log_index.POS] + MAGIC_POS,
+        old[:, log_index.SIZE] - MAGIC_POS,
     )
-    claimed = old[:, log_kernels.CRC].astype(np.uint32)
+    claimed = old[:, log_index.CRC].astype(np.uint32)
     return not len(old) or first_mismatch(index.buf, starts, sizes, claimed) is None
 
 

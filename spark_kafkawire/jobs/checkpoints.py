@@ -35,7 +35,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import OptionError, one_line, printable, quoted
 from ..model import Generation, TopicPartition
-from ..options.offsets import PARTITION_SYNTAX
+from ..options.selection import PARTITION_SYNTAX
 from ..planner.stream_offsets import (
     ID_MARK,
     PART_MARK,

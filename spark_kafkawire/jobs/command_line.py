@@ -40,8 +40,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO
 
 from ..errors import OptionError, close_matches, one_line, printable, quoted
-from ..options.offsets import SYNONYMS
-from ..options.properties import RepeatedProperty, parse_properties
+from ..options.references import RepeatedProperty, parse_properties
+from ..options.selection import SYNONYMS
 from ..options.table import keep_secrets
 from ..options.typed import KEY_FORMAT, VALUE_FORMAT
 from .ending import ExitCode, exit_code, explained, failures, interruptible, missing_module

@@ -37,7 +37,7 @@ from ..cluster.cluster import Cluster
 from ..errors import BrokersMissingError, KafkaWireError, listed_some, printable
 from ..model import TopicPartition
 from ..options import ReadOptions
-from ..options.strict_json import NotAnObject, json_object
+from ..options.option import NotAnObject, json_object
 from ..planner.batch import covers
 from ..regular_files import open_regular
 from .files import FileError, FileSystem, file_error, printable_path

@@ -5,25 +5,24 @@ Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``),
 ``OPTIONS`` is the table of all options.
 """
 
-from .bad_records import BadRecords
-from .cluster_table import TableOptions
-from .compression import COMPRESSIONS
-from .connect import NetOptions
-from .delivery import DeliveryOptions
-from .directories import Directories
-from .discovery import Discovery, ExpectedBrokers, is_node_name
-from .fetch import FetchOptions
-from .key_order import KeyOrder, PartitionerCheck
-from .membership import GroupMembershipOptions
-from .offsets import COMMITTED, EARLIEST, LATEST, LimitKind, OffsetLimit, OffsetLimits
+from .connection import Directories, Discovery, ExpectedBrokers, NetOptions, is_node_name
+from .delivery import COMPRESSIONS, DeliveryOptions, TransactionOptions
+from .fetch import BadRecords, FetchOptions
+from .key_order import KeyOrder, PartitionerCheck, TopicLayouts
 from .option import Option
-from .read import ReadOptions, TaskOptions
-from .selection import Selection, chooses_table
-from .stream import StreamOptions, read_options_of
-from .stream_limits import StreamLimits
+from .read import ReadOptions, StreamOptions, TableOptions, TaskOptions, read_options_of
+from .selection import (
+    COMMITTED,
+    EARLIEST,
+    LATEST,
+    LimitKind,
+    OffsetLimit,
+    OffsetLimits,
+    Selection,
+    chooses_table,
+)
+from .stream import GroupMembershipOptions, StreamLimits
 from .table import OPTIONS, STREAM_OPTIONS, of_side, reading_options
-from .topic_layouts import TopicLayouts
-from .transactions import TransactionOptions
 from .typed import ColumnFormat, SchemaVersion, TypedOptions
 from .write import WriteOptions
 

@@ -1,22 +1,30 @@
-"""Options of the delivery of a write, for both generations: acknowledgements, request sizes and deadlines."""
+"""Options of the delivery of a write, for both generations: the topic and the partitions of rows, compression
+(from the table of codecs), acknowledgements, request sizes and deadlines, and exactly-once writes
+(``delivery=exactly-once``) to Kafka 0.11 to 4.x.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ..errors import OptionError
+from ..errors import OptionError, quoted
 from ..model import Generation
 from ..net.retry import RetryPolicy
 from ..protocol.modern.limits import ACKS_ALL, ACKS_LEADER, ACKS_NONE
-from .connect import RETRIES, NetOptions
+from ..records.compression import CODECS, Format, codec_names
+from .connection import RETRIES, NetOptions
 from .option import (
     INT32_MAX,
+    INT64_MAX,
     MODERN,
     V07,
     WRITE,
+    Option,
+    RawOptions,
     choice,
     count,
     flag,
@@ -26,8 +34,176 @@ from .option import (
     size,
     string,
 )
-from .partitioner import AVAILABILITY, parse_adapts
-from .raw import RawOptions
+
+#: The classes of ``kafka.partitioner.class`` that are one of our partitioners.
+_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "murmur2",
+        "org.apache.kafka.clients.producer.RoundRobinPartitioner": "roundrobin",
+        "org.apache.kafka.clients.producer.UniformStickyPartitioner": "sticky",
+    }
+)
+
+
+def _of_class(name: str, given: str) -> str:
+    if given.strip() not in _CLASSES:
+        raise OptionError(
+            f"option {name}: {quoted(given.strip())} is a Java class, and no Java runs here; "
+            "set the option partitioner instead, or fill a column partition"
+        )
+    return _CLASSES[given.strip()]
+
+
+TOPIC: Final = option(
+    "topic", string, sides=WRITE, meaning="the topic to write to; overrides a `topic` column"
+)
+PARTITIONER: Final = option(
+    "partitioner",
+    choice("murmur2", "consistent", "consistent_random", "roundrobin", "sticky"),
+    default="murmur2",
+    sides=WRITE,
+    aliases=(
+        option(
+            "kafka.partitioner.class",
+            _of_class,
+            sides=WRITE,
+            generation=MODERN,
+            meaning="Java's name of `murmur2`, `roundrobin` or `sticky`",
+        ),
+    ),
+    meaning="how keys choose partitions: Java's `murmur2`, librdkafka's `consistent` (null keys in one "
+    "partition) and `consistent_random`; `roundrobin`, row by row, and `sticky`, run by run, ignore keys",
+)
+PARTITIONER_SEED: Final = option(
+    "partitionerSeed",
+    count(0, INT64_MAX),
+    sides=WRITE,
+    meaning="a whole number, the seed by which each task draws the first partition of its rows without keys, "
+    "the same in each run",
+)
+IGNORES_KEYS: Final = option(
+    "kafka.partitioner.ignore.keys",
+    flag,
+    default="false",
+    sides=WRITE,
+    generation=MODERN,
+    meaning="`true`: `murmur2` becomes `sticky`",
+)
+ADAPTS: Final = option(
+    "kafka.partitioner.adaptive.partitioning.enable",
+    flag,
+    default="true",
+    sides=WRITE,
+    generation=MODERN,
+    meaning="`true`: slow brokers get fewer of the rows without keys; `false`: all brokers get the same "
+    "number; not for `partitionerSeed` and `delivery=exactly-once`",
+)
+AVAILABILITY: Final = option(
+    "kafka.partitioner.availability.timeout.ms",
+    seconds(zero=True),
+    default="0",
+    sides=WRITE,
+    generation=MODERN,
+    meaning="a broker that has not answered for this time gets no rows without keys, while others answer; "
+    "`0`: no limit",
+)
+
+
+def parse_partitioner(options: RawOptions) -> str:
+    """The name of the partitioner. Raises ``OptionError`` (fatal)."""
+    chosen, ignores_keys = options[PARTITIONER], options[IGNORES_KEYS]
+    # As in Java: it is for the default partitioner, and others ignore it.
+    return "sticky" if chosen == "murmur2" and ignores_keys else chosen
+
+
+def parse_adapts(options: RawOptions) -> bool:
+    """True if slow brokers get fewer of the rows without keys. Raises ``OptionError`` (fatal)."""
+    if not options[ADAPTS]:
+        return False
+    if not options.given(PARTITIONER_SEED):
+        return True
+    if options.given(ADAPTS):
+        raise OptionError(
+            f"option {ADAPTS.name}=true makes partitions depend on the speed of brokers, and "
+            "partitionerSeed makes them the same in each run; leave one of them out"
+        )
+    return False
+
+
+#: The values of ``compression``. The connection to a broker shows if it is new enough.
+COMPRESSIONS: Final[Mapping[Generation, tuple[str, ...]]] = MappingProxyType(
+    {
+        Generation.V07: codec_names(Format.MESSAGE_SET),
+        Generation.MODERN: codec_names(Format.MAGIC_2),
+    }
+)
+#: The compressions that have levels, and their lowest and highest ones. Options hold no negative numbers. For
+#: codecs with negative levels the lowest is 1, because 0 means the default.
+LEVELS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        codec.name: (1 if codec.levels[0] < 0 else codec.levels[0], codec.levels[1])
+        for codec in CODECS.values()
+        if codec.levels
+    }
+)
+#: Kafka's names of ``compressionLevel``: one for each codec. Only the name of the chosen codec counts.
+LEVEL_OPTIONS: Final[Mapping[str, Option[str | None]]] = MappingProxyType(
+    {
+        name: kafka_name(f"kafka.compression.{name}.level", "compressionLevel", string, WRITE)
+        for name in LEVELS
+    }
+)
+
+
+def _compressions_meaning() -> str:
+    """The meaning of ``compression``."""
+    everywhere = COMPRESSIONS[Generation.V07]
+    later = [codec for codec in CODECS.values() if codec.name not in everywhere]
+    return (
+        ", ".join(f"`{name}`" for name in everywhere)
+        + ", and from 0.8 on "
+        + ", ".join(f"`{codec.name}` ({codec.since})" for codec in later)
+    )
+
+
+def _levels_meaning() -> str:
+    """The meaning of ``compressionLevel``."""
+    (first, (low, high)), *others = LEVELS.items()
+    return "; ".join(
+        (f"{first}'s level, {low} to {high}", *(f"{name}'s, {low} to {high}" for name, (low, high) in others))
+    )
+
+
+# The choice depends on the generation, and the levels on the choice.
+COMPRESSION: Final = option(
+    "compression",
+    string,
+    default="none",
+    sides=WRITE,
+    aliases=(kafka_name("kafka.compression.type", "compression", string, WRITE),),
+    meaning=_compressions_meaning(),
+)
+COMPRESSION_LEVEL: Final = option(
+    "compressionLevel",
+    string,
+    sides=WRITE,
+    aliases=tuple(LEVEL_OPTIONS.values()),
+    meaning=_levels_meaning(),
+)
+
+
+def parse_compression(options: RawOptions, generation: Generation) -> tuple[str, int | None]:
+    """The compression of a write and its level. Raises ``OptionError`` (fatal)."""
+    given = options[COMPRESSION]
+    compression = choice(*COMPRESSIONS[generation])(options.name_of(COMPRESSION), given)
+    own = [LEVEL_OPTIONS[compression]] if compression in LEVEL_OPTIONS else []
+    chosen = options.chosen(COMPRESSION_LEVEL, *own)
+    level = options.one_of(chosen)
+    if level is None:
+        return compression, None
+    if compression not in LEVELS:
+        raise OptionError(f"option {chosen.name} is not for compression={compression}; leave it out")
+    return compression, count(*LEVELS[compression])(chosen.name, level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,3 +397,122 @@ def _idempotent(options: RawOptions, acks: str, in_flight: int, retries: int) ->
             "option out"
         )
     return not problems
+
+
+EXACTLY_ONCE: Final = "exactly-once"
+#: Longest name of writes, and of a batch, characters: they are part of texts of 4096 bytes that brokers keep.
+_NAME_SIZE_MAX: Final = 120
+#: Shortest timeout, ms: a write takes that long.
+_TIMEOUT_MS_MIN: Final = 1_000
+
+
+def _name(option: str, given: str) -> str:
+    name = given.strip()
+    if not 0 < len(name) <= _NAME_SIZE_MAX or not (name.isascii() and name.isprintable()):
+        raise OptionError(
+            f"option {option}: {quoted(name)} is not a name: set one of 1 to {_NAME_SIZE_MAX} ASCII "
+            "characters"
+        )
+    return name
+
+
+DELIVERY: Final = option(
+    "delivery",
+    choice("at-least-once", EXACTLY_ONCE),
+    default="at-least-once",
+    sides=WRITE,
+    generation=MODERN,
+    meaning="`exactly-once`: the write is all or nothing; see [Exactly once](exactly-once.md)",
+)
+TRANSACTIONAL_ID: Final = option(
+    "kafka.transactional.id",
+    _name,
+    sides=WRITE,
+    generation=MODERN,
+    meaning="names the write, or the stream, for `delivery=exactly-once`: a second run writes nothing; "
+    "required for streams",
+)
+BATCH: Final = option(
+    "batch",
+    _name,
+    sides=WRITE,
+    generation=MODERN,
+    meaning="names one of the writes of one `kafka.transactional.id`; not for streams, which number theirs",
+)
+TRANSACTION_TIMEOUT: Final = option(
+    "kafka.transaction.timeout.ms",
+    count(_TIMEOUT_MS_MIN, INT32_MAX),
+    sides=WRITE,
+    generation=MODERN,
+    meaning="the time that a task's transaction may stay open; by default 15 min, or the brokers' maximum if "
+    "that is less",
+)
+TWO_PHASE_COMMIT: Final = option(
+    "twoPhaseCommit",
+    flag,
+    default="false",
+    sides=WRITE,
+    generation=MODERN,
+    meaning="`true`: no timeout ends transactions, if brokers allow that (KIP-939)",
+)
+#: Options that other writes ignore.
+_OWN: Final = (TRANSACTIONAL_ID, TRANSACTION_TIMEOUT, BATCH, TWO_PHASE_COMMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionOptions:
+    """An exactly-once write: its rows are committed in one step.
+
+    ``prefix`` begins its transactional ids; ``is_named`` is true if the user gave it. ``batch`` identifies
+    the write among those of that name. ``timeout_ms`` is None for the brokers' own timeout, or if
+    ``two_phase_commit`` switches the timeout of transactions off.
+    """
+
+    prefix: str
+    is_named: bool
+    batch: str = ""
+    timeout_ms: int | None = None
+    two_phase_commit: bool = False
+
+
+def parse_transactions(options: RawOptions, delivery: DeliveryOptions) -> TransactionOptions | None:
+    """Settings of an exactly-once write; None for other writes. Raises ``OptionError`` (fatal)."""
+    if options[DELIVERY] != EXACTLY_ONCE:
+        if given := options.given(*_OWN):
+            raise OptionError(f"option {given[0]} is for transactions: set delivery={EXACTLY_ONCE} too")
+        return None
+    if not delivery.idempotent:
+        raise OptionError(
+            f"option delivery: {EXACTLY_ONCE} needs what idempotent writes do: leave acks, retries, "
+            "kafka.enable.idempotence and kafka.max.in.flight.requests.per.connection out"
+        )
+    name, batch = options[TRANSACTIONAL_ID], options[BATCH]
+    if batch is not None and name is None:
+        raise OptionError(
+            "option batch distinguishes writes of one kafka.transactional.id, which is not set: set that "
+            "too, or leave batch out"
+        )
+    timeout_ms = options[TRANSACTION_TIMEOUT]
+    return TransactionOptions(
+        prefix=name or f"kafkawire-{uuid.uuid4().hex[:16]}",
+        is_named=name is not None,
+        batch=batch or "",
+        timeout_ms=timeout_ms,
+        two_phase_commit=_two_phase_commit(options, name, timeout_ms),
+    )
+
+
+def _two_phase_commit(options: RawOptions, name: str | None, timeout_ms: int | None) -> bool:
+    if not options[TWO_PHASE_COMMIT]:
+        return False
+    if timeout_ms is not None:
+        raise OptionError(
+            "option kafka.transaction.timeout.ms: with twoPhaseCommit no timeout ends a transaction; leave "
+            "one of the two out"
+        )
+    if name is None:
+        raise OptionError(
+            "option twoPhaseCommit: no timeout ends the transactions of a write that dies, only its next run "
+            "with the same name does: set kafka.transactional.id too"
+        )
+    return True

@@ -1,4 +1,21 @@
-"""Options of key order, for reads of both generations: ``keyOrder`` and the layouts of a topic."""
+"""Options of the order in which tasks read the records of many partitions: ``keyOrder`` with the layouts of a
+topic, and the pack of small ranges in one Spark partition, with what contradicts each.
+
+A topic has one layout for each number of partitions:
+
+    layout 0: 2 partitions   ──►  layout 1: 4 partitions   ──►  layout 2: 6 partitions
+    hash % 2                     hash % 4                     hash % 6
+
+A producer picks the partition of a key from a list, at the place ``hash % count``. Each layout has its own
+list. In modern Kafka it is the partitions 0 to count - 1. In 0.7 it is those of all brokers, sorted by broker
+and partition, so a broker that grows moves the partitions of the brokers after it.
+
+A hash can be at place ``i`` of ``n`` and at place ``j`` of ``m`` exactly if ``i`` and ``j`` have the same
+remainder modulo the greatest common divisor of ``n`` and ``m``. So two lists show between which partitions
+keys have moved (``parents``).
+
+Source: KIP-253; Kafka's DefaultPartitioner, and its ancestor of 0.7.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +23,90 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
+from math import gcd
 from types import MappingProxyType
 from typing import Any, Final
 
 from ..errors import OptionError, counted, printable
-from ..model import Generation, TopicPartition
-from .offsets import PARTITION_SYNTAX, json_option
-from .option import BLANKS, MODERN, READ, bad_value, flag, mapped, option, string
-from .raw import RawOptions
-from .selection import ASSIGN
-from .splitting import (
+from ..model import Generation, TopicPartition, WireFormat
+from .connection import Discovery
+from .option import BLANKS, MODERN, READ, RawOptions, bad_value, flag, mapped, option, string
+from .selection import (
+    ASSIGN,
     MAX_BYTES_PER_PARTITION,
     MAX_RECORDS_PER_PARTITION,
     MIN_PARTITIONS,
+    PARTITION_SYNTAX,
+    json_option,
 )
-from .topic_layouts import Boundaries, Partitions, TopicLayouts
+
+Partitions = tuple[TopicPartition, ...]
+#: End offset of each partition of a layout's list when the next layout began: its next record has that
+#: offset.
+Boundaries = Mapping[TopicPartition, int]
+
+
+# No slots: values that follow from the lists are cached.
+@dataclass(frozen=True)
+class TopicLayouts:
+    """The list of a topic's partitions in each layout, oldest first; each contains all partitions of the one
+    before.
+
+    ``boundaries`` has one element fewer: the end offset of each partition when the list was extended. It is
+    None if moments define the boundaries, or if no caller needs them.
+    """
+
+    lists: tuple[Partitions, ...]
+    boundaries: tuple[Boundaries, ...] | None = None
+
+    def __post_init__(self) -> None:
+        held = self.boundaries
+        grows = all(set(old) < set(new) for old, new in pairwise(self.lists))
+        fits = held is None or [set(each) for each in held] == [set(each) for each in self.lists[:-1]]
+        if not (self.lists and self.lists[0] and grows and fits):
+            raise AssertionError("no layouts of one topic")
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Number of partitions of each layout."""
+        return tuple(map(len, self.lists))
+
+    @cached_property
+    def _places(self) -> tuple[dict[TopicPartition, int], ...]:
+        return tuple({tp: place for place, tp in enumerate(partitions)} for partitions in self.lists)
+
+    def first(self, partition: TopicPartition) -> int:
+        """The layout that brought the log."""
+        return next(layout for layout, places in enumerate(self._places) if partition in places)
+
+    def common(self, layout: int) -> int:
+        """The number by which places in the lists of ``layout`` and the one before leave the same remainder
+        where some key has been at both."""
+        return gcd(*self.counts[layout - 1 : layout + 1])
+
+    def parents(self, layout: int, partition: TopicPartition) -> Partitions:
+        """The other partitions, of the layout before, that held keys which are in this partition since
+        ``layout``."""
+        place, common = self._places[layout][partition], self.common(layout)
+        return tuple(old for old in self.lists[layout - 1][place % common :: common] if old != partition)
+
+    @cached_property
+    def is_in_turn(self) -> bool:
+        """True if keys move only to new partitions, for example if each count is a multiple of the one before
+        and new partitions come after the old ones. Then a new partition has one parent."""
+        return not any(
+            self.parents(layout, tp) for layout in range(1, len(self.lists)) for tp in self.lists[layout - 1]
+        )
+
+    def family(self, partition: TopicPartition) -> TopicPartition:
+        """The partition of the first layout that once held all keys of this one, where that
+        ``is_in_turn``."""
+        while layout := self.first(partition):
+            [partition] = self.parents(layout, partition)
+        return partition
+
 
 #: Partitions in all layouts of an option together, far more than a cluster has: each takes some memory.
 _PARTITIONS_MAX: Final = 1_000_000
@@ -297,3 +382,41 @@ class _LayoutReader:
 
     def _wrong(self, what: str) -> OptionError:
         return OptionError(f"option partitionLayouts: {printable(self._topic)}: {what}")
+
+
+PACK_SMALL_PARTITIONS: Final = option(
+    "packSmallPartitions",
+    flag,
+    default="false",
+    sides=READ,
+    meaning="`true`: read small ranges of many partitions in one Spark partition, with one request",
+)
+
+
+def parse_packing(options: RawOptions, discovery: Discovery, wire_format: WireFormat | None) -> bool | None:
+    """True if small ranges are packed, False if they could be; None if other options rule it out.
+
+    Raises ``OptionError`` (fatal) for an option that contradicts it.
+    """
+    reason = _reason_against_it(options, discovery, wire_format)
+    if reason is None:
+        return options[PACK_SMALL_PARTITIONS]
+    if options[PACK_SMALL_PARTITIONS]:
+        raise OptionError(f"option {PACK_SMALL_PARTITIONS.name}=true {reason}")
+    return None
+
+
+def _reason_against_it(
+    options: RawOptions, discovery: Discovery, wire_format: WireFormat | None
+) -> str | None:
+    if options.given(MIN_PARTITIONS):
+        return f"makes fewer Spark partitions, and {MIN_PARTITIONS.name} more: leave out one of them"
+    if options[KEY_ORDER]:
+        return f"packs ranges, and {KEY_ORDER.name} chains them: leave out one of them"
+    if discovery.directories is not None:
+        return "packs requests to brokers, and log directories need none: leave it out"
+    if wire_format is WireFormat.PROPOSAL:
+        return (
+            "cannot be combined with wireFormat=proposal, whose fetches have no size: leave out one of them"
+        )
+    return None

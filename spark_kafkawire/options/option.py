@@ -1,4 +1,5 @@
-"""Declaration of an option: name, type, bounds, default, meaning, sides and generation.
+"""Declaration of an option: name, type, bounds, default, meaning, sides and generation; and the user's
+strings, looked up by the declarations and read as their types (``RawOptions``).
 
     MAX_WAIT: Final = option(
         "kafka.fetch.max.wait.ms", seconds(), default="500", sides=READ, generation=MODERN,
@@ -10,18 +11,122 @@
 
 The table, the hints for unknown names and the rows of ``docs/options.md`` follow from the declarations
 (``table``). The type of an option is a function of its name and its text, which raises ``OptionError``.
+
+Other properties ``kafka.*`` of Java's clients are not supported here. Supported ones are rows of
+``OPTIONS``. Some others are refused, as Spark refuses them, because they would change the meaning of a
+query; the rest is ignored with one warning.
+
+JSON objects are read strictly (``json_object``). Python's own reader silently takes the last value of a
+key that occurs twice, and accepts numbers that JSON does not have.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar, overload
 
-from ..errors import OptionError, quoted
+from ..errors import LOG, OptionError, close_matches, printable, quoted
 from ..model import Generation
-from .kafka_properties import is_kafka_property
+
+PREFIX: Final = "kafka."
+
+_NO_DESERIALIZERS: Final = "keys and values are bytes here; cast or decode the columns"
+_NO_SERIALIZERS: Final = "keys and values are written as bytes; cast or encode the columns"
+_ALWAYS_REFUSED: Final = {
+    "interceptor.classes": "no Java classes are run here, and interceptors would break what a query reads; "
+    "leave it out",
+}
+#: What to do instead of setting a property that a read refuses, by its name without ``kafka.``.
+_REFUSED_BY_READS: Final = {
+    **_ALWAYS_REFUSED,
+    "auto.offset.reset": "startingOffsets says where a query starts (by default a batch at the "
+    "earliest offset, a stream at the end), and failOnDataLoss what happens where offsets are gone; leave it "
+    "out",
+    "key.deserializer": _NO_DESERIALIZERS,
+    "value.deserializer": _NO_DESERIALIZERS,
+    "transactional.id": "it is for writes; leave it out",
+    "enable.auto.commit": "a read commits no offsets; its query knows what it has read; leave it out, or set "
+    "commitOffsets=true in a stream",
+}
+#: The same of a write.
+_REFUSED_BY_WRITES: Final = {
+    **_ALWAYS_REFUSED,
+    "key.serializer": _NO_SERIALIZERS,
+    "value.serializer": _NO_SERIALIZERS,
+}
+
+
+def is_kafka_property(name: str) -> bool:
+    """True if an option, in any case, is a property of Kafka's clients."""
+    return name.lower().startswith(PREFIX)
+
+
+def pass_over(name: str, hint: str = "", *, read: bool) -> None:
+    """Accept a property that this package ignores, with one warning in this process. Its value may be a
+    secret, so it is not shown. Raises ``OptionError`` (fatal) for properties that Spark refuses on this
+    side."""
+    refused = _REFUSED_BY_READS if read else _REFUSED_BY_WRITES
+    advice = refused.get(name.lower().removeprefix(PREFIX))
+    if advice is not None:
+        raise OptionError(f"option {printable(name)} is not supported: {advice}")
+    _warn(name, hint)
+
+
+@functools.cache
+def _warn(name: str, hint: str) -> None:
+    LOG.warning("option %s has no effect in kafkawire and is ignored%s", printable(name), hint)
+
+
+@functools.cache
+def pass_over_in_batch(name: str) -> None:
+    """Accept an option of streams in a batch read, with one warning in this process."""
+    LOG.warning("option %s is for readStream and has no effect in a batch read", name)
+
+
+class NotAnObject(ValueError):
+    """A text is not one JSON object. The message says what it is instead."""
+
+
+class RepeatedKey(NotAnObject):
+    """An object has a key twice."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the key {printable(key)} appears twice")
+        self.key = key
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The object that a text is. Raises ``NotAnObject`` for any other text, ``RepeatedKey`` where an object
+    in it, however deep, has a key twice."""
+    if not text.strip():
+        raise NotAnObject("it is empty")
+    try:
+        value = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
+    except NotAnObject:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise NotAnObject("it is not JSON, or it is cut") from error
+    if not isinstance(value, dict):
+        raise NotAnObject("it is no JSON object")
+    return value
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise RepeatedKey(key)
+        found[key] = value
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise NotAnObject(f"{text} is no number")
+
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
@@ -266,3 +371,73 @@ def capitals(given: str) -> str:
 def bad_value(name: str, value: str, allowed: str) -> OptionError:
     """An error that names the option, its value, and the values that it takes."""
     return OptionError(f"option {name}: {quoted(value)} is not {allowed}")
+
+
+#: Likeness to a known name from which a property of Kafka counts as a typing error.
+TYPING_ERROR: Final = 0.9
+
+
+class RawOptions:
+    """The user's strings by the documented names of their options, and the properties of Kafka that were
+    ignored. ``table.raw_options`` makes one."""
+
+    def __init__(
+        self, values: Mapping[str, str], known: Iterable[Option[Any]], passed_over: Sequence[str]
+    ) -> None:
+        self._values = values
+        self._generations = {option.name: option.generation for option in known}
+        self._passed_over = passed_over
+
+    def __getitem__(self, option: Option[T]) -> T:
+        """The value of the option, by whichever of its names the user gave it, or its default.
+
+        Raises ``OptionError`` (fatal).
+        """
+        return self.one_of(option, *option.aliases)
+
+    def one_of(self, option: Option[T], *others: Option[Any]) -> T:
+        """The value of the given option among several; the default of the first one if none is given."""
+        chosen = self.chosen(option, *others)
+        # The text of another one is given, so that its value is of the same type.
+        value: T = chosen.parse(self._values.get(chosen.name))
+        return value
+
+    def chosen(self, *synonyms: Option[Any]) -> Option[Any]:
+        """The given option among several; the first one if none is given."""
+        given = [option for option in synonyms if option.name in self._values]
+        if len(given) > 1:
+            names = " and ".join(option.name for option in given)
+            raise OptionError(f"options {names} name the same setting; set one of them")
+        return given[0] if given else synonyms[0]
+
+    def given(self, *options: Option[Any]) -> list[str]:
+        """The names of those of the options that the user set, aliases included."""
+        names = (each.name for option in options for each in (option, *option.aliases))
+        return [name for name in names if name in self._values]
+
+    def name_of(self, option: Option[Any]) -> str:
+        """The name by which the user gave the option; its own where it was not given."""
+        return self.chosen(option, *option.aliases).name
+
+    def check_generation(self, generation: Generation, discovery: str) -> None:
+        """Refuse options that are not for the generation that the option ``discovery`` chose."""
+        owners = {name: self._generations[name] for name in self._values}
+        owners |= dict.fromkeys(self._passed_over, Generation.MODERN)
+        if strangers := [name for name, owner in owners.items() if owner not in (None, generation)]:
+            newer = f", or set kafka.bootstrap.servers in place of {discovery} if the brokers are newer"
+            raise OptionError(
+                f"option {strangers[0]} does not apply to Kafka {generation.value}, which {discovery} "
+                f"chooses; leave it out{newer if generation is Generation.V07 else ''}"
+            )
+
+    def hint_of(self, names: Sequence[str]) -> str:
+        """The name that may be meant by an option that was ignored, as the end of an error."""
+        hints = (hint(name, names, TYPING_ERROR) for name in self._passed_over)
+        return next(filter(None, hints), "")
+
+
+def hint(name: str, names: Sequence[str], likeness: float = 0.6) -> str:
+    """The known name that the user may mean, as the end of an error; empty if none is similar enough (0 to
+    1)."""
+    close = close_matches(name.lower(), [known.lower() for known in names], 1, likeness)
+    return next((f"; did you mean {known}?" for known in names if [known.lower()] == close), "")

@@ -1,39 +1,68 @@
-"""All options of a batch read, for both generations, as one frozen value."""
+"""All options of a read, for both generations, as one frozen value: of a batch read, of a streaming read,
+and of a read of a table of the cluster, such as ``partitions``, or of log directories, such as
+``batches``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from ..errors import OptionError
 from ..net.retry import RetryPolicy
-from .connect import INCLUDE_HEADERS, NetOptions, parse_net
-from .discovery import Discovery, parse_discovery
+from . import connection, security
+from .connection import (
+    BROKER_DOWN_TIMEOUT,
+    INCLUDE_HEADERS,
+    PATH,
+    PATHS,
+    RETRIES,
+    Discovery,
+    NetOptions,
+    is_node_name,
+    parse_discovery,
+    parse_net,
+)
 from .fetch import FetchOptions, parse_fetch
-from .key_order import KeyOrder, parse_key_order
-from .membership import GroupMembershipOptions, refuse_membership
-from .offsets import (
+from .key_order import KeyOrder, parse_key_order, parse_packing
+from .option import RawOptions, bad_value
+from .selection import (
+    ASSIGN,
+    DIRECTORY_TABLES,
     EARLIEST,
     ENDING,
+    GROUP_ID,
     LATEST,
     LATEST_IF_NO_MATCH,
+    MIN_PARTITIONS,
     PARTITION_SYNTAX,
+    PLANNING_BACKOFF,
+    PLANNING_RETRIES,
     STARTING,
+    SUBSCRIBE,
+    SUBSCRIBE_PATTERN,
+    TABLE,
     LimitKind,
     OffsetLimits,
+    Selection,
     parse_limits,
-)
-from .packing import parse_packing
-from .raw import RawOptions
-from .selection import Selection, parse_selection, refuse_table
-from .splitting import (
-    GROUP_ID,
-    MIN_PARTITIONS,
     parse_partition_bytes,
     parse_partition_size,
     parse_planning_retry,
+    parse_selection,
+    refuse_table,
 )
-from .table import raw_options
+from .stream import (
+    COMMITS_OFFSETS,
+    EVOLUTION,
+    GroupMembershipOptions,
+    StreamLimits,
+    parse_membership,
+    parse_stream_limits,
+    refuse_membership,
+)
+from .table import OF_STREAMS_ALONE, OPTIONS, declared, raw_options
 from .typed import TypedOptions, parse_typed
 
 
@@ -143,4 +172,171 @@ def _check_order(starting: OffsetLimits, ending: OffsetLimits) -> None:
     if first.kind is last.kind is LimitKind.TIMESTAMP and first.value > last.value:
         raise OptionError(
             f"option {starting.option}: {first.value} is after {ending.option}={last.value}; exchange them"
+        )
+
+
+#: How long a stream waits for a broker by default, seconds: one that is away for a minute is no reason to
+#: end a query that runs for months.
+_RETRY_TIMEOUT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """All options of a streaming read: those of a batch read without an end, the limits of one batch, and
+    whether ``commit`` has a group follow the query."""
+
+    read: ReadOptions
+    limits: StreamLimits
+    commits_offsets: bool = False
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str]) -> StreamOptions:
+        """Read and check all options of a stream. Raises ``OptionError`` (fatal)."""
+        with raw_options(raw, read=True, stream=True) as options:
+            discovery = parse_discovery(options)
+            starting = parse_limits(options, STARTING, None, PARTITION_SYNTAX[discovery.generation])
+            ending = OffsetLimits("endingOffsets", for_all=LATEST)
+            net = _patient(options, parse_net(options, discovery))
+            read = ReadOptions.assembled(options, discovery, net, starting, ending)
+            read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
+            read = replace(read, typed=_evolving(options, read.typed))
+            parsed = cls(read, parse_stream_limits(options), options[COMMITS_OFFSETS])
+            if read.key_order is not None and not read.key_order.topics:
+                raise OptionError(
+                    "option expansionTimestamp: a stream needs partitionLayouts, too, because the records "
+                    "that show the numbers of partitions may be deleted; set it as docs/key-order.md shows"
+                )
+            if parsed.commits_offsets:
+                parsed.check_group("commitOffsets")
+            return parsed
+
+    def check_group(self, wanted_by: str) -> None:
+        """Raise ``OptionError`` without a group that ``wanted_by`` can commit to."""
+        group, discovery = self.read.group_id, self.read.discovery
+        if self.read.membership is not None:
+            raise OptionError(
+                f"{wanted_by}: groupMembership=join always commits offsets; leave one of the two out"
+            )
+        if group is None:
+            raise OptionError(
+                f"{wanted_by} needs kafka.group.id, which is not set: set it to the group to commit to"
+            )
+        if discovery.broker_list:
+            raise OptionError(
+                f"{wanted_by}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
+            )
+        if discovery.zookeeper_connect is not None and not is_node_name(group):
+            raise bad_value("kafka.group.id", group, "the name of a node in ZooKeeper, which has no slash")
+
+
+def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
+    """The options of a read before Spark says if it is a batch or a stream.
+
+    Options that are wrong for both are an error; the others are checked when the read begins.
+    Raises ``OptionError`` (fatal).
+    """
+    names = {name.lower() for name in raw}
+    if names & OF_STREAMS_ALONE.keys():
+        return StreamOptions.parse(raw).read
+    try:
+        return ReadOptions.parse(raw)
+    except OptionError as error:
+        try:
+            return StreamOptions.parse(raw).read
+        except OptionError:
+            raise error from None
+
+
+def _evolving(options: RawOptions, typed: TypedOptions | None) -> TypedOptions | None:
+    if not options[EVOLUTION]:
+        return typed
+    formats = () if typed is None else (typed.key.format, typed.value.format)
+    if typed is None or "avro" not in formats:
+        raise OptionError(
+            f"option {EVOLUTION.name}=restart is for valueFormat=avro or keyFormat=avro, which are not set; "
+            "set one of them, or leave it out"
+        )
+    return replace(typed, ends_on_new_fields=True)
+
+
+def _patient(options: RawOptions, net: NetOptions) -> NetOptions:
+    if options.given(BROKER_DOWN_TIMEOUT, RETRIES):
+        return net
+    return replace(net, retry=replace(net.retry, retry_timeout_s=_RETRY_TIMEOUT_S))
+
+
+#: Options that choose rows of a table. Each table takes some of them.
+FILTERS: Final = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, GROUP_ID)
+#: Options of every table: the cluster or the directories, connections and logins, and retries.
+_OF_EVERY_TABLE: Final = frozenset(
+    (
+        TABLE,
+        PLANNING_RETRIES,
+        PLANNING_BACKOFF,
+        *declared(connection, security),
+    )
+) - {connection.INCLUDE_HEADERS, connection.WIRE_FORMAT}
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """All options of a read of a table. ``filters`` are the names of the options that choose rows, as
+    given."""
+
+    table: str
+    discovery: Discovery
+    net: NetOptions
+    planning_retry: RetryPolicy
+    selection: Selection | None = None
+    group_id: str | None = None
+    filters: tuple[str, ...] = ()
+
+    @property
+    def of_cluster(self) -> TaskOptions:
+        """The options with which ``cluster.cluster_of`` finds the cluster."""
+        return TaskOptions(self.discovery, self.net, FetchOptions(), self.planning_retry)
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str]) -> TableOptions:
+        """Read and check the options. Raises ``OptionError`` (fatal), also for options of records."""
+        with raw_options(raw, read=True) as options:
+            table = options[TABLE]
+            assert table is not None
+            of_records = [each for each in OPTIONS if each not in _OF_EVERY_TABLE and each not in FILTERS]
+            if given := options.given(*of_records):
+                raise OptionError(f"option {given[0]} has no meaning with table={table}; leave it out")
+            _check_place(table, options)
+            found = parse_discovery(options)
+            net = parse_net(options, found)
+            chooses = options.given(SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
+            return cls(
+                table=table,
+                discovery=found,
+                net=net,
+                planning_retry=parse_planning_retry(options, net.retry),
+                selection=parse_selection(options, PARTITION_SYNTAX[found.generation]) if chooses else None,
+                group_id=options[GROUP_ID],
+                filters=tuple(options.given(*FILTERS)),
+            )
+
+    def check_filters(self, taken: tuple[str, ...]) -> None:
+        """Raise ``OptionError`` (fatal) for an option that chooses rows of other tables than this one."""
+        for name in self.filters:
+            if name not in taken:
+                raise OptionError(f"option {name} has no meaning with table={self.table}; leave it out")
+
+
+def _check_place(table: str, options: RawOptions) -> None:
+    """Raise ``OptionError`` (fatal) for a table of a cluster with a path, or one of directories without. It
+    is checked before anything below the path is read."""
+    paths = options.given(PATH, PATHS)
+    if table in DIRECTORY_TABLES and not paths:
+        raise OptionError(
+            f"option table={table} reads log directories, and no path is set: give their path to load()"
+        )
+    if table not in DIRECTORY_TABLES and paths:
+        tables = " and ".join(DIRECTORY_TABLES)
+        raise OptionError(
+            f"option table={table} is of a cluster, and {paths[0]} is read without brokers: leave {paths[0]} "
+            f"out, or choose a table of log directories: {tables}"
         )

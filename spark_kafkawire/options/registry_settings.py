@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from ..errors import LOG, OptionError, quoted
 from ..net.http import Url
-from ..registry.settings import BasicLogin, BearerToken, Login, RegistrySettings
+from ..registry import BasicLogin, BearerToken, Login, RegistrySettings
 from . import schema_registry as names
-from .connect import NetOptions
-from .option import BLANKS, Option
-from .raw import RawOptions
+from .connection import NetOptions
+from .option import BLANKS, Option, RawOptions
 
 _HTTPS: Final = "https"
 #: A token in the header of a request.

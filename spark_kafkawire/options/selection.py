@@ -1,16 +1,41 @@
-"""Options that select the topics and partitions to read, for both generations."""
+"""Options of what a read selects, for both generations: topics and partitions, its start and end (offsets,
+timestamps), its split into Spark partitions, its consumer group, and the retries of its planning.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+import enum
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
 
-from ..errors import OptionError, printable, quoted
-from ..model import TopicPartition
-from .offsets import PartitionSyntax, parse_assign
-from .option import READ, bad_value, choice, option, string
-from .raw import RawOptions
+from ..errors import OptionError, close_matches, printable, quoted
+from ..model import Generation, TopicPartition
+from ..net.retry import RetryPolicy
+from .connection import Discovery
+from .option import (
+    BATCH_READ,
+    BLANKS,
+    INT64_MAX,
+    MODERN,
+    READ,
+    NotAnObject,
+    Option,
+    RawOptions,
+    RepeatedKey,
+    bad_value,
+    choice,
+    count,
+    json_object,
+    mapped,
+    option,
+    seconds,
+    size,
+    string,
+    word,
+)
 
 SUBSCRIBE: Final = option("subscribe", string, sides=READ, meaning="topics, `a,b`")
 SUBSCRIBE_PATTERN: Final = option(
@@ -111,3 +136,386 @@ def _pattern(text: str) -> str:
             f"expression: {printable(error)}"
         ) from error
     return text
+
+
+STARTING_OFFSETS: Final = option(
+    "startingOffsets",
+    string,
+    default="earliest",
+    sides=READ,
+    meaning='`earliest`, `committed` (the offsets of `kafka.group.id`), or `{"t":{"0":23}}`, '
+    'in 0.7 `{"t":{"0-1":123}}`; -2 is earliest',
+)
+ENDING_OFFSETS: Final = option(
+    "endingOffsets",
+    string,
+    default="latest",
+    sides=BATCH_READ,
+    meaning='`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest',
+)
+STARTING_TIMESTAMP: Final = option(
+    "startingTimestamp",
+    string,
+    sides=READ,
+    meaning="milliseconds since 1970; overrides startingOffsetsByTimestamp and startingOffsets; -1 is "
+    "latest, -2 is earliest",
+)
+ENDING_TIMESTAMP: Final = option(
+    "endingTimestamp",
+    string,
+    sides=BATCH_READ,
+    meaning="milliseconds since 1970; overrides endingOffsetsByTimestamp and endingOffsets; -1 is latest, -2 "
+    "is earliest",
+)
+STARTING_OFFSETS_BY_TIMESTAMP: Final = option(
+    "startingOffsetsByTimestamp",
+    string,
+    sides=READ,
+    meaning='`{"t":{"0":1700000000000}}`; overrides startingOffsets; -1 is latest, -2 is earliest',
+)
+ENDING_OFFSETS_BY_TIMESTAMP: Final = option(
+    "endingOffsetsByTimestamp",
+    string,
+    sides=BATCH_READ,
+    meaning='`{"t":{"0":1700000000000}}`; overrides endingOffsets; -1 is latest, -2 is earliest',
+)
+LATEST_IF_NO_MATCH: Final = option(
+    "startingOffsetsByTimestampStrategy",
+    mapped({"error": False, "latest": True}),
+    default="error",
+    sides=READ,
+    meaning="the start if no record has this timestamp or a later one: `error` or `latest`",
+)
+
+
+#: The options of one end of all partitions: the first one that is set counts.
+End = tuple[Option[str | None], Option[str | None], Option[str]]
+STARTING: Final[End] = (STARTING_TIMESTAMP, STARTING_OFFSETS_BY_TIMESTAMP, STARTING_OFFSETS)
+ENDING: Final[End] = (ENDING_TIMESTAMP, ENDING_OFFSETS_BY_TIMESTAMP, ENDING_OFFSETS)
+
+
+class LimitKind(enum.Enum):
+    """Kinds of ends of a range."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+    COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimit:
+    """An end of one partition's range. ``value``: an offset, or milliseconds since 1970."""
+
+    kind: LimitKind
+    value: int = 0
+
+
+EARLIEST: Final = OffsetLimit(LimitKind.EARLIEST)
+LATEST: Final = OffsetLimit(LimitKind.LATEST)
+COMMITTED: Final = OffsetLimit(LimitKind.COMMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimits:
+    """An end of every partition's range: the same for all, or one for each partition by name.
+
+    ``option`` is the option it came from, for messages.
+    """
+
+    option: str
+    for_all: OffsetLimit | None = None
+    by_partition: Mapping[TopicPartition, OffsetLimit] = field(default_factory=dict)
+
+
+#: The one spelling of the number of a partition or a broker: "00" beside "0" would name one partition twice.
+_NUMBER: Final = "0|[1-9][0-9]{0,8}"
+#: Compiled, because an option may name 200,000 partitions.
+_PARTITION: Final = re.compile(_NUMBER)
+_BROKER_PARTITION: Final = re.compile(rf"({_NUMBER})-({_NUMBER})")
+
+
+#: Numbers that are neither an offset nor a timestamp, as requests for offsets have them.
+_SPECIAL: Final = MappingProxyType({-2: EARLIEST, -1: LATEST})
+#: Words of other clients and systems for the ends of a partition.
+SYNONYMS: Final[Mapping[str, OffsetLimit]] = MappingProxyType(
+    dict.fromkeys(("beginning", "first", "oldest", "smallest", "start"), EARLIEST)
+    | dict.fromkeys(("end", "largest", "last", "newest", "now"), LATEST)
+)
+#: A key or a value in single quotes, as Python writes those of a dict.
+_SINGLE_QUOTED: Final = re.compile(r"[{\[,:]\s*'")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSyntax:
+    """Syntax of the partitions of a topic in the JSON of options, with examples for errors.
+
+    ``assigned`` and ``keyed`` read an element of ``assign`` and a key of the offsets; None if it is not the
+    name of a partition.
+    """
+
+    assign_example: str
+    key_example: str
+    assigned: Callable[[str, Any], TopicPartition | None]
+    keyed: Callable[[str, str], TopicPartition | None]
+
+
+def _broker_partition(topic: str, name: Any) -> TopicPartition | None:
+    match = _BROKER_PARTITION.fullmatch(name) if isinstance(name, str) else None
+    return TopicPartition(topic, int(match[2]), int(match[1])) if match and topic else None
+
+
+def _partition(topic: str, name: str) -> TopicPartition | None:
+    return TopicPartition(topic, int(name)) if _PARTITION.fullmatch(name) and topic else None
+
+
+def _partition_number(topic: str, number: Any) -> TopicPartition | None:
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    return _partition(topic, str(number)) if is_number else None
+
+
+#: 0.7 names a partition by its broker, too.
+PARTITION_SYNTAX: Final[Mapping[Generation, PartitionSyntax]] = MappingProxyType(
+    {
+        Generation.V07: PartitionSyntax(
+            '{"t":["0-0","1-2"]} (broker-partition)', "0-1", _broker_partition, _broker_partition
+        ),
+        Generation.MODERN: PartitionSyntax(
+            '{"topicA":[0,1],"topicB":[0,1]}', "0", _partition_number, _partition
+        ),
+    }
+)
+
+
+def parse_assign(text: str, syntax: PartitionSyntax) -> tuple[TopicPartition, ...]:
+    partitions = set()
+    for topic, names in json_option("assign", text, syntax.assign_example).items():
+        if not isinstance(names, list) or not names:
+            raise bad_value("assign", text, f"of the form {syntax.assign_example}")
+        for name in names:
+            partition = syntax.assigned(topic, name)
+            if partition is None:
+                raise bad_value("assign", text, f"of the form {syntax.assign_example}")
+            partitions.add(partition)
+    return tuple(sorted(partitions))
+
+
+def parse_limits(
+    options: RawOptions, end: End, forbidden: OffsetLimit | None, syntax: PartitionSyntax
+) -> OffsetLimits:
+    """Read one end of all partitions. Raises ``OptionError`` (fatal).
+
+    ``forbidden`` is where a batch read cannot start or end; None for a stream, which starts at the latest
+    offsets unless an option says otherwise.
+    """
+    by_time, by_log_time, by_offset = end
+    if (timestamp := options[by_time]) is not None:
+        return _timestamp(by_time.name, timestamp.strip(BLANKS))
+    if (timestamps := options[by_log_time]) is not None:
+        return _timestamps(by_log_time.name, timestamps.strip(BLANKS), syntax)
+    if forbidden is None and not options.given(by_offset):
+        return OffsetLimits(by_offset.name, for_all=LATEST)
+    return _offsets(by_offset.name, options[by_offset].strip(BLANKS), forbidden, syntax)
+
+
+def _timestamp(name: str, text: str) -> OffsetLimits:
+    if not re.fullmatch(r"-[12]|[0-9]{1,19}", text) or int(text) > INT64_MAX:
+        allowed = "milliseconds since 1970, like 1767225600000, or -1 for latest, -2 for earliest"
+        raise bad_value(name, text, allowed)
+    return OffsetLimits(name, for_all=_moment(int(text)))
+
+
+def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
+    example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
+    by_partition = _by_partition(name, text, example, syntax)
+    if bad := [tp for tp, value in by_partition.items() if value < min(_SPECIAL)]:
+        raise OptionError(
+            f"option {name}: the timestamp of {bad[0]} is {by_partition[bad[0]]}; set milliseconds since "
+            "1970, or -1 for latest, -2 for earliest"
+        )
+    return OffsetLimits(name, by_partition={tp: _moment(ms) for tp, ms in by_partition.items()})
+
+
+def _moment(time_ms: int) -> OffsetLimit:
+    return _SPECIAL.get(time_ms, OffsetLimit(LimitKind.TIMESTAMP, time_ms))
+
+
+def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: PartitionSyntax) -> OffsetLimits:
+    allowed = LATEST if forbidden is EARLIEST else EARLIEST
+    words = f"{allowed.kind.value} or" if forbidden else "earliest, latest or"
+    example = f'{words} {{"t":{{"{syntax.key_example}":123}}}}'
+    given = word(text)
+    if forbidden is not None and given == forbidden.kind.value:
+        raise OptionError(
+            f"option {name}: {quoted(text)}: {name.removesuffix('Offsets')} offset can't be {given} for "
+            f"batch queries on Kafka; give {example}"
+        )
+    known = (LATEST,) if allowed is LATEST else (EARLIEST, LATEST, COMMITTED)
+    if for_all := next((limit for limit in known if given == limit.kind.value), None):
+        return OffsetLimits(name, for_all=for_all)
+    if hint := _meant(name, given, known, forbidden):
+        raise bad_value(name, text, f"of the form {example}; {hint}")
+    by_partition = _by_partition(name, text, example, syntax)
+    return OffsetLimits(
+        name,
+        by_partition={tp: _offset(name, tp, value, forbidden, allowed) for tp, value in by_partition.items()},
+    )
+
+
+def _meant(
+    name: str, given: str, known: tuple[OffsetLimit, ...], forbidden: OffsetLimit | None
+) -> str | None:
+    """A hint for a word that is not a known one; None without any."""
+    synonym = SYNONYMS.get(given)
+    if synonym is not None and synonym == forbidden:
+        return f"{synonym.kind.value} is not for {name} of batch queries"
+    words = [limit.kind.value for limit in known]
+    close = [synonym.kind.value] if synonym in known else close_matches(given, words, 1)
+    return f"did you mean {close[0]}?" if close else None
+
+
+def _offset(
+    name: str, partition: TopicPartition, value: int, forbidden: OffsetLimit | None, allowed: OffsetLimit
+) -> OffsetLimit:
+    """The limit of one partition, where -2 is earliest and -1 latest."""
+    if value >= 0:
+        return OffsetLimit(LimitKind.OFFSET, value)
+    limit = _SPECIAL.get(value, OffsetLimit(LimitKind.OFFSET, value))
+    if limit is forbidden or value < -2:
+        meaning = limit.kind.value if limit is forbidden else "negative"
+        raise OptionError(
+            f"option {name}: {name.removesuffix('Offsets')} offset for {partition} can't be {meaning} "
+            f"({value}){' for batch queries on Kafka' if forbidden else ''}; give an offset or "
+            f"{allowed.kind.value}"
+        )
+    return limit
+
+
+def _by_partition(name: str, text: str, example: str, syntax: PartitionSyntax) -> dict[TopicPartition, int]:
+    values = {}
+    for topic, partitions in json_option(name, text, example).items():
+        if not isinstance(partitions, dict) or not partitions:
+            raise bad_value(name, text, f"of the form {example}")
+        for key, value in partitions.items():
+            partition = syntax.keyed(topic, key)
+            # JSON has values of int and of bool, and True is an instance of int.
+            if partition is None or type(value) is not int or value.bit_length() > 63:
+                raise bad_value(name, text, f"of the form {example}")
+            values[partition] = value
+    return values
+
+
+def json_option(name: str, text: str, example: str) -> dict[str, Any]:
+    """The object that the option of that name holds, not empty. Raises ``OptionError`` (fatal)."""
+    try:
+        value = json_object(text)
+    except RepeatedKey as error:
+        raise OptionError(f"option {name}: {quoted(error.key)} occurs twice in {quoted(text)}") from None
+    except NotAnObject:
+        if _SINGLE_QUOTED.search(text):
+            raise bad_value(
+                name,
+                text,
+                f"JSON: JSON needs double quotes, as json.dumps gives them to a Python dict; give {example}",
+            ) from None
+        value = {}
+    if not value or not all(map(_is_text, value)):
+        raise bad_value(name, text, f"of the form {example}")
+    return value
+
+
+def _is_text(name: str) -> bool:
+    """True unless JSON's escapes make half of a surrogate pair."""
+    return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)
+
+
+MIN_PARTITIONS: Final = option(
+    "minPartitions",
+    count(1, 1_000_000),
+    sides=READ,
+    meaning="the least number of Spark partitions; large ranges are split",
+)
+MAX_BYTES_PER_PARTITION: Final = option(
+    "maxBytesPerPartition",
+    size(1, 1 << 62),
+    sides=READ,
+    meaning="split ranges larger than this; for Kafka 0.7, and for log directories",
+)
+MAX_RECORDS_PER_PARTITION: Final = option(
+    "maxRecordsPerPartition",
+    count(1, INT64_MAX),
+    sides=READ,
+    generation=MODERN,
+    meaning="split ranges of more offsets than this",
+)
+
+
+def group_name(name: str, given: str) -> str:
+    """The name of a consumer group."""
+    if not given.strip():
+        raise bad_value(name, given, "the name of a consumer group")
+    return given
+
+
+GROUP_ID: Final = option(
+    "kafka.group.id",
+    group_name,
+    sides=READ,
+    generation=MODERN,
+    meaning="the group of `startingOffsets=committed`; no group is joined",
+)
+GROUP_ID_PREFIX: Final = option(
+    "groupIdPrefix", string, sides=READ, generation=MODERN, meaning="ignored: no group is joined"
+)
+PLANNING_RETRIES: Final = option(
+    "fetchOffset.numRetries",
+    count(0, 1000),
+    sides=READ,
+    generation=MODERN,
+    meaning="the value of `retries` for planning",
+)
+PLANNING_BACKOFF: Final = option(
+    "fetchOffset.retryIntervalMs",
+    seconds(),
+    sides=READ,
+    generation=MODERN,
+    meaning="the value of `retryBackoff` for planning",
+)
+
+
+#: The option that has the size of a range in the unit of offsets.
+_SIZES: Final[Mapping[Generation, Option[int | None]]] = MappingProxyType(
+    {Generation.V07: MAX_BYTES_PER_PARTITION, MODERN: MAX_RECORDS_PER_PARTITION}
+)
+
+
+def parse_partition_size(options: RawOptions, discovery: Discovery) -> int | None:
+    """The size from which a range is split: bytes in 0.7, offsets later."""
+    return options[_SIZES[discovery.generation]]
+
+
+def parse_partition_bytes(options: RawOptions, discovery: Discovery) -> int | None:
+    """The bytes from which a range of offsets is split, which only files can tell.
+
+    Raises ``OptionError`` (fatal) for brokers whose offsets count records.
+    """
+    size = _SIZES[discovery.generation]
+    if size is MAX_BYTES_PER_PARTITION or not options.given(MAX_BYTES_PER_PARTITION):
+        return None
+    if discovery.directories is None:
+        raise OptionError(
+            f"option {MAX_BYTES_PER_PARTITION.name} does not apply to brokers of Kafka "
+            f"{discovery.generation.value}, whose offsets count records; set {MAX_RECORDS_PER_PARTITION.name}"
+        )
+    return options[MAX_BYTES_PER_PARTITION]
+
+
+def parse_planning_retry(options: RawOptions, default: RetryPolicy) -> RetryPolicy:
+    """Retries of planning."""
+    retries, backoff_s = options[PLANNING_RETRIES], options[PLANNING_BACKOFF]
+    return replace(
+        default,
+        retries=default.retries if retries is None else retries,
+        backoff_s=default.backoff_s if backoff_s is None else backoff_s,
+    )

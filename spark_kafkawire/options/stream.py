@@ -1,109 +1,199 @@
-"""All options of a streaming read, for both generations, as one frozen value."""
+"""Options that only streams take, for both generations: commits to a consumer group and membership in it, the
+limits of one batch (records in modern Kafka, bytes in 0.7), and writers that add fields while a query runs.
+
+Members of a group of Kafka 0.7 share its partitions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from ..errors import OptionError
-from .connect import BROKER_DOWN_TIMEOUT, RETRIES, NetOptions, parse_net
-from .discovery import is_node_name, parse_discovery
-from .membership import COMMITS_OFFSETS, parse_membership
-from .offsets import LATEST, PARTITION_SYNTAX, STARTING, OffsetLimits, parse_limits
-from .option import bad_value
-from .raw import RawOptions
-from .read import ReadOptions
-from .schema_evolution import EVOLUTION
-from .stream_limits import StreamLimits, parse_stream_limits
-from .table import OF_STREAMS_ALONE, raw_options
-from .typed import TypedOptions
+from .connection import Discovery, is_node_name
+from .key_order import KEY_ORDER
+from .option import (
+    INT64_MAX,
+    MODERN,
+    READ,
+    V07,
+    RawOptions,
+    bad_value,
+    count,
+    flag,
+    mapped,
+    option,
+    seconds,
+    size,
+)
+from .selection import EARLIEST, LATEST, OffsetLimits, Selection, group_name
 
-#: How long a stream waits for a broker by default, seconds: one that is away for a minute is no reason to
-#: end a query that runs for months.
-_RETRY_TIMEOUT_S: Final = 120.0
+MAX_OFFSETS: Final = option(
+    "maxOffsetsPerTrigger",
+    count(1, INT64_MAX),
+    sides=READ,
+    generation=MODERN,
+    meaning="the largest number of records in one batch, shared by the partitions in proportion to "
+    "their lags",
+)
+MIN_OFFSETS: Final = option(
+    "minOffsetsPerTrigger",
+    count(1, INT64_MAX),
+    sides=READ,
+    generation=MODERN,
+    meaning="the number of records that a batch waits for",
+)
+MAX_DELAY: Final = option(
+    "maxTriggerDelay",
+    # Spark's connector takes any delay; no socket waits for this one.
+    seconds(high_s=3650 * 86_400.0),
+    default="15m",
+    sides=READ,
+    generation=MODERN,
+    meaning="the longest time that a batch waits for `minOffsetsPerTrigger`",
+)
+MAX_BYTES: Final = option(
+    "maxBytesPerTrigger",
+    size(1, INT64_MAX),
+    sides=READ,
+    generation=V07,
+    meaning="the largest number of bytes in one batch, which ends at the end of segments or partitions: at "
+    "least one segment of each partition",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """All options of a streaming read: those of a batch read without an end, the limits of one batch, and
-    whether ``commit`` has a group follow the query."""
+class StreamLimits:
+    """Limits of one batch of a stream: bytes in 0.7, records later; None without a limit.
 
-    read: ReadOptions
-    limits: StreamLimits
-    commits_offsets: bool = False
-
-    @classmethod
-    def parse(cls, raw: Mapping[str, str]) -> StreamOptions:
-        """Read and check all options of a stream. Raises ``OptionError`` (fatal)."""
-        with raw_options(raw, read=True, stream=True) as options:
-            discovery = parse_discovery(options)
-            starting = parse_limits(options, STARTING, None, PARTITION_SYNTAX[discovery.generation])
-            ending = OffsetLimits("endingOffsets", for_all=LATEST)
-            net = _patient(options, parse_net(options, discovery))
-            read = ReadOptions.assembled(options, discovery, net, starting, ending)
-            read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
-            read = replace(read, typed=_evolving(options, read.typed))
-            parsed = cls(read, parse_stream_limits(options), options[COMMITS_OFFSETS])
-            if read.key_order is not None and not read.key_order.topics:
-                raise OptionError(
-                    "option expansionTimestamp: a stream needs partitionLayouts, too, because the records "
-                    "that show the numbers of partitions may be deleted; set it as docs/key-order.md shows"
-                )
-            if parsed.commits_offsets:
-                parsed.check_group("commitOffsets")
-            return parsed
-
-    def check_group(self, wanted_by: str) -> None:
-        """Raise ``OptionError`` without a group that ``wanted_by`` can commit to."""
-        group, discovery = self.read.group_id, self.read.discovery
-        if self.read.membership is not None:
-            raise OptionError(
-                f"{wanted_by}: groupMembership=join always commits offsets; leave one of the two out"
-            )
-        if group is None:
-            raise OptionError(
-                f"{wanted_by} needs kafka.group.id, which is not set: set it to the group to commit to"
-            )
-        if discovery.broker_list:
-            raise OptionError(
-                f"{wanted_by}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
-            )
-        if discovery.zookeeper_connect is not None and not is_node_name(group):
-            raise bad_value("kafka.group.id", group, "the name of a node in ZooKeeper, which has no slash")
-
-
-def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
-    """The options of a read before Spark says if it is a batch or a stream.
-
-    Options that are wrong for both are an error; the others are checked when the read begins.
-    Raises ``OptionError`` (fatal).
+    A batch that would be smaller than ``size_min`` waits for ``delay_max_s`` at most.
     """
-    names = {name.lower() for name in raw}
-    if names & OF_STREAMS_ALONE.keys():
-        return StreamOptions.parse(raw).read
-    try:
-        return ReadOptions.parse(raw)
-    except OptionError as error:
-        try:
-            return StreamOptions.parse(raw).read
-        except OptionError:
-            raise error from None
+
+    size_max: int | None = None
+    size_min: int | None = None
+    delay_max_s: float = MAX_DELAY.value
 
 
-def _evolving(options: RawOptions, typed: TypedOptions | None) -> TypedOptions | None:
-    if not options[EVOLUTION]:
-        return typed
-    formats = () if typed is None else (typed.key.format, typed.value.format)
-    if typed is None or "avro" not in formats:
+def parse_stream_limits(options: RawOptions) -> StreamLimits:
+    """The limits of one batch. Raises ``OptionError`` (fatal)."""
+    most, least = options[MAX_BYTES] or options[MAX_OFFSETS], options[MIN_OFFSETS]
+    if most is not None and least is not None and least > most:
         raise OptionError(
-            f"option {EVOLUTION.name}=restart is for valueFormat=avro or keyFormat=avro, which are not set; "
-            "set one of them, or leave it out"
+            f"option minOffsetsPerTrigger: {least} is more than maxOffsetsPerTrigger={most}; lower the one, "
+            "or raise the other"
         )
-    return replace(typed, ends_on_new_fields=True)
+    return StreamLimits(most, least, options[MAX_DELAY])
 
 
-def _patient(options: RawOptions, net: NetOptions) -> NetOptions:
-    if options.given(BROKER_DOWN_TIMEOUT, RETRIES):
-        return net
-    return replace(net, retry=replace(net.retry, retry_timeout_s=_RETRY_TIMEOUT_S))
+JOINS: Final = option(
+    "groupMembership",
+    mapped({"none": False, "join": True}),
+    default="none",
+    sides=READ,
+    generation=V07,
+    meaning="`join`: the query is a consumer of the group `kafka.group.id`, beside the JVM's; see "
+    "[Kafka 0.7](kafka-0.7.md#join-a-group)",
+)
+THREADS: Final = option(
+    "groupThreads",
+    count(1, 1000),
+    default="1",
+    sides=READ,
+    generation=V07,
+    meaning="the number of threads that the query counts as when the group shares partitions",
+)
+COMMITS_OFFSETS: Final = option(
+    "commitOffsets",
+    flag,
+    default="false",
+    sides=READ,
+    meaning="`true`: commit the offsets of finished batches to the group, a batch late",
+)
+STREAM_GROUP_ID: Final = option(
+    "kafka.group.id",
+    group_name,
+    sides=READ,
+    meaning="the group of `commitOffsets` and of `groupMembership`, in 0.7 in ZooKeeper, and of "
+    "`startingOffsets=committed`; without these no group is joined",
+)
+MEMBERSHIP: Final = JOINS.name
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMembershipOptions:
+    """The group that a read joins, and the number of consumers' threads that it counts as there."""
+
+    group: str
+    thread_count: int = THREADS.value
+
+
+def parse_membership(
+    options: RawOptions, discovery: Discovery, selection: Selection, starting: OffsetLimits
+) -> GroupMembershipOptions | None:
+    """The group that a read joins; None without a group. Raises ``OptionError`` (fatal)."""
+    joins, thread_count = options[JOINS], options[THREADS]
+    if not joins:
+        if options.given(THREADS):
+            raise OptionError(
+                f"option {THREADS.name} is for {MEMBERSHIP}=join, which is not set; set it, or leave this out"
+            )
+        return None
+    if discovery.zookeeper_connect is None:
+        raise OptionError(
+            f"option {MEMBERSHIP}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
+        )
+    group = options[STREAM_GROUP_ID]
+    if group is None:
+        raise OptionError(
+            f"option {MEMBERSHIP}=join needs kafka.group.id, which is not set: set it to the group to join"
+        )
+    if not is_node_name(group):
+        raise bad_value("kafka.group.id", group, "the name of a node in ZooKeeper, which has no slash")
+    _check_contradictions(options, selection, starting)
+    return GroupMembershipOptions(group, thread_count)
+
+
+def _check_contradictions(options: RawOptions, selection: Selection, starting: OffsetLimits) -> None:
+    """Refuse options that contradict the group, which decides the partitions to read and their offsets."""
+    if not selection.subscribe:
+        raise OptionError(
+            f"option {MEMBERSHIP}=join needs the topics by name, because its consumers share their "
+            "partitions: set subscribe, and leave subscribePattern and assign out"
+        )
+    if starting.for_all not in (EARLIEST, LATEST):
+        raise OptionError(
+            f"option {starting.option}: with {MEMBERSHIP}=join a partition is read from the offset of the "
+            "group; leave it out, or set startingOffsets to earliest or latest, for partitions that the "
+            "group has never read"
+        )
+    if options[COMMITS_OFFSETS]:
+        raise OptionError(
+            f"option commitOffsets: {MEMBERSHIP}=join always commits offsets; leave commitOffsets out"
+        )
+    if options[KEY_ORDER]:
+        raise OptionError(
+            f"option keyOrder: with {MEMBERSHIP}=join others read some of the partitions that keys have "
+            "moved between, at any time; set one of them"
+        )
+
+
+def refuse_membership(raw: Mapping[str, str]) -> None:
+    """Raise ``OptionError`` for a batch read that is to be a member."""
+    for name in raw:
+        if name.lower() == MEMBERSHIP.lower():
+            raise OptionError(
+                f"option {MEMBERSHIP} is for streams: Spark plans a batch read in a process "
+                "that ends before its rows are read, and the group would have no member; use GroupRead of "
+                "spark_kafkawire.groups, or a stream with the trigger availableNow"
+            )
+
+
+EVOLUTION: Final = option(
+    "avroSchemaEvolutionMode",
+    mapped({"none": False, "restart": True}),
+    default="none",
+    sides=READ,
+    meaning="`restart`: the query ends when a message's schema has a field that the schema of the query "
+    "lacks; the next `load()` takes it",
+)

@@ -13,32 +13,8 @@ from typing import Any, Final
 
 from ..errors import OptionError, printable
 from ..secrecy import keep_secret
-from . import (
-    bad_records,
-    compression,
-    connect,
-    delivery,
-    directories,
-    discovery,
-    fetch,
-    key_order,
-    login_options,
-    membership,
-    offsets,
-    packing,
-    partitioner,
-    schema_evolution,
-    schema_registry,
-    security,
-    selection,
-    splitting,
-    stream_limits,
-    transactions,
-    typed,
-)
-from .kafka_properties import is_kafka_property, pass_over, pass_over_in_batch
-from .option import Option
-from .raw import TYPING_ERROR, RawOptions, hint
+from . import connection, delivery, fetch, key_order, schema_registry, security, selection, stream, typed
+from .option import TYPING_ERROR, Option, RawOptions, hint, is_kafka_property, pass_over, pass_over_in_batch
 
 #: Spark's own option of each streaming query.
 _CHECKPOINT: Final = "checkpointLocation"
@@ -63,32 +39,11 @@ def declared(*modules: ModuleType) -> tuple[Option[Any], ...]:
     return tuple(dict.fromkeys(name for option in found for name in (option, *option.aliases)))
 
 
-OPTIONS: Final = declared(
-    discovery,
-    directories,
-    connect,
-    security,
-    login_options,
-    bad_records,
-    typed,
-    schema_registry,
-    selection,
-    offsets,
-    splitting,
-    fetch,
-    key_order,
-    packing,
-    partitioner,
-    compression,
-    delivery,
-    transactions,
-)
+OPTIONS: Final = declared(connection, security, typed, schema_registry, selection, fetch, key_order, delivery)
 #: Options that only streams take: limits of one batch, commits to a group, and new fields of schemas. Batch
 #: reads ignore them with a warning, as they do those of Spark's own connector. One that is in ``OPTIONS``,
 #: too, means something else to streams.
-STREAM_OPTIONS: Final = tuple(
-    option for option in declared(stream_limits, membership, schema_evolution) if option not in OPTIONS
-)
+STREAM_OPTIONS: Final = tuple(option for option in declared(stream) if option not in OPTIONS)
 #: Names that batch reads do not know, by their lower case: Spark hands names on in small letters.
 OF_STREAMS_ALONE: Final = {
     option.name.lower(): option.name

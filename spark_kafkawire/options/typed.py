@@ -11,13 +11,25 @@ from spark_kafkawire.regular_files import open_regular
 from ..errors import LOG, OptionError, quoted
 from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
 from . import schema_registry
-from .bad_records import BAD_RECORDS, BadRecords
-from .connect import NetOptions
-from .option import BLANKS, READ, WRITE, Option, bad_value, choice, flag, mapped, option, string, word
-from .raw import RawOptions
+from .connection import NetOptions
+from .fetch import BAD_RECORDS, BadRecords
+from .option import (
+    BLANKS,
+    READ,
+    WRITE,
+    Option,
+    RawOptions,
+    bad_value,
+    choice,
+    flag,
+    mapped,
+    option,
+    string,
+    word,
+)
 
 if TYPE_CHECKING:
-    from ..registry.settings import RegistrySettings
+    from ..registry import RegistrySettings
 
 #: Longest file of a schema, bytes. Registries refuse schemas of more than 1 MB by default.
 SCHEMA_BYTES_MAX: Final = 16 << 20

@@ -8,23 +8,24 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ..model import Generation, WireFormat
-from .compression import parse_compression
-from .connect import INCLUDE_HEADERS, NetOptions, parse_net, parse_wire_format
+from .connection import INCLUDE_HEADERS, Discovery, NetOptions, parse_discovery, parse_net, parse_wire_format
 from .delivery import (
     ACKS,
     BATCH_BYTES,
     MESSAGE_SIZE,
+    PARTITIONER_SEED,
     REQUEST_BYTES,
+    TOPIC,
     DeliveryOptions,
+    TransactionOptions,
     parse_acks,
+    parse_compression,
     parse_delivery,
+    parse_partitioner,
+    parse_transactions,
 )
-from .discovery import Discovery, parse_discovery
-from .option import bad_value
-from .partitioner import PARTITIONER_SEED, TOPIC, parse_partitioner
-from .raw import RawOptions
+from .option import RawOptions, bad_value
 from .table import raw_options
-from .transactions import TransactionOptions, parse_transactions
 from .typed import TypedOptions, parse_typed
 
 #: Why the proposal does not go with reading back.

@@ -17,7 +17,7 @@ partition, so layout and offset give the order of the key. Sources of the start 
   verification of keys (``verifyPartitioner=false``), or in a stream, whose partitions change, this is an
   error.
 - **Boundaries** are the end offsets of the old partitions when others were added. They are upper bounds of
-  layouts (``records.key_layouts``), so they must be taken before the first producer uses the new count. A
+  layouts (``records.key_hashes``), so they must be taken before the first producer uses the new count. A
   boundary that the partition has not reached is an error. A boundary that retention has passed is not: all
   remaining records are after the boundary.
 - **Timestamps** (``expansionTimestamp``) are as exact as the clocks that stamped the records: a boundary is

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import OptionError, UnknownSchemaError, counted, quoted
 from ..options import ColumnFormat, ReadOptions, SchemaVersion, Selection, TypedOptions
-from ..registry.subjects import subject_of
+from ..registry import subject_of
 from ..values.formats import FORMATS, FixedSchema, Schema
 
 if TYPE_CHECKING:
-    from ..registry.client import Registry
-    from ..registry.schemas import RegisteredSchema
+    from ..registry import RegisteredSchema, Registry
 
 #: The version that a read takes unless its options say another one.
 _LATEST: Final = SchemaVersion()
@@ -56,7 +55,7 @@ def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:
 def _fixed(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> FixedSchema:
     if column.schema_text is not None:
         return FixedSchema(column.schema_text, message=column.message, recursion_depth=column.recursion_depth)
-    from ..registry.client import registry_of  # few reads have one
+    from ..registry import registry_of  # few reads have one
 
     if typed.registry is None:
         raise OptionError(

@@ -45,7 +45,7 @@ from typing import Any, Final, TypeVar
 from ..errors import OptionError, counted, plural, printable, quoted
 from ..model import OffsetRange, PartitionBounds, TopicPartition
 from ..options import StreamLimits
-from ..options.offsets import PARTITION_SYNTAX, PartitionSyntax
+from ..options.selection import PARTITION_SYNTAX, PartitionSyntax
 from .ranges import limited
 
 K = TypeVar("K")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from ..clients.writing.typed_values import ColumnEncoding, encoder_of
 from ..errors import OptionError, UnknownSchemaError, quoted
 from ..options import ColumnFormat, SchemaVersion, TypedOptions
-from ..registry.schemas import Schema as RegistrySchema
-from ..registry.subjects import subject_of
+from ..registry import Schema as RegistrySchema
+from ..registry import subject_of
 from ..values.formats import FORMATS, FixedSchema, Schema
 from ..values.registry_frame import id_prefix, message_indexes
 from .schemas import registered_schema, schema_in
@@ -25,7 +25,7 @@ from .schemas import registered_schema, schema_in
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..registry.client import Registry
+    from ..registry import Registry
 
 #: Name of a record whose schema follows from the type of a column, as Spark's ``to_avro`` has it.
 _RECORD: Final = "topLevelRecord"
@@ -132,7 +132,7 @@ def _subject(typed: TypedOptions, column: ColumnFormat, topic: str | None, schem
 
 
 def _registry(typed: TypedOptions) -> Registry:
-    from ..registry.client import registry_of
+    from ..registry import registry_of
 
     assert typed.registry is not None
     return registry_of(typed.registry)

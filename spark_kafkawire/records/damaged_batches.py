@@ -21,14 +21,13 @@ from crc32c import crc32c
 
 from ..errors import CorruptDataError, LimitError
 from ..protocol.primitives import Buffer
-from . import log_kernels
+from . import log_index
 from .arrays import Uint8s, byte_array
 from .checksum import crc32
 from .damage import SEARCH_BYTES, Entries, Walk, WalkBuilder, Whole
-from .legacy.opening import open_message
+from .legacy import open_message
 from .limits import DEFAULT_LIMITS, LEGACY_MESSAGE_BYTES_MIN, VALUE_BYTES_MAX, DecodeLimits
-from .log_index import BatchIndex, index_table
-from .log_layout import (
+from .log_index import (
     BATCH_ATTRIBUTES_POS,
     BATCH_CRC_POS,
     BATCH_OVERHEAD,
@@ -41,6 +40,8 @@ from .log_layout import (
     MESSAGE_OVERHEAD,
     SIZE_POS,
     TIMESTAMP_BYTES,
+    BatchIndex,
+    index_table,
 )
 
 OFFSET_MAX: Final = 2**63 - 1
@@ -107,7 +108,7 @@ def index_of(buf: Buffer, part: Whole) -> BatchIndex:
     """The index of a part, for ``decode_batches``."""
     array = byte_array(buf)
     _, _, table = index_table(array[part.pos : part.stop], part.stop - part.pos)
-    table[:, log_kernels.POS] += part.pos
+    table[:, log_index.POS] += part.pos
     return BatchIndex(array, table, part.stop)
 
 
@@ -117,9 +118,9 @@ def without_last(buf: Buffer, walk: Walk) -> Walk:
     if walk.rest is not None or not walk.parts or not isinstance(last := walk.parts[-1], Whole):
         return walk
     index = index_of(buf, last)
-    stop = int(index.table[-1, log_kernels.POS])
+    stop = int(index.table[-1, log_index.POS])
     kept = (Whole(last.pos, stop, last.start_offset),) if stop > last.pos else ()
-    next_offset = int(index.table[-2, log_kernels.NEXT_OFFSET]) if kept else last.start_offset
+    next_offset = int(index.table[-2, log_index.NEXT_OFFSET]) if kept else last.start_offset
     return Walk((*walk.parts[:-1], *kept), stop, next_offset)
 
 
@@ -344,7 +345,7 @@ class _Batches(Entries):
         if not index.count:
             return last
         try:
-            return int(open_message(index, 0, self._limits).table[0, log_kernels.BASE_OFFSET])
+            return int(open_message(index, 0, self._limits).table[0, log_index.BASE_OFFSET])
         except CorruptDataError as error:
             self._reasons[pos] = error.reason or str(error)
         except LimitError:

@@ -10,8 +10,8 @@ from crc32c import crc32c
 
 from ..errors import RowError
 from ..protocol.primitives import Buffer
-from .compression.codec import Codec
-from .log_layout import BATCH_ATTRIBUTES_POS, BATCH_CRC_POS, PRODUCER_ID_POS
+from .compression import Codec
+from .log_index import BATCH_ATTRIBUTES_POS, BATCH_CRC_POS, PRODUCER_ID_POS
 
 #: Producer id, epoch and sequence of a batch from no idempotent producer.
 NO_PRODUCER: Final = (-1, -1, -1)

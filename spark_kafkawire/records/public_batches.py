@@ -11,7 +11,7 @@ from ..errors import OptionError
 from ..model import TopicPartition
 from ..protocol.primitives import Buffer
 from .arrow import BatchBuilder
-from .headers import HEADERS
+from .columns import HEADERS
 from .log_index import index_batches
 from .record_log import OFFSET_MAX, decode_batches, encode_batches
 from .rows import Records

@@ -19,17 +19,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from . import log_kernels
+from . import log_index
 from .arrays import Int64s, room
-from .batch.aborted import AbortedEntry, AbortedTransactions
-from .batch.decoding import check_crcs, decode_records
+from .batch.decoding import AbortedEntry, AbortedTransactions, check_crcs, decode_records
 from .batch.encoding import encode_records
 from .columns import Columns
-from .compression.codec import Format
-from .compression.table import codec_named
+from .compression import Format, codec_named
 from .encoded_batch import EncodedBatch, Packing
-from .legacy.decoding import decode_messages
-from .legacy.encoding import encode_messages
+from .legacy import decode_messages, encode_messages
 from .limits import DEFAULT_LIMITS, DecodeLimits
 from .log_index import BatchIndex
 from .rows import Records
@@ -71,7 +68,7 @@ def decode_batches(
         transactions = AbortedTransactions()
     is_left_out = None if transactions is None else transactions.left_out(index, aborted)
     for run in _runs(index, start_offset, stop_offset, is_left_out):
-        decode = decode_records if index.table[run[0], log_kernels.MAGIC] == 2 else decode_messages
+        decode = decode_records if index.table[run[0], log_index.MAGIC] == 2 else decode_messages
         for columns in decode(index, run, start_offset, stop_offset, wanted, limits, buffers):
             if columns.count:
                 yield columns
@@ -88,7 +85,7 @@ def _runs(
     chosen, left_out = room(index.count, np.int64), room(index.count, np.int64)
     row = 0
     while row < index.count:
-        chosen_count, left_out_count, row = log_kernels.select_batches(
+        chosen_count, left_out_count, row = log_index.select_batches(
             index.table, row, start_offset, stop_offset, aborted, chosen, left_out
         )
         check_crcs(index, left_out[:left_out_count])

@@ -16,8 +16,8 @@ from ..clients.reading.typed_values import MessageDecoder, TypedTask
 from ..clients.writing.typed_values import TypedRows
 from ..errors import CorruptDataError, OptionError, close_matches, printable, quoted
 from ..options import BadRecords, ReadOptions, TypedOptions, WriteOptions
-from ..options.bad_records import BAD_RECORDS
-from ..options.connect import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF
+from ..options.connection import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF
+from ..options.fetch import BAD_RECORDS
 from ..options.schema_registry import OPTIONS as REGISTRY_OPTIONS
 from ..options.typed import (
     AUTO_REGISTER_SCHEMAS,

@@ -24,7 +24,7 @@ from ..cluster.group_commits import commits_of
 from ..errors import LOG, OptionError, quoted
 from ..model import TopicPartition
 from ..options import StreamOptions
-from ..options.offsets import PARTITION_SYNTAX, PartitionSyntax
+from ..options.selection import PARTITION_SYNTAX, PartitionSyntax
 from ..planner.batch import covers
 from ..planner.stream_offsets import Offsets, from_json, offsets_behind
 from .edge import edge

@@ -19,7 +19,7 @@ from ..clients.features import warn_of_columns_read
 from ..cluster.group_commits import GroupCommits, commits_of
 from ..errors import KafkaWireError, OptionError
 from ..options import StreamOptions
-from ..options.offsets import PARTITION_SYNTAX
+from ..options.selection import PARTITION_SYNTAX
 from ..planner.batch import hint, spark_partitions
 from ..planner.stream import StreamPlanner
 from ..planner.stream_offsets import Offsets, Position, from_json, ids_from_json, is_pinned, to_json

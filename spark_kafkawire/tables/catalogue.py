@@ -15,7 +15,7 @@ from ..directories.names import LogName
 from ..directories.scanning import LogDirectory, LogFolder
 from ..errors import OptionError, UnsupportedVersionError
 from ..model import Generation, TopicPartition
-from ..options.cluster_table import TableOptions
+from ..options.read import TableOptions
 from ..planner.batch import select
 from .groups import GROUPS_TABLE, MEMBERS_TABLE, OFFSETS_TABLE, PRODUCERS, TRANSACTIONS
 from .log_tables import BATCHES, SEGMENTS, LogSegment, Share

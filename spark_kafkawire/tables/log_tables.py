@@ -21,19 +21,23 @@ from ..directories.walking import Damaged, SegmentFile, Sound, walked
 from ..errors import LOG
 from ..model import Generation
 from ..options.selection import ASSIGN
-from ..records import log_kernels
+from ..records import log_index
 from ..records.arrays import Int64s
-from ..records.compression.table import names_by_number
-from ..records.log_index import BatchIndex
-from ..records.log_kernels import ATTRIBUTES, BASE_OFFSET, MAGIC, MAX_TIMESTAMP, NEXT_OFFSET
-from ..records.log_layout import (
+from ..records.compression import names_by_number
+from ..records.log_index import (
+    ATTRIBUTES,
+    BASE_OFFSET,
     CODEC_MASK,
     CONTROL_BIT,
     COUNT_POS,
     LOG_OVERHEAD,
+    MAGIC,
+    MAX_TIMESTAMP,
+    NEXT_OFFSET,
     PRODUCER_ID_POS,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
+    BatchIndex,
 )
 from ..records.message_set.index import MessageIndex
 from .table import FLAG, INT, LONG, TEXT, TIME, TOPICS, Column, Row, Table, us_of
@@ -343,7 +347,7 @@ class _Rows:
         """A number in the header of batches of magic 2; -1 in the other rows."""
         found: Int64s = np.full(self.count, -1, np.int64)
         if self.index is not None:
-            starts = self.index.column(log_kernels.POS)[self.is_modern] + pos
+            starts = self.index.column(log_index.POS)[self.is_modern] + pos
             raw = self.index.buf[starts[:, None] + np.arange(size)]
             found[self.is_modern] = np.ascontiguousarray(raw).view(f">i{size}").reshape(-1)
         return found
@@ -357,15 +361,15 @@ def _rows_of(sound: Sound, segment: LogSegment) -> _Rows:
         magic, attributes = _int64s(index.magic), _int64s(index.attributes)
         crc, codec = _int64s(index.crc), _int64s(index.codec)
         return _Rows(sound.pos + index.pos, sizes, offsets, offsets, magic, attributes, crc, codec, None)
-    attributes = index.column(log_kernels.ATTRIBUTES)
+    attributes = index.column(log_index.ATTRIBUTES)
     return _Rows(
-        sound.pos + index.column(log_kernels.POS),
-        index.column(log_kernels.SIZE),
-        index.column(log_kernels.BASE_OFFSET),
-        index.column(log_kernels.NEXT_OFFSET) - 1,
-        index.column(log_kernels.MAGIC),
+        sound.pos + index.column(log_index.POS),
+        index.column(log_index.SIZE),
+        index.column(log_index.BASE_OFFSET),
+        index.column(log_index.NEXT_OFFSET) - 1,
+        index.column(log_index.MAGIC),
         attributes,
-        index.column(log_kernels.CRC),
+        index.column(log_index.CRC),
         attributes & CODEC_MASK,
         index,
     )
@@ -394,7 +398,7 @@ def _base_offsets(rows: _Rows) -> pa.Array:
 
 
 def _records(rows: _Rows) -> pa.Array:
-    counts = np.where(rows.is_modern, rows.of_table(log_kernels.COUNT), 1)
+    counts = np.where(rows.is_modern, rows.of_table(log_index.COUNT), 1)
     return _array(counts, INT, rows.is_compressed_message)
 
 
@@ -404,7 +408,7 @@ def _timestamp_types(rows: _Rows) -> pa.Array:
 
 
 def _max_timestamps(rows: _Rows) -> pa.Array:
-    times = rows.of_table(log_kernels.MAX_TIMESTAMP)
+    times = rows.of_table(log_index.MAX_TIMESTAMP)
     limit = (2**63 - 1) // _MICROSECONDS
     is_null = ~rows.has_timestamp | (times < 0) | (times > limit)
     return _array(np.where(is_null, 0, times) * _MICROSECONDS, TIME, is_null)

@@ -15,7 +15,7 @@ from ..cluster.modern.metadata import Metadata
 from ..errors import BrokerError, UnknownTopicError, quoted
 from ..model import TopicPartition
 from ..options import NetOptions
-from ..options.cluster_table import TableOptions
+from ..options.read import TableOptions
 from ..planner.batch import matching, select
 from ..protocol.modern.error_codes import ErrorCode, broker_error
 from ..protocol.modern.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataTopic

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ..model import Generation
-from ..options.selection import SUBSCRIBE, SUBSCRIBE_PATTERN
-from ..options.splitting import GROUP_ID
+from ..options.selection import GROUP_ID, SUBSCRIBE, SUBSCRIBE_PATTERN
 
 if TYPE_CHECKING:
     # What asks a cluster is not for the tasks of tables of log directories.

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .faults import Decoded
-    from .payloads import Payloads
+    from .payloads import Decoded, Payloads
 
 
 class Schema(Protocol):
@@ -154,7 +153,7 @@ def _avro_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
 
 
 def _new_field_of_avro(writer: Any, reader: Any) -> str | None:
-    from .avro.evolution import new_field
+    from .avro.resolution import new_field
 
     return new_field(writer, reader)
 

@@ -24,9 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..records.arrays import Int64s, Uint8s, byte_array
-from ..records.headers import header_pairs
-from .faults import Fault
-from .payloads import Payloads, payloads_of
+from ..records.columns import header_pairs
+from .payloads import Fault, Payloads, payloads_of
 
 _Flags = npt.NDArray[np.bool_]
 
@@ -91,7 +90,7 @@ def unframed(
 ) -> Framed:
     """Take the frames off the messages of a column. Only compressed messages are copied.
 
-    ``headers`` are those of the records, of the type ``records.headers.HEADERS``. ``with_indexes`` is for
+    ``headers`` are those of the records, of the type ``records.columns.HEADERS``. ``with_indexes`` is for
     Protobuf. Without an id, a message has the fault ``NO_FRAME``, unless ``source`` is ``NONE``; a null has
     neither an id nor a fault.
     """

@@ -27,10 +27,9 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import BadRecords, ReadOptions, TypedOptions
-from spark_kafkawire.records.columns import Columns
-from spark_kafkawire.records.corrupt import CORRUPT_TYPE
-from spark_kafkawire.records.headers import HEADERS
-from spark_kafkawire.registry.client import forget_registries
+from spark_kafkawire.records.arrow import CORRUPT_TYPE
+from spark_kafkawire.records.columns import HEADERS, Columns
+from spark_kafkawire.registry import forget_registries
 from spark_kafkawire.values.formats import FixedSchema
 from spark_kafkawire.values.registry_frame import guid_header, id_prefix
 from tests.support.avro_messages import V1, V2, V3, framed, payload, record

@@ -33,13 +33,14 @@ from spark_kafkawire.directories.side_files import (
 from spark_kafkawire.directories.walking import SegmentFile, Sound, walked
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.model import Generation
-from spark_kafkawire.records.log_index import BatchIndex, index_batches
-from spark_kafkawire.records.log_kernels import (
+from spark_kafkawire.records.log_index import (
     BASE_OFFSET,
     MAX_TIMESTAMP,
     NEXT_OFFSET,
     POS,
     SIZE,
+    BatchIndex,
+    index_batches,
 )
 from tests.clients.reading.damaged_directories import SEGMENT_ENTRIES, written
 from tests.records.damaged_logs import (

@@ -24,9 +24,7 @@ from spark_kafkawire.broker.cluster import ChildProcess, find_java
 from spark_kafkawire.errors import RegistryError, TransportError, UnknownSchemaError
 from spark_kafkawire.net.http import Url
 from spark_kafkawire.net.retry import RetryPolicy
-from spark_kafkawire.registry.client import Registry
-from spark_kafkawire.registry.schemas import Schema
-from spark_kafkawire.registry.settings import RegistrySettings
+from spark_kafkawire.registry import Registry, RegistrySettings, Schema
 from spark_kafkawire.values.registry_frame import Framed, SchemaIdSource, unframed
 from tests.support import librdkafka
 from tests.support.fake_registry import FakeRegistry

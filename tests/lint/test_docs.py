@@ -21,7 +21,7 @@ from spark_kafkawire import errors
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import KafkaWireError, OptionError
 from spark_kafkawire.options import OPTIONS, STREAM_OPTIONS, Option, ReadOptions
-from spark_kafkawire.options.kafka_properties import is_kafka_property, pass_over
+from spark_kafkawire.options.option import is_kafka_property, pass_over
 from tests.support.browser import Browser, find_browser
 from tests.support.cases import for_each
 from tests.support.pages import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import KeyOrder, PartitionerCheck, ReadOptions, StreamOptions
-from spark_kafkawire.options.topic_layouts import TopicLayouts
+from spark_kafkawire.options.key_order import TopicLayouts
 from tests.support.cases import for_each
 
 MODERN = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}

@@ -30,10 +30,10 @@ from spark_kafkawire.options import (
     StreamOptions,
     TransactionOptions,
     WriteOptions,
-    kafka_properties,
+    option,
     read_options_of,
 )
-from spark_kafkawire.options.compression import LEVEL_OPTIONS, LEVELS
+from spark_kafkawire.options.delivery import LEVEL_OPTIONS, LEVELS
 from spark_kafkawire.protocol.modern.limits import (
     ACKS_ALL,
     ACKS_LEADER,
@@ -41,8 +41,7 @@ from spark_kafkawire.protocol.modern.limits import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
 )
-from spark_kafkawire.records.compression.codec import Format
-from spark_kafkawire.records.compression.table import codec_named
+from spark_kafkawire.records.compression import Format, codec_named
 from tests.options.values import attribute
 from tests.support.cases import for_each
 
@@ -60,10 +59,10 @@ def net(**changes: str) -> NetOptions:
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     """Warnings of this test; each is given once in a process."""
-    kafka_properties._warn.cache_clear()
+    option._warn.cache_clear()
     caplog.set_level(logging.WARNING, "spark_kafkawire")
     yield caplog
-    kafka_properties._warn.cache_clear()
+    option._warn.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -459,7 +458,7 @@ def test_every_option_of_a_batch_read_is_taken_or_refused_as_such() -> None:
 
 
 def test_batch_reads_pass_over_the_limits_of_streams(caplog: pytest.LogCaptureFixture) -> None:
-    kafka_properties.pass_over_in_batch.cache_clear()  # each is told once in a process
+    option.pass_over_in_batch.cache_clear()  # each is told once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         ReadOptions.parse({**STREAM_MODERN, "maxoffsetspertrigger": "1", "maxTriggerDelay": "1"})
     assert [record.getMessage() for record in caplog.records] == [

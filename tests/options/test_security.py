@@ -25,11 +25,11 @@ from spark_kafkawire.net.logins.tokens.token import FixedToken
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import PLAINTEXT, Security
 from spark_kafkawire.net.tls import OF_REGISTRY, Tls, TlsLimits, context
-from spark_kafkawire.options import OPTIONS, ReadOptions, WriteOptions, tls, tls_limits
+from spark_kafkawire.options import OPTIONS, ReadOptions, WriteOptions, tls
 from spark_kafkawire.options.jaas import parse_jaas
-from spark_kafkawire.options.raw import RawOptions
+from spark_kafkawire.options.option import RawOptions
 from spark_kafkawire.options.security import tls_options
-from spark_kafkawire.options.tls_limits import TLS_1_2_SUITES, TLS_1_3_SUITES
+from spark_kafkawire.options.tls import TLS_1_2_SUITES, TLS_1_3_SUITES
 from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, Certificates
 from tests.support.java_stores import CLIENT_STORES, FOLDER, STORE_PASSWORD, pem_of
@@ -561,7 +561,7 @@ SECRETS: Final = (STORE_PASSWORD, KEY_OF_STORES, "PRIVATE KEY", "wrong-password"
 
 @pytest.fixture(autouse=True)
 def _warnings_come_again() -> None:
-    for once in (tls._warn_of_kind, tls._warn_of_password, tls_limits._warn_of_older):
+    for once in (tls._warn_of_kind, tls._warn_of_password, tls._warn_of_older):
         once.cache_clear()
 
 

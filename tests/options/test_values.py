@@ -28,9 +28,8 @@ from spark_kafkawire.options import (
     WriteOptions,
     of_side,
 )
-from spark_kafkawire.options.kafka_properties import is_kafka_property
-from spark_kafkawire.options.properties import RepeatedProperty, parse_properties
-from spark_kafkawire.options.strict_json import NotAnObject, RepeatedKey, json_object
+from spark_kafkawire.options.option import NotAnObject, RepeatedKey, is_kafka_property, json_object
+from spark_kafkawire.options.references import RepeatedProperty, parse_properties
 from tests.options.values import (
     BAD_READ_VALUES,
     BAD_WRITE_VALUES,

@@ -26,7 +26,7 @@ from spark_kafkawire.options import (
     TopicLayouts,
     WriteOptions,
 )
-from spark_kafkawire.registry.settings import BasicLogin, BearerToken
+from spark_kafkawire.registry import BasicLogin, BearerToken
 from tests.support.golden import CORPUS
 
 ZOOKEEPER: Final = {"zookeeper.connect": "h:2181"}

@@ -21,7 +21,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.options import ReadOptions, StreamOptions, WriteOptions
 from spark_kafkawire.planner.schemas import check_schemas, fixed_schemas, schema_in
 from spark_kafkawire.planner.write_schemas import column_encodings
-from spark_kafkawire.registry.client import forget_registries
+from spark_kafkawire.registry import forget_registries
 from spark_kafkawire.values.formats import FixedSchema
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support.avro_messages import V1, V2

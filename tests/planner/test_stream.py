@@ -24,7 +24,7 @@ from spark_kafkawire.model import (
     TopicPartition,
 )
 from spark_kafkawire.options import StreamLimits, StreamOptions, TopicLayouts
-from spark_kafkawire.options.offsets import PARTITION_SYNTAX
+from spark_kafkawire.options.selection import PARTITION_SYNTAX
 from spark_kafkawire.planner.stream import POLL_INTERVAL_S, StreamPlanner, hold, idle_s
 from spark_kafkawire.planner.stream_offsets import (
     ID_MARK,

@@ -16,8 +16,8 @@ from typing import Final
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.records.damage import CHAIN_MIN, Walk, Whole
 from spark_kafkawire.records.damaged_batches import index_of, walk_batches
-from spark_kafkawire.records.message_set.damaged import walk_messages
 from spark_kafkawire.records.message_set.decoding import decode
+from spark_kafkawire.records.message_set.index import walk_messages
 from spark_kafkawire.records.record_log import decode_batches
 from tests.records.batches import batch, message, record
 from tests.support.codecs import CODECS, compressed

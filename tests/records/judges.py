@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_kafkawire.protocol.primitives import Buffer
-from spark_kafkawire.records.columns import Columns
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.columns import HEADERS, Columns
 from spark_kafkawire.records.rows import Records
 from tests.support.codecs import (
     CODEC_NUMBERS,

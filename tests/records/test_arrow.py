@@ -12,8 +12,7 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records.arrays import room
 from spark_kafkawire.records.arrow import BatchBuilder
-from spark_kafkawire.records.columns import Columns, binary_array
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.columns import HEADERS, Columns, binary_array
 from spark_kafkawire.records.message_set.decoding import decode
 from spark_kafkawire.records.message_set.encoding import encode
 from spark_kafkawire.records.record_log import encode_batches

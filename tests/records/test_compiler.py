@@ -13,7 +13,8 @@ from pkgutil import walk_packages
 import pytest
 
 from spark_kafkawire import records
-from spark_kafkawire.records import compiler, kernel_digests, native
+from spark_kafkawire.compile_kernels import MODULES
+from spark_kafkawire.records import compiler, native
 
 # Each imports and compiles in a process of its own.
 pytestmark = pytest.mark.slow
@@ -22,7 +23,7 @@ REPOSITORY = Path(__file__).parents[2]
 DECODE = """
 import sys
 from spark_kafkawire import decode_message_set, encode_message_set
-from spark_kafkawire.records import compiler, kernel_digests
+from spark_kafkawire.records import compiler
 """
 
 
@@ -169,25 +170,25 @@ def test_a_kernel_is_compiled_again_after_a_change_in_another_file(tmp_path: Pat
 def test_a_digest_is_the_same_in_all_processes_of_one_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kernels = "from spark_kafkawire.records.kernel_digests import digest_of\n"
+    kernels = "from spark_kafkawire.records.compiler import digest_of\n"
     kernels += "from spark_kafkawire import compile_kernels\n"
     kernels += "print(*sorted(digest_of(each.function) for each in compiler._kernels))"
     found = {run(kernels, PYTHONHASHSEED=seed) for seed in ("1", "2")}
     assert len(found) == 1
     assert len(set(found.pop().split())) > 20
-    before = kernel_digests.digest_of(_twice)
-    kernel_digests.digest_of.cache_clear()
-    monkeypatch.setattr(kernel_digests, "VERSION", "0.0.1")
-    assert kernel_digests.digest_of(_twice) != before
+    before = compiler.digest_of(_twice)
+    compiler.digest_of.cache_clear()
+    monkeypatch.setattr(compiler, "VERSION", "0.0.1")
+    assert compiler.digest_of(_twice) != before
     monkeypatch.undo()
     changed = functools.cache(lambda: 1)
     changed.__wrapped__.__module__ = native.__name__
     for name in ("copy", "compile_native"):
         with monkeypatch.context() as patch:
             patch.setattr(native, name, changed)
-            kernel_digests.digest_of.cache_clear()
-            assert kernel_digests.digest_of(_twice) != before
-    kernel_digests.digest_of.cache_clear()
+            compiler.digest_of.cache_clear()
+            assert compiler.digest_of(_twice) != before
+    compiler.digest_of.cache_clear()
 
 
 def test_threads_that_load_at_once_keep_to_the_users_cache_too(tmp_path: Path) -> None:
@@ -266,11 +267,9 @@ def _twice(number: int) -> int:
 @pytest.mark.usefixtures("compiled")
 def test_every_kernel_of_every_format_can_be_compiled() -> None:
     # A kernel is known once its module is imported.
-    names = [module.name for module in walk_packages(records.__path__, f"{records.__name__}.")]
-    modules = {name for name in names if name.endswith(("kernels", ".content", ".murmur2", ".spans"))}
-    assert len(modules) > 5
-    for name in modules:
-        import_module(name)
+    for module in walk_packages(records.__path__, f"{records.__name__}."):
+        import_module(module.name)
     kernels = [each for each in compiler._kernels if each.function.__module__.startswith(records.__name__)]
-    assert {each.function.__module__ for each in kernels} == modules
+    declaring = {module.__name__ for module in MODULES if module.__name__.startswith(records.__name__)}
+    assert {each.function.__module__ for each in kernels} == declaring
     assert all(each.compile() for each in kernels)

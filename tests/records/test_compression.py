@@ -15,17 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import CorruptDataError, OptionError
-from spark_kafkawire.records.compression.codec import Codec, Format, TooLarge
-from spark_kafkawire.records.compression.gzip import GZIP
-from spark_kafkawire.records.compression.lz4 import LZ4, LZ4_MAGIC_0, header_checksum
-from spark_kafkawire.records.compression.snappy import SNAPPY
-from spark_kafkawire.records.compression.table import (
+from spark_kafkawire.records.compression import (
     CODECS,
+    GZIP,
+    LZ4,
+    LZ4_MAGIC_0,
+    SNAPPY,
+    ZSTD,
+    Codec,
+    Format,
+    TooLarge,
     codec_named,
     codec_names,
     decompress,
+    header_checksum,
 )
-from spark_kafkawire.records.compression.zstd import ZSTD
 from tests.support.cases import for_each
 from tests.support.codecs import (
     BY_NAME,

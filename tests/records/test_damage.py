@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.damaged_batches import index_of, walk_batches
-from spark_kafkawire.records.message_set.damaged import walk_messages
+from spark_kafkawire.records.message_set.index import walk_messages
 from spark_kafkawire.records.record_log import decode_batches
 from tests.records.batches import batch, record
 from tests.records.damaged_logs import KINDS, check, damaged_log

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.records import checksum_kernels, content, log_kernels
+from spark_kafkawire.records import checksum, log_index
+from spark_kafkawire.records import rows as rows_module
 from spark_kafkawire.records.arrays import byte_array
 from spark_kafkawire.records.checksum import (
     crc32_each,
@@ -20,8 +21,8 @@ from spark_kafkawire.records.checksum import (
     library_address,
     slice_tables,
 )
+from spark_kafkawire.records.key_hashes import positive_hashes
 from spark_kafkawire.records.log_index import index_batches
-from spark_kafkawire.records.murmur2 import positive_hashes
 from spark_kafkawire.records.rows import Column
 from tests.records.batches import batch, record
 from tests.support.cases import for_each
@@ -67,7 +68,7 @@ def test_the_library_is_called_where_it_can_be() -> None:
     assert crc32c_address()
     major, minor = map(int, version("isal").split(".")[:2])
     # Wheels of isal 1.7 and 1.8 have ISA-L without CRC-64.
-    assert bool(content._library()) == ((major, minor) >= (1, 9))
+    assert bool(rows_module._library()) == ((major, minor) >= (1, 9))
 
 
 @pytest.mark.usefixtures("compiled")
@@ -76,12 +77,12 @@ def test_the_library_is_called_where_it_can_be() -> None:
 def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes], library: int) -> None:
     buf, offsets = byte_array(b"".join(values)), np.cumsum([0, *map(len, values)])
     expected = np.array([zlib.crc32(value) for value in values], np.uint32)
-    each: tuple[Any, ...] = (checksum_kernels.crc_each, checksum_kernels.crc_each.interpreted)
+    each: tuple[Any, ...] = (checksum.crc_each, checksum.crc_each.interpreted)
     for run in each:
         crcs = np.zeros(len(values), np.uint32)
         run(buf, offsets, slice_tables(), library, crcs)
         assert crcs.tolist() == expected.tolist()
-    for check in (checksum_kernels.check_each, checksum_kernels.check_each.interpreted):
+    for check in (checksum.check_each, checksum.check_each.interpreted):
         arguments = offsets[:-1].copy(), np.diff(offsets)
         assert check(buf, *arguments, expected, slice_tables(), library) == -1
         for row in range(len(values)):
@@ -99,9 +100,9 @@ def test_the_first_batch_with_a_wrong_crc_is_found(seed: int) -> None:
     for wrong in ((), range(len(batches)), chance.sample(range(len(batches)), 3)):
         data = index.buf.copy()
         for row in wrong:
-            data[chance.randrange(21, len(batches[row])) + index.table[row, log_kernels.POS]] ^= 1
+            data[chance.randrange(21, len(batches[row])) + index.table[row, log_index.POS]] ^= 1
         expected = next((place for place, row in enumerate(rows.tolist()) if row in wrong), -1)
-        for run in (log_kernels.first_wrong_crc, log_kernels.first_wrong_crc.interpreted):
+        for run in (log_index.first_wrong_crc, log_index.first_wrong_crc.interpreted):
             assert run(data, index.table, rows, crc32c_address()) == expected
 
 
@@ -116,7 +117,7 @@ ROWS: Final[list[Row]] = [
 def sum_of(rows: list[Row], partitions: list[int] | None = None) -> int:
     columns = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*rows, strict=True)]
     given = None if partitions is None else np.array(partitions, np.int64)
-    return content.content_sum(columns[0], columns[1:], len(rows), given)
+    return rows_module.content_sum(columns[0], columns[1:], len(rows), given)
 
 
 @pytest.mark.usefixtures("compiled")
@@ -127,7 +128,7 @@ def test_the_sum_is_the_same_in_any_order_and_in_every_way_to_compute_it(order: 
     assert 0 <= expected < 1 << 64
     assert sum_of(rows) == expected
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content, "_library", lambda: 0)
+        patch.setattr(rows_module, "_library", lambda: 0)
         assert sum_of(rows) == expected
         with interpreted_kernels():
             assert sum_of(rows) == expected
@@ -140,7 +141,9 @@ def test_sums_are_of_parts_topics_and_partitions() -> None:
     assert (sum_of(ROWS[:30]) + sum_of(ROWS[30:])) % (1 << 64) == sum_of(ROWS)
     [topics, *columns] = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*ROWS, strict=True)]
     one = Column.of(pa.array([b"t"], pa.binary()), "c")
-    assert content.content_sum(one, columns, len(ROWS)) == content.content_sum(topics, columns, len(ROWS))
+    assert rows_module.content_sum(one, columns, len(ROWS)) == rows_module.content_sum(
+        topics, columns, len(ROWS)
+    )
     sums = {sum_of([A, B], partitions) for partitions in ([0, 0], [0, 1], [1, 0], [1, 1], [2, 0])}
     assert len(sums) == 5
     assert sum_of([A, B], [0, 0]) == sum_of([A, B])

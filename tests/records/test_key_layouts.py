@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafkawire.records.key_layouts import (
-    EARLY,
-    EXPECTED,
-    LATE,
-    UNEXPLAINED,
-    by_key,
-    by_offset,
-)
+from spark_kafkawire.records.key_hashes import EARLY, EXPECTED, LATE, UNEXPLAINED, by_key, by_offset
 
 COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True).map(sorted)
 

@@ -12,7 +12,7 @@ import pytest
 
 from spark_kafkawire import decode_record_batches, encode_record_batches
 from spark_kafkawire.errors import CorruptDataError, OptionError
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.columns import HEADERS
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from tests.records.batch.golden_batches import BATCHES

@@ -33,16 +33,18 @@ from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentia
 from spark_kafkawire.net.logins.tokens.token import forget_tokens
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.tls import OF_REGISTRY, Tls
-from spark_kafkawire.registry import client
-from spark_kafkawire.registry.client import Registry, forget_registries, registry_of
-from spark_kafkawire.registry.schemas import Reference, Schema
-from spark_kafkawire.registry.settings import (
+from spark_kafkawire.registry import (
     BasicLogin,
     BearerToken,
     Login,
+    Reference,
+    Registry,
     RegistrySettings,
+    Schema,
+    forget_registries,
+    registry_of,
+    subject_of,
 )
-from spark_kafkawire.registry.subjects import subject_of
 from tests.net.login_broker import asked_for, granted, http_answer
 from tests.net.peers import Peer, server_of, serving
 from tests.support.certificates import Certificates
@@ -179,7 +181,7 @@ def test_two_imports_of_one_name_are_an_error(fake: FakeRegistry) -> None:
 
 
 def test_too_many_imports_are_an_error(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "DEPENDENCIES_MAX", 2)
+    monkeypatch.setattr("spark_kafkawire.registry.DEPENDENCIES_MAX", 2)
     for name in "abc":
         fake.add(name, name, "PROTOBUF")
     whole = fake.add("top", "T", "PROTOBUF", tuple((f"{name}.proto", name, 1) for name in "abc"))
@@ -232,7 +234,7 @@ def test_an_unknown_id_is_asked_for_again_after_a_while(
         with pytest.raises(UnknownSchemaError, match="schema id 1: "):
             registry.schema(1)
     assert len(fake.requests) == 1
-    monkeypatch.setattr(client, "UNKNOWN_KEPT_S", 0.0)
+    monkeypatch.setattr("spark_kafkawire.registry.UNKNOWN_KEPT_S", 0.0)
     fake.add("s", TEXT)
     assert registry.schema(1).text == TEXT
 
@@ -401,7 +403,7 @@ def test_patience_outlasts_a_restart_and_is_logged_once(
 
 
 def test_an_answer_that_is_too_long_is_an_error(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "ANSWER_BYTES_MAX", 10_000)
+    monkeypatch.setattr("spark_kafkawire.registry.ANSWER_BYTES_MAX", 10_000)
     fake.add("s", TEXT + " " * 20_000)
     with pytest.raises(ConnectFailed, match="the answer is longer than 10000 bytes"):
         client_of(fake, retry=ONCE).schema(1)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spark_kafkawire.errors import ConnectFailed, DataLossError, OptionError
-from spark_kafkawire.options import kafka_properties
+from spark_kafkawire.options import option
 from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
 from tests.support.cases import for_each
@@ -231,7 +231,7 @@ def test_bad_batch_query_options(options: dict[str, str | None], message: str) -
 
 
 def test_options_of_streams_warn(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
-    for once in (kafka_properties._warn, kafka_properties.pass_over_in_batch):
+    for once in (option._warn, option.pass_over_in_batch):
         once.cache_clear()  # each is logged once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         found = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")

@@ -26,12 +26,11 @@ from spark_kafkawire.functions import (
     to_avro,
     to_protobuf,
 )
-from spark_kafkawire.registry.client import forget_registries
-from spark_kafkawire.values.faults import Fault
+from spark_kafkawire.registry import forget_registries
 from spark_kafkawire.values.json.decoding import Decoder
 from spark_kafkawire.values.json.encoding import Encoder
 from spark_kafkawire.values.json.schema import schema_of
-from spark_kafkawire.values.payloads import payloads_of
+from spark_kafkawire.values.payloads import Fault, payloads_of
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support import librdkafka
 from tests.support.cases import for_each

@@ -27,7 +27,7 @@ from spark_kafkawire.cluster.v07.zookeeper_client import SESSION_TIMEOUT_MAX_S
 from spark_kafkawire.errors import DiscoveryError, OptionError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.options import Discovery
-from spark_kafkawire.options.offsets import PARTITION_SYNTAX
+from spark_kafkawire.options.selection import PARTITION_SYNTAX
 from spark_kafkawire.planner.stream_offsets import from_json
 from spark_kafkawire.planner.v07 import GroupPlanner
 from spark_kafkawire.records.message_set.public import encode_message_set

@@ -17,7 +17,7 @@ from spark_kafkawire import in_key_order, misplaced_report
 from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import PartitionBounds, TopicPartition
-from spark_kafkawire.records.murmur2 import positive_hashes
+from spark_kafkawire.records.key_hashes import positive_hashes
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.key_order import Seen, seen

@@ -25,8 +25,7 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
 )
 from spark_kafkawire.options import StreamOptions
-from spark_kafkawire.records.log_index import index_batches
-from spark_kafkawire.records.log_kernels import BASE_OFFSET, NEXT_OFFSET, POS, SIZE
+from spark_kafkawire.records.log_index import BASE_OFFSET, NEXT_OFFSET, POS, SIZE, index_batches
 from tests.support.cases import for_each
 from tests.support.directory_reading import DirectoryRead, copied
 from tests.support.golden import CORPUS, MANIFEST, values_sha256

@@ -35,7 +35,7 @@ from spark_kafkawire.model import Broker, ClusterView, Generation, TopicPartitio
 from spark_kafkawire.net.first_contact import Bootstrap
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.record_log import encode_batches
-from spark_kafkawire.registry.client import forget_registries
+from spark_kafkawire.registry import forget_registries
 from spark_kafkawire.source.schema import (
     HEADERS_FIELD,
     LAYOUT_FIELD,

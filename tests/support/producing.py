@@ -25,7 +25,7 @@ from spark_kafkawire.protocol.modern.produce import (
     ProduceResponse,
     ProduceTopicResponse,
 )
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.columns import HEADERS
 from spark_kafkawire.records.rows import Records
 from tests.support.foreign import Record
 from tests.support.writing import binary

@@ -32,10 +32,9 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.records import compiler
 from spark_kafkawire.values.avro.kernels import SPARE_STEPS
-from spark_kafkawire.values.faults import Decoded, Fault
 from spark_kafkawire.values.formats import Decoder
 from spark_kafkawire.values.json.decoding import Decoder as JsonDecoder
-from spark_kafkawire.values.payloads import Payloads, payloads_of
+from spark_kafkawire.values.payloads import Decoded, Fault, Payloads, payloads_of
 from spark_kafkawire.values.protobuf.decoding import Decoder as ProtobufDecoder
 from spark_kafkawire.values.protobuf.schema import parse as parse_protobuf
 from tests.support.kernels import interpreted_kernels

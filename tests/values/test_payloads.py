@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.columns import HEADERS
 from spark_kafkawire.values import registry_frame
-from spark_kafkawire.values.faults import REASONS, Decoded, Fault
-from spark_kafkawire.values.payloads import Payloads, payloads_of
+from spark_kafkawire.values.payloads import REASONS, Decoded, Fault, Payloads, payloads_of
 from spark_kafkawire.values.registry_frame import (
     KEY_HEADER,
     VALUE_HEADER,

@@ -16,8 +16,8 @@ from spark_kafkawire.errors import LOG, CorruptDataError, LimitError, counted
 from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.options import BadRecords, FetchOptions
 from spark_kafkawire.protocol.primitives import Buffer
+from spark_kafkawire.records.arrow import damaged_row
 from spark_kafkawire.records.columns import Columns
-from spark_kafkawire.records.corrupt import damaged_row
 from spark_kafkawire.records.damage import Damage, Walk
 
 from .task import Contradiction

@@ -28,8 +28,15 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import PartitionerCheck
 from spark_kafkawire.records.arrays import Int32s, Uint8s
 from spark_kafkawire.records.columns import Columns
-from spark_kafkawire.records.key_layouts import EARLY, EXPECTED, LATE, UNEXPLAINED, by_key, by_offset
-from spark_kafkawire.records.murmur2 import positive_hashes
+from spark_kafkawire.records.key_hashes import (
+    EARLY,
+    EXPECTED,
+    LATE,
+    UNEXPLAINED,
+    by_key,
+    by_offset,
+    positive_hashes,
+)
 
 from .task import PartitionLayouts
 

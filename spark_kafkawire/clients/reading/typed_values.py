@@ -30,13 +30,11 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import BadRecords, ColumnFormat, TypedOptions
 from spark_kafkawire.records.arrays import Int32s, Int64s
-from spark_kafkawire.records.arrow import BatchBuilder
+from spark_kafkawire.records.arrow import CORRUPT, CORRUPT_TYPE, BatchBuilder, corrupt_column, projected
 from spark_kafkawire.records.columns import Columns, validity_bitmap
-from spark_kafkawire.records.corrupt import CORRUPT, CORRUPT_TYPE, corrupt_column, projected
-from spark_kafkawire.registry.client import registry_of
-from spark_kafkawire.registry.schemas import RegisteredSchema
-from spark_kafkawire.values.faults import REASONS, Decoded, Fault
+from spark_kafkawire.registry import RegisteredSchema, registry_of
 from spark_kafkawire.values.formats import FORMATS, Decoder, FixedSchema, Format, Schema
+from spark_kafkawire.values.payloads import REASONS, Decoded, Fault
 from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER, Framed, SchemaIdSource, unframed
 
 _Flags = npt.NDArray[np.bool_]

@@ -31,9 +31,8 @@ from spark_kafkawire.protocol.v07.error_codes import ErrorCode, broker_error
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.limits import DecodeLimits
-from spark_kafkawire.records.message_set.damaged import OFFSET_MAX, walk_messages
 from spark_kafkawire.records.message_set.decoding import decode
-from spark_kafkawire.records.message_set.index import message_size
+from spark_kafkawire.records.message_set.index import OFFSET_MAX, message_size, walk_messages
 
 from .damaged_records import DamagedBytes, DamagedRecords, SuspectedDamage, unproven
 from .task import Gaps, MessageCrossesStop, UndecodablePart

@@ -36,7 +36,7 @@ from spark_kafkawire.errors import RowError, counted, quoted
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records import compiler
 from spark_kafkawire.records.checksum import crc32_each
-from spark_kafkawire.records.murmur2 import positive_hashes
+from spark_kafkawire.records.key_hashes import positive_hashes
 from spark_kafkawire.records.rows import Records
 
 from .rows import Rows

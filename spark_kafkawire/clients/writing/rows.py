@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from spark_kafkawire.errors import RowError
 from spark_kafkawire.records.batch.headers import encode_headers
-from spark_kafkawire.records.content import content_sum
-from spark_kafkawire.records.rows import Column, Records
+from spark_kafkawire.records.rows import Column, Records, content_sum
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafkawire.records.headers import HEADER, HEADERS, header_pairs
+from spark_kafkawire.records.columns import HEADER, HEADERS, header_pairs
 from spark_kafkawire.values.formats import FORMATS, Encoder, FixedSchema
 from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER
 

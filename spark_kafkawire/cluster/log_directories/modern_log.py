@@ -39,17 +39,18 @@ from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 from spark_kafkawire.records.batch.decoding import check_crcs
 from spark_kafkawire.records.damage import Walk, Whole
 from spark_kafkawire.records.damaged_batches import index_of, walk_batches, without_last
-from spark_kafkawire.records.log_index import BatchIndex
-from spark_kafkawire.records.log_kernels import (
+from spark_kafkawire.records.log_index import (
     ATTRIBUTES,
     BASE_OFFSET,
+    CONTROL_BIT,
     COUNT,
     MAGIC,
     MAX_TIMESTAMP,
     NEXT_OFFSET,
     PRODUCER_ID,
+    TRANSACTIONAL_BIT,
+    BatchIndex,
 )
-from spark_kafkawire.records.log_layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from spark_kafkawire.records.record_log import decode_batches
 
 from . import SlicePart

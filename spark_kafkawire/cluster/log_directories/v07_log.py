@@ -15,8 +15,7 @@ from spark_kafkawire.directories.scanning import LogDirectory, Segment
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 from spark_kafkawire.records.damage import Whole
-from spark_kafkawire.records.message_set.damaged import walk_messages
-from spark_kafkawire.records.message_set.index import Stop, index_messages
+from spark_kafkawire.records.message_set.index import Stop, index_messages, walk_messages
 
 from ..v07 import segments
 from . import SlicePart

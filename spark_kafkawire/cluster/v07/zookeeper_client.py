@@ -52,7 +52,7 @@ from spark_kafkawire.net.first_contact import Bootstrap
 from spark_kafkawire.net.strangers import Kind, kind_at
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import Discovery
-from spark_kafkawire.options.strict_json import NotAnObject, json_object
+from spark_kafkawire.options.option import NotAnObject, json_object
 from spark_kafkawire.secrecy import keep_secret, without_secrets
 
 T = TypeVar("T")

@@ -36,11 +36,10 @@ from spark_kafkawire.errors import OptionError, printable
 from spark_kafkawire.model import Generation, OffsetRange, TopicPartition
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.options import BadRecords, FetchOptions, ReadOptions, WriteOptions, reading_options
-from spark_kafkawire.options.transactions import EXACTLY_ONCE
+from spark_kafkawire.options.delivery import EXACTLY_ONCE
 from spark_kafkawire.planner.batch import with_files
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
-from spark_kafkawire.records.columns import Columns
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.columns import HEADERS, Columns
 
 #: Options that the job sets itself, or relies on.
 _OWN_SOURCE: Final = ("subscribe", "assign", "starting", "ending", "minpartitions", "maxbytesperpartition")

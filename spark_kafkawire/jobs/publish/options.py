@@ -8,8 +8,7 @@ from typing import Final
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.options import ReadOptions, WriteOptions, reading_options
-from spark_kafkawire.options.delivery import ACKS_OF
-from spark_kafkawire.options.transactions import EXACTLY_ONCE
+from spark_kafkawire.options.delivery import ACKS_OF, EXACTLY_ONCE
 from spark_kafkawire.source.writer import WRITE_SCHEMAS, WriteSchema
 
 _ACKS: Final = ("acks", "kafka.acks")

@@ -22,8 +22,7 @@ from spark_kafkawire.protocol.primitives import Buffer
 from .. import compiler
 from ..arrays import Int64s, Uint8s
 from ..checksum import crc32, crc32_each
-from ..compression.codec import Codec, Format
-from ..compression.table import codec_named
+from ..compression import Codec, Format, codec_named
 from ..rows import cut, value_spans
 from . import kernels
 

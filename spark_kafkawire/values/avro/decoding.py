@@ -16,12 +16,10 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
-from ..faults import Decoded
-from ..payloads import Payloads
+from ..payloads import Decoded, Payloads
 from ..span_kernels import gather
 from .kernels import DECIMAL_SIZE, DEPTH_MAX, decode_each, gather_decimals
-from .programs import SOURCES, Node
-from .resolution import program_of
+from .resolution import SOURCES, Node, program_of
 from .schema import Schema
 
 _SPAN_BYTES_MAX: Final = 2**31 - 1

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from spark_kafkawire.records.compiler import BYTES, PLACE, inlined, kernel
 
-from ..faults import Fault
+from ..payloads import Fault
 from ..span_kernels import is_utf8
 
 WIDTH: Final = 5

@@ -20,8 +20,7 @@ from spark_kafkawire.errors import OptionError, RowError, printable, quoted
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 
 from ..type_names import sql_name
-from .schema import Schema
-from .types import ANY, JsonType
+from .schema import ANY, JsonType, Schema
 
 _CONTROLS: Final = 32
 _DAY_US: Final = 86_400_000_000

@@ -1,4 +1,5 @@
-"""JSON schemas, drafts 4 to 2020-12: parsed, and derived from Arrow types.
+"""JSON schemas, drafts 4 to 2020-12: parsed, with their references (``$ref``), and derived from Arrow types;
+the combination of several types, and the Arrow types of their values.
 
 Types, required properties and enums of strings count. Other rules, such as ``minimum``, ``pattern`` or
 ``if``, are not checked. The formats ``date`` and ``date-time`` are strings, because no reader knows that all
@@ -11,18 +12,245 @@ Source: https://json-schema.org/draft-07/schema, and the class JsonSchemaData of
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
+from urllib.parse import unquote, urljoin
 
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable, quoted
 
 from ..type_names import sql_name
-from .references import Documents, parsed
-from .types import ANY, PRECISION_MAX, JsonField, JsonType, arrow_type_of, both, union
+
+#: Digits of a decimal in Spark.
+PRECISION_MAX: Final = 38
+
+_ARROW: Final = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "string": pa.string(),
+    "any": pa.string(),
+}
+_LOGICAL: Final = {"timestamp": pa.timestamp("us", tz="UTC"), "date": pa.date32(), "bytes": pa.binary()}
+_WIDTHS: Final = {
+    ("integer", "int8"): pa.int8(),
+    ("integer", "int16"): pa.int16(),
+    ("integer", "int32"): pa.int32(),
+    ("number", "float32"): pa.float32(),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonType:
+    """A type of a schema.
+
+    ``kind`` is JSON's name of it, ``map`` for an object without properties, or ``any`` for values of several
+    types. ``required`` names properties, also without ``fields``. ``items`` is the type of an array's items
+    and of a map's values. ``symbols`` are the texts that a string may be. ``logical`` and ``width`` come from
+    the hints of Kafka Connect: timestamp, date, decimal or bytes, and ``connect.type``.
+    """
+
+    kind: str
+    nullable: bool = False
+    fields: tuple[JsonField, ...] = ()
+    required: frozenset[str] = frozenset()
+    items: JsonType | None = None
+    symbols: tuple[str, ...] = ()
+    logical: str = ""
+    width: str = ""
+    precision: int = 0
+    scale: int = 0
+
+    def may_lack(self, name: str) -> bool:
+        """True if a value may be without this property."""
+        return name not in self.required
+
+    @property
+    def item_type(self) -> JsonType:
+        """The type of an array's items and of a map's values."""
+        assert self.items is not None
+        return self.items
+
+    @property
+    def is_open(self) -> bool:
+        """True if it says nothing of its values, but which properties are required."""
+        return self.kind == "any" or (self.kind == "map" and self.item_type.kind == "any")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonField:
+    """A property of an object."""
+
+    name: str
+    type: JsonType
+
+
+ANY: Final = JsonType("any", True)
+
+
+def arrow_type_of(of: JsonType) -> pa.DataType:
+    """The Arrow type of a value."""
+    if of.kind == "object":
+        return pa.struct(
+            [
+                pa.field(each.name, arrow_type_of(each.type), of.may_lack(each.name) or each.type.nullable)
+                for each in of.fields
+            ]
+        )
+    if of.kind in ("array", "map"):
+        items = arrow_type_of(of.item_type)
+        if of.kind == "array":
+            return pa.list_(pa.field("element", items, of.item_type.nullable))
+        return pa.map_(pa.string(), pa.field("value", items, of.item_type.nullable))
+    if of.logical == "decimal":
+        return pa.decimal128(of.precision, of.scale)
+    if of.logical in _LOGICAL:
+        return _LOGICAL[of.logical]
+    return _WIDTHS.get((of.kind, of.width), _ARROW[of.kind])
+
+
+def union(types: Iterable[JsonType]) -> JsonType:
+    """The type of values that have one of these types.
+
+    Objects become one with the properties of all, as in Spark's inference of schemas; what has no type in
+    common is ``any``.
+    """
+    given = list(types)
+    nullable = any(each.nullable or each.kind == "null" for each in given)
+    values = [each for each in given if each.kind != "null"]
+    if not values:
+        return JsonType("null", True)
+    common = values[0]
+    for each in values[1:]:
+        common = _either(common, each)
+    return replace(common, nullable=nullable or common.nullable)
+
+
+def _either(one: JsonType, other: JsonType) -> JsonType:
+    if {one.kind, other.kind} == {"integer", "number"}:
+        return JsonType("number") if not (one.logical or other.logical) else ANY
+    if one.kind != other.kind or one.logical != other.logical or (one.scale != other.scale):
+        return ANY
+    if one.kind == "object":
+        named = {each.name: each.type for each in one.fields}
+        for each in other.fields:
+            named[each.name] = union([named[each.name], each.type]) if each.name in named else each.type
+        fields = tuple(JsonField(name, of) for name, of in named.items())
+        return JsonType("object", fields=fields, required=one.required & other.required)
+    if one.kind in ("array", "map"):
+        return JsonType(one.kind, items=union([one.item_type, other.item_type]))
+    symbols = (*one.symbols, *other.symbols) if one.symbols and other.symbols else ()
+    width = one.width if one.width == other.width else ""
+    return replace(one, symbols=symbols, width=width, precision=max(one.precision, other.precision))
+
+
+def both(one: JsonType, other: JsonType) -> JsonType | None:
+    """The type of values that have both types; None where there is no such type."""
+    nullable = one.nullable and other.nullable
+    required = one.required | other.required
+    if one.is_open or other.is_open:
+        known, less = (other, one) if one.kind == "any" or not other.is_open else (one, other)
+        if less.kind != "any" and known.kind not in ("map", "object"):
+            return None
+        return replace(known, nullable=nullable, required=required)
+    if {one.kind, other.kind} == {"integer", "number"}:
+        return replace(one if one.kind == "integer" else other, nullable=nullable)
+    if one.kind != other.kind or one.logical != other.logical:
+        return None
+    if one.kind != "object":
+        return replace(one, nullable=nullable, symbols=one.symbols or other.symbols)
+    named = {each.name: each.type for each in one.fields}
+    for each in other.fields:
+        common = both(named[each.name], each.type) if each.name in named else each.type
+        if common is None:
+            return None
+        named[each.name] = common
+    fields = tuple(JsonField(name, of) for name, of in named.items())
+    return JsonType("object", nullable, fields, required)
+
+
+_DEFINITIONS: Final = ("definitions", "$defs")
+
+
+class Documents:
+    """A schema, whose name is empty, and those that it refers to by their names."""
+
+    def __init__(self, root: Any, references: Mapping[str, str]) -> None:
+        self._named = {
+            name: parsed(text, f"the reference {printable(name)}") for name, text in references.items()
+        }
+        self._named[""] = root
+        self._by_id: dict[str, tuple[str, Any]] = {}
+        for name, document in self._named.items():
+            own = _id_of(document)
+            for content in (document, *_definitions(document)):
+                if _id_of(content):
+                    self._by_id.setdefault(urljoin(own, _id_of(content)), (name, content))
+
+    def resolved(self, ref: Any, document: str, place: str) -> tuple[str, Any]:
+        """The name of the document in which a reference ends, and the content there."""
+        if not isinstance(ref, str):
+            raise OptionError(f"{place}: a $ref is not a text; correct the schema")
+        base, _, fragment = ref.partition("#")
+        name, content = self._document(base, document, place) if base else (document, self._named[document])
+        for token in fragment.split("/")[1:]:
+            token = unquote(token).replace("~1", "/").replace("~0", "~")
+            if isinstance(content, dict) and token in content:
+                content = content[token]
+            elif isinstance(content, list) and token.isdecimal() and int(token) < len(content):
+                content = content[int(token)]
+            else:
+                raise OptionError(f"{place}: the schema has no {quoted(ref)}; add it, or correct the $ref")
+        if fragment and not fragment.startswith("/"):
+            content = _anchored(content, fragment)
+            if content is None:
+                raise OptionError(f"{place}: the schema has no {quoted(ref)}; add it, or correct the $ref")
+        return name, content
+
+    def _document(self, base: str, document: str, place: str) -> tuple[str, Any]:
+        full = urljoin(_id_of(self._named[document]), base)
+        for name in (base, full):
+            if name and name in self._named:
+                return name, self._named[name]
+        for known in (base, full):
+            if known in self._by_id:
+                return self._by_id[known]
+        raise OptionError(
+            f"{place}: the schema refers to {quoted(base)}, which is not in its references; add it there"
+        )
+
+
+def parsed(text: str, place: str) -> Any:
+    """The JSON of a schema. Raises ``OptionError`` (fatal)."""
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"{place} is not JSON: {printable(error)}; correct it") from None
+    if not isinstance(content, (dict, bool)):
+        raise OptionError(f"{place} is not a JSON schema: it is neither an object nor true; correct it")
+    return content
+
+
+def _id_of(content: Any) -> str:
+    found = content.get("$id", "") if isinstance(content, dict) else ""
+    return found.removesuffix("#") if isinstance(found, str) else ""
+
+
+def _definitions(document: Any) -> list[Any]:
+    places = [document.get(key) for key in _DEFINITIONS] if isinstance(document, dict) else []
+    return [content for place in places if isinstance(place, dict) for content in place.values()]
+
+
+def _anchored(document: Any, name: str) -> Any:
+    for content in (document, *_definitions(document)):
+        if isinstance(content, dict) and (content.get("$anchor") == name or content.get("$id") == f"#{name}"):
+            return content
+    return None
+
 
 #: How often a schema may contain itself before the property is dropped, as in Spark's other formats.
 RECURSION_DEPTH: Final = 3

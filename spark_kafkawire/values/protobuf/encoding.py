@@ -1,20 +1,216 @@
-"""Encoding of Arrow columns to Protobuf messages, without frames."""
+"""Encoding of Arrow columns to Protobuf messages, without frames.
+
+The columns are fitted to a message: a program of ``encoding_kernels``, and the ``feeds`` of its streams.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from spark_kafkawire.errors import LimitError, counted
+from spark_kafkawire.errors import LimitError, OptionError, counted, printable, quoted
 from spark_kafkawire.records.arrays import Int64s, Uint8s, room
 from spark_kafkawire.records.compiler import expect
 
+from ..type_names import sql_name
+from . import encoding_kernels as ops
 from .encoding_kernels import FRAME, ROOM, encode_each
-from .feeds import Streams, content_of, joined
-from .fitting import Fitting
+from .feeds import Feed, Group, Items, Names, Numbers, Spans, Streams, Times, content_of, joined
 from .schema import Schema
+from .types import DELIMITED, Field, Message, fields_by_name, named
+
+#: Columns that fit a type, the narrowest one first.
+_INT32: Final = (pa.int32(), pa.int8(), pa.int16())
+_INT64: Final = (pa.int64(), *_INT32)
+_FITTING: Final[dict[str, tuple[pa.DataType, ...]]] = {
+    "int32": _INT32,
+    "sint32": _INT32,
+    "sfixed32": _INT32,
+    "uint32": _INT64,
+    "fixed32": _INT64,
+    "int64": _INT64,
+    "sint64": _INT64,
+    "sfixed64": _INT64,
+    "uint64": _INT64,
+    "fixed64": _INT64,
+    "bool": (pa.bool_(),),
+    "float": (pa.float32(),),
+    "double": (pa.float64(), pa.float32()),
+    "string": (pa.string(), pa.large_string()),
+    "bytes": (pa.binary(), pa.large_binary()),
+    "enum": (pa.string(), pa.large_string(), pa.int32()),
+}
+_OPS: Final = {
+    "sint32": ops.ZIGZAG,
+    "sint64": ops.ZIGZAG,
+    "fixed32": ops.RAW4,
+    "sfixed32": ops.RAW4,
+    "float": ops.RAW4,
+    "fixed64": ops.RAW8,
+    "sfixed64": ops.RAW8,
+    "double": ops.RAW8,
+    "string": ops.SPAN,
+    "bytes": ops.SPAN,
+}
+_SECONDS: Final = Field("seconds", 1, "int64", has_presence=False)
+_NANOS: Final = Field("nanos", 2, "int32", has_presence=False)
+
+
+class Fitting:
+    """A message and the struct that is written as it.
+
+    ``code`` and ``scopes`` are those of the kernel, ``depth_max`` the messages that may be open. Raises
+    ``OptionError`` (fatal) that names the field whose column is missing or does not fit.
+    """
+
+    def __init__(self, message: Message, arrow_type: pa.DataType) -> None:
+        self.streams = self.flags = 0
+        self.depth_max = 1
+        self._scopes: list[list[list[int]]] = []
+        self.root = self._message(message, arrow_type, "", 0, -1)
+        self.code: list[int] = []
+        self.scopes: list[int] = []
+        for scope in self._scopes:
+            self.scopes += (len(self.code), len(scope))
+            self.code += [each for instruction in sorted(scope, key=_by_tag) for each in instruction]
+
+    def _stream(self, count: int = 1) -> int:
+        self.streams += count
+        return self.streams - count
+
+    def _flag(self) -> int:
+        self.flags += 1
+        return self.flags - 1
+
+    def _message(self, message: Message, of: pa.DataType, path: str, depth: int, flag: int) -> Group:
+        if not pa.types.is_struct(of):
+            raise OptionError(
+                f"{_field(path, message)} is a message and cannot be written from "
+                f"{sql_name(of)}: use a struct"
+            )
+        self.depth_max = max(self.depth_max, depth + 1)
+        columns = _columns(message, of)
+        scope: list[list[int]] = []
+        self._scopes.append(scope)
+        feeds: list[tuple[int, Feed]] = []
+        oneofs: dict[str, list[int]] = {}
+        for each in message.fields:
+            inside = f"{path}.{each.name}" if path else each.name
+            if each.name in columns:
+                index, column_type = columns[each.name]
+                feeds.append((index, self._column(each, column_type, inside, depth, scope)))
+                if each.oneof:
+                    oneofs.setdefault(each.oneof, []).append(index)
+            elif each.label == "required":
+                raise OptionError(f"{_field(inside)} is required, and has no column: add one")
+        several = tuple((name, tuple(indexes)) for name, indexes in oneofs.items() if len(indexes) > 1)
+        return Group(path, flag, tuple(feeds), several)
+
+    def _column(self, each: Field, of: pa.DataType, path: str, depth: int, scope: list[list[int]]) -> Feed:
+        if not each.is_repeated:
+            return self._value(each, of, path, depth, scope, self._flag())
+        is_map = each.label == "map"
+        fits = pa.types.is_map(of) if is_map else pa.types.is_list(of) or pa.types.is_large_list(of)
+        if not fits:
+            kind, needed = ("a map", "a map") if is_map else ("repeated", "an array")
+            raise OptionError(f"{_field(path)} is {kind}, and its column {of}: use {needed}")
+        stream = self._stream()
+        if not is_map:
+            feed = self._value(each, of.value_type, path, depth, scope, -1)
+            scope[-1][ops.FIRST] = stream
+            return Items(path, stream, (feed,))
+        entry: list[list[int]] = []
+        place = len(self._scopes)
+        self._scopes.append(entry)
+        self.depth_max = max(self.depth_max, depth + 2)
+        types = (of.key_type, of.item_type)
+        feeds = [
+            self._value(part, part_type, f"{path}.{part.name}", depth + 1, entry, -1)
+            for part, part_type in zip(each.message.fields, types, strict=True)
+        ]
+        scope.append(_instruction(each, ops.MESSAGE, stream, -1, -1, place))
+        return Items(path, stream, tuple(feeds))
+
+    def _value(
+        self, each: Field, of: pa.DataType, path: str, depth: int, scope: list[list[int]], flag: int
+    ) -> Feed:
+        """One value in a slot; without a flag it is an item or a part of a map's entry."""
+        if each.is_message:
+            op = ops.GROUP if each.kind == "group" else ops.MESSAGE
+            scope.append(_instruction(each, op, -1, flag, -1, len(self._scopes)))
+            if each.message.time is not None and _is_time(of, each.message.time):
+                return self._time(of, path, depth, flag, each)
+            group = self._message(each.message, of, path, depth + 1, flag)
+            group.is_required = each.label == "required" or flag < 0
+            return group
+        if of not in _FITTING[each.kind]:
+            targets = " or ".join(dict.fromkeys(sql_name(fitting) for fitting in _FITTING[each.kind]))
+            raise OptionError(
+                f"{_field(path)} of type {each.kind} cannot be written from "
+                f"{sql_name(of)}: cast it to {targets}"
+            )
+        op = _OPS.get(each.kind, ops.VARINT)
+        stream = self._stream(2 if op == ops.SPAN else 1)
+        scope.append(_instruction(each, op, -1, flag, stream, 0))
+        return _feed(each, of, path, flag, stream)
+
+    def _time(self, of: pa.DataType, path: str, depth: int, flag: int, each: Field) -> Feed:
+        self.depth_max = max(self.depth_max, depth + 2)
+        parts = [(self._flag(), self._stream()) for _ in range(2)]
+        self._scopes.append(
+            [
+                _instruction(part, ops.VARINT, -1, part_flag, stream, 0)
+                for part, (part_flag, stream) in zip((_SECONDS, _NANOS), parts, strict=True)
+            ]
+        )
+        is_required = each.label == "required" or flag < 0
+        return Times(path, flag, is_required, True, parts[0], parts[1], pa.types.is_timestamp(of))
+
+
+def _columns(message: Message, of: pa.DataType) -> dict[str, tuple[int, pa.DataType]]:
+    """The index and the type of each column of a struct, by its name."""
+    known = fields_by_name(message)
+    columns = {column.name: (index, column.type) for index, column in enumerate(of)}
+    for name in columns:
+        if name not in known:
+            raise OptionError(
+                f"{named(message)} has no field {printable(name)} for the column: drop or rename it"
+            )
+    if len(columns) < len(list(of)):
+        names = [column.name for column in of]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OptionError(f"{named(message)} has the column {quoted(twice)} twice: rename one")
+    return columns
+
+
+def _instruction(each: Field, op: int, first: int, flag: int, stream: int, scope: int) -> list[int]:
+    wire_type = DELIMITED if each.is_packed else each.wire_type
+    return [op, each.number << 3 | wire_type, first, flag, stream, int(each.is_packed), scope]
+
+
+def _by_tag(instruction: list[int]) -> int:
+    return instruction[ops.TAG]
+
+
+def _feed(each: Field, of: pa.DataType, path: str, flag: int, stream: int) -> Feed:
+    is_required = each.label == "required" or flag < 0
+    if each.kind in ("string", "bytes"):
+        return Spans(path, flag, is_required, each.has_presence, stream)
+    if each.kind == "enum" and of != pa.int32():
+        return Names(path, flag, is_required, each.has_presence, stream, each.enum)
+    return Numbers(path, flag, is_required, each.has_presence, stream, each.kind)
+
+
+def _is_time(of: pa.DataType, time: pa.DataType) -> bool:
+    is_type: Any = pa.types.is_timestamp if pa.types.is_timestamp(time) else pa.types.is_duration
+    return bool(is_type(of))
+
+
+def _field(path: str, message: Message | None = None) -> str:
+    return f"the Protobuf field {printable(path)}" if path or message is None else named(message)
+
 
 _SIZE_MAX: Final = 2**31 - 1
 #: Bytes of a value without its content, and of a message, which are expected at first.

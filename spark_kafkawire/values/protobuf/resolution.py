@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable
 
-from ..faults import Fault
+from ..payloads import Fault
 from ..type_names import sql_name
-from . import layout as ops
+from . import kernels as ops
 from .types import DURATION, SCALARS, TIMESTAMP, Enum, Field, Message, fields_by_name, named
 
 _OPS: Final = {

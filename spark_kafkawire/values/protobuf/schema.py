@@ -1,4 +1,11 @@
-"""Protobuf schemas: parsed from ``.proto`` texts, and derived from Arrow types."""
+"""Protobuf schemas: parsed from ``.proto`` texts, and derived from Arrow types.
+
+Several texts become one set of types: imports, names that refer to types, and defaults. Every schema may
+import ``WELL_KNOWN`` schemas without a reference.
+
+Source: https://protobuf.dev/reference/protobuf/google.protobuf/, googleapis' ``google/type`` and Confluent's
+``confluent/type/decimal.proto``. Types of descriptors and options are left out: no message contains them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,9 +21,315 @@ import pyarrow as pa
 from spark_kafkawire.errors import OptionError, listed_some, printable, quoted
 
 from ..type_names import sql_name
-from .linking import linked
-from .parsing import File
-from .types import DURATION, RECURSION_DEPTH, Message, arrow_type_of
+from .parsing import File, Reference, Tokens, parse_file, text_of
+from .types import DURATION, RECURSION_DEPTH, Enum, Message, arrow_type_of
+
+
+def _proto3(package: str, *declarations: str) -> str:
+    return f'syntax = "proto3"; package {package}; ' + " ".join(declarations)
+
+
+def _wrapper(name: str, of: str) -> str:
+    return f"message {name} {{ {of} value = 1; }}"
+
+
+def _enum(name: str, prefix: str, values: str) -> str:
+    """An enum whose values are numbered from 0."""
+    numbered = " ".join(f"{prefix}{value} = {number};" for number, value in enumerate(values.split()))
+    return f"enum {name} {{ {numbered} }}"
+
+
+_GOOGLE: Final = "google.protobuf"
+_TYPE: Final = "google.type"
+_TIME: Final = "{ int64 seconds = 1; int32 nanos = 2; }"
+
+#: The text of each schema by the name with which it is imported.
+WELL_KNOWN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "google/protobuf/any.proto": _proto3(
+            _GOOGLE, "message Any { string type_url = 1; bytes value = 2; }"
+        ),
+        "google/protobuf/duration.proto": _proto3(_GOOGLE, f"message Duration {_TIME}"),
+        "google/protobuf/timestamp.proto": _proto3(_GOOGLE, f"message Timestamp {_TIME}"),
+        "google/protobuf/empty.proto": _proto3(_GOOGLE, "message Empty {}"),
+        "google/protobuf/field_mask.proto": _proto3(
+            _GOOGLE, "message FieldMask { repeated string paths = 1; }"
+        ),
+        "google/protobuf/source_context.proto": _proto3(
+            _GOOGLE, "message SourceContext { string file_name = 1; }"
+        ),
+        "google/protobuf/struct.proto": _proto3(
+            _GOOGLE,
+            "message Struct { map<string, Value> fields = 1; }",
+            "message Value { oneof kind { NullValue null_value = 1; double number_value = 2;"
+            " string string_value = 3; bool bool_value = 4; Struct struct_value = 5;"
+            " ListValue list_value = 6; } }",
+            "enum NullValue { NULL_VALUE = 0; }",
+            "message ListValue { repeated Value values = 1; }",
+        ),
+        "google/protobuf/wrappers.proto": _proto3(
+            _GOOGLE,
+            _wrapper("DoubleValue", "double"),
+            _wrapper("FloatValue", "float"),
+            _wrapper("Int64Value", "int64"),
+            _wrapper("UInt64Value", "uint64"),
+            _wrapper("Int32Value", "int32"),
+            _wrapper("UInt32Value", "uint32"),
+            _wrapper("BoolValue", "bool"),
+            _wrapper("StringValue", "string"),
+            _wrapper("BytesValue", "bytes"),
+        ),
+        "google/protobuf/api.proto": _proto3(
+            _GOOGLE,
+            'import "google/protobuf/source_context.proto"; import "google/protobuf/type.proto";',
+            "message Api { string name = 1; repeated Method methods = 2; repeated Option options = 3;"
+            " string version = 4; SourceContext source_context = 5; repeated Mixin mixins = 6;"
+            " Syntax syntax = 7; string edition = 8; }",
+            "message Method { string name = 1; string request_type_url = 2; bool request_streaming = 3;"
+            " string response_type_url = 4; bool response_streaming = 5; repeated Option options = 6;"
+            " Syntax syntax = 7; string edition = 8; }",
+            "message Mixin { string name = 1; string root = 2; }",
+        ),
+        "google/protobuf/type.proto": _proto3(
+            _GOOGLE,
+            'import "google/protobuf/any.proto"; import "google/protobuf/source_context.proto";',
+            "message Type { string name = 1; repeated Field fields = 2; repeated string oneofs = 3;"
+            " repeated Option options = 4; SourceContext source_context = 5; Syntax syntax = 6;"
+            " string edition = 7; }",
+            "message Field { Kind kind = 1; Cardinality cardinality = 2; int32 number = 3; string name = 4;"
+            " string type_url = 6; int32 oneof_index = 7; bool packed = 8; repeated Option options = 9;"
+            " string json_name = 10; string default_value = 11; "
+            + _enum(
+                "Kind",
+                "TYPE_",
+                "UNKNOWN DOUBLE FLOAT INT64 UINT64 INT32 FIXED64 FIXED32 BOOL STRING GROUP MESSAGE BYTES"
+                " UINT32 ENUM SFIXED32 SFIXED64 SINT32 SINT64",
+            )
+            + _enum("Cardinality", "CARDINALITY_", "UNKNOWN OPTIONAL REQUIRED REPEATED")
+            + " }",
+            "message Enum { string name = 1; repeated EnumValue enumvalue = 2; repeated Option options = 3;"
+            " SourceContext source_context = 4; Syntax syntax = 5; string edition = 6; }",
+            "message EnumValue { string name = 1; int32 number = 2; repeated Option options = 3; }",
+            "message Option { string name = 1; Any value = 2; }",
+            _enum("Syntax", "SYNTAX_", "PROTO2 PROTO3 EDITIONS"),
+        ),
+        "google/type/calendar_period.proto": _proto3(
+            _TYPE,
+            _enum(
+                "CalendarPeriod",
+                "",
+                "CALENDAR_PERIOD_UNSPECIFIED DAY WEEK FORTNIGHT MONTH QUARTER HALF YEAR",
+            ),
+        ),
+        "google/type/color.proto": _proto3(
+            _TYPE,
+            'import "google/protobuf/wrappers.proto";',
+            "message Color { float red = 1; float green = 2; float blue = 3;"
+            " google.protobuf.FloatValue alpha = 4; }",
+        ),
+        "google/type/datetime.proto": _proto3(
+            _TYPE,
+            'import "google/protobuf/duration.proto";',
+            "message DateTime { int32 year = 1; int32 month = 2; int32 day = 3; int32 hours = 4;"
+            " int32 minutes = 5; int32 seconds = 6; int32 nanos = 7;"
+            " oneof time_offset { google.protobuf.Duration utc_offset = 8; TimeZone time_zone = 9; } }",
+            "message TimeZone { string id = 1; string version = 2; }",
+        ),
+        "google/type/dayofweek.proto": _proto3(
+            _TYPE,
+            _enum(
+                "DayOfWeek",
+                "",
+                "DAY_OF_WEEK_UNSPECIFIED MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATURDAY SUNDAY",
+            ),
+        ),
+        "google/type/decimal.proto": _proto3(_TYPE, "message Decimal { string value = 1; }"),
+        "google/type/expr.proto": _proto3(
+            _TYPE,
+            "message Expr { string expression = 1; string title = 2; string description = 3;"
+            " string location = 4; }",
+        ),
+        "google/type/fraction.proto": _proto3(
+            _TYPE, "message Fraction { int64 numerator = 1; int64 denominator = 2; }"
+        ),
+        "google/type/interval.proto": _proto3(
+            _TYPE,
+            'import "google/protobuf/timestamp.proto";',
+            "message Interval { google.protobuf.Timestamp start_time = 1;"
+            " google.protobuf.Timestamp end_time = 2; }",
+        ),
+        "google/type/localized_text.proto": _proto3(
+            _TYPE, "message LocalizedText { string text = 1; string language_code = 2; }"
+        ),
+        "google/type/month.proto": _proto3(
+            _TYPE,
+            _enum(
+                "Month",
+                "",
+                "MONTH_UNSPECIFIED JANUARY FEBRUARY MARCH APRIL MAY JUNE JULY AUGUST SEPTEMBER OCTOBER"
+                " NOVEMBER DECEMBER",
+            ),
+        ),
+        "google/type/phone_number.proto": _proto3(
+            _TYPE,
+            "message PhoneNumber { message ShortCode { string region_code = 1; string number = 2; }"
+            " oneof kind { string e164_number = 1; ShortCode short_code = 2; } string extension = 3; }",
+        ),
+        "google/type/postal_address.proto": _proto3(
+            _TYPE,
+            "message PostalAddress { int32 revision = 1; string region_code = 2; string language_code = 3;"
+            " string postal_code = 4; string sorting_code = 5; string administrative_area = 6;"
+            " string locality = 7; string sublocality = 8; repeated string address_lines = 9;"
+            " repeated string recipients = 10; string organization = 11; }",
+        ),
+        "google/type/quaternion.proto": _proto3(
+            _TYPE, "message Quaternion { double x = 1; double y = 2; double z = 3; double w = 4; }"
+        ),
+        "google/type/date.proto": _proto3(
+            _TYPE, "message Date { int32 year = 1; int32 month = 2; int32 day = 3; }"
+        ),
+        "google/type/latlng.proto": _proto3(
+            _TYPE, "message LatLng { double latitude = 1; double longitude = 2; }"
+        ),
+        "google/type/money.proto": _proto3(
+            _TYPE, "message Money { string currency_code = 1; int64 units = 2; int32 nanos = 3; }"
+        ),
+        "google/type/timeofday.proto": _proto3(
+            _TYPE,
+            "message TimeOfDay { int32 hours = 1; int32 minutes = 2; int32 seconds = 3; int32 nanos = 4; }",
+        ),
+        "confluent/type/decimal.proto": _proto3(
+            "confluent.type", "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"
+        ),
+    }
+)
+
+
+#: Characters of all texts together, and texts: more come from no build that people maintain.
+_CHARACTERS_MAX: Final = 2 << 20
+_FILES_MAX: Final = 1_000
+
+
+def linked(text: str, references: Mapping[str, str]) -> File:
+    """Parse a text and those that it imports, and connect fields with their types.
+
+    An import is looked up in ``references``, then among Protobuf's own. One that is found in neither is an
+    error only if a type is missing: many schemas import options, which have no influence on messages.
+    """
+    _expect_few(len(text), 1)
+    text = text_of(text)
+    _expect_few(len(text), 1)
+    root = parse_file(text, "the Protobuf schema")
+    files, missing = _imported(root, references, len(text))
+    names: dict[str, Message | Enum] = {}
+    for file in files:
+        for name, named in file.names.items():
+            if name in names:
+                raise OptionError(
+                    f"{file.tokens.place}: the type {quoted(name)} is declared in another file, too: remove "
+                    "one"
+                )
+            names[name] = named
+    for file in files:
+        for each in file.references:
+            _connect(each, file, names, missing)
+    return root
+
+
+def _imported(root: File, references: Mapping[str, str], size: int) -> tuple[list[File], list[str]]:
+    files, missing, seen = [root], [], set()
+    for file in files:  # grows in the loop
+        for name in file.imports:
+            if name in seen:
+                continue
+            seen.add(name)
+            text = references.get(name, WELL_KNOWN.get(name))
+            if text is None:
+                missing.append(name)
+                continue
+            _expect_few(size + len(text), len(files) + 1)
+            text = text_of(text)
+            size += len(text)
+            _expect_few(size, len(files) + 1)
+            files.append(parse_file(text, f"the Protobuf schema {quoted(name)}"))
+    return files, missing
+
+
+def _expect_few(size: int, count: int) -> None:
+    remedy = "leave out imports that the message does not use"
+    if count > _FILES_MAX:
+        raise OptionError(f"the Protobuf schema imports more than {_FILES_MAX - 1} files: {remedy}")
+    if size > _CHARACTERS_MAX:
+        raise OptionError(
+            f"the Protobuf schema has with its imports more than {_CHARACTERS_MAX} characters: {remedy}"
+        )
+
+
+def _connect(
+    reference: Reference, file: File, names: Mapping[str, Message | Enum], missing: list[str]
+) -> None:
+    each = reference.field
+    if reference.type_name:
+        found = _found(reference, names)
+        if found is None:
+            hint = (
+                f"; imports that are not among its references: {listed_some(missing, 3, quoted)}"
+                if missing
+                else ""
+            )
+            file.tokens.refuse(f"the type {quoted(reference.type_name)} is unknown{hint}", reference.pos)
+        each.type = found
+        each.kind = "enum" if isinstance(found, Enum) else "message"
+        each.has_presence |= each.kind == "message" and not each.is_repeated
+        each.is_packed &= each.kind == "enum"
+    if reference.default is not None:
+        each.default = _default(reference, file.tokens.part(reference.default))
+
+
+def _found(reference: Reference, names: Mapping[str, Message | Enum]) -> Message | Enum | None:
+    """The type that a name means: the innermost one around the field."""
+    if reference.type_name.startswith("."):
+        return names.get(reference.type_name[1:])
+    scope = reference.scope
+    while True:
+        found = names.get(f"{scope}.{reference.type_name}" if scope else reference.type_name)
+        if found is not None or not scope:
+            return found
+        scope = scope.rpartition(".")[0]
+
+
+def _default(reference: Reference, tokens: Tokens) -> Any:
+    each = reference.field
+    if each.kind == "enum":
+        numbers = dict(each.enum.values)
+        name = tokens.name()
+        value: Any = numbers.get(name)
+        if value is None:
+            tokens.refuse(f"{quoted(name)} is no value of the enum {quoted(each.enum.name)}", reference.pos)
+    elif each.kind == "bool":
+        value = int(tokens.expect("true", "false") == "true")
+    elif each.kind in ("string", "bytes"):
+        value = tokens.string()
+    elif each.kind in ("float", "double"):
+        value = tokens.number()
+    elif each.is_message:
+        tokens.refuse("a field of a message type cannot have a default: remove it", reference.pos)
+    else:
+        value = _signed(each.kind, tokens.integer(), tokens, reference.pos)
+    if tokens.peek().kind != "end":
+        tokens.refuse("the default has more than one value", reference.pos)
+    return value
+
+
+def _signed(kind: str, number: int, tokens: Tokens, pos: int) -> int:
+    """The integer as a column has it: unsigned ones become negative where their first bit is set."""
+    bits = 32 if kind.endswith("32") else 64
+    is_unsigned = kind in ("uint32", "uint64", "fixed32", "fixed64")
+    low, high = (0, 2**bits) if is_unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    if not low <= number < high:
+        tokens.refuse(f"{quoted(number)} is no {kind}", pos)
+    return number - 2**bits if number >= 2 ** (bits - 1) else number
+
 
 #: Place of the first message, which stands for the schema as a whole.
 FIRST: Final = (0,)

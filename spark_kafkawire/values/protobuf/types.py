@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable
 
-from ..faults import DEPTH_ADVICE
+from ..payloads import DEPTH_ADVICE
 
 #: How often a message may be inside of itself, the outer one included, before the field is dropped: Spark's
 #: ``recursive.fields.max.depth``. A depth below 1 refuses such messages.

@@ -27,7 +27,7 @@ from spark_kafkawire.clients.writing.v07 import V07WritePartitions
 from spark_kafkawire.errors import RowError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.options import Discovery
-from spark_kafkawire.records.murmur2 import positive_hashes
+from spark_kafkawire.records.key_hashes import positive_hashes
 from spark_kafkawire.records.rows import Records
 from tests.support.cases import for_each
 from tests.support.settings import net_07

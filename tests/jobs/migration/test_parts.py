@@ -44,8 +44,7 @@ from spark_kafkawire.jobs.migration.state import (
 )
 from spark_kafkawire.jobs.state import StateError
 from spark_kafkawire.model import Broker, Leader, TopicPartition
-from spark_kafkawire.records.columns import Columns
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.columns import HEADERS, Columns
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.writing import binary

@@ -9,8 +9,7 @@ import pytest
 
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.records.limits import DecodeLimits
-from spark_kafkawire.records.log_index import index_batches
-from spark_kafkawire.records.log_layout import BATCH_OVERHEAD
+from spark_kafkawire.records.log_index import BATCH_OVERHEAD, index_batches
 from spark_kafkawire.records.record_log import COLUMNS, decode_batches
 from tests.records.batches import (
     APPEND_TIME,

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError, RowError
+from spark_kafkawire.records.columns import HEADERS
 from spark_kafkawire.records.encoded_batch import EncodedBatch
-from spark_kafkawire.records.headers import HEADERS
 from spark_kafkawire.records.log_index import index_batches
 from spark_kafkawire.records.record_log import decode_batches, encode_batches
 from spark_kafkawire.records.rows import Records

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from spark_kafkawire.values.avro.decoding import Decoder
 from spark_kafkawire.values.avro.schema import parse
-from spark_kafkawire.values.faults import Decoded
-from spark_kafkawire.values.payloads import payloads_of
+from spark_kafkawire.values.payloads import Decoded, payloads_of
 
 from .drawn import ArrowForm
 

@@ -24,11 +24,9 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
 from spark_kafkawire.values.avro.decoding import Decoder
-from spark_kafkawire.values.avro.defaults import encoded_bytes, encoded_integer
 from spark_kafkawire.values.avro.encoding import Encoder
-from spark_kafkawire.values.avro.schema import parse
-from spark_kafkawire.values.faults import Decoded, Fault
-from spark_kafkawire.values.payloads import payloads_of
+from spark_kafkawire.values.avro.schema import encoded_bytes, encoded_integer, parse
+from spark_kafkawire.values.payloads import Decoded, Fault, payloads_of
 from tests.support.cases import for_each
 from tests.values.avro.drawn import Values, readers, schemas
 from tests.values.avro.judge import Judge, ordered

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
-from spark_kafkawire.values.faults import Decoded, Fault
 from spark_kafkawire.values.json import kernels
 from spark_kafkawire.values.json.decoding import Decoder
 from spark_kafkawire.values.json.schema import parse
-from spark_kafkawire.values.payloads import payloads_of
+from spark_kafkawire.values.payloads import Decoded, Fault, payloads_of
 from tests.support.cases import for_each
 from tests.support.kernels import interpreted_kernels
 from tests.support.short_and_long import short_and_long

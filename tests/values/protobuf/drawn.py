@@ -13,8 +13,7 @@ from google.protobuf import descriptor as d
 from google.protobuf.descriptor import FieldDescriptor as Fd
 from google.protobuf.message import DecodeError
 
-from spark_kafkawire.values.faults import Decoded, Fault
-from spark_kafkawire.values.payloads import payloads_of
+from spark_kafkawire.values.payloads import Decoded, Fault, payloads_of
 from spark_kafkawire.values.protobuf.decoding import Decoder
 from spark_kafkawire.values.protobuf.schema import Schema
 from spark_kafkawire.values.protobuf.types import SCALARS, Field, Message

@@ -10,8 +10,7 @@ from google.protobuf.message import DecodeError
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
-from spark_kafkawire.values.faults import Fault
-from spark_kafkawire.values.payloads import payloads_of
+from spark_kafkawire.values.payloads import Fault, payloads_of
 from spark_kafkawire.values.protobuf.decoding import Decoder
 from spark_kafkawire.values.protobuf.schema import parse
 from tests.support.cases import for_each

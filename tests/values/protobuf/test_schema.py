@@ -17,9 +17,8 @@ from google.protobuf import descriptor_pb2
 from google.type import color_pb2
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.values.protobuf.schema import Schema, parse, schema_of
+from spark_kafkawire.values.protobuf.schema import WELL_KNOWN, Schema, parse, schema_of
 from spark_kafkawire.values.protobuf.types import Message
-from spark_kafkawire.values.protobuf.well_known import WELL_KNOWN
 from tests.support.cases import for_each
 from tests.support.short_and_long import short_and_long
 

@@ -19,15 +19,25 @@ from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.options import BadRecords, FetchOptions
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.records.arrays import Int64s
-from spark_kafkawire.records.batch.aborted import AbortedTransactions
-from spark_kafkawire.records.batch.decoding import check_crcs
+from spark_kafkawire.records.batch.decoding import AbortedTransactions, check_crcs
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.damaged_batches import index_of, walk_batches, without_last
 from spark_kafkawire.records.limits import DecodeLimits
-from spark_kafkawire.records.log_index import BatchIndex, MarkersDisagree
-from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, CRC, MAGIC, NEXT_OFFSET, POS
-from spark_kafkawire.records.log_layout import CODEC_MASK, LOG_OVERHEAD, MAGIC_POS, SIZE_POS
+from spark_kafkawire.records.log_index import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CODEC_MASK,
+    CRC,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POS,
+    NEXT_OFFSET,
+    POS,
+    SIZE_POS,
+    BatchIndex,
+    MarkersDisagree,
+)
 from spark_kafkawire.records.record_log import decode_batches
 from spark_kafkawire.records.spans import DecodeBuffers
 

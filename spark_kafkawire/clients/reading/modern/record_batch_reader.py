@@ -47,14 +47,26 @@ from spark_kafkawire.protocol.modern.fetch import (
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.primitives import Buffer, read_int32
 from spark_kafkawire.records.arrays import Int64s
-from spark_kafkawire.records.batch.aborted import AbortedTransactions
+from spark_kafkawire.records.batch.decoding import AbortedTransactions
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Walk, Whole
 from spark_kafkawire.records.damaged_batches import OFFSET_MAX, Undecodable, index_of, walk_batches
 from spark_kafkawire.records.limits import DecodeLimits
-from spark_kafkawire.records.log_index import BatchIndex, MarkersDisagree, index_batches
-from spark_kafkawire.records.log_kernels import ATTRIBUTES, BASE_OFFSET, CRC, MAGIC, NEXT_OFFSET, POS, SIZE
-from spark_kafkawire.records.log_layout import CODEC_MASK, LOG_OVERHEAD, SIZE_POS
+from spark_kafkawire.records.log_index import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CODEC_MASK,
+    CRC,
+    LOG_OVERHEAD,
+    MAGIC,
+    NEXT_OFFSET,
+    POS,
+    SIZE,
+    SIZE_POS,
+    BatchIndex,
+    MarkersDisagree,
+    index_batches,
+)
 from spark_kafkawire.records.record_log import decode_batches
 from spark_kafkawire.records.spans import DecodeBuffers
 

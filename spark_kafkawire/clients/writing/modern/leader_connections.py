@@ -29,8 +29,7 @@ from spark_kafkawire.protocol.modern.produce import (
     ProduceResponse,
     ProduceTopic,
 )
-from spark_kafkawire.records.compression.codec import Codec
-from spark_kafkawire.records.compression.table import CODECS
+from spark_kafkawire.records.compression import CODECS, Codec
 
 from .batches import ProducerBatch
 

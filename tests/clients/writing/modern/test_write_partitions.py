@@ -19,7 +19,7 @@ from spark_kafkawire.clients.writing.write_partitions import write_partitions_ty
 from spark_kafkawire.errors import RowError, UnknownTopicError
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.records.headers import HEADERS
+from spark_kafkawire.records.columns import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 from tests.support import kafka_python, librdkafka

@@ -134,7 +134,7 @@ class BatchId:
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
     """Batch that a task committed last: its rows, the bytes of their keys and values, the checksum of their
-    content (see ``records.content``), and the ids of their topics by name, sorted ("" without ids).
+    content (see ``records.rows``), and the ids of their topics by name, sorted ("" without ids).
 
     ``serial`` is that of the decision about it: the group keeps records of earlier batches in other topics.
     """

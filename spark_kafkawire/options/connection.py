@@ -1,0 +1,593 @@
+"""Options of the way to the records: the brokers of a cluster, or log directories without brokers; and of the
+connections to brokers of both generations: deadlines, retries, versions.
+
+The options that name the brokers choose the generation: Kafka 0.7, or 0.8 to 4.x.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import LOG, OptionError, printable, quoted
+from ..model import Broker, Generation, WireFormat
+from ..net.first_contact import Bootstrap
+from ..net.retry import RetryPolicy
+from ..net.settings import PLAINTEXT, ConnectionSettings, Security
+from ..protocol.modern.minimum_versions import MinimumVersions
+from .option import (
+    BATCH_READ,
+    INT32_MAX,
+    MODERN,
+    V07,
+    Option,
+    RawOptions,
+    after_colons,
+    bad_value,
+    count,
+    flag,
+    kafka_name,
+    mapped,
+    option,
+    seconds,
+    string,
+)
+from .security import delegates, used_layers
+
+if TYPE_CHECKING:
+    from ..directories.files import FileSystemOptions
+    from ..net.sasl import Sasl
+
+
+BOOTSTRAP_SERVERS: Final = option(
+    "kafka.bootstrap.servers",
+    string,
+    generation=MODERN,
+    meaning="`h:p,h:p`: some brokers of a cluster of Kafka 0.8 to 4.x",
+)
+ZOOKEEPER_CONNECT: Final = option(
+    "zookeeper.connect",
+    string,
+    generation=V07,
+    meaning="`h:p,h:p/chroot`: the ZooKeeper that lists brokers and topics",
+)
+ZOOKEEPER_AUTH: Final = option(
+    "zookeeper.auth",
+    string,
+    generation=V07,
+    meaning="`digest:user:password`: the login to ZooKeeper",
+    secrets=after_colons(2),
+)
+BROKER_LIST: Final = option(
+    "broker.list", string, generation=V07, meaning="`id:h:p,id:h:p`: the brokers, without ZooKeeper"
+)
+EXPECTED_BROKERS: Final = option(
+    "expectedBrokers",
+    string,
+    generation=V07,
+    meaning="the number of brokers, or their ids, `0,1,2`: fewer or others are an error",
+)
+
+_HOST_AND_PORT: Final = re.compile(r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?")
+#: Names of groups and topics of 0.7, which must be valid names of ZooKeeper nodes.
+_NODE_NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]+")
+
+
+def is_node_name(name: str) -> bool:
+    """True if a node of ZooKeeper can have the name."""
+    return _NODE_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+#: The number of brokers of 0.7, or their ids.
+ExpectedBrokers = int | frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """The source of brokers: exactly one of ZooKeeper, a fixed list, and some brokers of a cluster; or log
+    directories in their place. Some brokers of a cluster have the ids -1, -2, …, as in Kafka's own clients,
+    because their real ids are not known.
+
+    ``expected_brokers`` are the 0.7 brokers that discovery must find.
+    """
+
+    zookeeper_connect: str | None = None
+    zookeeper_auth: tuple[str, str] | None = field(default=None, repr=False)
+    broker_list: tuple[Broker, ...] = ()
+    bootstrap_servers: tuple[Broker, ...] = ()
+    expected_brokers: ExpectedBrokers | None = None
+    directories: Directories | None = None
+
+    @property
+    def place(self) -> str:
+        """The option that says where the brokers are, ``name=value``, brokers sorted. It holds no secret."""
+        if self.directories is not None:
+            return f"path={','.join(self.directories.paths)}"
+        if self.zookeeper_connect is not None:
+            return f"zookeeper.connect={self.zookeeper_connect}"
+        if self.broker_list:
+            brokers = (f"{broker.id}:{broker.host}:{broker.port}" for broker in self.broker_list)
+            return f"broker.list={','.join(brokers)}"
+        servers = sorted(f"{broker.host}:{broker.port}" for broker in self.bootstrap_servers)
+        return f"kafka.bootstrap.servers={','.join(servers)}"
+
+    @property
+    def generation(self) -> Generation:
+        """The generation of the brokers' protocol. Here it is chosen, and nowhere else."""
+        if self.directories is not None:
+            return self.directories.generation
+        return Generation.MODERN if self.bootstrap_servers else Generation.V07
+
+
+def parse_discovery(options: RawOptions) -> Discovery:
+    """The place of the brokers. It chooses the generation, so options of the other one are refused here.
+
+    Raises ``OptionError`` (fatal).
+    """
+    given = options.given(*_DISCOVERY)
+    if paths := options.given(PATH, PATHS):
+        return _of_directories(options, paths[0], given)
+    names = [option.name for option in _DISCOVERY]
+    if len(given) != 1:
+        none = f"none is set{options.hint_of(names)}"
+        problem = f"{' and '.join(given)} are set" if given else none
+        raise OptionError(
+            f"set exactly one of the options {', '.join(names[:-1])} and {names[-1]}: {problem}"
+        )
+    [parse] = (parse for option, parse in _DISCOVERY.items() if option.name in given)
+    discovery = parse(options)
+    options.check_generation(discovery.generation, given[0])
+    parse_directories(options)  # refuses options of log directories without one
+    return replace(discovery, expected_brokers=_expected_brokers(options, discovery.broker_list))
+
+
+def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discovery:
+    if strangers := others or options.given(EXPECTED_BROKERS, ZOOKEEPER_AUTH):
+        raise OptionError(
+            f"options {name} and {strangers[0]} are both set: a path is read without brokers; leave out one "
+            "of the two"
+        )
+    discovery = Discovery(directories=parse_directories(options))
+    options.check_generation(discovery.generation, name)
+    return discovery
+
+
+def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> ExpectedBrokers | None:
+    """``3``: a number; ``0,1,2``: ids."""
+    text = options[EXPECTED_BROKERS]
+    if text is None:
+        return None
+    entries = [entry.strip() for entry in text.split(",")]
+    ids = [int(entry) for entry in entries if re.fullmatch(r"0|[1-9][0-9]{0,8}", entry)]
+    if len(ids) != len(entries) or len(set(ids)) != len(ids) or ids == [0]:
+        raise bad_value(
+            EXPECTED_BROKERS.name, text, "how many brokers there must be, or their ids, like 0,1,2"
+        )
+    expected = ids[0] if len(ids) == 1 else frozenset(ids)
+    listed = {broker.id for broker in broker_list}
+    if listed and expected not in (len(listed), listed):
+        raise OptionError(
+            f"option expectedBrokers: {quoted(text)} and broker.list do not name the same brokers; "
+            "correct one of them, or leave expectedBrokers out"
+        )
+    return expected
+
+
+def _bootstrap(options: RawOptions) -> Discovery:
+    """``host:port,host:port``; Kafka's clients also take ``SSL://host:port`` and empty entries."""
+    text = options[BOOTSTRAP_SERVERS] or ""
+    addresses = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\[\]]+):([0-9]{1,5})", entry)
+        if not match or not _is_port(match[2]) or not entry.isprintable():
+            raise bad_value(BOOTSTRAP_SERVERS.name, text, "of the form host:port,host:port")
+        addresses.append((match[1].strip("[]"), int(match[2])))
+    if not addresses:
+        raise bad_value(BOOTSTRAP_SERVERS.name, text, "of the form host:port,host:port")
+    servers = enumerate(dict.fromkeys(addresses), 1)
+    return Discovery(bootstrap_servers=tuple(Broker(-number, *address) for number, address in servers))
+
+
+def _fixed(options: RawOptions) -> Discovery:
+    if options[ZOOKEEPER_AUTH] is not None:
+        raise OptionError(
+            "option zookeeper.auth needs zookeeper.connect: with broker.list nothing logs in to ZooKeeper; "
+            "leave one of the two out"
+        )
+    return Discovery(broker_list=_broker_list(options[BROKER_LIST] or ""))
+
+
+def _zookeeper(options: RawOptions) -> Discovery:
+    auth = options[ZOOKEEPER_AUTH]
+    scheme, separator, credential = (auth or "").partition(":")
+    if auth is not None and (scheme != "digest" or ":" not in credential or not separator):
+        raise OptionError(
+            "option zookeeper.auth is not of the form digest:user:password (its value is not shown)"
+        )
+    entries = (options[ZOOKEEPER_CONNECT] or "").split(",")
+    connect = ",".join(entry.strip() for entry in entries)
+    if not _is_connect_string(connect):
+        raise bad_value(ZOOKEEPER_CONNECT.name, connect, "of the form host:port,host:port/chroot")
+    return Discovery(zookeeper_connect=connect, zookeeper_auth=(scheme, credential) if auth else None)
+
+
+#: The options that name the brokers, and the parser of each.
+_DISCOVERY: Final[Mapping[Option[Any], Callable[[RawOptions], Discovery]]] = {
+    BOOTSTRAP_SERVERS: _bootstrap,
+    ZOOKEEPER_CONNECT: _zookeeper,
+    BROKER_LIST: _fixed,
+}
+
+
+def _is_connect_string(text: str) -> bool:
+    if not text.isprintable():
+        return False
+    hosts, slash, chroot = text.partition("/")
+    names = chroot.split("/") if slash and chroot else []
+    if any(name in ("", ".", "..") or re.search(r"\s", name) for name in names):
+        return False
+    matches = [_HOST_AND_PORT.fullmatch(host) for host in hosts.split(",")]
+    return all(match and (match[1] is None or _is_port(match[1])) for match in matches)
+
+
+def _is_port(text: str) -> bool:
+    return 0 < int(text) < 65536
+
+
+def _broker_list(text: str) -> tuple[Broker, ...]:
+    brokers = []
+    for entry in (part.strip() for part in text.split(",")):
+        match = re.fullmatch(r"([0-9]{1,9}):(\[[0-9a-fA-F:]+\]|[^\s:]+):([0-9]{1,5})", entry)
+        if not match or not _is_port(match[3]) or not entry.isprintable():
+            raise bad_value(BROKER_LIST.name, text, "of the form id:host:port,id:host:port")
+        brokers.append(Broker(int(match[1]), match[2].strip("[]"), int(match[3])))
+    if len({broker.id for broker in brokers}) != len(brokers):
+        raise OptionError(
+            f"option broker.list: {quoted(text)} has a broker id twice; give each broker its own"
+        )
+    return tuple(sorted(brokers))
+
+
+PATH: Final = option(
+    "path",
+    string,
+    sides=BATCH_READ,
+    meaning="the argument of `load`: a broker's `log.dirs`, read without brokers",
+)
+PATHS: Final = option(
+    "paths",
+    string,
+    sides=BATCH_READ,
+    meaning='the same of several brokers, `["/b1","/b2"]`; the argument of `load` may be such a list',
+)
+BROKERS: Final = option(
+    "brokers",
+    string,
+    sides=BATCH_READ,
+    generation=V07,
+    meaning="`0,1`: the ids of the brokers whose directories are read, in their order; else 0, 1, ...",
+)
+FILE_ENDPOINT: Final = option(
+    "fs.endpoint",
+    string,
+    sides=BATCH_READ,
+    meaning="`http://host:port`: the address of the object store that has the directories",
+)
+FILE_REGION: Final = option("fs.region", string, sides=BATCH_READ, meaning="the region of that store")
+#: Most directories of one read.
+_PATHS_COUNT_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """Log directories to read. ``broker_ids`` has an id for each path."""
+
+    paths: tuple[str, ...]
+    broker_ids: tuple[int, ...]
+    generation: Generation
+    settings: FileSystemOptions
+
+
+def parse_directories(options: RawOptions) -> Directories | None:
+    """The log directories of the options; None without a path. It looks into them, for their segments choose
+    the generation.
+
+    Raises ``OptionError`` (fatal).
+    """
+    given = options.given(PATH, PATHS)
+    if not given:
+        if strangers := options.given(BROKERS, FILE_ENDPOINT, FILE_REGION):
+            raise OptionError(
+                f"option {strangers[0]} is for log directories, and no path is set: give a path to load()"
+            )
+        return None
+    if len(given) > 1:
+        raise OptionError("options path and paths are both set: set one of them")
+    paths = _paths(options)
+    from ..directories.files import FileSystemOptions
+
+    settings = FileSystemOptions(options[FILE_ENDPOINT], options[FILE_REGION])
+    return Directories(paths, _broker_ids(options, len(paths)), _generation(paths, settings), settings)
+
+
+def _paths(options: RawOptions) -> tuple[str, ...]:
+    path = options[PATH]
+    given = _listed(options[PATHS] or "") if path is None else [path]
+    found = tuple(each.strip().rstrip("/") or "/" for each in given)
+    if "/" in found or "" in found:
+        raise OptionError(
+            f"option {options.given(PATH, PATHS)[0]}: {quoted('/')} is not the path of logs; give one like "
+            "/backup/kafka-logs"
+        )
+    if len(set(found)) != len(found):
+        twice = next(each for each in found if found.count(each) > 1)
+        raise OptionError(f"option paths: {quoted(twice)} is there twice; remove one of them")
+    if len(found) > _PATHS_COUNT_MAX:
+        raise OptionError(
+            f"option paths: {len(found)} paths, at most {_PATHS_COUNT_MAX} are read at once; read them in "
+            "parts"
+        )
+    return found
+
+
+def _listed(text: str) -> list[str]:
+    try:
+        paths = json.loads(text)
+    except ValueError:
+        paths = None
+    if not isinstance(paths, list) or not paths or not all(isinstance(each, str) for each in paths):
+        raise bad_value(PATHS.name, text, 'a list of paths in JSON, ["/b1","/b2"]')
+    return paths
+
+
+def _broker_ids(options: RawOptions, count: int) -> tuple[int, ...]:
+    text = options[BROKERS]
+    if text is None:
+        return tuple(range(count))
+    entries = [entry.strip() for entry in text.split(",")]
+    ids = [int(entry) for entry in entries if re.fullmatch(r"0|[1-9][0-9]{0,8}", entry)]
+    if len(ids) != len(entries) or len(set(ids)) != len(ids) or len(ids) != count:
+        raise bad_value(BROKERS.name, text, f"{count} different ids, one for each path, such as 0,1")
+    return tuple(ids)
+
+
+def _generation(paths: tuple[str, ...], settings: FileSystemOptions) -> Generation:
+    """The generation of the first log with segments in each directory."""
+    from ..directories.scanning import generation_in, scan
+
+    found: dict[Generation, str] = {}
+    for path in paths:
+        found.setdefault(generation_in(scan(path, settings)), path)
+    if len(found) > 1:
+        shown = " and ".join(f"those in {printable(path)} of {each.title}" for each, path in found.items())
+        raise OptionError(f"option paths: logs are of two kinds, {shown}: read them one after the other")
+    [generation] = found
+    return generation
+
+
+#: Most tries of one request. With the longest waits between them that takes three hours.
+_RETRIES_MAX: Final = 1000
+
+
+def _kafka_retries(name: str, given: str) -> int:
+    """Kafka's producers try again without end, and are bounded by a deadline instead."""
+    return min(count(0, INT32_MAX)(name, given), _RETRIES_MAX)
+
+
+WIRE_FORMAT: Final = option(
+    "wireFormat",
+    mapped({"0.7": None, "proposal": WireFormat.PROPOSAL}),
+    default="0.7",
+    generation=V07,
+    meaning="`proposal`: messages have the format that was proposed for 0.8, for brokers that support it; "
+    "see [The New Wire Format Proposal](kafka-0.7.md#the-new-wire-format-proposal)",
+)
+REQUEST_TIMEOUT: Final = option(
+    "requestTimeout",
+    seconds(),
+    default="30s",
+    aliases=(kafka_name("kafka.request.timeout.ms", "requestTimeout", seconds()),),
+    meaning="the deadline of each wait for a broker or for ZooKeeper",
+)
+BROKER_DOWN_TIMEOUT: Final = option(
+    "brokerDownTimeout",
+    seconds(zero=True),
+    default="60s",
+    meaning="the time to wait for a broker that restarts, whatever `retries` is; `120s` for streams, `0s` if "
+    "only `retries` is set",
+)
+BOOTSTRAP_TIMEOUT: Final = option(
+    "bootstrapTimeout",
+    seconds(),
+    default="20s",
+    meaning="the time to wait for the first answer of a cluster; bounded by `brokerDownTimeout` or `retries` "
+    "if only these are set; in `writeStream` only if set",
+)
+RETRIES: Final = option(
+    "retries",
+    count(0, _RETRIES_MAX),
+    default="3",
+    aliases=(kafka_name("kafka.retries", "retries", _kafka_retries),),
+    meaning="the number of times that a failed request is tried again; a 0.7 write only connects again",
+)
+RETRY_BACKOFF: Final = option(
+    "retryBackoff",
+    seconds(),
+    default="100ms",
+    aliases=(kafka_name("kafka.retry.backoff.ms", "retryBackoff", seconds()),),
+    meaning="the wait before the first retry; it doubles, up to 10 s",
+)
+CLIENT_ID: Final = option(
+    "kafka.client.id",
+    string,
+    default="spark-kafkawire",
+    generation=MODERN,
+    meaning="the name of this client in the logs and quotas of brokers",
+)
+ASKS_FOR_VERSIONS: Final = option(
+    "kafka.api.version.request",
+    flag,
+    default="true",
+    generation=MODERN,
+    meaning="`false`: do not ask brokers for their versions; all have `kafka.broker.version.fallback`",
+)
+RELEASE: Final = option(
+    "kafka.broker.version.fallback",
+    string,
+    generation=MODERN,
+    meaning="the version of brokers that do not answer with one: `0.8`, `0.9`, or an exact version, "
+    "`0.8.2.2`",
+)
+INCLUDE_HEADERS: Final = option(
+    "includeHeaders",
+    flag,
+    default="false",
+    generation=MODERN,
+    meaning="`true`: reads have a column `headers`; writes take that column in any case",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NetOptions:
+    """Connections to brokers, and retries."""
+
+    connection: ConnectionSettings
+    retry: RetryPolicy = RetryPolicy(RETRIES.value, RETRY_BACKOFF.value, BROKER_DOWN_TIMEOUT.value)
+
+    @property
+    def request_timeout_s(self) -> float:
+        """The deadline of each wait for a broker, seconds."""
+        return self.connection.timeout_s
+
+    @property
+    def discovery_timeout_s(self) -> float:
+        """Seconds that ZooKeeper may take for all requests, including a restart if it has answered before."""
+        bound_s = self.retry.bootstrap.bound_s
+        return max(self.request_timeout_s, self.retry.retry_timeout_s) if bound_s is None else bound_s
+
+    @property
+    def request_retry(self) -> RetryPolicy:
+        """Retries of a request that only one broker can answer: a coordinator, a controller or a leader may
+        move for at least the time of one request."""
+        return self.retry.lasting(self.request_timeout_s)
+
+    @property
+    def delegates(self) -> bool:
+        """True if tasks log in with delegation tokens, which the driver gets."""
+        return self.connection.security.delegates
+
+    def with_token(self, token: Sasl | None) -> NetOptions:
+        """The same for tasks, which log in with a delegation token; see ``Security.with_token``."""
+        security = self.connection.security.with_token(token)
+        return replace(self, connection=replace(self.connection, security=security))
+
+    @property
+    def known(self) -> NetOptions:
+        """The same for work on a cluster that has answered while the work was planned."""
+        return replace(self, retry=self.retry.known)
+
+    @property
+    def patient(self) -> NetOptions:
+        """The same for work that may follow other work on the cluster: a first contact that fails is logged
+        soon, and bounded by retries and brokerDownTimeout alone."""
+        return replace(
+            self,
+            retry=replace(self.retry, bootstrap=replace(self.retry.bootstrap, timeout_s=None)),
+        )
+
+    def of_brokers(self, minimum: MinimumVersions) -> NetOptions:
+        """The same for brokers that have answered, and offer so much at least."""
+        return replace(self.known, connection=replace(self.connection, minimum_versions=minimum))
+
+
+def parse_wire_format(options: RawOptions, contradictions: Mapping[Option[Any], str]) -> WireFormat | None:
+    """The format of messages; None is the generation's own format.
+
+    Raises ``OptionError`` (fatal) for options that contradict the proposal; ``contradictions`` says why.
+    """
+    wire_format = options[WIRE_FORMAT]
+    given = [option for option in contradictions if options.given(option)]
+    if wire_format is WireFormat.PROPOSAL and given:
+        raise OptionError(
+            f"option {given[0].name} cannot be combined with wireFormat=proposal: "
+            f"{contradictions[given[0]]}; leave "
+            "out one of the two"
+        )
+    return wire_format
+
+
+def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
+    """Read the options of connections to brokers. Raises ``OptionError`` (fatal)."""
+    connection = ConnectionSettings(
+        discovery.generation,
+        options[REQUEST_TIMEOUT],
+        options[CLIENT_ID],
+        _security(options),
+        bootstrap_servers=discovery.bootstrap_servers,
+        assumed_release=_assumed_release(options),
+    )
+    if connection.assumed_release is not None and connection.security.sasl is not None:
+        raise OptionError(
+            f"option {RELEASE.name}: brokers of {connection.assumed_release} support no login but Kerberos, "
+            f"and a login to them is not supported; leave {ASKS_FOR_VERSIONS.name} out where they take "
+            "kafka.sasl.mechanism"
+        )
+    bootstrap = Bootstrap(discovery.place, _bootstrap_timeout_s(options))
+    retry = RetryPolicy(options[RETRIES], options[RETRY_BACKOFF], _retry_timeout_s(options), bootstrap)
+    return NetOptions(connection, retry)
+
+
+def _security(options: RawOptions) -> Security:
+    """The encryption and the login. The modules that read them are imported only for them."""
+    with_tls, with_sasl = used_layers(options)
+    if not with_tls and not with_sasl:
+        return PLAINTEXT
+    from .credentials import sasl_of
+    from .tls import tls_of
+
+    return Security(
+        tls_of(options) if with_tls else None,
+        sasl_of(options) if with_sasl else None,
+        delegates(options),
+    )
+
+
+def _retry_timeout_s(options: RawOptions) -> float:
+    """A user who sets only the number of retries means it."""
+    if options.given(RETRIES) and not options.given(BROKER_DOWN_TIMEOUT):
+        return 0.0
+    return options[BROKER_DOWN_TIMEOUT]
+
+
+def _bootstrap_timeout_s(options: RawOptions) -> float | None:
+    """A user who sets a time or a number of attempts means the first contact, too."""
+    if options.given(BROKER_DOWN_TIMEOUT, RETRIES) and not options.given(BOOTSTRAP_TIMEOUT):
+        return None
+    return options[BOOTSTRAP_TIMEOUT]
+
+
+def _assumed_release(options: RawOptions) -> str | None:
+    """``0.8`` or ``0.9`` if the user says so, in the words of librdkafka; None if brokers are asked.
+
+    Unlike in librdkafka, the release alone has no effect: a failed request is no proof of an older broker.
+    """
+    asks, text = options[ASKS_FOR_VERSIONS], options[RELEASE]
+    match = re.fullmatch(r"(0\.[89])(?:\.[0-9]{1,3}){0,2}", (text or "").strip())
+    if text is not None and not match:
+        allowed = "0.8 or 0.9, with or without more numbers: brokers from 0.10 on tell their versions"
+        raise bad_value(RELEASE.name, text, allowed)
+    if match and not asks:
+        return match[1]
+    asking = ASKS_FOR_VERSIONS.name
+    if not asks:
+        raise OptionError(f"option {asking}: false needs {RELEASE.name}, 0.8 or 0.9: later brokers are asked")
+    if match:
+        LOG.warning(
+            "option %s has no effect unless %s=false, because brokers report their versions themselves",
+            RELEASE.name,
+            asking,
+        )
+    return None

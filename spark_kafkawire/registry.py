@@ -48,7 +48,7 @@ from .net.transport import Deadline
 from .secrecy import keep_secret
 
 if TYPE_CHECKING:
-    from .net.logins.tokens.client_credentials import ClientCredentials
+    from .net.logins.tokens.oauth import ClientCredentials
     from .net.tls import Tls
 
 

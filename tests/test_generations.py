@@ -13,7 +13,7 @@ import pytest
 
 import spark_kafkawire
 from spark_kafkawire.model import Generation, OffsetUnit, WireFormat
-from spark_kafkawire.protocol.dialects import dialect_of
+from spark_kafkawire.protocol.dialect import dialect_of
 from tests.support.cases import for_each
 
 ROOT: Final = Path(spark_kafkawire.__file__).parents[1]

@@ -23,7 +23,7 @@ DEADLINE_S: Final = 180.0
 
 #: Where a modern cluster's query finds what it sends: of groups, what brokers before ApiVersions are asked.
 SENT: Final = {
-    *("api_versions", "describe_groups", "metadata", "list_offsets"),
+    *("negotiation", "describe_groups", "metadata", "list_offsets"),
     *("fetch", "produce", "init_producer_id"),
 }
 #: What no step of such a query imports: what asks or sends in the ways of 0.7, the client of ZooKeeper

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire import secrecy
-from spark_kafkawire.errors import LOG, KafkaWireError, peer_text, printable, quoted
-from spark_kafkawire.errors.text import PROSE_SIZE_MAX
+from spark_kafkawire.errors import LOG, PROSE_SIZE_MAX, KafkaWireError, peer_text, printable, quoted
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.secrecy import HIDDEN, WITHHELD, keep_secret, without_secrets
 from tests.support.cases import for_each

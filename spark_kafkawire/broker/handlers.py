@@ -20,7 +20,7 @@ from ..protocol import v07
 from ..protocol.api import Api
 from ..protocol.dialect import Dialect
 from ..protocol.primitives import Buffer
-from ..protocol.v07.error_codes import ErrorCode
+from ..protocol.v07 import ErrorCode
 from .config import BrokerConfig
 from .log import FileSlice, OversizeMessage, check_produced
 from .log_directory import LogDirectory

@@ -30,8 +30,7 @@ from typing import Final
 
 from ..errors import BrokerError, CorruptDataError, printable
 from ..protocol.primitives import Buffer, read_int32
-from ..protocol.v07 import EARLIEST_TIME, LATEST_TIME
-from ..protocol.v07.error_codes import ErrorCode
+from ..protocol.v07 import EARLIEST_TIME, LATEST_TIME, ErrorCode
 from ..records.checksum import crc32
 from ..records.message_set.decoding import decode
 from ..records.message_set.index import MessageIndex, Stop, index_messages, message_size

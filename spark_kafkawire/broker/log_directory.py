@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import BrokerError, CorruptDataError, OptionError, log_of, printable
-from ..protocol.v07.error_codes import ErrorCode
+from ..protocol.v07 import ErrorCode
 from .config import BrokerConfig
 from .log import Log, LogLimits, Segment, now_ms
 

@@ -19,15 +19,17 @@ from typing import Any, Final
 from ..errors import BrokerError, CorruptDataError, LimitError, log_of, quoted
 from ..protocol import proposal
 from ..protocol.proposal import (
+    NO_ERROR_OF_SET,
+    ErrorCode,
     FetchRequest,
     FetchResponse,
     PartitionData,
     ProduceRequest,
     ProduceResponse,
     TopicData,
+    is_appended,
 )
-from ..protocol.proposal.error_codes import NO_ERROR_OF_SET, ErrorCode, is_appended
-from ..protocol.v07.error_codes import ErrorCode as CodeOf07
+from ..protocol.v07 import ErrorCode as CodeOf07
 from .config import BrokerConfig
 from .handlers import CLOSE, SILENCE, Answer, Call, IsAwaited
 from .log import Log, OversizeMessage, check_produced

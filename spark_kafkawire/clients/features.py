@@ -20,7 +20,7 @@ from ..protocol.modern.minimum_versions import (
     PRODUCE_TIMES_SINCE,
     MinimumVersions,
 )
-from ..protocol.modern.old_brokers import OLD_RELEASES
+from ..protocol.modern.negotiation import OLD_RELEASES
 
 #: First versions of Fetch and Produce that support a column, if not all do.
 _READ_SINCE: Final[Mapping[str, int]] = {

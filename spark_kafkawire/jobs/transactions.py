@@ -34,7 +34,7 @@ from ..errors import (
 from ..model import Broker, TopicPartition
 from ..options import WriteOptions
 from ..protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
-from ..protocol.modern.list_transactions import ONGOING, DescribedTransaction, ListedTransaction
+from ..protocol.modern.transactions import ONGOING, DescribedTransaction, ListedTransaction
 from .progress import Progress, aligned, format_duration
 
 #: States of transactions that readers wait for: the others have ended.

@@ -16,7 +16,7 @@ from typing import Final
 from ..errors import LOG, ConnectFailed
 from ..model import Broker
 from ..protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
-from ..protocol.modern.old_brokers import OLD_RELEASES
+from ..protocol.modern.negotiation import OLD_RELEASES
 from ..protocol.versions import BrokerVersions
 from .settings import ConnectionSettings
 

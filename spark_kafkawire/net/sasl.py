@@ -1,7 +1,7 @@
 """SASL logins: SaslHandshake names the mechanism, then both sides exchange tokens.
 
-The mechanisms are in ``logins``. Errors show no text of the broker, which may repeat the secret: the error
-code names the cause.
+The mechanisms are in ``logins``, and their table is here. Errors show no text of the broker, which may repeat
+the secret: the error code names the cause.
 
 Source: KIP-43, KIP-152 (tokens in requests), KIP-368 (how long a login lasts).
 """
@@ -9,7 +9,7 @@ Source: KIP-43, KIP-152 (tokens in requests), KIP-368 (how long a login lasts).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,10 +23,17 @@ from ..protocol.modern.sasl import (
 )
 from ..secrecy import keep_secret
 from .channel import Channel
-from .logins.delegation_token import DelegationToken
-from .logins.mechanism import Credentials
-from .logins.table import MECHANISMS
+from .logins.aws import AWS_MSK_IAM
+from .logins.kerberos import GSSAPI
+from .logins.mechanism import Credentials, Mechanism
+from .logins.oauthbearer import OAUTHBEARER
+from .logins.passwords import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, DelegationToken
 from .transport import Deadline
+
+MECHANISMS: Final[Mapping[str, Mechanism]] = {
+    each.name: each for each in (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
+}
+
 
 #: First version of SaslHandshake with which tokens travel in SaslAuthenticate requests.
 _TOKENS_IN_REQUESTS: Final = 1

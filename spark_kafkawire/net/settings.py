@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import OptionError
 from ..model import Broker, Generation, WireFormat
-from ..protocol.dialect import Dialect
-from ..protocol.dialects import dialect_of
+from ..protocol.dialect import Dialect, dialect_of
 from ..protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
 
 if TYPE_CHECKING:

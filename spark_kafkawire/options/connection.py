@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import LOG, OptionError, printable, quoted
 from ..model import Broker, Generation, WireFormat
-from ..net.first_contact import Bootstrap
-from ..net.retry import RetryPolicy
+from ..net.retry import Bootstrap, RetryPolicy
 from ..net.settings import PLAINTEXT, ConnectionSettings, Security
 from ..protocol.modern.minimum_versions import MinimumVersions
 from .option import (

@@ -19,24 +19,31 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ..errors import LOG, OptionError, printable, quoted
-from ..net.logins.delegation_token import DelegationToken
-from ..net.logins.kerberos.tickets import KerberosLogin
+from ..net.logins.aws import AwsLogin, Keys, MskToken
+from ..net.logins.kerberos import KerberosLogin
 from ..net.logins.mechanism import Password
 from ..net.logins.oauthbearer import Bearer
-from ..net.logins.scram import HASHES
-from ..net.logins.table import MECHANISMS
-from ..net.logins.tokens.aws.login import AwsLogin
-from ..net.logins.tokens.aws.msk import MskToken
-from ..net.logins.tokens.aws.signing import Keys
-from ..net.logins.tokens.azure import AzureToken
-from ..net.logins.tokens.client_credentials import IN_OPTIONS, OF_BROKERS, ClientCredentials
-from ..net.logins.tokens.endpoint import Patience
-from ..net.logins.tokens.google import GoogleToken
-from ..net.logins.tokens.jwt_assertion import Claims, JwtAssertion, Signer
-from ..net.logins.tokens.provider import TokenProvider, is_extension
-from ..net.logins.tokens.token import FixedToken, Renewal, TokenSource, is_token
-from ..net.logins.tokens.token_file import TokenFile
-from ..net.sasl import Sasl
+from ..net.logins.passwords import HASHES, DelegationToken
+from ..net.logins.tokens.clouds import AzureToken, GoogleToken
+from ..net.logins.tokens.oauth import (
+    IN_OPTIONS,
+    OF_BROKERS,
+    Claims,
+    ClientCredentials,
+    JwtAssertion,
+    Patience,
+    Signer,
+)
+from ..net.logins.tokens.token import (
+    FixedToken,
+    Renewal,
+    TokenFile,
+    TokenProvider,
+    TokenSource,
+    is_extension,
+    is_token,
+)
+from ..net.sasl import MECHANISMS, Sasl
 from ..net.tls import Tls
 from ..regular_files import open_regular
 from . import security as of

@@ -105,8 +105,7 @@ def _bearer(options: RawOptions) -> Login:
                 "token alone"
             )
         return BearerToken(token)
-    from ..net.logins.tokens.client_credentials import ClientCredentials
-    from ..net.logins.tokens.endpoint import OptionNames
+    from ..net.logins.tokens.oauth import ClientCredentials, OptionNames
 
     return ClientCredentials(
         endpoint_url=_needed(options, names.TOKEN_URL).strip(BLANKS),

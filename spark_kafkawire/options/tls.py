@@ -13,8 +13,18 @@ from ssl import TLSVersion
 from typing import Final, NamedTuple
 
 from ..errors import LOG, OptionError, quoted
-from ..net.stores import JKS, PEM, PKCS12, Store, StoreError, identity_of, kind_of, trust_of, unsupported
-from ..net.stores.pem import normalized
+from ..net.stores import (
+    JKS,
+    PEM,
+    PKCS12,
+    Store,
+    StoreError,
+    identity_of,
+    kind_of,
+    normalized,
+    trust_of,
+    unsupported,
+)
 from ..net.tls import OF_BROKERS, Tls, TlsLimits, TlsNames, context
 from ..regular_files import open_regular
 from .option import Option, RawOptions, bad_value, capitals, hint

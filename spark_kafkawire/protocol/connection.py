@@ -127,7 +127,7 @@ class Connection:
 
     @property
     def transaction_version(self) -> int:
-        """The protocol of transactions at the other end: 1, or 2 (see ``modern.end_txn``)."""
+        """The protocol of transactions at the other end: 1, or 2 (see ``modern.transactions``)."""
         return 1 if self._versions is None else self._versions.transaction_version
 
     def version_of(self, api: Api, request: object | None = None) -> int:

@@ -1,17 +1,21 @@
 """The differences between the protocols of Kafka 0.7 and modern Kafka (0.8 and later), as data.
 
 A ``Dialect`` has the APIs of a protocol and their headers. It frames requests and reads responses.
+
+``dialect_of`` gives that of each wire format. A process imports only the dialects that it uses.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
 
 from ..errors import ProtocolError
-from ..model import Generation
+from ..model import Generation, WireFormat
 from .api import Api
 from .primitives import CHECK_PEER, INT16, INT32, Buffer, String
 from .schema import Struct, codec, wire
@@ -234,3 +238,13 @@ def _framed(parts: list[Buffer]) -> list[Buffer]:
     if small:
         frame.append(b"".join(small))
     return frame
+
+
+_HOMES: Final = {WireFormat.V07: "v07", WireFormat.PROPOSAL: "proposal", WireFormat.MODERN: "modern"}
+
+
+@functools.cache
+def dialect_of(wire_format: WireFormat) -> Dialect:
+    """The dialect of a wire format."""
+    dialect: Dialect = importlib.import_module(f".{_HOMES[wire_format]}", __package__).DIALECT
+    return dialect

@@ -31,8 +31,20 @@ from itertools import groupby
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import ProtocolError, UnsupportedVersionError
-from .primitives import CHECK_PEER, INT8, NULL, AnyType, Array, Buffer, Bytes, Int, String, take
-from .varint import COMPACT_LENGTH, UNSIGNED_VARINT
+from .primitives import (
+    CHECK_PEER,
+    COMPACT_LENGTH,
+    INT8,
+    NULL,
+    UNSIGNED_VARINT,
+    AnyType,
+    Array,
+    Buffer,
+    Bytes,
+    Int,
+    String,
+    take,
+)
 
 T = TypeVar("T")
 

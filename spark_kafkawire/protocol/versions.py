@@ -15,7 +15,7 @@ class BrokerVersions:
 
     ``release`` names a release that does not answer ApiVersions; its ``ranges`` are known.
     ``transaction_version`` is the protocol of transactions that the cluster agreed on (see
-    ``modern.end_txn``).
+    ``modern.transactions``).
     """
 
     ranges: Mapping[int, VersionRange]

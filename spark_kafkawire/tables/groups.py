@@ -12,7 +12,7 @@ from ..cluster.modern.groups import WITH_OFFSETS, CoordinatedGroup, GroupDescrip
 from ..cluster.modern.list_offsets import end_offsets
 from ..cluster.modern.transactions import Transactions
 from ..model import Generation, TopicPartition
-from ..protocol.modern.describe_producers import NO_TRANSACTION
+from ..protocol.modern.admin import NO_TRANSACTION
 from ..protocol.modern.limits import READ_UNCOMMITTED
 from .scan import Scan, needs
 from .table import FLAG, GROUPS, INT, LONG, PARTITIONS, TEXT, TIME, TOPICS, Column, Row, Table, us_of

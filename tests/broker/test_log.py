@@ -20,8 +20,7 @@ from spark_kafkawire.broker.log import (
 from spark_kafkawire.broker.log_directory import LogDirectory, check_topic
 from spark_kafkawire.broker.server import CONNECT, NOT_KAFKA
 from spark_kafkawire.errors import BrokerError, CorruptDataError, OptionError
-from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME
-from spark_kafkawire.protocol.v07.error_codes import ErrorCode
+from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME, ErrorCode
 from tests.support import replay
 from tests.support.cases import for_each
 from tests.support.embedded import StartBroker, small_broker

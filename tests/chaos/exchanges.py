@@ -30,7 +30,7 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern, proposal, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern import fetch, list_groups
+from spark_kafkawire.protocol.modern import fetch, group_members
 from tests.records.batches import TRANSACTIONAL, marker, record
 from tests.records.batches import batch as plain_batch
 from tests.support.log_broker import OFFERED
@@ -253,7 +253,7 @@ def _members_of(kind: str, options: dict[str, str], _server: LyingServer) -> Any
     """Members of a group of that kind, as the table of members asks for them."""
     read = ReadOptions.parse({**options, "subscribe": TOPIC})
     [broker] = Metadata(read.discovery.bootstrap_servers, read.net).known_brokers()
-    group = list_groups.ListedGroup(group_id=GROUP, protocol_type=kind, group_type=kind.title())
+    group = group_members.ListedGroup(group_id=GROUP, protocol_type=kind, group_type=kind.title())
     found = described([CoordinatedGroup(broker, group)], read.net)
     return {name: [member.id for member in each.members] for name, each in found.items()}
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.protocol import modern, v07
 from spark_kafkawire.protocol.api import Api
-from spark_kafkawire.protocol.dialects import dialect_of
+from spark_kafkawire.protocol.dialect import dialect_of
 from spark_kafkawire.protocol.primitives import Bytes, Int
 from tests.support.log_server import Sent
 from tests.support.memory_log import split

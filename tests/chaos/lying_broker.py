@@ -18,11 +18,11 @@ from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol import modern, proposal, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern import (
-    api_versions,
     describe_groups,
     fetch,
     init_producer_id,
     list_offsets,
+    negotiation,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import INT16, Buffer
@@ -188,11 +188,11 @@ class CompleteBroker(LogBroker):
 
         return {"topics": _of_partitions(request.topics, "partitions", committed)}
 
-    def _api_versions(self, request: Any, code: int = 0) -> api_versions.ApiVersionsResponse:
+    def _api_versions(self, request: Any, code: int = 0) -> negotiation.ApiVersionsResponse:
         """The cluster agreed on the second protocol of transactions where a broker speaks no other."""
         second = {modern.END_TXN.key: 5, modern.TXN_OFFSET_COMMIT.key: 5}
         level = 1 + any(self.offered[key].min >= since for key, since in second.items())
-        feature = api_versions.FinalizedFeature(
+        feature = negotiation.FinalizedFeature(
             name="transaction.version", max_version_level=level, min_version_level=1
         )
         return replace(super()._api_versions(request, code), finalized_features=(feature,))

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.primitives import (
+    UNSIGNED_VARINT,
     AnyType,
     Array,
     Bool,
@@ -20,8 +21,7 @@ from spark_kafkawire.protocol.primitives import (
     Uuid,
 )
 from spark_kafkawire.protocol.schema import Struct
-from spark_kafkawire.protocol.v07.primitives import Rest, RestArray, Sized
-from spark_kafkawire.protocol.varint import UNSIGNED_VARINT
+from spark_kafkawire.protocol.v07 import Rest, RestArray, Sized
 from tests.support.log_server import HOST, Sent
 from tests.support.memory_log import split
 

@@ -26,7 +26,7 @@ from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.list_transactions import ONGOING
+from spark_kafkawire.protocol.modern.transactions import ONGOING
 from tests.support import librdkafka
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.late_requests import (

@@ -19,11 +19,7 @@ import pytest
 
 from spark_kafkawire.broker.cluster import ChildProcess
 from spark_kafkawire.errors import ConnectFailed, RequestTimedOut
-from spark_kafkawire.net.logins.kerberos.tickets import (
-    KerberosLogin,
-    first_token,
-    forget_tickets,
-)
+from spark_kafkawire.net.logins.kerberos import KerberosLogin, first_token, forget_tickets
 from spark_kafkawire.net.transport import Deadline
 from tests.support import librdkafka, ours
 from tests.support.certificates import SERVER_NAME, Certificates

@@ -31,7 +31,7 @@ from spark_kafkawire.errors import (
     UnsupportedVersionError,
 )
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.logins.delegation_token import DelegationToken
+from spark_kafkawire.net.logins.passwords import DelegationToken
 from spark_kafkawire.options import NetOptions, ReadOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest

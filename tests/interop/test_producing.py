@@ -20,8 +20,8 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
-from spark_kafkawire.protocol.modern.api_versions import offered
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from spark_kafkawire.protocol.modern.negotiation import offered
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.support import librdkafka
 from tests.support.certificates import Certificates
@@ -121,7 +121,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[VersionRange], N
             return BrokerVersions({**offered(response).ranges, modern.PRODUCE.key: versions})
 
         POOL.close_idle()
-        monkeypatch.setattr("spark_kafkawire.net.connecting.offered", narrowed)
+        monkeypatch.setattr("spark_kafkawire.net.client.offered", narrowed)
 
     yield narrow
     POOL.close_idle()

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.net.logins.kerberos.library import NAME
+from spark_kafkawire.net.logins.gssapi_library import NAME
 
 from .login_broker import Login, Refused
 

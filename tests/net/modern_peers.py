@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern.api_versions import ApiVersion, ApiVersionsResponse
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.metadata import MetadataResponse
+from spark_kafkawire.protocol.modern.negotiation import ApiVersion, ApiVersionsResponse
 
 from .peers import Script, read_frame
 

@@ -23,17 +23,17 @@ from spark_kafkawire.errors import (
     UnsupportedVersionError,
 )
 from spark_kafkawire.model import Broker
-from spark_kafkawire.net import connecting
+from spark_kafkawire.net import client as client_module
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
-from spark_kafkawire.protocol.modern.api_versions import ApiVersionsResponse
 from spark_kafkawire.protocol.modern.describe_groups import DescribeGroupsResponse
 from spark_kafkawire.protocol.modern.fetch import FetchResponse
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse
 from spark_kafkawire.protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
+from spark_kafkawire.protocol.modern.negotiation import ApiVersionsResponse
 from spark_kafkawire.version import VERSION
 from tests.support.log_broker import LogBroker
 from tests.support.mock_cluster import MockCluster
@@ -126,7 +126,7 @@ IN_NO_VERSION: Final = ("Fetch", 32767)
 @pytest.fixture
 def in_doubt_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that does not answer ApiVersions is asked something else after a moment."""
-    monkeypatch.setattr(connecting, "API_VERSIONS_ALONE_S", 0.05)
+    monkeypatch.setattr(client_module, "API_VERSIONS_ALONE_S", 0.05)
 
 
 def old_broker(release: str, seen: list[tuple[str, int]]) -> Script:
@@ -169,7 +169,7 @@ def test_a_broker_of_0_8_or_0_9_proves_on_each_connection_what_it_is(
         assert seen == [*first, ("Metadata", 0)]
         seen.clear()
         # It is proven anew, and nothing is waited for.
-        monkeypatch.setattr(connecting, "API_VERSIONS_ALONE_S", 3600.0)
+        monkeypatch.setattr(client_module, "API_VERSIONS_ALONE_S", 3600.0)
         with connect(peer) as client:
             client.request(ALL_TOPICS)
         assert seen == [*again, ("Metadata", 0)]
@@ -231,7 +231,7 @@ def test_a_broker_that_was_going_down_is_asked_what_no_other_one_answers_so() ->
 
 
 def test_a_silent_broker_is_asked_again_on_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
+    monkeypatch.setattr(client_module, "API_VERSIONS_WAIT_S", 0.2)
     seen: list[Asked] = []
     with Peer(stalling(), broker(seen=seen)) as peer, connect(peer) as client:
         assert client.request(ALL_TOPICS) == METADATA_RESPONSE
@@ -347,7 +347,7 @@ def test_a_proof_is_refused_where_the_cluster_has_told_its_versions_meanwhile(
             ConnectFailed, match=f"the broker answers as one of Kafka {release}, but a broker of"
         ):
             BROKER_VERSIONS.minimum(settings, [peer.broker, other.broker])
-        monkeypatch.setattr(connecting, "_may_be_old", lambda *_: True)
+        monkeypatch.setattr(client_module, "_may_be_old", lambda *_: True)
         assert f"the broker answers as one of Kafka {release}, but a broker of its" in refused(
             other, settings
         )

@@ -26,10 +26,9 @@ from spark_kafkawire.errors import (
     RequestTimedOut,
 )
 from spark_kafkawire.model import Broker
-from spark_kafkawire.net import first_contact
-from spark_kafkawire.net.first_contact import Bootstrap
+from spark_kafkawire.net import retry
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.net.retry import BACKOFF_MAX_S, Attempts, RetryPolicy, retried
+from spark_kafkawire.net.retry import BACKOFF_MAX_S, Attempts, Bootstrap, RetryPolicy, retried
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from tests.support.certificates import Certificates
@@ -65,7 +64,7 @@ def pool() -> Iterator[Pool]:
 
 @pytest.fixture(autouse=True)
 def warned_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_contact, "WARNED_AFTER_S", 0.2)
+    monkeypatch.setattr(retry, "WARNED_AFTER_S", 0.2)
 
 
 def first(net: NetOptions, place: str, timeout_s: float | None = BOUND_S) -> NetOptions:
@@ -212,7 +211,7 @@ def test_a_broker_of_07_that_answers_is_known(caplog: pytest.LogCaptureFixture) 
 def test_a_forgotten_cluster_is_a_first_contact_again() -> None:
     bootstrap = Bootstrap("kafka.bootstrap.servers=forgotten:9092", BOUND_S)
     bootstrap.answered()
-    first_contact.forget_clusters()
+    retry.forget_clusters()
     assert bootstrap.bound_s == BOUND_S
 
 

@@ -25,12 +25,10 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
-from spark_kafkawire.net.logins.delegation_token import UNKNOWN_S, DelegationToken
+from spark_kafkawire.net.logins.aws import AwsLogin, Keys
 from spark_kafkawire.net.logins.mechanism import Credentials, Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
-from spark_kafkawire.net.logins.scram import ITERATIONS_MAX
-from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
-from spark_kafkawire.net.logins.tokens.aws.signing import Keys
+from spark_kafkawire.net.logins.passwords import ITERATIONS_MAX, UNKNOWN_S, DelegationToken
 from spark_kafkawire.net.logins.tokens.token import FixedToken
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.net.sasl import Sasl

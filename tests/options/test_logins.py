@@ -14,19 +14,19 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from spark_kafkawire.errors import OptionError
+from spark_kafkawire.net.logins.aws import AwsLogin, Keys, MskToken
 from spark_kafkawire.net.logins.mechanism import Credentials
 from spark_kafkawire.net.logins.oauthbearer import Bearer
-from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin
-from spark_kafkawire.net.logins.tokens.aws.msk import MskToken
-from spark_kafkawire.net.logins.tokens.aws.signing import Keys
-from spark_kafkawire.net.logins.tokens.azure import AzureToken
-from spark_kafkawire.net.logins.tokens.client_credentials import IN_OPTIONS, ClientCredentials
-from spark_kafkawire.net.logins.tokens.endpoint import Patience
-from spark_kafkawire.net.logins.tokens.google import GoogleToken
-from spark_kafkawire.net.logins.tokens.jwt_assertion import Claims, JwtAssertion, Signer
-from spark_kafkawire.net.logins.tokens.provider import TokenProvider
-from spark_kafkawire.net.logins.tokens.token import FixedToken, Renewal
-from spark_kafkawire.net.logins.tokens.token_file import TokenFile
+from spark_kafkawire.net.logins.tokens.clouds import AzureToken, GoogleToken
+from spark_kafkawire.net.logins.tokens.oauth import (
+    IN_OPTIONS,
+    Claims,
+    ClientCredentials,
+    JwtAssertion,
+    Patience,
+    Signer,
+)
+from spark_kafkawire.net.logins.tokens.token import FixedToken, Renewal, TokenFile, TokenProvider
 from spark_kafkawire.options import ReadOptions
 from tests.support.cases import for_each
 

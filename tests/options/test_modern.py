@@ -12,8 +12,7 @@ import pytest
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Broker, Generation, TopicPartition
-from spark_kafkawire.net.first_contact import Bootstrap
-from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.net.retry import Bootstrap, RetryPolicy
 from spark_kafkawire.options import (
     COMMITTED,
     EARLIEST,

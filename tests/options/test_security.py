@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.net.logins.delegation_token import DelegationToken
-from spark_kafkawire.net.logins.kerberos.tickets import KerberosLogin
+from spark_kafkawire.net.logins.kerberos import KerberosLogin
 from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.net.logins.oauthbearer import Bearer
-from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentials
+from spark_kafkawire.net.logins.passwords import DelegationToken
+from spark_kafkawire.net.logins.tokens.oauth import ClientCredentials
 from spark_kafkawire.net.logins.tokens.token import FixedToken
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import PLAINTEXT, Security

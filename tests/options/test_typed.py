@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentials
+from spark_kafkawire.net.logins.tokens.oauth import ClientCredentials
 from spark_kafkawire.net.tls import OF_REGISTRY, Tls
 from spark_kafkawire.options import ReadOptions, StreamOptions, TypedOptions, WriteOptions
 from spark_kafkawire.options.typed import SCHEMA_BYTES_MAX

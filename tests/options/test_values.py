@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.errors import MESSAGE_SIZE_MAX, OptionError
 from spark_kafkawire.model import Generation
-from spark_kafkawire.net.first_contact import Bootstrap
+from spark_kafkawire.net.retry import Bootstrap
 from spark_kafkawire.options import (
     EARLIEST,
     LATEST,

@@ -26,6 +26,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan, select
+from spark_kafkawire.protocol.modern.group_offsets import OffsetFetchTopic, OffsetFetchTopicResponse
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartition,
@@ -37,10 +38,6 @@ from spark_kafkawire.protocol.modern.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataTopic,
-)
-from spark_kafkawire.protocol.modern.offset_fetch import (
-    OffsetFetchTopic,
-    OffsetFetchTopicResponse,
 )
 from tests.records.batches import batch, record
 from tests.support.golden import CORPUS, read_json

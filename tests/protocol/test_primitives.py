@@ -29,8 +29,7 @@ from spark_kafkawire.protocol.primitives import (
     read_int32,
 )
 from spark_kafkawire.protocol.schema import Struct, wire
-from spark_kafkawire.protocol.v07 import FetchRequest
-from spark_kafkawire.protocol.v07.primitives import REST, RestArray, Sized
+from spark_kafkawire.protocol.v07 import REST, FetchRequest, RestArray, Sized
 from tests.support.cases import for_each
 
 from .streams import feed

@@ -17,9 +17,8 @@ import pytest
 from spark_kafkawire.cluster.v07.view import _address
 from spark_kafkawire.cluster.v07.zookeeper_client import NODE_BYTES_MAX
 from spark_kafkawire.errors import KafkaWireError
-from spark_kafkawire.net.logins import scram
-from spark_kafkawire.net.stores import Store, StoreError, trust_of
-from spark_kafkawire.net.stores.pem import normalized
+from spark_kafkawire.net.logins.passwords import ITERATIONS_MAX, scram
+from spark_kafkawire.net.stores import Store, StoreError, normalized, trust_of
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
@@ -84,7 +83,7 @@ def test_the_worst_inputs_take_seconds_and_no_more_memory_than_the_limits_say(ke
 
 
 def _challenge(text: str) -> None:
-    tokens = scram.scram("SCRAM-SHA-512", "user", "password")
+    tokens = scram("SCRAM-SHA-512", "user", "password")
     nonce = next(tokens).decode().rpartition("=")[2]
     tokens.send(text.replace("NONCE", nonce).encode())
 
@@ -104,8 +103,8 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
      "\0\0\0\1" + "\0" * 18, "\0\0\0\2" + "\0" * 10 + "\0\5X.509\0\0\0\0")},
     **{f"a login of {piece!r}": (parse_jaas, start + piece * (MIB // len(piece))) for start in ("",
      'Module required name="') for piece in ("/*", "//", '"', "'", "\\", "=", "a ", "a/", "/ ", " ")},
-    "as many rounds as can be": (_challenge, f"r=NONCEx,s=c2FsdA==,i={scram.ITERATIONS_MAX}"),
-    "more rounds than can be": (_challenge, f"r=NONCEx,s=c2FsdA==,i={scram.ITERATIONS_MAX + 1}"),
+    "as many rounds as can be": (_challenge, f"r=NONCEx,s=c2FsdA==,i={ITERATIONS_MAX}"),
+    "more rounds than can be": (_challenge, f"r=NONCEx,s=c2FsdA==,i={ITERATIONS_MAX + 1}"),
     "a long nonce": (_challenge, f"r=NONCE{'x' * MIB},s=c2FsdA==,i=4096"),
     "a long salt": (_challenge, f"r=NONCEx,s={'A' * MIB},i=4096"),
     "a long refusal": (_challenge, "e=" + "-" * MIB),

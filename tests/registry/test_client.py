@@ -29,7 +29,7 @@ from spark_kafkawire.errors import (
     UnknownSchemaError,
 )
 from spark_kafkawire.net.http import Url
-from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentials
+from spark_kafkawire.net.logins.tokens.oauth import ClientCredentials
 from spark_kafkawire.net.logins.tokens.token import forget_tokens
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.tls import OF_REGISTRY, Tls

@@ -43,7 +43,7 @@ from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.list_transactions import ONGOING
+from spark_kafkawire.protocol.modern.transactions import ONGOING
 from tests.net.peers import closed_port
 from tests.support.cases import for_each
 from tests.support.exactly_once import OnceBatch, OnceWrite, committed, dying, losing

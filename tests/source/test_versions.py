@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.errors import KafkaWireError, OptionError, UnsupportedVersionError
-from spark_kafkawire.net import connecting
+from spark_kafkawire.net import client as client_module
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
@@ -47,8 +47,8 @@ def written_by(servers: str, **options: str) -> Any:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doubt comes soon."""
-    monkeypatch.setattr(connecting, "API_VERSIONS_ALONE_S", 0.05)
-    monkeypatch.setattr(connecting, "API_VERSIONS_WAIT_S", 0.2)
+    monkeypatch.setattr(client_module, "API_VERSIONS_ALONE_S", 0.05)
+    monkeypatch.setattr(client_module, "API_VERSIONS_WAIT_S", 0.2)
 
 
 @pytest.mark.usefixtures("hasty")

@@ -32,7 +32,7 @@ from spark_kafkawire.clients.writing.rows import to_rows
 from spark_kafkawire.clients.writing.sender import PartitionReceipt, WriteTotals
 from spark_kafkawire.errors import ConnectFailed, OptionError, RowError
 from spark_kafkawire.model import Broker, ClusterView, Generation, TopicPartition
-from spark_kafkawire.net.first_contact import Bootstrap
+from spark_kafkawire.net.retry import Bootstrap
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.registry import forget_registries

@@ -18,9 +18,9 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from spark_kafkawire import secrecy
-from spark_kafkawire.net.first_contact import forget_clusters
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.net.retry import forget_clusters
 
 Test: TypeAlias = Callable[..., None]
 #: Names of cases, or a function that gives the name of one value.

@@ -21,7 +21,7 @@ import pyarrow as pa
 from spark_kafkawire.model import Broker
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern import find_coordinator, metadata, offset_fetch
+from spark_kafkawire.protocol.modern import group_offsets, metadata
 from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
@@ -89,7 +89,7 @@ class _Cluster(LogBroker):
         }
         for api, answer in own.items():
             self.answer_with(api.request, partial(_made, api, answer))
-        self.alter(offset_fetch.OffsetFetchTopicResponse, _without_offsets)
+        self.alter(group_offsets.OffsetFetchTopicResponse, _without_offsets)
 
     def answer(self, api: Api, version: int, request: Any) -> tuple[Any, int] | None:
         with self._lock:
@@ -117,13 +117,13 @@ class _Cluster(LogBroker):
         found: metadata.MetadataResponse = in_version(answer, 12)
         return found
 
-    def _find_coordinator(self, request: Any) -> find_coordinator.FindCoordinatorResponse:
+    def _find_coordinator(self, request: Any) -> group_offsets.FindCoordinatorResponse:
         coordinators = []
         for key in request.coordinator_keys:
             each = self._brokers[zlib.crc32(key.encode()) % len(self._brokers)]
             coordinators.append({"key": key, "node_id": each.id, "host": each.host, "port": each.port})
-        found: find_coordinator.FindCoordinatorResponse = made(
-            find_coordinator.FindCoordinatorResponse, {"coordinators": coordinators}
+        found: group_offsets.FindCoordinatorResponse = made(
+            group_offsets.FindCoordinatorResponse, {"coordinators": coordinators}
         )
         return found
 

@@ -24,12 +24,14 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
-from spark_kafkawire.protocol.modern.add_to_txn import AddPartitionsToTxnResponse
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
-from spark_kafkawire.protocol.modern.list_transactions import ONGOING
 from spark_kafkawire.protocol.modern.produce import ProduceResponse
-from spark_kafkawire.protocol.modern.txn_offset_commit import TxnOffsetCommitResponse
+from spark_kafkawire.protocol.modern.transactions import (
+    ONGOING,
+    AddPartitionsToTxnResponse,
+    TxnOffsetCommitResponse,
+)
 from tests.chaos.frames import KafkaView, Spoken, View
 from tests.chaos.proxy import HOST, Proxy, Upstream
 

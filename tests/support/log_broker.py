@@ -19,18 +19,14 @@ from spark_kafkawire.protocol.modern import (
     describe_configs,
     describe_groups,
     fetch,
-    find_coordinator,
+    group_offsets,
     init_producer_id,
     list_offsets,
     metadata,
-    offset_fetch,
     produce,
 )
-from spark_kafkawire.protocol.modern.api_versions import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode as Code
+from spark_kafkawire.protocol.modern.negotiation import ApiVersionsRequest, ApiVersionsResponse
 from spark_kafkawire.protocol.primitives import Array
 from spark_kafkawire.protocol.schema import Struct
 
@@ -92,13 +88,13 @@ class LogBroker:
             fetch.FetchRequest: self._fetch,
             produce.ProduceRequest: self._produce,
             init_producer_id.InitProducerIdRequest: self._init_producer_id,
-            find_coordinator.FindCoordinatorRequest: self._find_coordinator,
-            offset_fetch.OffsetFetchRequest: self._offset_fetch,
+            group_offsets.FindCoordinatorRequest: self._find_coordinator,
+            group_offsets.OffsetFetchRequest: self._offset_fetch,
             describe_groups.DescribeGroupsRequest: self._describe_groups,
             describe_configs.DescribeConfigsRequest: self._describe_configs,
             metadata.MetadataTopic: self.topic,
             list_offsets.ListOffsetsPartitionResponse: self._listed,
-            offset_fetch.OffsetFetchTopicResponse: self._committed,
+            group_offsets.OffsetFetchTopicResponse: self._committed,
             describe_configs.ResourceConfigs: self._configs_of,
         }
 
@@ -262,9 +258,9 @@ class LogBroker:
             throttle_time_ms=0, error_code=0, producer_id=PRODUCER_ID, producer_epoch=0
         )
 
-    def _find_coordinator(self, request: find_coordinator.FindCoordinatorRequest) -> Any:
+    def _find_coordinator(self, request: group_offsets.FindCoordinatorRequest) -> Any:
         coordinators = [{"key": key, **self._us} for key in request.coordinator_keys]
-        return made(find_coordinator.FindCoordinatorResponse, {**self._us, "coordinators": coordinators})
+        return made(group_offsets.FindCoordinatorResponse, {**self._us, "coordinators": coordinators})
 
     def _describe_configs(self, request: describe_configs.DescribeConfigsRequest) -> Any:
         described = self._answers[describe_configs.ResourceConfigs]
@@ -297,12 +293,14 @@ class LogBroker:
         )
         return found
 
-    def _offset_fetch(self, request: offset_fetch.OffsetFetchRequest) -> Any:
-        committed = self._answers[offset_fetch.OffsetFetchTopicResponse]
+    def _offset_fetch(self, request: group_offsets.OffsetFetchRequest) -> Any:
+        committed = self._answers[group_offsets.OffsetFetchTopicResponse]
         groups = [{"group_id": each.group_id, "topics": committed(each.topics)} for each in request.groups]
-        return made(offset_fetch.OffsetFetchResponse, {"topics": committed(request.topics), "groups": groups})
+        return made(
+            group_offsets.OffsetFetchResponse, {"topics": committed(request.topics), "groups": groups}
+        )
 
-    def _committed(self, topics: tuple[offset_fetch.OffsetFetchTopic, ...] | None) -> tuple[Any, ...]:
+    def _committed(self, topics: tuple[group_offsets.OffsetFetchTopic, ...] | None) -> tuple[Any, ...]:
         """Every group has committed offset 1 everywhere."""
         asked = (
             {name: range(len(logs)) for name, logs in self.logs.items()}
@@ -311,7 +309,7 @@ class LogBroker:
         )
         return tuple(
             made(
-                offset_fetch.OffsetFetchTopicResponse,
+                group_offsets.OffsetFetchTopicResponse,
                 {
                     "name": name,
                     "partitions": [{"partition_index": each, "committed_offset": 1} for each in indexes],

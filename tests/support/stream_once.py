@@ -25,7 +25,7 @@ from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
 from spark_kafkawire.errors import BrokerError
 from spark_kafkawire.options import WriteOptions
-from spark_kafkawire.protocol.modern.list_transactions import ONGOING
+from spark_kafkawire.protocol.modern.transactions import ONGOING
 
 from . import librdkafka
 from .exactly_once import WAITING_MAX_S, await_readers, committed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_kafkawire.protocol.modern.streams_group_describe import (
+from spark_kafkawire.protocol.modern.group_members import (
     DescribedStreamsGroup,
     Endpoint,
     StreamsGroupMember,

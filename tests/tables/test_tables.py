@@ -24,18 +24,9 @@ from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.options.selection import DIRECTORY_TABLES, TABLES
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern import (
-    describe_log_dirs,
-    list_groups,
-    metadata,
-    share_group_describe,
-    streams_group_describe,
-)
-from spark_kafkawire.protocol.modern.consumer_group_describe import (
-    AssignedTopic,
-    MemberAssignment,
-)
+from spark_kafkawire.protocol.modern import admin, group_members, metadata
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
+from spark_kafkawire.protocol.modern.group_members import AssignedTopic, MemberAssignment
 from spark_kafkawire.source.spark_versions import spark_type
 from spark_kafkawire.tables.catalogue import CATALOGUE
 from tests.support import librdkafka
@@ -128,22 +119,20 @@ def test_a_partition_without_a_leader_has_no_offsets(mock_cluster: MockCluster) 
 
 
 def disk_rows(
-    directories: Sequence[describe_log_dirs.LogDir], offered: Mapping[int, VersionRange] = OFFERED
+    directories: Sequence[admin.LogDir], offered: Mapping[int, VersionRange] = OFFERED
 ) -> list[dict[str, Any]]:
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        response = describe_log_dirs.DescribeLogDirsResponse(results=tuple(directories))
-        server.broker.answer_with(describe_log_dirs.DescribeLogDirsRequest, lambda _: response)
+        response = admin.DescribeLogDirsResponse(results=tuple(directories))
+        server.broker.answer_with(admin.DescribeLogDirsRequest, lambda _: response)
         return table_rows(server.bootstrap_servers, "brokers", ("bytes", "totalBytes"), **QUICK)
 
 
-def directory(path: str, size: int, *, future: bool = False) -> describe_log_dirs.LogDir:
-    replica = describe_log_dirs.LogDirPartition(
+def directory(path: str, size: int, *, future: bool = False) -> admin.LogDir:
+    replica = admin.LogDirPartition(
         partition_index=0, partition_size=size, offset_lag=0, is_future_key=future
     )
-    topic = describe_log_dirs.LogDirTopic(name="t", partitions=(replica,))
-    return describe_log_dirs.LogDir(
-        error_code=0, log_dir=path, topics=(topic,), total_bytes=100, usable_bytes=50
-    )
+    topic = admin.LogDirTopic(name="t", partitions=(replica,))
+    return admin.LogDir(error_code=0, log_dir=path, topics=(topic,), total_bytes=100, usable_bytes=50)
 
 
 def test_a_replica_that_moves_counts_once() -> None:
@@ -167,7 +156,7 @@ def test_brokers_that_show_no_directory_mean_a_missing_right() -> None:
 
 #: A broker's share group and its streams group.
 STREAMS: Final = streams_group("w", "m", "t", "deleted", partitions=(1, 0))
-SHARE: Final = share_group_describe.DescribedShareGroup(
+SHARE: Final = group_members.DescribedShareGroup(
     error_code=0,
     group_id="s",
     group_state="Stable",
@@ -175,7 +164,7 @@ SHARE: Final = share_group_describe.DescribedShareGroup(
     assignment_epoch=3,
     assignor_name="simple",
     members=(
-        share_group_describe.ShareGroupMember(
+        group_members.ShareGroupMember(
             member_id="m",
             member_epoch=3,
             client_id="c",
@@ -193,26 +182,26 @@ def share_rows(
     table: str, offered: Mapping[int, VersionRange] = OFFERED, streams: Any = STREAMS
 ) -> list[dict[str, Any]]:
     listed = tuple(
-        list_groups.ListedGroup(group_id=name, protocol_type=kind, group_type=kind.title())
+        group_members.ListedGroup(group_id=name, protocol_type=kind, group_type=kind.title())
         for name, kind in (("s", "share"), ("w", "streams"))
     )
 
-    def described_share(request: share_group_describe.ShareGroupDescribeRequest) -> Any:
+    def described_share(request: group_members.ShareGroupDescribeRequest) -> Any:
         assert request.group_ids == ("s",)
-        return share_group_describe.ShareGroupDescribeResponse(groups=(SHARE,))
+        return group_members.ShareGroupDescribeResponse(groups=(SHARE,))
 
-    def described_streams(request: streams_group_describe.StreamsGroupDescribeRequest) -> Any:
+    def described_streams(request: group_members.StreamsGroupDescribeRequest) -> Any:
         assert request.group_ids == ("w",)
-        return streams_group_describe.StreamsGroupDescribeResponse(groups=(streams,))
+        return group_members.StreamsGroupDescribeResponse(groups=(streams,))
 
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         answer_with = server.broker.answer_with
         answer_with(
-            list_groups.ListGroupsRequest,
-            lambda _: list_groups.ListGroupsResponse(error_code=0, groups=listed),
+            group_members.ListGroupsRequest,
+            lambda _: group_members.ListGroupsResponse(error_code=0, groups=listed),
         )
-        answer_with(share_group_describe.ShareGroupDescribeRequest, described_share)
-        answer_with(streams_group_describe.StreamsGroupDescribeRequest, described_streams)
+        answer_with(group_members.ShareGroupDescribeRequest, described_share)
+        answer_with(group_members.StreamsGroupDescribeRequest, described_streams)
         return table_rows(server.bootstrap_servers, table, **QUICK)
 
 

@@ -11,8 +11,7 @@ from spark_kafkawire.errors import BrokerError
 from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol.connection import Response
-from spark_kafkawire.protocol.proposal import NO_REPLICA, FetchRequest, OffsetData
-from spark_kafkawire.protocol.proposal.error_codes import broker_error
+from spark_kafkawire.protocol.proposal import NO_REPLICA, FetchRequest, OffsetData, broker_error
 
 from .v07 import Chunk, V07Reader, Window, Windows
 

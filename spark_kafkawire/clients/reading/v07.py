@@ -26,8 +26,7 @@ from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol.buffers import Buffers
 from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.primitives import Buffer
-from spark_kafkawire.protocol.v07 import FetchRequest, MultiFetchRequest
-from spark_kafkawire.protocol.v07.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.v07 import ErrorCode, FetchRequest, MultiFetchRequest, broker_error
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.limits import DecodeLimits

@@ -18,7 +18,7 @@ from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import retried
 from spark_kafkawire.options import NetOptions
-from spark_kafkawire.protocol.modern.create_topics import (
+from spark_kafkawire.protocol.modern.admin import (
     BROKER_DEFAULT,
     BROKER_DEFAULTS_SINCE,
     CREATE_TOPICS,
@@ -26,16 +26,12 @@ from spark_kafkawire.protocol.modern.create_topics import (
     CreatedTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
-)
-from spark_kafkawire.protocol.modern.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
-    LogDir,
-)
-from spark_kafkawire.protocol.modern.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
+    LogDir,
     ProducerState,
     ProducersTopic,
 )

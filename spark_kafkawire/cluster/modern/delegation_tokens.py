@@ -23,8 +23,7 @@ from typing import Final
 from spark_kafkawire.errors import LOG, AuthenticationError, BrokerError, KafkaWireError
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.logins.delegation_token import DelegationToken
-from spark_kafkawire.net.logins.scram import HASHES
+from spark_kafkawire.net.logins.passwords import HASHES, DelegationToken
 from spark_kafkawire.net.retry import RetryPolicy, retried
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security

@@ -15,17 +15,15 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import retried
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
-from spark_kafkawire.protocol.modern.find_coordinator import FindCoordinatorRequest
-from spark_kafkawire.protocol.modern.offset_commit import (
+from spark_kafkawire.protocol.modern.group_offsets import (
+    NO_OFFSET,
+    OFFSET_FETCH,
+    STABLE_SINCE,
+    FindCoordinatorRequest,
     OffsetCommitPartition,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitTopic,
-)
-from spark_kafkawire.protocol.modern.offset_fetch import (
-    NO_OFFSET,
-    OFFSET_FETCH,
-    STABLE_SINCE,
     OffsetFetchGroupResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,

@@ -19,14 +19,6 @@ from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import retried
 from spark_kafkawire.options import NetOptions
-from spark_kafkawire.protocol.modern.consumer_assignment import assigned_topics
-from spark_kafkawire.protocol.modern.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupMember,
-    DescribedConsumerGroup,
-    MemberAssignment,
-)
 from spark_kafkawire.protocol.modern.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -34,25 +26,31 @@ from spark_kafkawire.protocol.modern.describe_groups import (
     GroupMember,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
-from spark_kafkawire.protocol.modern.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from spark_kafkawire.protocol.modern.offset_fetch import (
+from spark_kafkawire.protocol.modern.group_members import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupMember,
+    DescribedConsumerGroup,
+    DescribedShareGroup,
+    DescribedStreamsGroup,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    MemberAssignment,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    ShareGroupMember,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupMember,
+    assigned_topics,
+)
+from spark_kafkawire.protocol.modern.group_offsets import (
     OffsetFetchPartitionResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from spark_kafkawire.protocol.modern.share_group_describe import (
-    DescribedShareGroup,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
-    ShareGroupMember,
-)
-from spark_kafkawire.protocol.modern.streams_group_describe import (
-    DescribedStreamsGroup,
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
-    StreamsGroupMember,
-)
+from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 from ..asking import side_by_side
 from .group_offsets import ask_coordinator, commit_offsets, committed_offsets, committed_texts, coordinator_of

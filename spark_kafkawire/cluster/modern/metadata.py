@@ -35,9 +35,8 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import Broker, Leader, TopicPartition
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.first_contact import shared
 from spark_kafkawire.net.pool import POOL, Pool
-from spark_kafkawire.net.retry import Attempts
+from spark_kafkawire.net.retry import Attempts, shared
 from spark_kafkawire.net.strangers import Kind, kind_at
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions

@@ -33,39 +33,33 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import Attempts, RetryPolicy, retried
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
-from spark_kafkawire.protocol.modern.add_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from spark_kafkawire.protocol.modern.end_txn import (
-    END_TXN,
-    SECOND_PROTOCOL_SINCE,
-    EndTxnRequest,
-    EndTxnResponse,
-)
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
-from spark_kafkawire.protocol.modern.find_coordinator import (
+from spark_kafkawire.protocol.modern.group_offsets import (
     FIND_COORDINATOR,
     SEVERAL_SINCE,
     Coordinator,
     FindCoordinatorRequest,
 )
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from spark_kafkawire.protocol.modern.list_transactions import (
+from spark_kafkawire.protocol.modern.transactions import (
+    END_TXN,
     LIST_TRANSACTIONS,
     PATTERN_SINCE,
+    SECOND_PROTOCOL_SINCE,
+    TXN_OFFSET_COMMIT,
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
     DescribedTransaction,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
     ListedTransaction,
     ListTransactionsRequest,
     ListTransactionsResponse,
-)
-from spark_kafkawire.protocol.modern.txn_offset_commit import (
-    TXN_OFFSET_COMMIT,
     TxnOffsetCommitPartition,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -87,7 +81,7 @@ _NO_ID: Final = "kafkawire-may-describe-ids"
 @dataclass(frozen=True, slots=True, order=True)
 class Transaction:
     """Identity of a transaction: its id, its producer, and the version of transactions that it began with
-    (1 or 2, see ``protocol.modern.end_txn``)."""
+    (1 or 2, see ``protocol.modern.transactions``)."""
 
     id: str
     producer_id: int

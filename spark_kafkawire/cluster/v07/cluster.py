@@ -26,8 +26,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker, ClusterView, Leader, PartitionBounds, RecordTimes, TopicPartition
 from spark_kafkawire.net.retry import Attempts, retried
 from spark_kafkawire.options import Discovery, NetOptions
-from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME, OffsetsRequest
-from spark_kafkawire.protocol.v07.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME, ErrorCode, OffsetsRequest, broker_error
 
 from ..asking import ask, side_by_side
 from ..topic_names import names_of

@@ -53,8 +53,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.net.retry import retried
 from spark_kafkawire.options import Discovery, ExpectedBrokers, NetOptions
-from spark_kafkawire.protocol.v07 import FetchRequest, MultiFetchRequest
-from spark_kafkawire.protocol.v07.error_codes import ErrorCode, broker_error
+from spark_kafkawire.protocol.v07 import ErrorCode, FetchRequest, MultiFetchRequest, broker_error
 
 from ..asking import ask, side_by_side
 from ..topic_names import unknown_topics

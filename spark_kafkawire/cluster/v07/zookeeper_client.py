@@ -48,7 +48,7 @@ from kazoo.retry import KazooRetry
 
 from spark_kafkawire.errors import LOG, DiscoveryError, OptionError, RequestTimedOut, printable, quoted
 from spark_kafkawire.model import Broker
-from spark_kafkawire.net.first_contact import Bootstrap
+from spark_kafkawire.net.retry import Bootstrap
 from spark_kafkawire.net.strangers import Kind, kind_at
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import Discovery

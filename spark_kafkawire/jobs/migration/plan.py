@@ -22,7 +22,7 @@ from spark_kafkawire.cluster.modern.metadata import Topic
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError, counted, quoted
 from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.planner.batch import select
-from spark_kafkawire.protocol.modern.create_topics import BROKER_DEFAULT
+from spark_kafkawire.protocol.modern.admin import BROKER_DEFAULT
 
 from ..state import ExpectedPartitions, missing_lines, missing_text
 from .clusters import Clusters

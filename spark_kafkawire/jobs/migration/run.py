@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO, TypeVar
 
 from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, plural, quoted
 from spark_kafkawire.model import OffsetRange, TopicPartition
-from spark_kafkawire.protocol.modern.create_topics import BROKER_DEFAULT
+from spark_kafkawire.protocol.modern.admin import BROKER_DEFAULT
 
 from ..ending import Interrupted
 from ..progress import Progress, Work, aligned, print_summary, repeating

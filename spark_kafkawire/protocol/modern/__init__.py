@@ -10,7 +10,7 @@ ApiVersions and then uses the highest versions that broker and client have in co
         ...send it again, this time in a version that the broker knows...
 
 Brokers before 0.10 do not know ApiVersions. Once the client has proof of their age, it sends them only
-requests of ``BEFORE_API_VERSIONS``: ``old_brokers`` describes the proof.
+requests of ``BEFORE_API_VERSIONS``: ``negotiation`` describes the proof.
 
 Offsets count records. Responses come in the order of the requests and carry their correlation ids.
 
@@ -26,10 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .add_to_txn import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN
-    from .api_versions import API_VERSIONS
-    from .consumer_group_describe import CONSUMER_GROUP_DESCRIBE
-    from .create_topics import CREATE_TOPICS
+    from .admin import CREATE_TOPICS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS
     from .delegation_tokens import (
         CREATE_DELEGATION_TOKEN,
         EXPIRE_DELEGATION_TOKEN,
@@ -37,25 +34,28 @@ if TYPE_CHECKING:
     )
     from .describe_configs import DESCRIBE_CONFIGS
     from .describe_groups import DESCRIBE_GROUPS
-    from .describe_log_dirs import DESCRIBE_LOG_DIRS
-    from .describe_producers import DESCRIBE_PRODUCERS
-    from .dialect import DIALECT
-    from .end_txn import END_TXN
     from .fetch import FETCH
-    from .find_coordinator import FIND_COORDINATOR
+    from .group_members import (
+        CONSUMER_GROUP_DESCRIBE,
+        LIST_GROUPS,
+        SHARE_GROUP_DESCRIBE,
+        STREAMS_GROUP_DESCRIBE,
+    )
+    from .group_offsets import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
     from .init_producer_id import INIT_PRODUCER_ID
-    from .list_groups import LIST_GROUPS
     from .list_offsets import LIST_OFFSETS
-    from .list_transactions import DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
     from .metadata import METADATA
-    from .offset_commit import OFFSET_COMMIT
-    from .offset_fetch import OFFSET_FETCH
-    from .old_brokers import BEFORE_API_VERSIONS
+    from .negotiation import API_VERSIONS, BEFORE_API_VERSIONS, DIALECT
     from .produce import PRODUCE
     from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
-    from .share_group_describe import SHARE_GROUP_DESCRIBE
-    from .streams_group_describe import STREAMS_GROUP_DESCRIBE
-    from .txn_offset_commit import TXN_OFFSET_COMMIT
+    from .transactions import (
+        ADD_OFFSETS_TO_TXN,
+        ADD_PARTITIONS_TO_TXN,
+        DESCRIBE_TRANSACTIONS,
+        END_TXN,
+        LIST_TRANSACTIONS,
+        TXN_OFFSET_COMMIT,
+    )
 
 __all__ = [
     "ADD_OFFSETS_TO_TXN",
@@ -99,37 +99,37 @@ API_HOMES: Final[Mapping[str, str]] = MappingProxyType(
         "FETCH": "fetch",
         "LIST_OFFSETS": "list_offsets",
         "METADATA": "metadata",
-        "OFFSET_COMMIT": "offset_commit",
-        "OFFSET_FETCH": "offset_fetch",
-        "FIND_COORDINATOR": "find_coordinator",
+        "OFFSET_COMMIT": "group_offsets",
+        "OFFSET_FETCH": "group_offsets",
+        "FIND_COORDINATOR": "group_offsets",
         "DESCRIBE_GROUPS": "describe_groups",
-        "LIST_GROUPS": "list_groups",
+        "LIST_GROUPS": "group_members",
         "SASL_HANDSHAKE": "sasl",
-        "API_VERSIONS": "api_versions",
-        "CREATE_TOPICS": "create_topics",
+        "API_VERSIONS": "negotiation",
+        "CREATE_TOPICS": "admin",
         "INIT_PRODUCER_ID": "init_producer_id",
-        "ADD_PARTITIONS_TO_TXN": "add_to_txn",
-        "ADD_OFFSETS_TO_TXN": "add_to_txn",
-        "END_TXN": "end_txn",
-        "TXN_OFFSET_COMMIT": "txn_offset_commit",
+        "ADD_PARTITIONS_TO_TXN": "transactions",
+        "ADD_OFFSETS_TO_TXN": "transactions",
+        "END_TXN": "transactions",
+        "TXN_OFFSET_COMMIT": "transactions",
         "DESCRIBE_CONFIGS": "describe_configs",
-        "DESCRIBE_LOG_DIRS": "describe_log_dirs",
+        "DESCRIBE_LOG_DIRS": "admin",
         "SASL_AUTHENTICATE": "sasl",
         "CREATE_DELEGATION_TOKEN": "delegation_tokens",
         "RENEW_DELEGATION_TOKEN": "delegation_tokens",
         "EXPIRE_DELEGATION_TOKEN": "delegation_tokens",
-        "DESCRIBE_PRODUCERS": "describe_producers",
-        "DESCRIBE_TRANSACTIONS": "list_transactions",
-        "LIST_TRANSACTIONS": "list_transactions",
-        "CONSUMER_GROUP_DESCRIBE": "consumer_group_describe",
-        "SHARE_GROUP_DESCRIBE": "share_group_describe",
-        "STREAMS_GROUP_DESCRIBE": "streams_group_describe",
+        "DESCRIBE_PRODUCERS": "admin",
+        "DESCRIBE_TRANSACTIONS": "transactions",
+        "LIST_TRANSACTIONS": "transactions",
+        "CONSUMER_GROUP_DESCRIBE": "group_members",
+        "SHARE_GROUP_DESCRIBE": "group_members",
+        "STREAMS_GROUP_DESCRIBE": "group_members",
     }
 )
 _HOMES: Final = {
     **API_HOMES,
-    "BEFORE_API_VERSIONS": "old_brokers",
-    "DIALECT": "dialect",
+    "BEFORE_API_VERSIONS": "negotiation",
+    "DIALECT": "negotiation",
 }
 
 

@@ -1,7 +1,7 @@
 """DescribeGroups (Kafka 0.9 and later): the state and the members of consumer groups.
 
 A group of the new consumer protocol (KIP-848) appears without members here:
-``consumer_group_describe`` returns those.
+``group_members`` returns those.
 
 Versions of DescribeGroups::
 

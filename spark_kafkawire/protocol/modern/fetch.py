@@ -36,7 +36,6 @@ from ..primitives import BYTES, INT8, INT16, INT32, INT64, UUID, Array, Buffer, 
 from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
 from . import names
-from .leaders import LeaderIdAndEpoch, NodeEndpoint
 from .limits import (
     BATCH_BYTES_MAX,
     FETCH_PARTITION_BYTES_MAX,
@@ -44,6 +43,7 @@ from .limits import (
     READ_UNCOMMITTED,
     SMALL_RESPONSE_BYTES_MAX,
 )
+from .metadata import LeaderIdAndEpoch, NodeEndpoint
 
 #: Last version that names topics; later ones have their ids.
 TOPIC_NAMES_UNTIL: Final = 12

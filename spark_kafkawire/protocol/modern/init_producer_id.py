@@ -1,7 +1,7 @@
 """InitProducerId (Kafka 0.11 and later): the id and epoch of an idempotent or transactional producer.
 
 For a transactional id the broker aborts the open transaction and fences the producer that began it. The
-request goes to the coordinator of the id (see ``find_coordinator``), which answers CONCURRENT_TRANSACTIONS
+request goes to the coordinator of the id (see ``group_offsets``), which answers CONCURRENT_TRANSACTIONS
 until the previous transaction has ended.
 
 Versions of InitProducerId::

@@ -30,8 +30,8 @@ from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
 from . import names
-from .leaders import LeaderIdAndEpoch, NodeEndpoint
 from .limits import ACKS_NONE, response_bytes_max
+from .metadata import LeaderIdAndEpoch, NodeEndpoint
 
 #: Last version of a transaction whose partitions were added by AddPartitionsToTxn.
 _FIRST_PROTOCOL_UNTIL: Final = 11
@@ -66,7 +66,7 @@ class ProduceRequest:
     """Append to partitions that the broker leads. The broker does not answer if ``acks`` is 0.
 
     ``timeout_ms`` bounds the leader's wait for its replicas. ``transaction_version`` is the protocol of
-    the transaction (see ``end_txn``) that the request belongs to, if any.
+    the transaction (see ``transactions``) that the request belongs to, if any.
     """
 
     transactional_id: str | None = wire(String(), since=3, nullable_since=3, default=None)

@@ -23,9 +23,15 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.find_coordinator import (
+from spark_kafkawire.protocol.modern.group_offsets import (
+    NO_OFFSET,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    OffsetFetchGroupResponse,
+    OffsetFetchPartitionResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchTopicResponse,
 )
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
@@ -35,14 +41,6 @@ from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsRequest,
 )
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse
-from spark_kafkawire.protocol.modern.offset_fetch import (
-    NO_OFFSET,
-    OffsetFetchGroupResponse,
-    OffsetFetchPartitionResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchTopicResponse,
-)
 from tests.cluster.modern.clusters import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_REFUSED,

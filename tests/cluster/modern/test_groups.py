@@ -27,7 +27,7 @@ from spark_kafkawire.model import Broker, Leader, RecordTimes, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import Discovery, StreamOptions, WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.list_transactions import (
+from spark_kafkawire.protocol.modern.transactions import (
     ONGOING,
     DescribedTransaction,
     DescribeTransactionsRequest,

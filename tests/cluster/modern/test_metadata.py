@@ -23,8 +23,8 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
 )
 from spark_kafkawire.model import Broker, Leader, PartitionBounds, TopicPartition
-from spark_kafkawire.net.first_contact import Bootstrap
 from spark_kafkawire.net.pool import POOL, Pool
+from spark_kafkawire.net.retry import Bootstrap
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol import modern

@@ -36,8 +36,8 @@ from spark_kafkawire.errors import (
     UnsupportedVersionError,
 )
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.net.logins.delegation_token import DelegationToken
 from spark_kafkawire.net.logins.mechanism import Password
+from spark_kafkawire.net.logins.passwords import DelegationToken
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.options import NetOptions, ReadOptions

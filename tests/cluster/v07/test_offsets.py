@@ -26,8 +26,7 @@ from spark_kafkawire.errors import (
     RequestTimedOut,
 )
 from spark_kafkawire.model import Broker, ClusterView, PartitionBounds, TopicPartition
-from spark_kafkawire.protocol.v07 import EARLIEST_TIME
-from spark_kafkawire.protocol.v07.error_codes import ErrorCode
+from spark_kafkawire.protocol.v07 import EARLIEST_TIME, ErrorCode
 from tests.cluster.v07.producing import HELLO, produce
 from tests.net.peers import Peer, closed_port, read_frame, stalling
 from tests.support.cases import for_each

@@ -22,8 +22,7 @@ from spark_kafkawire.cluster.v07.view import current_view, discover
 from spark_kafkawire.cluster.v07.zookeeper_client import Tree, read_tree
 from spark_kafkawire.errors import MESSAGE_SIZE_MAX, DiscoveryError
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
-from spark_kafkawire.net.first_contact import Bootstrap
-from spark_kafkawire.net.retry import RetryPolicy
+from spark_kafkawire.net.retry import Bootstrap, RetryPolicy
 from spark_kafkawire.options import Discovery, NetOptions
 from tests.net.peers import Peer, Script, answering, closed_port, unreachable
 from tests.support import golden

@@ -21,16 +21,19 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, RequestTimedOut
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.logins.aws_msk_iam import payload
+from spark_kafkawire.net.logins.aws import (
+    AwsLogin,
+    Keys,
+    MskToken,
+    forget_keys,
+    payload,
+    region_of,
+    signed_token,
+)
 from spark_kafkawire.net.logins.oauthbearer import Bearer
-from spark_kafkawire.net.logins.table import MECHANISMS
-from spark_kafkawire.net.logins.tokens.aws.login import AwsLogin, forget_keys, region_of
-from spark_kafkawire.net.logins.tokens.aws.msk import MskToken, signed_token
-from spark_kafkawire.net.logins.tokens.aws.signing import Keys
-from spark_kafkawire.net.logins.tokens.azure import AzureToken
-from spark_kafkawire.net.logins.tokens.google import GoogleToken
+from spark_kafkawire.net.logins.tokens.clouds import AzureToken, GoogleToken
 from spark_kafkawire.net.logins.tokens.token import Token, TokenSource, current_token, forget_tokens
-from spark_kafkawire.net.sasl import Sasl
+from spark_kafkawire.net.sasl import MECHANISMS, Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline

@@ -19,10 +19,17 @@ import pytest
 
 from spark_kafkawire.errors import AuthenticationError, KafkaWireError, OptionError, ProtocolError
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.logins.gssapi import GSSAPI, ROUND_COUNT_MAX, exchange
-from spark_kafkawire.net.logins.kerberos.key_tab import FILE_BYTES_MAX, check_key_tab, found_key_tab
-from spark_kafkawire.net.logins.kerberos.library import Context, load
-from spark_kafkawire.net.logins.kerberos.tickets import KerberosLogin, forget_tickets
+from spark_kafkawire.net.logins.gssapi_library import Context, load
+from spark_kafkawire.net.logins.kerberos import (
+    FILE_BYTES_MAX,
+    GSSAPI,
+    ROUND_COUNT_MAX,
+    KerberosLogin,
+    check_key_tab,
+    exchange,
+    forget_tickets,
+    found_key_tab,
+)
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import ConnectionSettings, Security
 from spark_kafkawire.net.transport import Deadline

@@ -23,10 +23,10 @@ from scramp import ScramException, ScramMechanism
 
 from spark_kafkawire.errors import AuthenticationError, KafkaWireError, OptionError
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.logins.scram import HASHES, scram
-from spark_kafkawire.net.logins.table import MECHANISMS
-from spark_kafkawire.net.logins.tokens.aws.login import forget_keys
+from spark_kafkawire.net.logins.aws import forget_keys
+from spark_kafkawire.net.logins.passwords import HASHES, scram
 from spark_kafkawire.net.logins.tokens.token import forget_tokens
+from spark_kafkawire.net.sasl import MECHANISMS
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest
@@ -327,7 +327,9 @@ def log_in(mechanism: str, username: str, password: str, known: str) -> None:
 
 
 def test_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_kafkawire.net.logins.scram.secrets.token_hex", lambda: "rOprNGfwEbeRWgbNEkqO")
+    monkeypatch.setattr(
+        "spark_kafkawire.net.logins.passwords.secrets.token_hex", lambda: "rOprNGfwEbeRWgbNEkqO"
+    )
     tokens = scram("SCRAM-SHA-256", "user", "pencil")
     assert next(tokens) == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     nonce = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

@@ -30,20 +30,24 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.http import ANSWER_BYTES_MAX, answer_in
 from spark_kafkawire.net.logins.oauthbearer import Bearer
-from spark_kafkawire.net.logins.tokens import endpoint
-from spark_kafkawire.net.logins.tokens.client_credentials import ClientCredentials
-from spark_kafkawire.net.logins.tokens.endpoint import Patience
-from spark_kafkawire.net.logins.tokens.jwt_assertion import Claims, JwtAssertion, Signer
-from spark_kafkawire.net.logins.tokens.provider import TokenProvider
+from spark_kafkawire.net.logins.tokens.oauth import (
+    Claims,
+    ClientCredentials,
+    JwtAssertion,
+    Patience,
+    Signer,
+    token_in,
+)
 from spark_kafkawire.net.logins.tokens.token import (
     LIFETIME_MAX_S,
     Renewal,
     Token,
+    TokenFile,
+    TokenProvider,
     TokenSource,
     current_token,
     forget_tokens,
 )
-from spark_kafkawire.net.logins.tokens.token_file import TokenFile
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.net.tls import Tls
@@ -162,15 +166,15 @@ def test_a_broken_answer_may_be_asked_for_again(answer: bytes, certificates: Cer
     fails(answer, certificates, ConnectFailed)
 
 
-def token_in(answer: bytes) -> tuple[str, float]:
-    found = endpoint.token_in(answer_in(cast(io.RawIOBase, io.BytesIO(answer)), "POST"), "the login")
+def read_token(answer: bytes) -> tuple[str, float]:
+    found = token_in(answer_in(cast(io.RawIOBase, io.BytesIO(answer)), "POST"), "the login")
     return found.value, found.lifetime_s
 
 
 def test_a_token_that_lives_forever_is_asked_for_again_some_day() -> None:
     for expires_in in (b"1e999", b"1" + b"0" * 400):
         answer = http_answer(b'{"access_token": "t", "expires_in": %s}' % expires_in)
-        assert token_in(answer) == ("t", LIFETIME_MAX_S)
+        assert read_token(answer) == ("t", LIFETIME_MAX_S)
 
 
 def test_an_endpoint_that_is_not_trusted_gets_no_secret(certificates: Certificates) -> None:

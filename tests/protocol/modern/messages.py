@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
-from spark_kafkawire.protocol.modern.api_versions import ApiVersionsResponse
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID
 from spark_kafkawire.protocol.modern.metadata import NOT_ASKED
+from spark_kafkawire.protocol.modern.negotiation import ApiVersionsResponse
 from spark_kafkawire.protocol.primitives import (
     AnyType,
     Array,

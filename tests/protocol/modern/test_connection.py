@@ -15,16 +15,6 @@ from spark_kafkawire.protocol import connection as connection_module
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.connection import Connection
-from spark_kafkawire.protocol.modern.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    offered,
-)
-from spark_kafkawire.protocol.modern.consumer_assignment import (
-    AssignedTopic,
-    assigned_topics,
-)
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.fetch import (
     FetchPartition,
@@ -34,11 +24,8 @@ from spark_kafkawire.protocol.modern.fetch import (
     FetchTopic,
     FetchTopicResponse,
 )
-from spark_kafkawire.protocol.modern.find_coordinator import (
-    GROUP,
-    TRANSACTION,
-    FindCoordinatorRequest,
-)
+from spark_kafkawire.protocol.modern.group_members import ClassicAssignedTopic, assigned_topics
+from spark_kafkawire.protocol.modern.group_offsets import GROUP, TRANSACTION, FindCoordinatorRequest
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
@@ -51,7 +38,14 @@ from spark_kafkawire.protocol.modern.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from spark_kafkawire.protocol.modern.old_brokers import ASKING, GROUPS_OF_NOTHING
+from spark_kafkawire.protocol.modern.negotiation import (
+    ASKING,
+    GROUPS_OF_NOTHING,
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    offered,
+)
 from spark_kafkawire.protocol.modern.produce import ProduceRequest, ProduceResponse
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
@@ -323,7 +317,7 @@ ASSIGNMENT: Final = bytes.fromhex("0001 00000001 0002 6162 00000002 00000000 000
 
 
 def test_topics_are_read_with_their_partitions() -> None:
-    assert assigned_topics(ASSIGNMENT) == (AssignedTopic(topic="ab", partitions=(0, 2)),)
+    assert assigned_topics(ASSIGNMENT) == (ClassicAssignedTopic(topic="ab", partitions=(0, 2)),)
     assert assigned_topics(memoryview(b"")) == ()
 
 
@@ -337,7 +331,7 @@ def test_a_wrong_byte_is_another_assignment_or_of_another_format() -> None:
         damaged = bytearray(ASSIGNMENT)
         damaged[place] ^= 0x80
         found = assigned_topics(damaged)
-        assert found is None or all(isinstance(each, AssignedTopic) for each in found)
+        assert found is None or all(isinstance(each, ClassicAssignedTopic) for each in found)
 
 
 # --- Coordinators that are looked for together ---

@@ -7,12 +7,12 @@ from typing import Final
 import pytest
 
 from spark_kafkawire.errors import Action
+from spark_kafkawire.protocol import v07 as v07_codes
 from spark_kafkawire.protocol.error_table import ErrorTable
 from spark_kafkawire.protocol.modern import error_codes as modern_codes
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
-from spark_kafkawire.protocol.v07 import error_codes as v07_codes
-from spark_kafkawire.protocol.v07.error_codes import ErrorCode as Code
-from spark_kafkawire.protocol.v07.error_codes import broker_error as error_of_07
+from spark_kafkawire.protocol.v07 import ErrorCode as Code
+from spark_kafkawire.protocol.v07 import broker_error as error_of_07
 from tests.support.cases import for_each
 from tests.support.kio_library import HAS_KIO, NEEDS_KIO
 

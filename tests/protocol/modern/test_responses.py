@@ -13,31 +13,22 @@ from spark_kafkawire.protocol import modern, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.protocol.modern import (
-    add_to_txn,
-    api_versions,
-    consumer_group_describe,
-    create_topics,
+    admin,
     delegation_tokens,
     describe_configs,
     describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    end_txn,
     fetch,
-    find_coordinator,
+    group_members,
+    group_offsets,
     init_producer_id,
     list_offsets,
-    list_transactions,
     metadata,
-    offset_commit,
-    offset_fetch,
+    negotiation,
     produce,
     sasl,
-    share_group_describe,
-    streams_group_describe,
-    txn_offset_commit,
+    transactions,
 )
-from spark_kafkawire.protocol.modern.streams_group_describe import DescribedStreamsGroup
+from spark_kafkawire.protocol.modern.group_members import DescribedStreamsGroup
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.protocol.streams import feed
@@ -108,7 +99,7 @@ def reported(*names: str, brokers: tuple[Any, ...] = (BROKER,), **changes: Any) 
     return response(modern.METADATA, brokers=brokers, topics=topics)
 
 
-COORDINATING: Final = find_coordinator.FindCoordinatorRequest.for_group("g")
+COORDINATING: Final = group_offsets.FindCoordinatorRequest.for_group("g")
 
 
 def coordinated(**changes: Any) -> Any:
@@ -121,11 +112,11 @@ def committed(topic: str = "t", group: str = "g", **changes: Any) -> Any:
     return response(modern.OFFSET_FETCH, groups=[{"group_id": group, "topics": topics}])
 
 
-COMMITTED_OF: Final = offset_fetch.OffsetFetchRequest.for_group(
-    "g", (offset_fetch.OffsetFetchTopic(name="t", partition_indexes=(0,)),)
+COMMITTED_OF: Final = group_offsets.OffsetFetchRequest.for_group(
+    "g", (group_offsets.OffsetFetchTopic(name="t", partition_indexes=(0,)),)
 )
 _COMMITTED: Final = [{"name": "t", "partitions": [{"committed_offset": 1}]}]
-COMMITTING: Final = made(offset_commit.OffsetCommitRequest, {"group_id": "g", "topics": _COMMITTED})
+COMMITTING: Final = made(group_offsets.OffsetCommitRequest, {"group_id": "g", "topics": _COMMITTED})
 
 
 def commits(topic: str, partition: int, api: Api = modern.OFFSET_COMMIT) -> Any:
@@ -151,7 +142,7 @@ def configured(*topics: str, names: tuple[str, ...] = ()) -> Any:
 
 def creating(count: int) -> Any:
     topic = {"name": "t", "num_partitions": count, "replication_factor": -1}
-    return made(create_topics.CreateTopicsRequest, {"topics": [topic], "timeout_ms": 1})
+    return made(admin.CreateTopicsRequest, {"topics": [topic], "timeout_ms": 1})
 
 
 def created(*names: str, **changes: Any) -> Any:
@@ -171,11 +162,11 @@ def identity(producer_id: int, epoch: int, error_code: int = 0, api: Api = moder
     return response(api, error_code=error_code, producer_id=producer_id, producer_epoch=epoch)
 
 
-ADDING: Final = add_to_txn.AddPartitionsToTxnRequest(
+ADDING: Final = transactions.AddPartitionsToTxnRequest(
     v3_and_below_transactional_id="x",
     v3_and_below_producer_id=1,
     v3_and_below_producer_epoch=0,
-    v3_and_below_topics=(add_to_txn.AddPartitionsToTxnTopic(name="t", partitions=(0, 1)),),
+    v3_and_below_topics=(transactions.AddPartitionsToTxnTopic(name="t", partitions=(0, 1)),),
 )
 
 
@@ -187,13 +178,13 @@ def added(topic: str, *partitions: int) -> Any:
 
 _OF_TXN: Final = {"transactional_id": "x", "group_id": "g", "producer_id": 1, "producer_epoch": 0}
 OFFSETS_IN_TXN: Final = replace(
-    made(txn_offset_commit.TxnOffsetCommitRequest, {**_OF_TXN, "topics": _COMMITTED}), transaction_version=2
+    made(transactions.TxnOffsetCommitRequest, {**_OF_TXN, "topics": _COMMITTED}), transaction_version=2
 )
-ENDING: Final = end_txn.EndTxnRequest(
+ENDING: Final = transactions.EndTxnRequest(
     transactional_id="x", producer_id=1, producer_epoch=0, committed=True, transaction_version=2
 )
-LISTING: Final = list_transactions.ListTransactionsRequest()
-DESCRIBING_TXN: Final = list_transactions.DescribeTransactionsRequest(transactional_ids=("x",))
+LISTING: Final = transactions.ListTransactionsRequest()
+DESCRIBING_TXN: Final = transactions.DescribeTransactionsRequest(transactional_ids=("x",))
 
 
 def listed_transactions(*ids: str, producer_id: int = 1) -> Any:
@@ -211,7 +202,7 @@ def described_transactions(*ids: str, **changes: Any) -> Any:
 def sizing(*indexes: int) -> Any:
     """Ask for partitions of a topic; for all without any."""
     topics = [{"topic": "t", "partitions": indexes}] if indexes else None
-    return made(describe_log_dirs.DescribeLogDirsRequest, {"topics": topics})
+    return made(admin.DescribeLogDirsRequest, {"topics": topics})
 
 
 def sized(*indexes: int, topic: str = "t", size: int = 0, future: bool = False, **changes: Any) -> Any:
@@ -224,8 +215,8 @@ def disks(*found: Any) -> Any:
     return response(modern.DESCRIBE_LOG_DIRS, results=found)
 
 
-PRODUCERS_OF: Final = describe_producers.DescribeProducersRequest(
-    topics=(describe_producers.ProducersTopic(name="t", partition_indexes=(0,)),)
+PRODUCERS_OF: Final = admin.DescribeProducersRequest(
+    topics=(admin.ProducersTopic(name="t", partition_indexes=(0,)),)
 )
 
 
@@ -242,11 +233,11 @@ def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> Any:
 
 
 DESCRIBING: Final = describe_groups.DescribeGroupsRequest(groups=("g",))
-LEADING: Final = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",))
+LEADING: Final = group_members.ConsumerGroupDescribeRequest(group_ids=("g",))
 ONE_MEMBER: Final = streams_group("g", "m", "t")
-STREAMING: Final = streams_group_describe.StreamsGroupDescribeRequest(group_ids=("g",))
-SHARING: Final = share_group_describe.ShareGroupDescribeRequest(group_ids=("g",))
-VERSIONS: Final = api_versions.ApiVersionsRequest()
+STREAMING: Final = group_members.StreamsGroupDescribeRequest(group_ids=("g",))
+SHARING: Final = group_members.ShareGroupDescribeRequest(group_ids=("g",))
+VERSIONS: Final = negotiation.ApiVersionsRequest()
 IDENTIFYING: Final = init_producer_id.InitProducerIdRequest()
 
 
@@ -278,7 +269,7 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (metadata.MetadataRequest(topics=None), reported("a\nb"), 9, r"'a\nb', which is not a topic name"),
         (metadata.MetadataRequest(topics=None), reported("x" * 256), 9, "which is not a topic name"),
         (
-            offset_fetch.OffsetFetchRequest.for_group("g", None),
+            group_offsets.OffsetFetchRequest.for_group("g", None),
             committed(topic=""),
             8,
             "it gives a topic the name '', which is not a topic name",
@@ -371,7 +362,7 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (COORDINATING, coordinated(node_id=-1), 4, "the broker id -1"),
         (
             COORDINATING,
-            find_coordinator.FindCoordinatorResponse(node_id=1, host="", port=9092),
+            group_offsets.FindCoordinatorResponse(node_id=1, host="", port=9092),
             3,
             "the host '', which is not a host name",
         ),
@@ -504,7 +495,7 @@ def test_a_response_that_is_none_to_its_request_is_refused(
         ),
         pytest.param(
             COORDINATING,
-            find_coordinator.FindCoordinatorResponse(error_code=15),
+            group_offsets.FindCoordinatorResponse(error_code=15),
             3,
             id="no coordinator at the moment",
         ),
@@ -513,7 +504,7 @@ def test_a_response_that_is_none_to_its_request_is_refused(
         ),
         pytest.param(
             COMMITTED_OF,
-            offset_fetch.OffsetFetchResponse(error_code=16),
+            group_offsets.OffsetFetchResponse(error_code=16),
             7,
             id="a group that another broker coordinates",
         ),

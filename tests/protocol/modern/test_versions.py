@@ -18,16 +18,17 @@ from spark_kafkawire.errors import ProtocolError, UnsupportedVersionError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
 from spark_kafkawire.protocol.modern import names
-from spark_kafkawire.protocol.modern.end_txn import EndTxnRequest
 from spark_kafkawire.protocol.modern.limits import ACKS_ALL
 from spark_kafkawire.protocol.modern.metadata import MetadataResponse
 from spark_kafkawire.protocol.modern.produce import ProduceRequest
-from spark_kafkawire.protocol.modern.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafkawire.protocol.modern.transactions import EndTxnRequest, TxnOffsetCommitRequest
 from spark_kafkawire.protocol.primitives import (
     BOOL,
     BYTES,
+    COMPACT_LENGTH,
     INT8,
     INT16,
+    UNSIGNED_VARINT,
     UUID,
     AnyType,
     Array,
@@ -36,7 +37,6 @@ from spark_kafkawire.protocol.primitives import (
     join,
 )
 from spark_kafkawire.protocol.schema import Struct, codec, wire
-from spark_kafkawire.protocol.varint import COMPACT_LENGTH, UNSIGNED_VARINT
 from spark_kafkawire.protocol.versions import BrokerVersions
 from tests.support.cases import for_each
 from tests.support.failing_case import failing_case

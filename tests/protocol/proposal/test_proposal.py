@@ -19,6 +19,7 @@ from spark_kafkawire.protocol.connection import Connection
 from spark_kafkawire.protocol.primitives import join
 from spark_kafkawire.protocol.proposal import (
     DIALECT,
+    ErrorCode,
     FetchRequest,
     FetchResponse,
     OffsetData,
@@ -26,8 +27,8 @@ from spark_kafkawire.protocol.proposal import (
     ProduceRequest,
     ProduceResponse,
     TopicData,
+    broker_error,
 )
-from spark_kafkawire.protocol.proposal.error_codes import ErrorCode, broker_error
 from tests.support import golden
 from tests.support.cases import for_each
 from tests.support.failing_case import failing_case

@@ -38,10 +38,9 @@ from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.buffers import Buffers
 from spark_kafkawire.protocol.primitives import Buffer
-from spark_kafkawire.protocol.proposal import ACKS_NONE, PartitionData, TopicData
+from spark_kafkawire.protocol.proposal import ACKS_NONE, PartitionData, TopicData, is_appended
 from spark_kafkawire.protocol.proposal import ProduceRequest as ProposalProduceRequest
-from spark_kafkawire.protocol.proposal.error_codes import broker_error as proposal_error
-from spark_kafkawire.protocol.proposal.error_codes import is_appended
+from spark_kafkawire.protocol.proposal import broker_error as proposal_error
 from spark_kafkawire.protocol.v07 import (
     LATEST_TIME,
     REQUEST_BYTES_MAX,
@@ -49,8 +48,8 @@ from spark_kafkawire.protocol.v07 import (
     MultiProduceRequest,
     OffsetsRequest,
     ProduceRequest,
+    broker_error,
 )
-from spark_kafkawire.protocol.v07.error_codes import broker_error
 from spark_kafkawire.records.message_set.encoding import EncodedSet, encode_sets
 from spark_kafkawire.records.message_set.index import message_size
 from spark_kafkawire.records.rows import Records

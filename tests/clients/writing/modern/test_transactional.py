@@ -54,7 +54,7 @@ from spark_kafkawire.jobs.migration.state import Mark, Route
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
-from spark_kafkawire.protocol.modern.list_transactions import COMPLETE_COMMIT, ONGOING
+from spark_kafkawire.protocol.modern.transactions import COMPLETE_COMMIT, ONGOING
 from tests.clients.writing.modern import transaction_model as model
 from tests.clients.writing.modern.transaction_model import (
     PREFIX,

@@ -41,7 +41,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions, WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.list_transactions import (
+from spark_kafkawire.protocol.modern.transactions import (
     COMPLETE_ABORT,
     EMPTY,
     ONGOING,

@@ -24,7 +24,7 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.list_transactions import (
+from spark_kafkawire.protocol.modern.transactions import (
     COMPLETE_COMMIT,
     EMPTY,
     ONGOING,

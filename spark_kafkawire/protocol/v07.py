@@ -10,19 +10,99 @@ Source: recordings of a 0.7.2 broker (``tests/golden/kafka-0.7.2``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from spark_kafkawire.errors import counted
-from spark_kafkawire.model import Generation
+from ..errors import Action, BrokerError, ProtocolError, counted
+from ..model import Generation
+from .api import Api
+from .dialect import Dialect, ListedApis, bare_headers
+from .error_table import ErrorTable
+from .primitives import BYTES, CHECK_PEER, INT16, INT32, INT64, Array, Buffer, String, Type, take
+from .responses import Faults, below, nothing_to_compare
+from .schema import Struct, wire
 
-from ..api import Api
-from ..dialect import Dialect, ListedApis, bare_headers
-from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
-from ..responses import Faults, below, nothing_to_compare
-from ..schema import Struct, wire
-from .primitives import REST, RestArray, Sized
+
+class ErrorCode(ErrorTable):
+    """The error codes, in the order of their numbers."""
+
+    # fmt: off
+    UNKNOWN = (-1, Action.FIX_OPTION, "the broker refuses the topic name",
+        "use 1 to 255 characters, without a slash or control characters")
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = (1, Action.DATA_LOSS, "the offset is no longer in the log",
+        "read what is there with failOnDataLoss=false, or choose other startingOffsets")
+    INVALID_MESSAGE = (2, Action.FAIL, "the broker found a damaged message",
+        "see the broker's log, and check its disk")
+    WRONG_PARTITION = (3, Action.REFRESH, "the broker has no such partition",
+        "use partitions below the broker's num.partitions, or raise that setting")
+    INVALID_FETCH_SIZE = (4, Action.FIX_OPTION, "the broker refuses the fetch size",
+        "set fetchBytes to another size")
+    # fmt: on
+
+
+def broker_error(code: int, place: str) -> BrokerError:
+    """The error for a broker's error code at ``place`` (topic-partition, offset, broker)."""
+    return ErrorCode.error(code, place)
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Everything up to the end of the frame; read as a view of it."""
+
+    def read(self, buf: memoryview, pos: int) -> tuple[Buffer, int]:
+        return buf[pos:], len(buf)
+
+    def write(self, value: Buffer, out: list[Buffer]) -> None:
+        out.append(value)
+
+
+@dataclass(frozen=True, slots=True)
+class RestArray(Generic[T]):
+    """Elements without a count, up to the end of the frame."""
+
+    element: Type[T]
+
+    def read(self, buf: memoryview, pos: int) -> tuple[tuple[T, ...], int]:
+        elements = []
+        while pos < len(buf):
+            element, pos = self.element.read(buf, pos)
+            elements.append(element)
+        return tuple(elements), pos
+
+    def write(self, value: Sequence[T], out: list[Buffer]) -> None:
+        for element in value:
+            self.element.write(element, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Sized(Generic[T]):
+    """``length int32 | value``, the value filling exactly that length."""
+
+    element: Type[T]
+
+    def read(self, buf: memoryview, pos: int) -> tuple[T, int]:
+        size, pos = INT32.read(buf, pos)
+        inner = take(buf, pos, size, "block")
+        value, end = self.element.read(inner, 0)
+        if end != size:
+            raise ProtocolError(f"block of {size} bytes at {pos} holds a value of {end} bytes; {CHECK_PEER}")
+        return value, pos + size
+
+    def write(self, value: T, out: list[Buffer]) -> None:
+        inner: list[Buffer] = []
+        self.element.write(value, inner)
+        INT32.write(sum(map(len, inner)), out)
+        out += inner
+
+
+REST: Final = Rest()
+
 
 #: ``time`` of an OFFSETS request: the end of the log, then the starts of its segments.
 LATEST_TIME: Final = -1

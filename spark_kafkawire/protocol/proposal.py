@@ -22,7 +22,7 @@ errors of a fetch       Only the whole request has an error. If a partition caus
 errors of a produce     An error of the request, and a list with an error for each set, "or all -1 if none":
                         so "no error" is -1 in the list, but 0 for a request, as in 0.7. A set without an
                         error is appended even if other sets fail.
-numbers of errors       See ``error_codes``.
+numbers of errors       See ``ErrorCode``.
 offset of a produce     The first byte of the set in its log, -1 for a set that was not appended. The message
                         at a returned offset can be fetched: a broker flushes before it acknowledges.
 required_acks           0 is "the current async behavior": the broker sends no response. 1 is the broker
@@ -40,23 +40,110 @@ lists of a fetch        Partitions and offsets have the same length, else the re
 ``[]`` is an int16 count and the elements, a string an int16 length and UTF-8. A request has 32,767 message
 sets at most (``SET_COUNT_MAX``), of any number of topics, because a ProduceResponse lists them all.
 
-OFFSETS is the request of 0.7. Source: "New Wire Format Proposal", wiki of Apache Kafka, 2012.
+OFFSETS is the request of 0.7.
+
+The document gives no numbers. Errors of 0.7 keep their numbers; errors that only the proposal has use the
+numbers of later Kafka. "No error" is 0 for a whole request, as in all responses of 0.7, and -1 in the list of
+a ProduceResponse, as the document says; that list may hold 0, too. So -1 is the unknown error of 0.7 only
+when it is the error of a whole request.
+
+Source: 0.7.2 common/ErrorMapping.scala, Apache Kafka's Errors.java; "New Wire Format Proposal", wiki of
+Apache Kafka, 2012.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
-from spark_kafkawire.model import Generation
+from ..errors import Action, BrokerError, ProtocolError, counted
+from ..model import Generation
+from .api import Api
+from .dialect import Dialect, Headers, ListedApis
+from .error_table import ErrorTable
+from .primitives import BYTES, CHECK_PEER, INT8, INT16, INT32, INT64, Array, Buffer, String, Type
+from .responses import Faults, below, named, unlike
+from .schema import Struct, codec, wire
 
-from ..api import Api
-from ..dialect import Dialect, Headers, ListedApis
-from ..primitives import BYTES, INT8, INT16, INT32, INT64, Array, Buffer, String
-from ..responses import Faults, below, named, unlike
-from ..schema import Struct, codec, wire
-from .error_codes import ErrorCode, is_appended
-from .primitives import TopicArray
+#: "No error" in the list of a ProduceResponse: the set was appended.
+NO_ERROR_OF_SET: Final = -1
+
+
+class ErrorCode(ErrorTable):
+    """The error codes, in the order of their numbers."""
+
+    # fmt: off
+    UNKNOWN = (-1, Action.FAIL, "the broker failed with an unknown error", "see the broker's log")
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = (1, Action.DATA_LOSS, "the offset is no longer in the log",
+        "read what is there with failOnDataLoss=false, or choose other startingOffsets")
+    INVALID_MESSAGE = (2, Action.FAIL, "the broker found a damaged message",
+        "see the broker's log, and check its disk and the network")
+    WRONG_PARTITION = (3, Action.REFRESH, "the broker has no such partition",
+        "use partitions below the broker's num.partitions, or raise that setting")
+    INVALID_FETCH_SIZE = (4, Action.FAIL, "the broker refuses the size of the fetch",
+        "fetches of the proposal have no size: see the broker's log")
+    REPLICA_NOT_AVAILABLE = (9, Action.FAIL, "the broker has no replicas",
+        "fetch as a consumer, with replica_id -1")
+    MESSAGE_TOO_LARGE = (10, Action.FIX_OPTION, "a message is larger than the broker's max.message.size",
+        "set the option max.message.size to the brokers' value, or raise that setting of the brokers")
+    INVALID_TOPIC = (17, Action.FIX_OPTION, "the broker refuses the topic name",
+        "use 1 to 255 characters, without a slash or control characters")
+    INVALID_REQUIRED_ACKS = (21, Action.FIX_OPTION, "the broker has fewer replicas than acks requires",
+        "set acks to 0 or 1")
+    STORAGE = (56, Action.FAIL, "the broker could not write to its disk", "see the broker's log")
+    # fmt: on
+
+
+def broker_error(code: int, place: str) -> BrokerError:
+    """The error for a broker's error code at ``place`` (topic-partition, offset, broker)."""
+    return ErrorCode.error(code, place)
+
+
+def is_appended(code: int) -> bool:
+    """True if a code in a ProduceResponse's list means that the set was appended."""
+    return code in (NO_ERROR_OF_SET, ErrorCode.NONE)
+
+
+#: Message sets, or partitions, in one request: a ProduceResponse has one list of them, counted by an int16.
+SET_COUNT_MAX: Final = 32_767
+
+
+class TopicSets(Protocol):
+    """A topic with partitions."""
+
+    @property
+    def set_count(self) -> int:
+        """Number of partitions of this topic."""
+
+
+T = TypeVar("T", bound=TopicSets)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicArray(Array[T]):
+    """``count int16 | topics``. Nested counts could claim a billion partitions, and each becomes an object:
+    more than ``SET_COUNT_MAX`` in total are refused."""
+
+    element: Type[T]
+    count: Type[int] = INT16
+
+    def read(self, buf: memoryview, pos: int) -> tuple[tuple[T, ...], int]:
+        count, pos = self.count.read(buf, pos)
+        if count < 0:
+            raise ProtocolError(f"array of {counted(count, 'topic')} at {pos}; {CHECK_PEER}")
+        topics, left = [], SET_COUNT_MAX
+        for _ in range(count):
+            topic, pos = self.element.read(buf, pos)
+            left -= topic.set_count
+            if left < 0:
+                raise ProtocolError(
+                    f"more than {SET_COUNT_MAX} partitions before {pos}: at most {SET_COUNT_MAX} are read; "
+                    f"{CHECK_PEER}"
+                )
+            topics.append(topic)
+        return tuple(topics), pos
+
 
 #: ``required_acks``: the broker does not answer.
 ACKS_NONE: Final = 0

@@ -1,4 +1,10 @@
-"""SCRAM, the client's side: both sides prove that they know the password, and neither sends it.
+"""PLAIN and SCRAM: logins by a name and a password, or by a delegation token.
+
+PLAIN sends the name and the password as they are, which only TLS protects.
+
+Source: RFC 4616.
+
+SCRAM, the client's side: both sides prove that they know the password, and neither sends it.
 
 ::
 
@@ -13,6 +19,8 @@ Names and passwords are sent unchanged, in UTF-8. RFC 5802 requires SASLprep nor
 on both sides: a client that normalizes is rejected if a password contains an unusual space, for example.
 
 Source: RFC 5802, RFC 7677; Apache Kafka's ScramFormatter.java and ScramSaslClient.java.
+
+Delegation tokens: the id of a token, and its HMAC in place of a password. Source: KIP-48.
 """
 
 from __future__ import annotations
@@ -29,8 +37,49 @@ from typing import Final
 from spark_kafkawire.errors import AuthenticationError, counted
 
 from ..transport import Deadline
-from .delegation_token import DelegationToken
 from .mechanism import Mechanism, Password, Tokens
+
+#: Time after the creation of a token in which some brokers may not know it yet, seconds. They learn of it as
+#: of topics.
+UNKNOWN_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """A token. ``hmac`` is in base 64. ``created_s`` is when this package created it, seconds since 1970;
+    None if the user provides it."""
+
+    token_id: str
+    hmac: str = field(repr=False)
+    created_s: float | None = None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may contain, even if a broker repeats them."""
+        return (self.hmac,)
+
+    @property
+    def username(self) -> str:
+        """The user name of a login."""
+        return self.token_id
+
+    @property
+    def password(self) -> str:
+        """The password of a login."""
+        return self.hmac
+
+    def may_be_unknown(self, now_s: float) -> bool:
+        """True if brokers may refuse the token because it is too new. The clock of a task may differ from
+        that of the driver."""
+        return self.created_s is not None and abs(now_s - self.created_s) < UNKNOWN_S
+
+
+def _tokens(credentials: Password, _host: str, _deadline: Deadline) -> Tokens:
+    yield f"\0{credentials.username}\0{credentials.password}".encode()
+
+
+PLAIN: Final = Mechanism("PLAIN", "PlainLoginModule", _tokens)
+
 
 #: The hash of each mechanism.
 HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

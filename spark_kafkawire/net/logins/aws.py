@@ -1,23 +1,101 @@
-"""The identity of AWS that logs in, found by AWS's own library (botocore), and the role that it assumes.
+"""Logins to Amazon MSK: AWS_MSK_IAM, a signature of the broker's host name, and bearer tokens.
 
-Source: aws-msk-iam-auth, the options of IAMLoginModule.
+::
+
+client {"version":"2020_10_22","host":"<broker>","user-agent":"…","action":"kafka-cluster:Connect", "x-amz-
+algorithm":"AWS4-HMAC-SHA256","x-amz-credential":"…","x-amz-date":"…", "x-amz-signedheaders":"host","x-amz-
+expires":"900","x-amz-security-token":"…","x-amz-signature":"…"} broker {"version":"2020_10_22","request-
+id":"…"}
+
+A bearer token is the URL of a signed request that is never sent. AWS's own library (botocore) finds the
+identity, and the role that it assumes.
+
+Source: aws-msk-iam-auth, README and AWS4SignedPayloadGenerator.java.
 """
 
 from __future__ import annotations
 
+import base64
+import datetime
 import functools
+import hashlib
+import hmac
+import json
 import os
 import re
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote
 
-from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, printable
-from spark_kafkawire.net.logins.tokens.bounded import within
-from spark_kafkawire.net.transport import Deadline
+from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, counted, printable
 from spark_kafkawire.secrecy import keep_secret
+from spark_kafkawire.version import VERSION
 
-from .signing import Keys
+from ..transport import Deadline
+from .mechanism import Mechanism, Tokens
+from .tokens.oauth import object_in
+from .tokens.token import Token, within
+
+_ALGORITHM: Final = "AWS4-HMAC-SHA256"
+_NO_BODY: Final = hashlib.sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Credentials of AWS: fixed ones of a user, or ones with a session token that expire. Secrets are in no
+    repr."""
+
+    access: str
+    secret: str = field(repr=False)
+    session: str | None = field(default=None, repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may contain."""
+        return (self.secret, *((self.session,) if self.session else ()))
+
+
+def signed_query(
+    host: str,
+    service: str,
+    region: str,
+    keys: Keys,
+    parameters: Mapping[str, str],
+    expires_s: int,
+    now: datetime.datetime,
+) -> dict[str, str]:
+    """The parameters of ``GET https://host/?…``, not encoded, with those of the signature."""
+    stamp = now.astimezone(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    scope = (stamp[:8], region, service, "aws4_request")
+    query = {
+        **parameters,
+        "X-Amz-Algorithm": _ALGORITHM,
+        "X-Amz-Credential": "/".join((keys.access, *scope)),
+        "X-Amz-Date": stamp,
+        "X-Amz-Expires": str(expires_s),
+        "X-Amz-SignedHeaders": "host",
+        **({"X-Amz-Security-Token": keys.session} if keys.session else {}),
+    }
+    request = f"GET\n/\n{encoded_query(query)}\nhost:{host}\n\nhost\n{_NO_BODY}"
+    text = "\n".join((_ALGORITHM, stamp, "/".join(scope), hashlib.sha256(request.encode()).hexdigest()))
+    key = f"AWS4{keys.secret}".encode()
+    for part in scope:
+        key = hmac.digest(key, part.encode(), "sha256")
+    return {**query, "X-Amz-Signature": hmac.digest(key, text.encode(), "sha256").hex()}
+
+
+def encoded_query(query: Mapping[str, str]) -> str:
+    """A query in the order and the spelling in which it is signed."""
+    pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in query.items())
+    return "&".join(f"{name}={value}" for name, value in pairs)
+
+
+def now_utc() -> datetime.datetime:
+    """The time of signatures."""
+    return datetime.datetime.now(datetime.timezone.utc)
+
 
 _REGION: Final = re.compile(r"[a-z]{2,4}(?:-[a-z]{2,12}){1,3}-[0-9]{1,2}")
 _DOMAINS: Final = (".amazonaws.com", ".amazonaws.com.cn")
@@ -169,3 +247,60 @@ def _region_of_profile(profile: str | None) -> str | None:
     except Exception:  # its text may have lines of the file of profiles
         return None
     return region
+
+
+#: Seconds for which brokers take a signature: the longest that they allow.
+EXPIRES_S: Final = 900
+SERVICE: Final = "kafka-cluster"
+ACTION: Final = {"Action": "kafka-cluster:Connect"}
+AGENT: Final = f"spark-kafkawire/{VERSION}"
+
+
+@dataclass(frozen=True, slots=True)
+class MskToken:
+    """An identity of AWS that signs a token for each connection."""
+
+    login: AwsLogin
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may contain, even if a broker repeats them."""
+        return self.login.secrets
+
+    def fetch(self, host: str, deadline: Deadline) -> Token:
+        """A token of 900 seconds. It is not kept, because each connection signs one of its own."""
+        region = region_of(host, self.login.profile)
+        return Token(signed_token(region, self.login.keys(region, deadline), now_utc()))
+
+
+def signed_token(region: str, keys: Keys, now: datetime.datetime) -> str:
+    """The URL in the base 64 of URLs. The agent is added after the signature, as Amazon's own client does."""
+    host = f"kafka.{region}.amazonaws.com"
+    query = encoded_query(signed_query(host, SERVICE, region, keys, ACTION, EXPIRES_S, now))
+    url = f"https://{host}/?{query}&User-Agent={quote(AGENT, safe='-_.~')}"
+    return base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+
+
+_NAME: Final = "AWS_MSK_IAM"
+_VERSION: Final = "2020_10_22"
+
+
+def _tokens(credentials: AwsLogin, host: str, deadline: Deadline) -> Tokens:
+    region = region_of(host, credentials.profile)
+    answer = yield payload(host, region, credentials.keys(region, deadline), now_utc())
+    if "version" not in object_in(answer):
+        raise AuthenticationError(
+            f"SASL {_NAME}: the broker does not accept the signature, in an answer of "
+            f"{counted(len(answer), 'byte')}; check that its port takes IAM, and that the identity may do "
+            f"{ACTION['Action']}"
+        )
+
+
+def payload(host: str, region: str, keys: Keys, now: datetime.datetime) -> bytes:
+    """The client's message: the parameters of a signed request to the broker."""
+    query = signed_query(host, SERVICE, region, keys, ACTION, EXPIRES_S, now)
+    signature = {name.lower(): value for name, value in query.items()}
+    return json.dumps({"version": _VERSION, "host": host, "user-agent": AGENT, **signature}).encode()
+
+
+AWS_MSK_IAM: Final = Mechanism(_NAME, "IAMLoginModule", _tokens)

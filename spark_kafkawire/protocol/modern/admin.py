@@ -1,0 +1,401 @@
+"""Administration: new topics, the log directories of brokers, and the producers of partitions.
+
+CreateTopics (modern Kafka): creates topics with their partitions, replicas and settings.
+
+Versions of CreateTopics::
+
+    0-1     not spoken: neither throttle time nor, in 0, the text of an error
+    2       throttle time
+    3       throttled responses come at once, and the client waits (KIP-219)
+    4       the brokers choose how many partitions and replicas (KIP-464)
+    5       flexible (KIP-482); the settings of the new topic (KIP-525)
+    6       THROTTLING_QUOTA_EXCEEDED may come (KIP-599)
+    7       the id of the new topic (KIP-516)
+
+Source: Apache Kafka's CreateTopicsRequest.json and CreateTopicsResponse.json.
+
+DescribeLogDirs (Kafka 1.0 and later): the log directories of a broker, and the size of each replica there.
+
+Versions of DescribeLogDirs::
+
+    0       not spoken: Kafka 1.0 and 1.1 alone have no later one
+    1       throttled responses come at once, and the client waits (KIP-219)
+    2       flexible (KIP-482)
+    3       an error of the whole response (KIP-784)
+    4       size and free space of the volume (KIP-827)
+    5       directories that take no new partitions (KIP-1066)
+
+A user without the right Describe on the cluster gets an empty list before version 3.
+
+Source: Apache Kafka's DescribeLogDirsRequest.json and DescribeLogDirsResponse.json.
+
+DescribeProducers (Kafka 2.8 and later): the producers whose state the leader of a partition keeps.
+
+Versions of DescribeProducers::
+
+    0       flexible (KIP-482); producers (KIP-664); throttled responses come at once (KIP-219)
+
+Source: Apache Kafka's DescribeProducersRequest.json and DescribeProducersResponse.json.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from ..api import Api, VersionRange
+from ..primitives import BOOL, INT8, INT16, INT32, INT64, UUID, Array, String
+from ..responses import Faults, below, not_topics, repeated, unlike
+from ..schema import Struct, wire
+from . import names
+from .limits import NO_TOPIC_ID, response_bytes_max
+
+#: ``num_partitions`` and ``replication_factor`` that leave the number to the brokers, from
+#: ``BROKER_DEFAULTS_SINCE`` on. Source: KIP-464.
+BROKER_DEFAULT: Final = -1
+BROKER_DEFAULTS_SINCE: Final = 4
+#: ``num_partitions`` and ``replication_factor`` of a response that does not report them.
+_NOT_TOLD: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableReplicaAssignment:
+    """The brokers that hold a partition, its preferred leader first."""
+
+    partition_index: int = wire(INT32)
+    """Index of the partition."""
+    broker_ids: tuple[int, ...] = wire(Array(INT32))
+    """Brokers of the replicas, the preferred leader first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableTopicConfig:
+    """A setting of the topic, like ``cleanup.policy``."""
+
+    name: str = wire(String())
+    """Name of the setting."""
+    value: str | None = wire(String(), nullable_since=0)
+    """Value of the setting; None for the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableTopic:
+    """A topic to create; with ``assignments`` both numbers are ``BROKER_DEFAULT``."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    num_partitions: int = wire(INT32)
+    """Number of partitions; -1 for the brokers' default (KIP-464) or with ``assignments``."""
+    replication_factor: int = wire(INT16)
+    """Number of replicas; -1 for the brokers' default (KIP-464) or with ``assignments``."""
+    assignments: tuple[CreatableReplicaAssignment, ...] = wire(
+        Array(Struct(CreatableReplicaAssignment)), default=()
+    )
+    """Manual placement of the replicas; empty for an automatic one."""
+    configs: tuple[CreatableTopicConfig, ...] = wire(Array(Struct(CreatableTopicConfig)), default=())
+    """Settings of the topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicsRequest:
+    """Create topics, and wait for them up to ``timeout_ms``; only check the request with ``validate_only``.
+
+    Before 2.8 only the controller answers.
+    """
+
+    topics: tuple[CreatableTopic, ...] = wire(Array(Struct(CreatableTopic)))
+    """Topics to create."""
+    timeout_ms: int = wire(INT32)
+    """Longest wait for the creation, ms."""
+    validate_only: bool = wire(BOOL, default=False)
+    """True to check the request only, and create nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopicConfig:
+    """A setting as the new topic has it, and where it comes from."""
+
+    name: str = wire(String())
+    """Name of the setting."""
+    value: str | None = wire(String(), nullable_since=0)
+    """Value of the setting."""
+    read_only: bool = wire(BOOL)
+    """True if the setting cannot be changed."""
+    config_source: int = wire(INT8)
+    """Source of the value: the topic, a broker, or the default."""
+    is_sensitive: bool = wire(BOOL)
+    """True if the value is a secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """Outcome for one topic; the broker includes its settings where the user may see them."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    topic_id: uuid.UUID = wire(UUID, since=7, default=NO_TOPIC_ID)
+    """Id of the topic (KIP-516)."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    error_message: str | None = wire(String(), nullable_since=0)
+    """Text of the error; None if the broker gives none."""
+    topic_config_error_code: int = wire(INT16, since=5, tag=0, default=0)
+    """Error code of the settings, if they are withheld from the user (KIP-525)."""
+    num_partitions: int = wire(INT32, since=5, default=-1)
+    """Number of partitions; -1 if it is withheld (KIP-525)."""
+    replication_factor: int = wire(INT16, since=5, default=-1)
+    """Number of replicas; -1 if it is withheld (KIP-525)."""
+    configs: tuple[CreatedTopicConfig, ...] | None = wire(
+        Array(Struct(CreatedTopicConfig)), since=5, nullable_since=5, default=None
+    )
+    """Settings of the topic; None if they are withheld (KIP-525)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicsResponse:
+    """Outcome for each topic."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    topics: tuple[CreatedTopic, ...] = wire(Array(Struct(CreatedTopic)))
+    """Outcome for each topic."""
+
+
+def _topic_faults(request: CreateTopicsRequest, response: CreateTopicsResponse, _version: int) -> Faults:
+    asked = {topic.name: topic for topic in request.topics}
+    yield from unlike(asked, (created.name for created in response.topics))
+    for created in response.topics:
+        topic = asked[created.name]
+        if not created.error_code:
+            yield from _unlike_counts("partitions", topic.num_partitions, created.num_partitions)
+            yield from _unlike_counts("replicas", topic.replication_factor, created.replication_factor)
+
+
+def _unlike_counts(what: str, asked: int, came: int) -> Faults:
+    # Brokers report no counts before version 5, nor to a user who may not see the topic's settings.
+    if came != _NOT_TOLD and (came < 1 or asked not in (BROKER_DEFAULT, came)):
+        yield f"it gives the new topic {came} {what}, but {asked} was requested"
+
+
+CREATE_TOPICS: Final = Api(
+    *names.CREATE_TOPICS,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    response_bytes_max,
+    faults=_topic_faults,
+    versions=VersionRange(2, 7),
+    flexible_since=5,
+    throttles_since=3,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribableLogDirTopic:
+    """Partitions of a topic to describe."""
+
+    topic: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[int, ...] = wire(Array(INT32))
+    """Indexes of the partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeLogDirsRequest:
+    """Ask a broker for its log directories, with some topics or with all."""
+
+    topics: tuple[DescribableLogDirTopic, ...] | None = wire(
+        Array(Struct(DescribableLogDirTopic)), nullable_since=0
+    )
+    """Topics to describe; None for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirPartition:
+    """A replica in a log directory."""
+
+    partition_index: int = wire(INT32)
+    """Index of the partition."""
+    partition_size: int = wire(INT64)
+    """Size of the segments, bytes."""
+    offset_lag: int = wire(INT64)
+    """Offsets that the replica lacks."""
+    is_future_key: bool = wire(BOOL)
+    """True if the replica is being moved into this directory from another one of the broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirTopic:
+    """Replicas of one topic."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[LogDirPartition, ...] = wire(Array(Struct(LogDirPartition)))
+    """Replicas in the directory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDir:
+    """A log directory; its disk failed if it has an error."""
+
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    log_dir: str = wire(String())
+    """Path of the directory."""
+    topics: tuple[LogDirTopic, ...] = wire(Array(Struct(LogDirTopic)))
+    """Topics with replicas in the directory."""
+    total_bytes: int = wire(INT64, since=4, default=-1)
+    """Size of the volume, bytes; -1 if unknown (KIP-827)."""
+    usable_bytes: int = wire(INT64, since=4, default=-1)
+    """Free space of the volume, bytes; -1 if unknown (KIP-827)."""
+    is_cordoned: bool = wire(BOOL, since=5, default=False)
+    """True if the directory takes no new partitions (KIP-1066)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeLogDirsResponse:
+    """The log directories of one broker."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    error_code: int = wire(INT16, since=3, default=0)
+    """Error code; 0 if there was no error (KIP-784)."""
+    results: tuple[LogDir, ...] = wire(Array(Struct(LogDir)))
+    """Log directories of the broker."""
+
+
+def _log_dir_faults(
+    _request: DescribeLogDirsRequest, response: DescribeLogDirsResponse, _version: int
+) -> Faults:
+    yield from repeated(each.log_dir for each in response.results)
+    replicas = [
+        (topic.name, replica)
+        for each in response.results
+        for topic in each.topics
+        for replica in topic.partitions
+    ]
+    # A replica that moves is in two directories.
+    yield from repeated((name, replica.partition_index, replica.is_future_key) for name, replica in replicas)
+    for name, replica in replicas:
+        yield from below(0, "partition", replica.partition_index, name)
+        yield from below(0, "size", replica.partition_size, (name, replica.partition_index))
+    # noida-db (0.2) returns all replicas where some were requested, which does no harm.
+    yield from not_topics(dict.fromkeys(name for name, _ in replicas))
+
+
+DESCRIBE_LOG_DIRS: Final = Api(
+    *names.DESCRIBE_LOG_DIRS,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    response_bytes_max,
+    faults=_log_dir_faults,
+    versions=VersionRange(1, 5),
+    flexible_since=2,
+    throttles_since=1,
+)
+
+
+#: ``current_txn_start_offset`` of a producer without an open transaction in the partition.
+NO_TRANSACTION: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducersTopic:
+    """Partitions of a topic to describe."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partition_indexes: tuple[int, ...] = wire(Array(INT32))
+    """Indexes of the partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersRequest:
+    """Ask a broker for the producers of partitions that it leads. The user needs the right READ for the
+    topics."""
+
+    topics: tuple[ProducersTopic, ...] = wire(Array(Struct(ProducersTopic)))
+    """Topics to describe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerState:
+    """A producer of a partition."""
+
+    producer_id: int = wire(INT64)
+    """Id of the producer."""
+    producer_epoch: int = wire(INT32)
+    """Epoch of the producer; -1 if unknown."""
+    last_sequence: int = wire(INT32, default=-1)
+    """Sequence number of its last record; -1 if unknown."""
+    last_timestamp: int = wire(INT64, default=-1)
+    """Timestamp of its last batch, ms since 1970; -1 if unknown."""
+    coordinator_epoch: int = wire(INT32)
+    """Epoch of the coordinator that wrote its last marker; -1 without a marker."""
+    current_txn_start_offset: int = wire(INT64, default=NO_TRANSACTION)
+    """First offset of its open transaction; -1 if none is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProducers:
+    """Producers of one partition."""
+
+    partition_index: int = wire(INT32)
+    """Index of the partition."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    error_message: str | None = wire(String(), nullable_since=0, default=None)
+    """Text of the error; None if the broker gives none."""
+    active_producers: tuple[ProducerState, ...] = wire(Array(Struct(ProducerState)))
+    """Producers of the partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicProducers:
+    """Producers of the partitions of one topic."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[PartitionProducers, ...] = wire(Array(Struct(PartitionProducers)))
+    """Partitions of the topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersResponse:
+    """The producers of the requested partitions."""
+
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    topics: tuple[TopicProducers, ...] = wire(Array(Struct(TopicProducers)))
+    """Topics that were requested."""
+
+
+def _producer_faults(
+    request: DescribeProducersRequest,
+    response: DescribeProducersResponse,
+    _version: int,
+) -> Faults:
+    asked = [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
+    came = [
+        ((topic.name, each.partition_index), each) for topic in response.topics for each in topic.partitions
+    ]
+    yield from unlike(asked, (key for key, _ in came))
+    for key, partition in came:
+        yield from repeated((*key, state.producer_id) for state in partition.active_producers)
+        for state in partition.active_producers:
+            yield from below(0, "producer id", state.producer_id, key)
+            yield from below(-1, "producer epoch", state.producer_epoch, key)
+            yield from below(-1, "last sequence", state.last_sequence, key)
+            yield from below(-1, "start of a transaction", state.current_txn_start_offset, key)
+
+
+DESCRIBE_PRODUCERS: Final = Api(
+    *names.DESCRIBE_PRODUCERS,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    response_bytes_max,
+    faults=_producer_faults,
+    versions=VersionRange(0, 0),
+    flexible_since=0,
+    throttles_since=0,
+)

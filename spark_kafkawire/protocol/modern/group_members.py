@@ -1,0 +1,562 @@
+"""Lists of groups, and their members by the kind of group; ``describe_groups`` has the classic ones.
+
+ListGroups (Kafka 0.9 and later): the groups that a broker coordinates.
+
+Versions of ListGroups::
+
+    0       the groups of a broker
+    1       throttle time
+    2       throttled responses come at once, and the client waits (KIP-219)
+    3       flexible (KIP-482)
+    4       states, and a filter for them (KIP-518)
+    5       types, and a filter for them (KIP-848)
+
+Source: Apache Kafka's ListGroupsRequest.json and ListGroupsResponse.json.
+
+Assignments of the members of classic groups, as Kafka's consumers write them for each other.
+
+Brokers pass the bytes on without a look at them::
+
+    version        int16
+    topics         array of a topic's name and its partitions, int32
+    user data      bytes of the assignor
+
+Source: Apache Kafka's ConsumerProtocolAssignment.json, whose versions 0 to 3 do not differ.
+
+ConsumerGroupDescribe (Kafka 3.7 and later): the members of a group of the new consumer protocol (KIP-848).
+
+Brokers compute the assignments of such a group. DescribeGroups shows it without members.
+
+Versions of ConsumerGroupDescribe::
+
+    0       flexible (KIP-482), throttled responses come at once; groups and their members (KIP-848)
+    1       by which protocol a member joined (KIP-1099)
+
+Source: Apache Kafka's ConsumerGroupDescribeRequest.json and ConsumerGroupDescribeResponse.json.
+
+ShareGroupDescribe (Kafka 4.1 and later): the members of a share group (KIP-932).
+
+Several members of such a group may read one partition.
+
+Versions of ShareGroupDescribe::
+
+    0       not spoken: an early access of Kafka 4.0; throttled responses come at once
+    1       flexible (KIP-482); share groups and their members (KIP-932)
+
+Source: Apache Kafka's ShareGroupDescribeRequest.json and ShareGroupDescribeResponse.json.
+
+StreamsGroupDescribe (Kafka 4.2 and later): the members of a streams group (KIP-1071).
+
+Brokers give tasks to the members of such a group. A task is a partition of a subtopology: it reads this
+partition of each input topic that has it.
+
+Versions of StreamsGroupDescribe::
+
+    0       flexible (KIP-482), throttled responses come at once; streams groups and their members (KIP-1071)
+    1       not spoken: descriptions of topologies (KIP-1331) and the assignor (KIP-1357)
+
+Source: Apache Kafka's StreamsGroupDescribeRequest.json and StreamsGroupDescribeResponse.json.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from spark_kafkawire.errors import ProtocolError
+
+from ..api import Api, VersionRange
+from ..primitives import BOOL, INT8, INT16, INT32, INT64, UINT16, UUID, Array, Buffer, String
+from ..responses import Faults, repeated, unlike
+from ..schema import Struct, codec, wire
+from . import names
+from .limits import response_bytes_max
+from .metadata import NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsRequest:
+    """Ask a broker for its groups: all of them if the filters are empty."""
+
+    states_filter: tuple[str, ...] = wire(Array(String()), since=4, default=())
+    """States of the groups to list; empty for all (KIP-518)."""
+    types_filter: tuple[str, ...] = wire(Array(String()), since=5, default=())
+    """Types of the groups to list; empty for all (KIP-848)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """Entry for one group. ``protocol_type`` is ``consumer`` for groups of consumers, and empty for groups
+    that have committed offsets and never had members."""
+
+    group_id: str = wire(String())
+    """Id of the group."""
+    protocol_type: str = wire(String())
+    """Type of the group protocol: ``consumer`` for consumers."""
+    group_state: str = wire(String(), since=4, default="")
+    """State of the group (KIP-518)."""
+    group_type: str = wire(String(), since=5, default="")
+    """Type of the group: ``classic`` or ``consumer`` (KIP-848)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsResponse:
+    """The groups of one broker."""
+
+    throttle_time_ms: int = wire(INT32, since=1, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    groups: tuple[ListedGroup, ...] = wire(Array(Struct(ListedGroup)))
+    """Groups that the broker coordinates."""
+
+
+def _list_faults(_request: ListGroupsRequest, response: ListGroupsResponse, _version: int) -> Faults:
+    return repeated(group.group_id for group in response.groups)
+
+
+LIST_GROUPS: Final = Api(
+    *names.LIST_GROUPS,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    response_bytes_max,
+    faults=_list_faults,
+    versions=VersionRange(0, 5),
+    flexible_since=3,
+    throttles_since=2,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicAssignedTopic:
+    """Partitions of a topic that a member reads."""
+
+    topic: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[int, ...] = wire(Array(INT32))
+    """Indexes of the partitions."""
+
+
+def assigned_topics(assignment: Buffer) -> tuple[ClassicAssignedTopic, ...] | None:
+    """Topics of an assignment. Empty for a member without one, None for bytes of another format."""
+    buf = memoryview(assignment)
+    if not buf:
+        return ()
+    try:
+        _, pos = INT16.read(buf, 0)
+        topics, _ = Array(codec(ClassicAssignedTopic, 0, flexible=False)).read(buf, pos)
+    except ProtocolError:
+        return None
+    return topics
+
+
+#: ``member_type`` from brokers that do not report it.
+_UNKNOWN_TYPE: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeRequest:
+    """Ask a coordinator for groups that it keeps."""
+
+    group_ids: tuple[str, ...] = wire(Array(String()))
+    """Ids of the groups to describe."""
+    include_authorized_operations: bool = wire(BOOL, default=False)
+    """True to return the operations that the user may do to the group (KIP-430)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedTopic:
+    """Partitions of one topic."""
+
+    topic_id: uuid.UUID = wire(UUID)
+    """Id of the topic (KIP-516)."""
+    topic_name: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[int, ...] = wire(Array(INT32))
+    """Indexes of the assigned partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAssignment:
+    """Partitions that a member reads."""
+
+    topic_partitions: tuple[AssignedTopic, ...] = wire(Array(Struct(AssignedTopic)))
+    """Assigned partitions by topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupMember:
+    """Member of a consumer group: its identity, its host, its current and its target assignment.
+
+    ``member_type`` is 0 for a member that joined with the classic protocol, and 1 for others.
+    """
+
+    member_id: str = wire(String())
+    """Id of the member, which the coordinator gave."""
+    instance_id: str | None = wire(String(), nullable_since=0, default=None)
+    """``group.instance.id`` of a static member; None for others."""
+    rack_id: str | None = wire(String(), nullable_since=0, default=None)
+    """Rack of the member."""
+    member_epoch: int = wire(INT32)
+    """Epoch of the member: the assignment that it has taken over."""
+    client_id: str = wire(String())
+    """``client.id`` of the member."""
+    client_host: str = wire(String())
+    """Host of the member."""
+    subscribed_topic_names: tuple[str, ...] = wire(Array(String()))
+    """Names of the subscribed topics."""
+    subscribed_topic_regex: str | None = wire(String(), nullable_since=0, default=None)
+    """Regular expression of the subscribed topics; None for a list."""
+    assignment: MemberAssignment = wire(Struct(MemberAssignment))
+    """Current assignment."""
+    target_assignment: MemberAssignment = wire(Struct(MemberAssignment))
+    """Assignment that the member moves to."""
+    member_type: int = wire(INT8, since=1, default=_UNKNOWN_TYPE)
+    """Protocol by which the member joined; -1 if unknown (KIP-1099)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumerGroup:
+    """Description of one group, or the error: ``GROUP_ID_NOT_FOUND`` also for a group of the classic kind."""
+
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    error_message: str | None = wire(String(), nullable_since=0, default=None)
+    """Text of the error; None if the broker gives none."""
+    group_id: str = wire(String())
+    """Id of the group."""
+    group_state: str = wire(String())
+    """State of the group."""
+    group_epoch: int = wire(INT32)
+    """Epoch of the group, which rises when members or subscriptions change."""
+    assignment_epoch: int = wire(INT32)
+    """Epoch of the target assignment."""
+    assignor_name: str = wire(String())
+    """Name of the assignor in use."""
+    members: tuple[ConsumerGroupMember, ...] = wire(Array(Struct(ConsumerGroupMember)))
+    """Members of the group."""
+    authorized_operations: int = wire(INT32, default=NOT_ASKED)
+    """Bits of the operations that the user may do to the group (KIP-430)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponse:
+    """The requested groups."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    groups: tuple[DescribedConsumerGroup, ...] = wire(Array(Struct(DescribedConsumerGroup)))
+    """Description of each group."""
+
+
+def _consumer_group_faults(
+    request: ConsumerGroupDescribeRequest, response: ConsumerGroupDescribeResponse, _version: int
+) -> Faults:
+    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
+    for group in response.groups:
+        yield from repeated((group.group_id, member.member_id) for member in group.members)
+
+
+CONSUMER_GROUP_DESCRIBE: Final = Api(
+    *names.CONSUMER_GROUP_DESCRIBE,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    response_bytes_max,
+    faults=_consumer_group_faults,
+    versions=VersionRange(0, 1),
+    flexible_since=0,
+    throttles_since=0,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupDescribeRequest:
+    """Ask a coordinator for share groups that it keeps."""
+
+    group_ids: tuple[str, ...] = wire(Array(String()))
+    """Ids of the groups to describe."""
+    include_authorized_operations: bool = wire(BOOL, default=False)
+    """True to return the operations that the user may do to the group (KIP-430)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupMember:
+    """Member of a share group: its identity, its host and its assignment."""
+
+    member_id: str = wire(String())
+    """Id of the member, which it chose."""
+    rack_id: str | None = wire(String(), nullable_since=1, default=None)
+    """Rack of the member."""
+    member_epoch: int = wire(INT32)
+    """Epoch of the member: the assignment that it has taken over."""
+    client_id: str = wire(String())
+    """``client.id`` of the member."""
+    client_host: str = wire(String())
+    """Host of the member."""
+    subscribed_topic_names: tuple[str, ...] = wire(Array(String()))
+    """Names of the subscribed topics."""
+    assignment: MemberAssignment = wire(Struct(MemberAssignment))
+    """Current assignment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedShareGroup:
+    """Description of one group, or the error: ``GROUP_ID_NOT_FOUND`` also for a group of another kind."""
+
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    error_message: str | None = wire(String(), nullable_since=1, default=None)
+    """Text of the error; None if the broker gives none."""
+    group_id: str = wire(String())
+    """Id of the group."""
+    group_state: str = wire(String())
+    """State of the group."""
+    group_epoch: int = wire(INT32)
+    """Epoch of the group, which rises when members or subscriptions change."""
+    assignment_epoch: int = wire(INT32)
+    """Epoch of the assignment."""
+    assignor_name: str = wire(String())
+    """Name of the assignor in use."""
+    members: tuple[ShareGroupMember, ...] = wire(Array(Struct(ShareGroupMember)))
+    """Members of the group."""
+    authorized_operations: int = wire(INT32, default=NOT_ASKED)
+    """Bits of the operations that the user may do to the group (KIP-430)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupDescribeResponse:
+    """The requested groups."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    groups: tuple[DescribedShareGroup, ...] = wire(Array(Struct(DescribedShareGroup)))
+    """Description of each group."""
+
+
+def _share_group_faults(
+    request: ShareGroupDescribeRequest, response: ShareGroupDescribeResponse, _version: int
+) -> Faults:
+    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
+    for group in response.groups:
+        yield from repeated((group.group_id, member.member_id) for member in group.members)
+
+
+SHARE_GROUP_DESCRIBE: Final = Api(
+    *names.SHARE_GROUP_DESCRIBE,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    response_bytes_max,
+    faults=_share_group_faults,
+    versions=VersionRange(1, 1),
+    flexible_since=1,
+    throttles_since=0,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsGroupDescribeRequest:
+    """Ask a coordinator for streams groups that it keeps."""
+
+    group_ids: tuple[str, ...] = wire(Array(String()))
+    """Ids of the groups to describe."""
+    include_authorized_operations: bool = wire(BOOL, default=False)
+    """True to return the operations that the user may do to the group (KIP-430)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValue:
+    """A setting, or a tag of a client."""
+
+    key: str = wire(String())
+    """Name."""
+    value: str = wire(String())
+    """Value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    """A topic that the application creates."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partitions: int = wire(INT32)
+    """Number of partitions; 0 if none is set."""
+    replication_factor: int = wire(INT16)
+    """Replicas of each partition; 0 for the broker's default."""
+    topic_configs: tuple[KeyValue, ...] = wire(Array(Struct(KeyValue)))
+    """Settings of the topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subtopology:
+    """Part of a topology whose input topics are read together."""
+
+    subtopology_id: str = wire(String())
+    """Id of the subtopology."""
+    source_topics: tuple[str, ...] = wire(Array(String()))
+    """Topics that it reads."""
+    repartition_sink_topics: tuple[str, ...] = wire(Array(String()))
+    """Repartition topics that it writes."""
+    state_changelog_topics: tuple[TopicInfo, ...] = wire(Array(Struct(TopicInfo)))
+    """Changelog topics of its stores."""
+    repartition_source_topics: tuple[TopicInfo, ...] = wire(Array(Struct(TopicInfo)))
+    """Repartition topics that it reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Computation of the application: its subtopologies."""
+
+    epoch: int = wire(INT32)
+    """Epoch of the topology."""
+    subtopologies: tuple[Subtopology, ...] | None = wire(
+        Array(Struct(Subtopology)), nullable_since=0, default=None
+    )
+    """Subtopologies; None while input topics are missing or unlike each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Address of a member for interactive queries."""
+
+    host: str = wire(String())
+    """Host."""
+    port: int = wire(UINT16)
+    """Port."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOffset:
+    """Position of a task in its changelogs."""
+
+    subtopology_id: str = wire(String())
+    """Id of the subtopology."""
+    partition: int = wire(INT32)
+    """Partition of the task."""
+    offset: int = wire(INT64)
+    """Sum of the offsets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskIds:
+    """Tasks of one subtopology."""
+
+    subtopology_id: str = wire(String())
+    """Id of the subtopology."""
+    partitions: tuple[int, ...] = wire(Array(INT32))
+    """Partitions of the tasks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskAssignment:
+    """Tasks of a member."""
+
+    active_tasks: tuple[TaskIds, ...] = wire(Array(Struct(TaskIds)))
+    """Tasks that read and compute."""
+    standby_tasks: tuple[TaskIds, ...] = wire(Array(Struct(TaskIds)))
+    """Tasks that keep a copy of a state."""
+    warmup_tasks: tuple[TaskIds, ...] = wire(Array(Struct(TaskIds)))
+    """Tasks that restore a state before they become active."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsGroupMember:
+    """Member of a streams group: its identity, its host, its current and its target assignment."""
+
+    member_id: str = wire(String())
+    """Id of the member, which it chose."""
+    member_epoch: int = wire(INT32)
+    """Epoch of the member: the assignment that it has taken over."""
+    instance_id: str | None = wire(String(), nullable_since=0, default=None)
+    """``group.instance.id`` of a static member; None for others."""
+    rack_id: str | None = wire(String(), nullable_since=0, default=None)
+    """Rack of the member."""
+    client_id: str = wire(String())
+    """``client.id`` of the member."""
+    client_host: str = wire(String())
+    """Host of the member."""
+    topology_epoch: int = wire(INT32)
+    """Epoch of the topology that the member has."""
+    process_id: str = wire(String())
+    """Process of the member, which may have several."""
+    user_endpoint: Endpoint | None = wire(Struct(Endpoint), nullable_since=0, default=None)
+    """Address for interactive queries; None without one."""
+    client_tags: tuple[KeyValue, ...] = wire(Array(Struct(KeyValue)))
+    """Tags that spread standby tasks over racks."""
+    task_offsets: tuple[TaskOffset, ...] = wire(Array(Struct(TaskOffset)))
+    """Positions of its tasks in their changelogs."""
+    task_end_offsets: tuple[TaskOffset, ...] = wire(Array(Struct(TaskOffset)))
+    """Ends of the changelogs of its tasks."""
+    assignment: TaskAssignment = wire(Struct(TaskAssignment))
+    """Current assignment."""
+    target_assignment: TaskAssignment = wire(Struct(TaskAssignment))
+    """Assignment that the member moves to."""
+    is_classic: bool = wire(BOOL)
+    """True for a member that joined with the classic protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedStreamsGroup:
+    """Description of one group, or the error: ``GROUP_ID_NOT_FOUND`` also for a group of another kind."""
+
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    error_message: str | None = wire(String(), nullable_since=0, default=None)
+    """Text of the error; None if the broker gives none."""
+    group_id: str = wire(String())
+    """Id of the group."""
+    group_state: str = wire(String())
+    """State of the group."""
+    group_epoch: int = wire(INT32)
+    """Epoch of the group, which rises when members or the topology change."""
+    assignment_epoch: int = wire(INT32)
+    """Epoch of the target assignment."""
+    topology: Topology | None = wire(Struct(Topology), nullable_since=0, default=None)
+    """Topology of the application; None if there was an error."""
+    members: tuple[StreamsGroupMember, ...] = wire(Array(Struct(StreamsGroupMember)))
+    """Members of the group."""
+    authorized_operations: int = wire(INT32, default=NOT_ASKED)
+    """Bits of the operations that the user may do to the group (KIP-430)."""
+
+    def inputs(self) -> dict[str, tuple[str, ...]] | None:
+        """Topics that each subtopology reads; None while the broker does not know the topology."""
+        if self.topology is None or self.topology.subtopologies is None:
+            return None
+        return {
+            each.subtopology_id: (
+                *each.source_topics,
+                *(topic.name for topic in each.repartition_source_topics),
+            )
+            for each in self.topology.subtopologies
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsGroupDescribeResponse:
+    """The requested groups."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    groups: tuple[DescribedStreamsGroup, ...] = wire(Array(Struct(DescribedStreamsGroup)))
+    """Description of each group."""
+
+
+def _streams_group_faults(
+    request: StreamsGroupDescribeRequest, response: StreamsGroupDescribeResponse, _version: int
+) -> Faults:
+    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
+    for group in response.groups:
+        yield from repeated((group.group_id, member.member_id) for member in group.members)
+
+
+STREAMS_GROUP_DESCRIBE: Final = Api(
+    *names.STREAMS_GROUP_DESCRIBE,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    response_bytes_max,
+    faults=_streams_group_faults,
+    versions=VersionRange(0, 0),
+    flexible_since=0,
+    throttles_since=0,
+)

@@ -1,0 +1,441 @@
+"""Committed offsets of consumer groups, and the coordinators that keep them.
+
+FindCoordinator (modern Kafka): the broker that coordinates a consumer group or a transactional id.
+
+Later versions ask for several keys at once, in another shape. ``FindCoordinatorRequest.for_group`` and
+``for_transaction`` fill in both shapes, and ``FindCoordinatorResponse.coordinator_of`` reads both.
+
+Versions of FindCoordinator::
+
+    0       the coordinator of a group
+    1       the coordinator of a transactional id, too; throttle time, text of an error (KIP-98)
+    2       throttled responses come at once, and the client waits (KIP-219)
+    3       flexible (KIP-482)
+    4       several keys (KIP-699)
+    5       not spoken: TRANSACTION_ABORTABLE may come (KIP-890)
+    6       not spoken: share groups (KIP-932)
+
+Source: Apache Kafka's FindCoordinatorRequest.json and FindCoordinatorResponse.json.
+
+OffsetCommit (Kafka 0.8.2 and later): sets the committed offsets of a consumer group.
+
+Versions of OffsetCommit::
+
+    0       not spoken: ZooKeeper keeps the offsets
+    1       the brokers keep them; each with its time
+    2       one retention time in place of those times
+    3       throttle time
+    4       throttled responses come at once, and the client waits (KIP-219)
+    5       no retention time any more (KIP-211)
+    6       epochs of leaders (KIP-320)
+    7       static members (KIP-345)
+    8       flexible (KIP-482)
+    9       not spoken: members of groups that brokers coordinate (KIP-848)
+    10      not spoken: topics by id (KIP-848)
+
+Source: Apache Kafka's OffsetCommitRequest.json and OffsetCommitResponse.json.
+
+OffsetFetch (Kafka 0.8.2 and later): the committed offsets of a consumer group.
+
+Later versions ask for several groups at once, in another shape. ``OffsetFetchRequest.for_group`` fills in
+both shapes, and ``OffsetFetchResponse.group_of`` reads both.
+
+Versions of OffsetFetch::
+
+    0       not spoken: ZooKeeper keeps the offsets
+    1       the brokers keep them
+    2       null asks for all topics; an error of the group
+    3       throttle time
+    4       throttled responses come at once, and the client waits (KIP-219)
+    5       epochs of leaders (KIP-320)
+    6       flexible (KIP-482)
+    7       only offsets that no open transaction may change (KIP-447)
+    8       several groups (KIP-709)
+    9       not spoken: members of groups that brokers coordinate (KIP-848)
+    10      not spoken: topics by id (KIP-848)
+
+Source: Apache Kafka's OffsetFetchRequest.json and OffsetFetchResponse.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..api import Api, VersionRange
+from ..primitives import BOOL, INT8, INT16, INT32, INT64, Array, String
+from ..responses import Faults, below, not_an_address, not_topics, repeated, unlike
+from ..schema import Struct, wire
+from . import names
+from .limits import response_bytes_max, small_response_bytes_max
+
+#: First version that asks for several keys.
+SEVERAL_SINCE: Final = 4
+#: Keys of one request: the response is a small one.
+_TOGETHER_MAX: Final = 1_000
+#: ``key_type``: the key is a group id.
+GROUP: Final = 0
+#: ``key_type``: the key is a transactional id.
+TRANSACTION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorRequest:
+    """Ask for the broker that coordinates a group or a transactional id."""
+
+    key: str = wire(String(), until=3, default="", ignorable=True)
+    """Group id or transactional id."""
+    key_type: int = wire(INT8, since=1, default=GROUP)
+    """Type of the key: ``GROUP`` or ``TRANSACTION`` (KIP-98)."""
+    coordinator_keys: tuple[str, ...] = wire(Array(String()), since=4, default=(), ignorable=True)
+    """Group ids or transactional ids (KIP-699)."""
+
+    @classmethod
+    def for_group(cls, group_id: str) -> FindCoordinatorRequest:
+        """The request that any version can carry."""
+        return cls(key=group_id, coordinator_keys=(group_id,))
+
+    @classmethod
+    def together(cls, wanted: Sequence[FindCoordinatorRequest]) -> list[FindCoordinatorRequest]:
+        """Combine requests into as few as possible, from version ``SEVERAL_SINCE`` on."""
+        keys = {kind: [who.key for who in wanted if who.key_type == kind] for kind in (GROUP, TRANSACTION)}
+        return [
+            cls(key_type=kind, coordinator_keys=tuple(own[at : at + _TOGETHER_MAX]))
+            for kind, own in keys.items()
+            for at in range(0, len(own), _TOGETHER_MAX)
+        ]
+
+    @classmethod
+    def for_transaction(cls, transactional_id: str) -> FindCoordinatorRequest:
+        """The request for a transactional id, from version 1 on. It makes the brokers create their internal
+        topic of transactions: they answer no other request about transactions without it."""
+        return cls(key=transactional_id, key_type=TRANSACTION, coordinator_keys=(transactional_id,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinator:
+    """The coordinator of ``key``, or the error."""
+
+    key: str = wire(String())
+    """Group id or transactional id."""
+    node_id: int = wire(INT32)
+    """Id of the coordinator."""
+    host: str = wire(String())
+    """Host name of the coordinator."""
+    port: int = wire(INT32)
+    """Port of the coordinator."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    error_message: str | None = wire(String(), nullable_since=0, default=None)
+    """Text of the error; None if the broker gives none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorResponse:
+    """A coordinator in the fields of the response itself, or ``coordinators`` from version 4 on."""
+
+    throttle_time_ms: int = wire(INT32, since=1, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    error_code: int = wire(INT16, until=3, default=0)
+    """Error code; 0 if there was no error."""
+    error_message: str | None = wire(String(), since=1, until=3, nullable_since=1, default=None)
+    """Text of the error; None if the broker gives none."""
+    node_id: int = wire(INT32, until=3, default=-1)
+    """Id of the coordinator."""
+    host: str = wire(String(), until=3, default="")
+    """Host name of the coordinator."""
+    port: int = wire(INT32, until=3, default=-1)
+    """Port of the coordinator."""
+    coordinators: tuple[Coordinator, ...] | None = wire(Array(Struct(Coordinator)), since=4, default=None)
+    """Coordinator of each key; None before version 4 (KIP-699)."""
+
+    def coordinator_of(self, key: str) -> Coordinator:
+        """The response for a requested group or transactional id, in any version."""
+        if self.coordinators is None:
+            return Coordinator(
+                key=key,
+                node_id=self.node_id,
+                host=self.host,
+                port=self.port,
+                error_code=self.error_code,
+                error_message=self.error_message,
+            )
+        return next(coordinator for coordinator in self.coordinators if coordinator.key == key)
+
+    def coordinators_of(self, request: FindCoordinatorRequest) -> dict[FindCoordinatorRequest, Coordinator]:
+        """The coordinators of all requested keys, by the request for each single key."""
+        found = (self.coordinator_of(request.key),) if self.coordinators is None else self.coordinators
+        return {replace(request, key=each.key, coordinator_keys=(each.key,)): each for each in found}
+
+
+def _coordinator_faults(
+    request: FindCoordinatorRequest, response: FindCoordinatorResponse, _version: int
+) -> Faults:
+    if response.coordinators is not None:
+        yield from unlike(request.coordinator_keys, (found.key for found in response.coordinators))
+    for found in (response,) if response.coordinators is None else response.coordinators:
+        if not found.error_code:
+            yield from not_an_address(found.node_id, found.host, found.port)
+
+
+FIND_COORDINATOR: Final = Api(
+    *names.FIND_COORDINATOR,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    small_response_bytes_max,
+    faults=_coordinator_faults,
+    versions=VersionRange(0, 4),
+    flexible_since=3,
+    throttles_since=2,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitPartition:
+    """The offset of the next record that the group wants to read."""
+
+    partition_index: int = wire(INT32)
+    """Index of the partition."""
+    committed_offset: int = wire(INT64)
+    """Offset to commit: that of the next record to read."""
+    committed_leader_epoch: int = wire(INT32, since=6, default=-1, ignorable=True)
+    """Leader epoch of the last record that was read; -1 for none (KIP-320)."""
+    commit_timestamp: int = wire(INT64, since=1, until=1, default=-1)
+    """Time of the commit, ms; -1 for the broker's time."""
+    committed_metadata: str | None = wire(String(), nullable_since=0, default=None)
+    """Text that is stored with the offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitTopic:
+    """Offsets of one topic's partitions."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[OffsetCommitPartition, ...] = wire(Array(Struct(OffsetCommitPartition)))
+    """Offset of each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitRequest:
+    """Commit offsets; the defaults are for a client that is not a member of the group."""
+
+    group_id: str = wire(String())
+    """Id of the group."""
+    generation_id_or_member_epoch: int = wire(INT32, default=-1)
+    """Generation of the group, or epoch of the member; -1 for no member."""
+    member_id: str = wire(String(), default="")
+    """Id of the member; empty for no member."""
+    group_instance_id: str | None = wire(String(), since=7, nullable_since=7, default=None)
+    """``group.instance.id`` of a static member; None for others (KIP-345)."""
+    retention_time_ms: int = wire(INT64, since=2, until=4, default=-1, ignorable=True)
+    """Time for which the offsets are kept, ms; -1 for the broker's setting (removed by KIP-211)."""
+    topics: tuple[OffsetCommitTopic, ...] = wire(Array(Struct(OffsetCommitTopic)))
+    """Offsets of each topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitPartitionResponse:
+    """Outcome of committing a partition's offset."""
+
+    partition_index: int = wire(INT32)
+    """Index of the partition."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitTopicResponse:
+    """Outcomes of one topic's partitions."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[OffsetCommitPartitionResponse, ...] = wire(Array(Struct(OffsetCommitPartitionResponse)))
+    """Outcome for each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitResponse:
+    """Outcome for each partition."""
+
+    throttle_time_ms: int = wire(INT32, since=3, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    topics: tuple[OffsetCommitTopicResponse, ...] = wire(Array(Struct(OffsetCommitTopicResponse)))
+    """Outcome for each topic."""
+
+
+def _commit_faults(request: OffsetCommitRequest, response: OffsetCommitResponse, _version: int) -> Faults:
+    return unlike(
+        [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions],
+        [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions],
+    )
+
+
+OFFSET_COMMIT: Final = Api(
+    *names.OFFSET_COMMIT,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    response_bytes_max,
+    faults=_commit_faults,
+    versions=VersionRange(1, 8),
+    flexible_since=8,
+    throttles_since=4,
+)
+
+
+#: First version with ``require_stable``.
+STABLE_SINCE: Final = 7
+#: ``committed_offset`` of a partition for which the group has committed none.
+NO_OFFSET: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchTopic:
+    """Partitions of one topic."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partition_indexes: tuple[int, ...] = wire(Array(INT32))
+    """Indexes of the partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchGroup:
+    """Group whose offsets are requested: all its partitions if ``topics`` is None."""
+
+    group_id: str = wire(String())
+    """Id of the group."""
+    topics: tuple[OffsetFetchTopic, ...] | None = wire(Array(Struct(OffsetFetchTopic)), nullable_since=0)
+    """Topics to return; None for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequest:
+    """Ask for committed offsets; ``for_group`` makes the request.
+
+    With ``require_stable`` a broker answers UNSTABLE_OFFSET_COMMIT for a partition while a transaction
+    that commits its offset is open.
+    """
+
+    group_id: str = wire(String(), until=7, default="", ignorable=True)
+    """Id of the group."""
+    topics: tuple[OffsetFetchTopic, ...] | None = wire(
+        Array(Struct(OffsetFetchTopic)), until=7, nullable_since=2, default=(), ignorable=True
+    )
+    """Topics to return; None for all."""
+    groups: tuple[OffsetFetchGroup, ...] = wire(
+        Array(Struct(OffsetFetchGroup)), since=8, default=(), ignorable=True
+    )
+    """Groups to return (KIP-709)."""
+    require_stable: bool = wire(BOOL, since=STABLE_SINCE, default=False)
+    """True to refuse offsets that an open transaction may change (KIP-447)."""
+
+    @classmethod
+    def for_group(
+        cls, group_id: str, topics: tuple[OffsetFetchTopic, ...] | None, *, require_stable: bool = False
+    ) -> OffsetFetchRequest:
+        """The request that any version can carry; all topics (None) need version 2."""
+        group = OffsetFetchGroup(group_id=group_id, topics=topics)
+        return cls(group_id=group_id, topics=topics, groups=(group,), require_stable=require_stable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchPartitionResponse:
+    """A partition's committed offset; ``NO_OFFSET`` if the group has committed none."""
+
+    partition_index: int = wire(INT32)
+    """Index of the partition."""
+    committed_offset: int = wire(INT64)
+    """Committed offset; ``NO_OFFSET`` for none."""
+    committed_leader_epoch: int = wire(INT32, since=5, default=-1)
+    """Leader epoch of the last record that was read; -1 for none (KIP-320)."""
+    metadata: str | None = wire(String(), nullable_since=0, default=None)
+    """Text that is stored with the offset."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchTopicResponse:
+    """Committed offsets of one topic."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[OffsetFetchPartitionResponse, ...] = wire(Array(Struct(OffsetFetchPartitionResponse)))
+    """Offset of each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchGroupResponse:
+    """Committed offsets of one group."""
+
+    group_id: str = wire(String())
+    """Id of the group."""
+    topics: tuple[OffsetFetchTopicResponse, ...] = wire(Array(Struct(OffsetFetchTopicResponse)))
+    """Offsets of each topic."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponse:
+    """Offsets of one group in the fields of the response itself, or ``groups`` from version 8 on."""
+
+    throttle_time_ms: int = wire(INT32, since=3, default=0)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    topics: tuple[OffsetFetchTopicResponse, ...] = wire(
+        Array(Struct(OffsetFetchTopicResponse)), until=7, default=()
+    )
+    """Offsets of each topic."""
+    error_code: int = wire(INT16, since=2, until=7, default=0)
+    """Error code; 0 if there was no error."""
+    groups: tuple[OffsetFetchGroupResponse, ...] | None = wire(
+        Array(Struct(OffsetFetchGroupResponse)), since=8, default=None
+    )
+    """Offsets of each group; None before version 8 (KIP-709)."""
+
+    def group_of(self, group_id: str) -> OffsetFetchGroupResponse:
+        """The response for a requested group, in any version."""
+        if self.groups is None:
+            return OffsetFetchGroupResponse(group_id=group_id, topics=self.topics, error_code=self.error_code)
+        return next(group for group in self.groups if group.group_id == group_id)
+
+
+def _fetch_faults(request: OffsetFetchRequest, response: OffsetFetchResponse, _version: int) -> Faults:
+    if response.groups is None:
+        if not response.error_code:
+            yield from _topic_faults(request.topics, response.topics)
+        return
+    asked = {group.group_id: group for group in request.groups}
+    yield from unlike(asked, (group.group_id for group in response.groups))
+    for group in response.groups:
+        if not group.error_code:
+            yield from _topic_faults(asked[group.group_id].topics, group.topics)
+
+
+def _topic_faults(
+    asked: tuple[OffsetFetchTopic, ...] | None, topics: tuple[OffsetFetchTopicResponse, ...]
+) -> Faults:
+    came = [(topic.name, partition.partition_index) for topic in topics for partition in topic.partitions]
+    if asked is None:
+        yield from repeated(came)
+        yield from not_topics(topic.name for topic in topics)
+    else:
+        yield from unlike([(topic.name, index) for topic in asked for index in topic.partition_indexes], came)
+    for topic in topics:
+        for partition in topic.partitions:
+            yield from below(0, "partition", partition.partition_index, topic.name)
+            yield from below(NO_OFFSET, "committed offset", partition.committed_offset, topic.name)
+
+
+OFFSET_FETCH: Final = Api(
+    *names.OFFSET_FETCH,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    response_bytes_max,
+    faults=_fetch_faults,
+    versions=VersionRange(1, 8),
+    flexible_since=6,
+    throttles_since=4,
+)

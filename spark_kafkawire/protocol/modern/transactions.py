@@ -1,0 +1,538 @@
+"""Transactions: what joins them, how they end, and which ones a coordinator has.
+
+AddPartitionsToTxn and AddOffsetsToTxn (Kafka 0.11 and later): partitions and groups join a transaction.
+
+Only the first protocol of transactions needs them. In the second protocol (see EndTxn) a partition
+joins with the first write to it, and a group with TxnOffsetCommit.
+
+Versions of AddPartitionsToTxn::
+
+    0       partitions of one transaction (KIP-98)
+    1       throttled responses come at once, and the client waits (KIP-219)
+    2       PRODUCER_FENCED may come (KIP-588)
+    3       flexible (KIP-482)
+    4       not spoken: of brokers, for several transactions (KIP-890)
+    5       not spoken: of brokers, TRANSACTION_ABORTABLE may come (KIP-890)
+
+Versions of AddOffsetsToTxn::
+
+    0       a group whose offsets are committed in the transaction (KIP-98)
+    1       throttled responses come at once, and the client waits (KIP-219)
+    2       PRODUCER_FENCED may come (KIP-588)
+    3       flexible (KIP-482)
+    4       TRANSACTION_ABORTABLE may come (KIP-890)
+
+Source: Apache Kafka's AddPartitionsToTxn*.json and AddOffsetsToTxn*.json.
+
+TxnOffsetCommit (Kafka 0.11 and later): commits offsets of a group as part of a transaction.
+
+Versions of TxnOffsetCommit::
+
+    0       offsets of a group (KIP-98)
+    1       throttled responses come at once, and the client waits (KIP-219)
+    2       epochs of leaders (KIP-320)
+    3       flexible (KIP-482); the member that commits (KIP-447)
+    4       TRANSACTION_ABORTABLE may come (KIP-890)
+    5       of the second protocol: the group joins the transaction with this request (KIP-890)
+    6       not spoken: topics by id (KIP-848)
+
+Source: Apache Kafka's TxnOffsetCommitRequest.json and TxnOffsetCommitResponse.json.
+
+EndTxn (Kafka 0.11 and later): commits or aborts a transaction, from any connection.
+
+Kafka has two protocols of transactions. In the first protocol the client announces to the coordinator the
+partitions that a transaction will write to (AddPartitionsToTxn), and the producer's epoch stays. In the
+second protocol (KIP-890, finalized by a cluster as ``transaction.version=2``, see ``negotiation``) the
+coordinator learns them from the writes, and each end raises the epoch, so that no earlier request arrives
+after the end. A transaction is written and ended in one protocol: Produce 12, TxnOffsetCommit 5 and EndTxn 5
+belong to the second, earlier versions to the first. ``transaction_version`` is the protocol of a request. A
+request of the second protocol must not use a version of the first: its records would be outside of the
+transaction.
+
+Versions of EndTxn::
+
+    0       commit, or abort (KIP-98)
+    1       throttled responses come at once, and the client waits (KIP-219)
+    2       PRODUCER_FENCED may come (KIP-588)
+    3       flexible (KIP-482)
+    4       TRANSACTION_ABORTABLE may come (KIP-890)
+    5       of the second protocol: answers with the producer's next id and epoch (KIP-890)
+
+Source: Apache Kafka's EndTxnRequest.json and EndTxnResponse.json.
+
+ListTransactions and DescribeTransactions (Kafka 3.0 and later): the transactions of a coordinator.
+
+Every broker lists the transactions that it coordinates; the description of one comes from its coordinator.
+
+Versions of ListTransactions::
+
+    0       flexible (KIP-482): by state and producer id (KIP-664); throttled responses come at once (KIP-219)
+    1       by their duration, too (KIP-994)
+    2       by a pattern of their ids, too (KIP-1152)
+
+Versions of DescribeTransactions::
+
+    0       flexible (KIP-482): state and identity (KIP-664); throttled responses come at once (KIP-219)
+
+Source: Apache Kafka's ListTransactions*.json and DescribeTransactions*.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..api import VERSION_MAX, Api, VersionRange
+from ..primitives import BOOL, INT16, INT32, INT64, Array, String
+from ..responses import Faults, below, not_topics, nothing_to_compare, repeated, unlike
+from ..schema import Struct, wire
+from . import names
+from .limits import response_bytes_max, small_response_bytes_max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnTopic:
+    """Partitions of one topic."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[int, ...] = wire(Array(INT32))
+    """Indexes of the partitions to add."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnRequest:
+    """Announce the partitions that the transaction will write to; the transaction begins with that."""
+
+    v3_and_below_transactional_id: str = wire(String())
+    """Transactional id of the producer."""
+    v3_and_below_producer_id: int = wire(INT64)
+    """Id of the producer."""
+    v3_and_below_producer_epoch: int = wire(INT16)
+    """Epoch of the producer."""
+    v3_and_below_topics: tuple[AddPartitionsToTxnTopic, ...] = wire(Array(Struct(AddPartitionsToTxnTopic)))
+    """Topics whose partitions join the transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnPartitionResponse:
+    """Outcome of adding one partition to the transaction."""
+
+    partition_index: int = wire(INT32)
+    """Index of the partition."""
+    partition_error_code: int = wire(INT16)
+    """Error code; 0 if the partition was added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnTopicResponse:
+    """Outcomes of one topic's partitions."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    results_by_partition: tuple[AddPartitionsToTxnPartitionResponse, ...] = wire(
+        Array(Struct(AddPartitionsToTxnPartitionResponse))
+    )
+    """Outcome for each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsToTxnResponse:
+    """Outcome for each partition: all are in the transaction, or none is."""
+
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    results_by_topic_v3_and_below: tuple[AddPartitionsToTxnTopicResponse, ...] = wire(
+        Array(Struct(AddPartitionsToTxnTopicResponse))
+    )
+    """Outcome for each topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddOffsetsToTxnRequest:
+    """Announce a group whose offsets the transaction will commit."""
+
+    transactional_id: str = wire(String())
+    """Transactional id of the producer."""
+    producer_id: int = wire(INT64)
+    """Id of the producer."""
+    producer_epoch: int = wire(INT16)
+    """Epoch of the producer."""
+    group_id: str = wire(String())
+    """Group whose offsets the transaction will commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddOffsetsToTxnResponse:
+    """Outcome of adding the group to the transaction."""
+
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+
+
+def _added_faults(
+    request: AddPartitionsToTxnRequest, response: AddPartitionsToTxnResponse, _version: int
+) -> Faults:
+    return unlike(
+        [(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions],
+        [
+            (topic.name, partition.partition_index)
+            for topic in response.results_by_topic_v3_and_below
+            for partition in topic.results_by_partition
+        ],
+    )
+
+
+ADD_PARTITIONS_TO_TXN: Final = Api(
+    *names.ADD_PARTITIONS_TO_TXN,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    response_bytes_max,
+    faults=_added_faults,
+    versions=VersionRange(0, 3),
+    flexible_since=3,
+    throttles_since=1,
+)
+
+ADD_OFFSETS_TO_TXN: Final = Api(
+    *names.ADD_OFFSETS_TO_TXN,
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    small_response_bytes_max,
+    faults=nothing_to_compare,
+    versions=VersionRange(0, 4),
+    flexible_since=3,
+    throttles_since=1,
+)
+
+
+#: First version of the second protocol of transactions (see EndTxn).
+_SECOND_PROTOCOL_SINCE: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommitPartition:
+    """The offset of a partition, and the text that is stored with it."""
+
+    partition_index: int = wire(INT32)
+    """Index of the partition."""
+    committed_offset: int = wire(INT64)
+    """Offset to commit: that of the next record to read."""
+    committed_leader_epoch: int = wire(INT32, since=2, default=-1, ignorable=True)
+    """Leader epoch of the last record that was read; -1 for none (KIP-320)."""
+    committed_metadata: str | None = wire(String(), nullable_since=0, default=None)
+    """Text that is stored with the offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommitTopic:
+    """Offsets of one topic's partitions."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[TxnOffsetCommitPartition, ...] = wire(Array(Struct(TxnOffsetCommitPartition)))
+    """Offset of each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommitRequest:
+    """Commit offsets with the transaction; the defaults are for a client outside of the group."""
+
+    transactional_id: str = wire(String())
+    """Transactional id of the producer."""
+    group_id: str = wire(String())
+    """Id of the group."""
+    producer_id: int = wire(INT64)
+    """Id of the producer."""
+    producer_epoch: int = wire(INT16)
+    """Epoch of the producer."""
+    generation_id: int = wire(INT32, since=3, default=-1)
+    """Generation of the group; -1 for no member (KIP-447)."""
+    member_id: str = wire(String(), since=3, default="")
+    """Id of the member; empty for no member (KIP-447)."""
+    group_instance_id: str | None = wire(String(), since=3, nullable_since=3, default=None)
+    """``group.instance.id`` of a static member; None for others (KIP-447)."""
+    topics: tuple[TxnOffsetCommitTopic, ...] = wire(Array(Struct(TxnOffsetCommitTopic)))
+    """Offsets of each topic."""
+    transaction_version: int = 1
+    """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommitPartitionResponse:
+    """Outcome of adding a partition's offset to the transaction."""
+
+    partition_index: int = wire(INT32)
+    """Index of the partition."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommitTopicResponse:
+    """Outcomes of one topic's partitions."""
+
+    name: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[TxnOffsetCommitPartitionResponse, ...] = wire(
+        Array(Struct(TxnOffsetCommitPartitionResponse))
+    )
+    """Outcome for each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommitResponse:
+    """Outcome for each partition."""
+
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    topics: tuple[TxnOffsetCommitTopicResponse, ...] = wire(Array(Struct(TxnOffsetCommitTopicResponse)))
+    """Outcome for each topic."""
+
+
+def _offset_version_max(request: TxnOffsetCommitRequest) -> int:
+    return _SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
+
+
+def _offset_version_min(request: TxnOffsetCommitRequest) -> int:
+    return 0 if request.transaction_version == 1 else _SECOND_PROTOCOL_SINCE
+
+
+def _offset_faults(
+    request: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse, _version: int
+) -> Faults:
+    return unlike(
+        [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions],
+        [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions],
+    )
+
+
+TXN_OFFSET_COMMIT: Final = Api(
+    *names.TXN_OFFSET_COMMIT,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    response_bytes_max,
+    faults=_offset_faults,
+    versions=VersionRange(0, 5),
+    flexible_since=3,
+    throttles_since=1,
+    version_max=_offset_version_max,
+    version_min=_offset_version_min,
+)
+
+
+#: First version of the second protocol.
+SECOND_PROTOCOL_SINCE: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTxnRequest:
+    """End the transaction: commit it, or abort it."""
+
+    transactional_id: str = wire(String())
+    """Transactional id of the producer."""
+    producer_id: int = wire(INT64)
+    """Id of the producer."""
+    producer_epoch: int = wire(INT16)
+    """Epoch of the producer."""
+    committed: bool = wire(BOOL)
+    """True to commit the transaction; it is aborted otherwise."""
+    transaction_version: int = 1
+    """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTxnResponse:
+    """Outcome of the decision; the markers may reach the partitions later. In the second protocol it holds
+    the producer id and epoch of the next transaction, in the first -1."""
+
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    producer_id: int = wire(INT64, since=SECOND_PROTOCOL_SINCE, default=-1)
+    """Id of the producer for the next transaction; -1 in the first protocol (KIP-890)."""
+    producer_epoch: int = wire(INT16, since=SECOND_PROTOCOL_SINCE, default=-1)
+    """Epoch of the producer for the next transaction; -1 in the first protocol (KIP-890)."""
+
+
+def _end_version_max(request: EndTxnRequest) -> int:
+    return SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
+
+
+def _end_version_min(request: EndTxnRequest) -> int:
+    return 0 if request.transaction_version == 1 else SECOND_PROTOCOL_SINCE
+
+
+def _end_faults(request: EndTxnRequest, response: EndTxnResponse, version: int) -> Faults:
+    if not response.error_code and version >= SECOND_PROTOCOL_SINCE:
+        yield from below(0, "producer id", response.producer_id)
+        # When epochs are used up, the next epoch is the first of another producer id.
+        is_same = response.producer_id == request.producer_id
+        yield from below(request.producer_epoch if is_same else 0, "producer epoch", response.producer_epoch)
+
+
+END_TXN: Final = Api(
+    *names.END_TXN,
+    EndTxnRequest,
+    EndTxnResponse,
+    small_response_bytes_max,
+    faults=_end_faults,
+    versions=VersionRange(0, 5),
+    flexible_since=3,
+    throttles_since=1,
+    version_max=_end_version_max,
+    version_min=_end_version_min,
+)
+
+
+#: State of an id that was initialised and has had no transaction since.
+EMPTY: Final = "Empty"
+#: State of an open transaction.
+ONGOING: Final = "Ongoing"
+#: States of a committed transaction, before and after all its partitions have the commit marker.
+PREPARE_COMMIT: Final = "PrepareCommit"
+COMPLETE_COMMIT: Final = "CompleteCommit"
+#: States of an aborted transaction, before and after all its partitions have the abort marker.
+PREPARE_ABORT: Final = "PrepareAbort"
+COMPLETE_ABORT: Final = "CompleteAbort"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListTransactionsRequest:
+    """Ask for all transactions, or those of some states, producers, or longer than a duration (ms)."""
+
+    state_filters: tuple[str, ...] = wire(Array(String()), default=())
+    """States of the transactions to list; empty for all."""
+    producer_id_filters: tuple[int, ...] = wire(Array(INT64), default=())
+    """Producers of the transactions to list; empty for all."""
+    duration_filter: int = wire(INT64, since=1, default=-1)
+    """Least age of the transactions to list, ms; -1 for all (KIP-994)."""
+    transactional_id_pattern: str | None = wire(String(), since=2, nullable_since=2, default=None)
+    """Regular expression of the transactional ids; None for all (KIP-1152)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTransaction:
+    """A transactional id and the state of its last transaction."""
+
+    transactional_id: str = wire(String())
+    """Transactional id of the producer."""
+    producer_id: int = wire(INT64)
+    """Id of the producer."""
+    transaction_state: str = wire(String())
+    """State of the transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListTransactionsResponse:
+    """The transactions of one coordinator."""
+
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    unknown_state_filters: tuple[str, ...] = wire(Array(String()))
+    """Filters that the coordinator does not know."""
+    transaction_states: tuple[ListedTransaction, ...] = wire(Array(Struct(ListedTransaction)))
+    """Transactions of the coordinator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeTransactionsRequest:
+    """Ask for transactions by their ids."""
+
+    transactional_ids: tuple[str, ...] = wire(Array(String()))
+    """Transactional ids to describe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionTopic:
+    """Partitions of a topic in a transaction; once it is ending, only those without its marker."""
+
+    topic: str = wire(String())
+    """Name of the topic."""
+    partitions: tuple[int, ...] = wire(Array(INT32))
+    """Indexes of the partitions in the transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedTransaction:
+    """Description of a transaction. ``transaction_start_time_ms`` is -1 if no transaction is open."""
+
+    error_code: int = wire(INT16)
+    """Error code; 0 if there was no error."""
+    transactional_id: str = wire(String())
+    """Transactional id of the producer."""
+    transaction_state: str = wire(String())
+    """State of the transaction."""
+    transaction_timeout_ms: int = wire(INT32)
+    """Time after which the coordinator aborts the transaction, ms."""
+    transaction_start_time_ms: int = wire(INT64)
+    """Start of the transaction, ms since 1970; -1 if none is open."""
+    producer_id: int = wire(INT64)
+    """Id of the producer."""
+    producer_epoch: int = wire(INT16)
+    """Epoch of the producer."""
+    topics: tuple[TransactionTopic, ...] = wire(Array(Struct(TransactionTopic)))
+    """Partitions in the transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeTransactionsResponse:
+    """The requested transactions."""
+
+    throttle_time_ms: int = wire(INT32)
+    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
+    transaction_states: tuple[DescribedTransaction, ...] = wire(Array(Struct(DescribedTransaction)))
+    """Description of each transaction."""
+
+
+def _list_faults(
+    _request: ListTransactionsRequest, response: ListTransactionsResponse, _version: int
+) -> Faults:
+    yield from repeated(listed.transactional_id for listed in response.transaction_states)
+    for listed in response.transaction_states:
+        yield from below(0, "producer id", listed.producer_id, listed.transactional_id)
+
+
+def _described_faults(
+    request: DescribeTransactionsRequest, response: DescribeTransactionsResponse, _version: int
+) -> Faults:
+    yield from unlike(
+        request.transactional_ids, (described.transactional_id for described in response.transaction_states)
+    )
+    for described in response.transaction_states:
+        if not described.error_code:
+            yield from below(0, "producer id", described.producer_id, described.transactional_id)
+            # After a restart of an old broker an id has the epoch -1 until it is initialised again.
+            yield from below(-1, "producer epoch", described.producer_epoch, described.transactional_id)
+            yield from not_topics(topic.topic for topic in described.topics)
+
+
+LIST_TRANSACTIONS: Final = Api(
+    *names.LIST_TRANSACTIONS,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    response_bytes_max,
+    faults=_list_faults,
+    versions=VersionRange(0, 2),
+    flexible_since=0,
+    throttles_since=0,
+)
+
+#: The version of ListTransactions that takes a pattern.
+PATTERN_SINCE: Final = 2
+
+DESCRIBE_TRANSACTIONS: Final = Api(
+    *names.DESCRIBE_TRANSACTIONS,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    response_bytes_max,
+    faults=_described_faults,
+    versions=VersionRange(0, 0),
+    flexible_since=0,
+    throttles_since=0,
+)

@@ -467,7 +467,7 @@ _NUMBER: Final = re.compile(r"-?[A-Za-z0-9_.+-]+\Z")
 _ESCAPED: Final = re.compile(r'(?:[^"\\\n]|\\.)*\Z')
 _VARINT_BITS: Final = 64
 #: Messages that may be declared inside of each other: the parser allows fewer.
-_NESTED_DESCRIPTORS_MAX: Final = 50
+_DEPTH_MAX: Final = 50
 _REQUIRED, _REPEATED = 2, 3
 _STRING, _GROUP, _MESSAGE, _BYTES, _ENUM = 9, 10, 11, 12, 14
 #: Scalar types by their numbers in descriptors.
@@ -599,10 +599,8 @@ def _message(message: _Descriptor, is_proto3: bool, depth: int) -> str:
 
 
 def _body(message: _Descriptor, is_proto3: bool, depth: int) -> str:
-    if depth > _NESTED_DESCRIPTORS_MAX:
-        _refuse(
-            f"more than {_NESTED_DESCRIPTORS_MAX} messages are declared inside of each other, which is not supported"
-        )
+    if depth > _DEPTH_MAX:
+        _refuse(f"more than {_DEPTH_MAX} messages are declared inside of each other, which is not supported")
     return "{\n" + "\n".join(_Body(message, is_proto3, depth).lines()) + "\n}"
 
 

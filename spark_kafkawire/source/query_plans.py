@@ -25,14 +25,11 @@ def has_plans(spark: Any) -> bool:
     return not type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
-def stream_execution(spark: Any, query_id: str, batch_id: int | None = None) -> Any:
-    """The execution of a streaming query's last batch; None if the query has ended, or is at another batch
-    than ``batch_id``."""
+def stream_execution(spark: Any, query_id: str, batch_id: int) -> Any:
+    """The execution of a batch of a streaming query; None if the query has ended, or is at another one."""
     query = spark.streams._jsqm.get(query_id)
     execution = None if query is None else query.streamingQuery().lastExecution()
-    if execution is None or batch_id not in (None, execution.currentBatchId()):
-        return None
-    return execution
+    return None if execution is None or execution.currentBatchId() != batch_id else execution
 
 
 def class_of(node: Any) -> str:
@@ -69,9 +66,7 @@ def figure_of(node: Any, name: str) -> int:
 
 def relation_of(node: Any) -> Any:
     """The relation of a node of a logical plan if it reads or writes by this package, else None."""
-    if class_of(node) == "StreamingDataSourceV2ScanRelation":
-        node = node.relation()
-    elif class_of(node) != "DataSourceV2Relation":
+    if class_of(node) != "DataSourceV2Relation":
         return None
     return node if node.table().name() == SOURCE_NAME else None
 

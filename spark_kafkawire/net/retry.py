@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from ..errors import LOG, ConnectionLost, KafkaWireError, TransportError, counted
 from .first_contact import KNOWN_CLUSTER, Bootstrap
@@ -89,6 +89,9 @@ class Attempts:
     long wait is logged once when it begins and once when it ends.
     """
 
+    #: Attempts that all of the process have made again.
+    retried_count: ClassVar[int] = 0
+
     def __init__(
         self,
         policy: RetryPolicy,
@@ -141,6 +144,7 @@ class Attempts:
         if within is not None:
             wait_s = min(wait_s, within.left_s)
         self._warn(error, elapsed_s)
+        Attempts.retried_count += 1
         self._sleep(wait_s)
         return None
 

@@ -6,6 +6,7 @@ Planning and committing are in processes of their own, and import nothing of how
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from ..clients.writing.sender import PartitionReceipt, Sender, WriteTotals
-from ..errors import LOG, DeliveryError, KafkaWireError, OptionError, printable, quoted
+from ..errors import LOG, DeliveryError, KafkaWireError, OptionError, counted, printable, quoted
 from ..model import TopicPartition
 from .edge import edge
 from .worker import Packed, freeze_imports, freeze_objects
@@ -109,16 +110,21 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
         freeze_imports()
+        from ..net.retry import Attempts
         from ..records import compiler
         from ..records.memory import keep_memory
 
         keep_memory()
+        began_s, retried_count = time.monotonic(), Attempts.retried_count
         try:
-            return self._write(iterator)
+            message = self._write(iterator)
         except DeliveryError as error:
             raise error.advised(self._advice) from error
         finally:
             freeze_objects(compiler.loaded())
+        seconds = time.monotonic() - began_s
+        retried_count = Attempts.retried_count - retried_count
+        return replace(message, totals=replace(message.totals, seconds=seconds, retried_count=retried_count))
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         from ..clients.writing.rows import to_rows
@@ -283,7 +289,8 @@ def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:
     if not totals.partitions:
         return "nothing"
     topics = ", ".join(map(printable, totals.topics))
+    retries = counted(totals.retried_count, "retry", "retries")
     return (
         f"{totals.message_count} message(s) ({totals.size} bytes) to {totals.partition_count} partition(s) "
-        f"of {topics}"
+        f"of {topics} in {totals.seconds:.1f} s of the slowest task, with {retries}"
     )

@@ -50,6 +50,7 @@ from .source.query_plans import (
     relation_of,
     scans,
 )
+from .source.worker import KafkaWirePartition
 from .version import VERSION
 
 try:
@@ -170,6 +171,7 @@ class QueryLineage(ProgressListener):
         self._namespace = namespace
         self._interval = timedelta(seconds=interval_s)
         self._queries: dict[str, _Query] = {}
+        self.is_closed = False
         # One thread, so events keep their order, and no query waits for a server of lineage.
         self._sender = ThreadPoolExecutor(1, "kafkawire-lineage")
 
@@ -274,7 +276,8 @@ class QueryLineage(ProgressListener):
             )
 
     def close(self) -> None:
-        """Listen to streams no longer, and send what is left."""
+        """Listen no longer, and send what is left."""
+        self.is_closed = True
         self._session.streams.removeListener(self)
         self._sender.shutdown()
 
@@ -294,6 +297,10 @@ class _Batches:
         self._report(action, execution, 0.0, str(error.getMessage()))
 
     def _report(self, action: str, execution: Any, seconds: float, error: str | None) -> None:
+        if (
+            self._lineage.is_closed
+        ):  # the JVM has no way to take this listener away: each call makes a new proxy
+            return
         try:
             if class_of(execution) != "IncrementalExecution":
                 self._lineage.batch_ended(execution, action, seconds, error)
@@ -354,7 +361,10 @@ def _planned(node: Any) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
         return
     ranges: dict[TopicPartition, list[int]] = {}
     for index in range(partitions.size()):
-        for task in pickle.loads(partitions.apply(index).pickedPartition()).tasks:
+        partition = pickle.loads(partitions.apply(index).pickedPartition())
+        if not isinstance(partition, KafkaWirePartition):  # Spark's own, of an empty plan
+            return
+        for task in partition.tasks:
             of = task.range
             ranges.setdefault(of.topic_partition, []).extend((of.start_offset, of.stop_offset))
     for tp, ends in ranges.items():

@@ -119,6 +119,20 @@ def test_batches_have_columns_offsets_and_counts(spark: SparkSession, noida: Noi
     assert written["outputFacets"]["outputStatistics"]["rowCount"] == 15
 
 
+def test_a_closed_lineage_is_silent(
+    spark: SparkSession, noida: NoidaBroker, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = OpenLineageClient(transport=FileTransport(FileConfig(str(path), append=True)))
+    first = lineage.attach(spark, client)
+    first.close()
+    second = lineage.attach(spark, client)  # the JVM calls one after the other
+    rows = spark.read.format("kafkawire").option("kafka.bootstrap.servers", noida.bootstrap_servers)
+    rows.option("subscribe", noida.create_topic(partitions=1)).load().collect()
+    assert [event["eventType"] for event in events(path, "COMPLETE")] == ["START", "COMPLETE"]
+    second.close()
+    assert "lineage" not in caplog.text
+
+
 @pytest.mark.usefixtures("followed")
 def test_failures_have_their_first_line(spark: SparkSession, noida: NoidaBroker, path: Path) -> None:
     topic = noida.create_topic(partitions=1)

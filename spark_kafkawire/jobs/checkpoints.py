@@ -191,6 +191,11 @@ class CheckpointFiles:
     def _ends(self, number: int) -> tuple[str, ...]:
         path = f"{self.path}/offsets/{number}"
         version, *lines = self._files.read(path).split("\n")
+        if version == "v2":
+            raise CheckpointError(
+                f"{printable_path(path)}: the sources of the query have names (readStream.name), and this "
+                "command reads checkpoints without them; the query itself continues from it"
+            )
         if version != "v1" or len(lines) < 2:
             raise CheckpointError(
                 f"{printable_path(path)}: it begins with {quoted(version)} instead of v1, a line about the "

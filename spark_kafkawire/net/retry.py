@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from ..errors import LOG, ConnectionLost, KafkaWireError, TransportError, counted, printable
 from .transport import Deadline
@@ -205,6 +205,9 @@ class Attempts:
     long wait is logged once when it begins and once when it ends.
     """
 
+    #: Attempts that all of the process have made again.
+    retried_count: ClassVar[int] = 0
+
     def __init__(
         self,
         policy: RetryPolicy,
@@ -257,6 +260,7 @@ class Attempts:
         if within is not None:
             wait_s = min(wait_s, within.left_s)
         self._warn(error, elapsed_s)
+        Attempts.retried_count += 1
         self._sleep(wait_s)
         return None
 

@@ -16,7 +16,6 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
     SourceProgress,
-    StreamingQueryListener,
     StreamingQueryProgress,
 )
 
@@ -28,6 +27,7 @@ from ..options.selection import PARTITION_SYNTAX, PartitionSyntax
 from ..planner.batch import covers
 from ..planner.stream_offsets import Offsets, from_json, offsets_behind
 from .edge import edge
+from .progress_events import ProgressListener
 from .spark_versions import offsets_of_progress
 
 #: Spark's name for the streams of all Python sources.
@@ -65,7 +65,7 @@ class StreamingQueryRun(Protocol):
     def lastProgress(self) -> StreamingQueryProgress | None: ...
 
 
-class GroupOffsets(StreamingQueryListener):
+class GroupOffsets(ProgressListener):
     """Commits the end of each finished batch of a query to a consumer group, and logs its lag.
 
         offsets = GroupOffsets({**options, "kafka.group.id": "etl"})
@@ -182,11 +182,13 @@ def offsets_behind_latest(source: SourceProgress) -> dict[str, float]:
     They count records, and bytes of 0.7. Empty for a source other than Kafka, and where the progress has no
     latest offsets, as that of a batch which an earlier run began.
     """
-    for syntax in PARTITION_SYNTAX.values():
-        end, latest = _offsets(source.endOffset, syntax), _offsets(source.latestOffset, syntax)
-        if end and latest:
-            return offsets_behind(end, latest)
-    return {}
+    end, latest = kafka_offsets(source.endOffset), kafka_offsets(source.latestOffset)
+    return offsets_behind(end, latest) if end and latest else {}
+
+
+def kafka_offsets(text: str | None) -> dict[TopicPartition, int]:
+    """Offsets of a progress, of either generation; empty if it has none of Kafka."""
+    return next(filter(None, (_offsets(text, syntax) for syntax in PARTITION_SYNTAX.values())), {})
 
 
 def _offsets(text: str | None, syntax: PartitionSyntax) -> dict[TopicPartition, int]:

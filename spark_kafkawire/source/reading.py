@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from ..clients.reading.task import FetchTask
+from ..errors import LOG, counted, listed_some
+from ..net.retry import Attempts
 from ..options import TaskOptions
 from ..records import compiler
 from ..records.arrow import BatchBuilder
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 #: Rows and bytes from which small batches of a pack are given to Spark as one.
 _JOINED_ROWS: Final = 10_000
 _JOINED_BYTES: Final = 1 << 20
+#: Ranges and brokers that the line at the end of a task names.
+_LISTED_MAX: Final = 3
 
 
 def read_partition(
@@ -33,7 +38,29 @@ def read_partition(
     typed: Packed[TypedTask] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a partition's ranges, as Arrow batches of the schema's columns: the ranges of a pack
-    together, others one after the other."""
+    together, others one after the other. At the end it logs one line."""
+    began_s, retried_count = time.monotonic(), Attempts.retried_count
+    row_count = size = 0
+    for batch in _read_ranges(partition, options, schema, typed):
+        row_count += batch.num_rows
+        size += batch.nbytes
+        yield batch
+    if isinstance(partition, KafkaWirePartition):
+        brokers = {f"{task.leader.broker.host}:{task.leader.broker.port}" for task in partition.tasks}
+        LOG.info(
+            "read %s: %s (%d bytes of columns) from %s in %.1f s, %s",
+            listed_some(partition.tasks, _LISTED_MAX, lambda task: str(task.range)),
+            counted(row_count, "row"),
+            size,
+            listed_some(sorted(brokers), _LISTED_MAX),
+            time.monotonic() - began_s,
+            counted(Attempts.retried_count - retried_count, "retry", "retries"),
+        )
+
+
+def _read_ranges(
+    partition: InputPartition, options: TaskOptions, schema: pa.Schema, typed: Packed[TypedTask] | None
+) -> Iterator[pa.RecordBatch]:
     keep_memory()
     if isinstance(partition, KafkaWirePartition):  # Spark turns an empty plan into one without a range
         if partition.login is not None:

@@ -7,6 +7,7 @@ Planning and committing are in processes of their own, and import nothing of how
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -26,7 +27,16 @@ from pyspark.sql.types import (
 )
 
 from ..clients.writing.sender import PartitionReceipt, Sender, WriteTotals
-from ..errors import LOG, DeliveryError, KafkaWireError, OptionError, close_matches, printable, quoted
+from ..errors import (
+    LOG,
+    DeliveryError,
+    KafkaWireError,
+    OptionError,
+    close_matches,
+    counted,
+    printable,
+    quoted,
+)
 from ..model import Generation, TopicPartition
 from .edge import edge
 from .worker import Packed, freeze_imports, freeze_objects
@@ -120,16 +130,21 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
         freeze_imports()
+        from ..net.retry import Attempts
         from ..records import compiler
         from ..records.memory import keep_memory
 
         keep_memory()
+        began_s, retried_count = time.monotonic(), Attempts.retried_count
         try:
-            return self._write(iterator)
+            message = self._write(iterator)
         except DeliveryError as error:
             raise error.advised(self._advice) from error
         finally:
             freeze_objects(compiler.loaded())
+        seconds = time.monotonic() - began_s
+        retried_count = Attempts.retried_count - retried_count
+        return replace(message, totals=replace(message.totals, seconds=seconds, retried_count=retried_count))
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         from ..clients.writing.rows import to_rows
@@ -293,9 +308,10 @@ def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:
     if not totals.partitions:
         return "nothing"
     topics = ", ".join(map(printable, totals.topics))
+    retries = counted(totals.retried_count, "retry", "retries")
     return (
         f"{totals.message_count} message(s) ({totals.size} bytes) to {totals.partition_count} partition(s) "
-        f"of {topics}"
+        f"of {topics} in {totals.seconds:.1f} s of the slowest task, with {retries}"
     )
 
 

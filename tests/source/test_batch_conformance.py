@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -178,6 +179,21 @@ def test_late_binding_start_offsets(noida: NoidaBroker, topic: str) -> None:
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(21))
     noida.delete_records(topic, 0, 7)
     assert read_values(noida.bootstrap_servers, subscribe=topic) == numbers(range(7, 21))
+
+
+def test_the_end_of_a_task_is_one_line_in_the_log(
+    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "spark_kafkawire"):
+        assert len(read(noida.bootstrap_servers, subscribe=topic, minPartitions="3")) == 21
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("read ")]
+    count = len(lines)
+    assert count >= 3
+    assert sum(int(re.findall(r": (\d+) rows? ", line)[0]) for line in lines) == 21
+    line = (
+        rf"read {topic} \d \[\d+, \d+\): \d+ rows? \(\d+ bytes of columns\) from {noida.bootstrap_servers} in"
+    )
+    assert [line for each in lines if re.match(rf"{line} \d+\.\d s, 0 retries$", each)] == [line] * count
 
 
 def test_fail_on_data_loss_false_has_no_duplicates(

@@ -30,14 +30,14 @@ class Run:
         self.name, self.id, self.runId = name, id_ or uuid.uuid4(), uuid.uuid4()
         self.lastProgress: StreamingQueryProgress | None = None
 
-    def progress(self, *sources: SourceProgress) -> QueryProgressEvent:
+    def progress(self, *sources: SourceProgress, second: int = 0) -> QueryProgressEvent:
         event = QueryProgressEvent.fromJson(
             {
                 "progress": {
                     "id": str(self.id),
                     "runId": str(self.runId),
                     "name": self.name,
-                    "timestamp": "2026-01-01T00:00:00.000Z",
+                    "timestamp": f"2026-01-01T00:00:{second:02}.000Z",
                     "batchId": 7,
                     "batchDuration": 1,
                     "stateOperators": [],
@@ -53,8 +53,8 @@ class Run:
     def idle(self) -> QueryIdleEvent:
         return QueryIdleEvent(self.id, self.runId, "2026-01-01T00:00:00.000Z")
 
-    def terminated(self) -> QueryTerminatedEvent:
-        return QueryTerminatedEvent(self.id, self.runId, None, None)
+    def terminated(self, error: str | None = None) -> QueryTerminatedEvent:
+        return QueryTerminatedEvent(self.id, self.runId, error, None)
 
 
 def source(end: Any, latest: Any = None, description: str = PYTHON_SOURCE) -> SourceProgress:

@@ -39,6 +39,9 @@ class WriteTotals:
 
     message_count: int = 0
     size: int = 0
+    #: Time of the slowest task, and attempts that were made again.
+    seconds: float = field(default=0.0, compare=False)
+    retried_count: int = 0
     partitions: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
 
     @classmethod
@@ -51,19 +54,22 @@ class WriteTotals:
             size += receipt.size
             tp = receipt.topic_partition
             numbers.setdefault((tp.topic, tp.broker), []).append(tp.partition)
-        return cls(count, size, {name: _bits(own) for name, own in numbers.items()})
+        return cls(count, size, partitions={name: _bits(own) for name, own in numbers.items()})
 
     @classmethod
     def sum(cls, totals: Iterable[WriteTotals]) -> WriteTotals:
         """Add up the totals of tasks, which may have written to the same partitions."""
-        count = size = 0
+        count = size = retried_count = 0
+        seconds = 0.0
         partitions: dict[tuple[str, int | None], int] = {}
         for each in totals:
             count += each.message_count
             size += each.size
+            seconds = max(seconds, each.seconds)
+            retried_count += each.retried_count
             for name, bits in each.partitions.items():
                 partitions[name] = partitions.get(name, 0) | bits
-        return cls(count, size, partitions)
+        return cls(count, size, seconds, retried_count, partitions)
 
     @property
     def partition_count(self) -> int:

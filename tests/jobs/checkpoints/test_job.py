@@ -216,7 +216,7 @@ def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint) -> None:
     checkpoint.batch(0, OURS, done=True)
     assert "metadata: '{' is not JSON" in complaint_after("metadata", "{")
     assert "metadata has no id" in complaint_after("metadata", "[]")
-    assert "offsets/0: it begins with 'v2'" in complaint_after("offsets/0", f"v2\n{{}}\n{OURS}")
+    assert "offsets/0: it begins with 'v3'" in complaint_after("offsets/0", f"v3\n{{}}\n{OURS}")
     assert "offsets/0: it begins with ''" in complaint_after("offsets/0", "")
     assert "sources/0/0: 'v1\\n{}' is not the beginning" in complaint_after("sources/0/0", "v1\n{}")
     (checkpoint.folder / "sources/0/0").unlink()

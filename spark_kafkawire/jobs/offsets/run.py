@@ -43,13 +43,13 @@ from ..state import name_fields
 from .page import page
 from .report import (
     GroupOffset,
-    GroupPosition,
     Standing,
     as_json,
     complaints,
     count_text,
     number_text,
     printable,
+    standing,
 )
 from .survey import OffsetsOfGroups, Surveyed
 from .terminal import FoldedColumn, console_on, print_folded, print_report
@@ -153,8 +153,8 @@ class Change:
         """A remark for a person; empty if the offset is in the log."""
         if self.bounds is None:
             return "no broker serves this partition"
-        standing = GroupPosition(self.entry.offset, self.bounds).standing
-        return "" if standing is Standing.WITHIN else standing.value
+        place = standing(self.entry.offset, self.bounds.earliest, self.bounds.latest)
+        return "" if place is Standing.WITHIN else place.value
 
 
 def plan_import(

@@ -13,7 +13,7 @@ import pytest
 
 from spark_kafkawire.jobs.offsets import page as offsets_table
 from spark_kafkawire.jobs.offsets.page import PARTITIONS_UNFOLDED_MAX, Markup, joined, page, tag
-from spark_kafkawire.jobs.offsets.report import ClusterReport, PartitionReport
+from spark_kafkawire.jobs.offsets.report import ClusterReport
 from spark_kafkawire.model import TopicPartition
 from tests.support.browser import Browser, find_browser
 
@@ -101,9 +101,7 @@ def test_bars_are_as_long_as_logs_and_end_with_what_is_not_read() -> None:
 
 
 def test_a_partition_that_nobody_serves_is_marked() -> None:
-    text = page(
-        report_07(PartitionReport(TopicPartition("t", 0, 7), None, None, committed=(3,)), groups=("g",))
-    )
+    text = page(report_07((TopicPartition("t", 0, 7), None, (3,)), groups=("g",)))
     assert "No broker serves 1 partition now." in text
     assert "no broker serves the partitions that it has offsets for" in text
     assert Reader(text).rows[-1] == ["7-0 no broker serves it", "-", "-", "-", "at 3"]

@@ -35,6 +35,8 @@ from ..model import Broker, TopicPartition
 from ..options import WriteOptions
 from ..protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.modern.list_transactions import ONGOING, DescribedTransaction, ListedTransaction
+from ..tables.groups import structs
+from ..tables.table import Row
 from .progress import Progress, aligned, format_duration
 
 #: States of transactions that readers wait for: the others have ended.
@@ -42,53 +44,17 @@ _OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction:
-    """An open transaction: its end is not in all its partitions yet. ``write`` is the name of its write, None
-    for other programs; ``is_decided`` is true if a decision says to commit it."""
-
-    id: str
-    state: str
-    producer_id: int
-    epoch: int
-    began_ms: int
-    age_s: float
-    timeout_ms: int
-    partitions: tuple[TopicPartition, ...]
-    write: str | None
-    is_decided: bool
-
-    @property
-    def is_ongoing(self) -> bool:
-        """True if it is still to be ended."""
-        return self.state == ONGOING
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A partition whose readers wait: they do not see records from its last stable offset on. ``ids`` are the
-    transactions that are open there."""
-
-    topic_partition: TopicPartition
-    stable_offset: int
-    end_offset: int
-    ids: tuple[str, ...]
-
-    @property
-    def count(self) -> int:
-        """Records that readers wait for, and markers between them."""
-        return self.end_offset - self.stable_offset
-
-
-@dataclass(frozen=True, slots=True)
 class TransactionsSurvey:
     """All transactions that are open, or those of one ``name``, and the last decision of each write.
 
-    ``is_listed`` is false if brokers cannot list transactions.
+    A transaction is open until its end is in all its partitions. ``waiting`` are the partitions whose readers
+    do not see records from the last stable offset on. ``is_listed`` is false if brokers cannot list
+    transactions.
     """
 
     name: str | None
-    transactions: tuple[OpenTransaction, ...]
-    waiting: tuple[Waiting, ...]
+    transactions: tuple[Row, ...]
+    waiting: tuple[Row, ...]
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     is_listed: bool = True
 
@@ -162,7 +128,7 @@ class _Asking:
 
     def described(
         self, known: Iterable[tuple[Broker, ListedTransaction]], decisions: Mapping[str, Decision]
-    ) -> tuple[OpenTransaction, ...]:
+    ) -> tuple[Row, ...]:
         """The open ones, the oldest first."""
         listed: dict[Broker, list[ListedTransaction]] = {}
         for coordinator, each in known:
@@ -174,46 +140,56 @@ class _Asking:
             for each in decision.open
         }
         described = self._transactions.described_by(listed).values()
-        found = [_open(each, decided) for each in described if each.transaction_state in _OPEN]
-        return tuple(sorted(found, key=lambda each: (each.began_ms, each.id)))
+        found = [transaction_row(each, decided) for each in described if each.transaction_state in _OPEN]
+        return tuple(sorted(found, key=lambda row: (row["began_ms"], row["id"])))
 
-    def waiting(self, found: Sequence[OpenTransaction]) -> tuple[Waiting, ...]:
+    def waiting(self, found: Sequence[Row]) -> tuple[Row, ...]:
         """The partitions with open transactions, without those of deleted or internal topics."""
         there = {topic.name for topic in self._metadata.topics() if topic.leaders and not topic.is_internal}
         ids: dict[TopicPartition, list[str]] = {}
-        for each in found:
-            for partition in each.partitions:
-                if partition.topic in there:
-                    ids.setdefault(partition, []).append(each.id)
+        for row in found:
+            for partition in row["partitions"]:
+                if partition["topic"] in there:
+                    ids.setdefault(TopicPartition(**partition), []).append(row["id"])
         partitions = sorted(ids)
         stable = end_offsets(self._metadata, partitions, self._net, READ_COMMITTED)
         ends = end_offsets(self._metadata, partitions, self._net, READ_UNCOMMITTED)
-        return tuple(Waiting(tp, stable[tp], ends[tp], tuple(ids[tp])) for tp in partitions)
+        return tuple(waiting_row(tp, stable[tp], ends[tp], ids[tp]) for tp in partitions)
 
 
-def _open(described: DescribedTransaction, decided: set[tuple[str, int, int]]) -> OpenTransaction:
-    id_ = described.transactional_id
-    return OpenTransaction(
-        id=id_,
-        state=described.transaction_state,
-        producer_id=described.producer_id,
-        epoch=described.producer_epoch,
-        began_ms=described.transaction_start_time_ms,
+def transaction_row(described: DescribedTransaction, decided: set[tuple[str, int, int]]) -> Row:
+    """The row of an open transaction. ``write`` is the name of its write, None for other programs;
+    ``is_decided`` is true if a decision says to commit it."""
+    id_, began_ms = described.transactional_id, described.transaction_start_time_ms
+    partitions = [
+        TopicPartition(topic.topic, each) for topic in described.topics for each in topic.partitions
+    ]
+    return {
+        "id": id_,
+        "write": write_of_id(id_),
+        "state": described.transaction_state,
+        "producer_id": described.producer_id,
+        "epoch": described.producer_epoch,
+        "began_ms": began_ms,
         # By the clocks of the broker and of this machine.
-        age_s=max(time.time() - described.transaction_start_time_ms / 1000, 0.0),
-        timeout_ms=described.transaction_timeout_ms,
-        partitions=_partitions_of(described),
-        write=write_of_id(id_),
-        is_decided=(id_, described.producer_id, described.producer_epoch) in decided,
-    )
+        "age_s": round(max(time.time() - began_ms / 1000, 0.0), 1),
+        "timeout_ms": described.transaction_timeout_ms,
+        "partitions": structs(partitions),
+        "is_decided": (id_, described.producer_id, described.producer_epoch) in decided,
+    }
 
 
-def _partitions_of(described: DescribedTransaction) -> tuple[TopicPartition, ...]:
-    return tuple(
-        TopicPartition(topic.topic, partition)
-        for topic in sorted(described.topics, key=lambda topic: topic.topic)
-        for partition in sorted(topic.partitions)
-    )
+def waiting_row(partition: TopicPartition, stable: int, end: int, ids: Sequence[str]) -> Row:
+    """The row of a partition. Readers wait for its records after ``stable``, and markers between them;
+    ``ids`` are the transactions that are open there."""
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "last_stable_offset": stable,
+        "end_offset": end,
+        "offsets_waiting": end - stable,
+        "transactions": [*ids],
+    }
 
 
 _HEAD: Final = ("id", "state", "producer", "epoch", "age", "partitions", "decided")
@@ -227,7 +203,7 @@ def table_of(found: TransactionsSurvey) -> Iterator[str]:
         yield from aligned([_HEAD, *map(_row, found.transactions)])
     else:
         yield "no transaction is open"
-    held = [each for each in found.waiting if each.count]
+    held = [each for each in found.waiting if each["offsets_waiting"]]
     if held:
         yield ""
         yield from aligned([_WAITING_HEAD, *map(_waiting_row, held)])
@@ -241,8 +217,8 @@ def json_of(found: TransactionsSurvey) -> dict[str, Any]:
     """The report as one object."""
     return {
         "transactional_id": found.name,
-        "transactions": [_transaction(each) for each in found.transactions],
-        "waiting": [_waiting(each) for each in found.waiting],
+        "transactions": [*found.transactions],
+        "waiting": [*found.waiting],
         "decisions": [
             {
                 "name": name,
@@ -268,50 +244,16 @@ def decided(decision: Decision) -> str:
     return f"{what} is committed"
 
 
-def _row(each: OpenTransaction) -> tuple[str, ...]:
-    decision = _FOREIGN if each.write is None else "to be committed" if each.is_decided else "no"
-    partitions = f"{len(each.partitions)}"
-    return (
-        each.id,
-        each.state,
-        f"{each.producer_id}",
-        f"{each.epoch}",
-        format_duration(each.age_s),
-        partitions,
-        decision,
-    )
+def _row(each: Row) -> tuple[str, ...]:
+    decision = _FOREIGN if each["write"] is None else "to be committed" if each["is_decided"] else "no"
+    numbers = f"{each['producer_id']}", f"{each['epoch']}", format_duration(each["age_s"])
+    return each["id"], each["state"], *numbers, f"{len(each['partitions'])}", decision
 
 
-def _waiting_row(each: Waiting) -> tuple[str, ...]:
-    first, *others = each.ids
-    place = each.topic_partition.topic, f"{each.topic_partition.partition}", f"{each.stable_offset}"
-    return *place, f"{each.count:,} offset(s)", first, f"{len(others)}"
-
-
-def _transaction(each: OpenTransaction) -> dict[str, Any]:
-    return {
-        "id": each.id,
-        "write": each.write,
-        "state": each.state,
-        "producer_id": each.producer_id,
-        "epoch": each.epoch,
-        "began_ms": each.began_ms,
-        "age_s": round(each.age_s, 1),
-        "timeout_ms": each.timeout_ms,
-        "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in each.partitions],
-        "is_decided": each.is_decided,
-    }
-
-
-def _waiting(each: Waiting) -> dict[str, Any]:
-    return {
-        "topic": each.topic_partition.topic,
-        "partition": each.topic_partition.partition,
-        "last_stable_offset": each.stable_offset,
-        "end_offset": each.end_offset,
-        "offsets_waiting": each.count,
-        "transactions": [*each.ids],
-    }
+def _waiting_row(each: Row) -> tuple[str, ...]:
+    first, *others = each["transactions"]
+    place = each["topic"], f"{each['partition']}", f"{each['last_stable_offset']}"
+    return *place, f"{each['offsets_waiting']:,} offset(s)", first, f"{len(others)}"
 
 
 #: Ids that an error names.
@@ -327,7 +269,7 @@ class FinishPlan:
 
     name: str
     commit: tuple[str, ...]
-    abort: tuple[OpenTransaction, ...]
+    abort: tuple[Row, ...]
 
     @classmethod
     def of(cls, found: TransactionsSurvey) -> FinishPlan:
@@ -335,7 +277,7 @@ class FinishPlan:
         assert found.name is not None
         decision = found.decisions.get(found.name)
         commit = tuple(each.id for each in decision.open) if decision else ()
-        abort = (each for each in found.transactions if each.is_ongoing and not each.is_decided)
+        abort = (each for each in found.transactions if each["state"] == ONGOING and not each["is_decided"])
         return cls(found.name, commit, tuple(abort))
 
     def check(self) -> None:
@@ -346,7 +288,7 @@ class FinishPlan:
         """
         if not self.abort or self.commit:
             return
-        youngest_s = min(each.age_s for each in self.abort)
+        youngest_s = min(each["age_s"] for each in self.abort)
         raise OptionError(
             f"argument --finish: {len(self.abort)} transaction(s) of {quoted(self.name)} are open without a "
             f"decision, the youngest for {format_duration(youngest_s)}: aborting them makes a write that "
@@ -375,10 +317,12 @@ def finish(options: WriteOptions, plan: FinishPlan) -> Finished:
         committer = WriteCommitter.begin(options)
         committer.fence_old_attempts()
         committed = tuple(each.id for each in committer.earlier.open) if committer.earlier else ()
-        finished = Finished(committed, tuple(each.id for each in plan.abort if each.id not in committed))
+        finished = Finished(
+            committed, tuple(each["id"] for each in plan.abort if each["id"] not in committed)
+        )
     found = _without_ending(options, plan.name)
     ended = {*finished.committed, *finished.aborted}
-    if left := [each.id for each in found.transactions if each.id in ended]:
+    if left := [each["id"] for each in found.transactions if each["id"] in ended]:
         named = ", ".join(map(quoted, left[:_NAMED_MAX]))
         raise DeliveryError(f"{len(left)} transaction(s) are still open, {named} first; run again")
     last = found.decisions.get(plan.name)
@@ -396,7 +340,7 @@ def _without_ending(options: WriteOptions, name: str) -> TransactionsSurvey:
     stop_s = time.monotonic() + options.net.request_timeout_s
     while True:
         found = TransactionsSurvey.of(options, name, needs_list=False)
-        if all(each.is_ongoing for each in found.transactions) or time.monotonic() >= stop_s:
+        if all(each["state"] == ONGOING for each in found.transactions) or time.monotonic() >= stop_s:
             return found
         time.sleep(_ENDING_POLL_S)
 
@@ -457,7 +401,7 @@ def _finished(
     plan = FinishPlan.of(found)
     if not (options.force or options.dry_run):
         plan.check()
-    finished = Finished(plan.commit, tuple(each.id for each in plan.abort))
+    finished = Finished(plan.commit, tuple(each["id"] for each in plan.abort))
     if not options.dry_run:
         progress.step(f"committing {len(plan.commit)} transaction(s), aborting {len(plan.abort)}")
         finished = finish(write, plan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 from dataclasses import replace
 from itertools import groupby
@@ -22,7 +21,6 @@ from spark_kafkawire.jobs.offsets.report import (
     GroupTotal,
     Standing,
     WriteGroups,
-    as_json,
     complaints,
     printable,
     row_of,
@@ -98,23 +96,6 @@ def test_the_time_of_a_topic_is_that_of_its_first_and_youngest_record() -> None:
     assert (topic["first_time"], topic["max_time"]) == (TIMES.first_ms, TIMES.max_ms)
     [timeless] = report_modern(untimed).topics
     assert (timeless["first_time"], timeless["max_time"]) == (None, None)
-
-
-def test_json_of_07_speaks_of_bytes_and_segments_and_that_of_later_kafka_of_records_and_times() -> None:
-    report = report_07(partition_07("t", "1-2", 0, (0, 50), 80, 10), groups=("g",))
-    reported = json.loads(json.dumps(as_json(report)))
-    assert (reported["topics"], reported["partitions"], reported["bytes"]) == (1, 1, 80)
-    assert reported["groups"] == {"g": {"partitions": 1, "lag": 70, "lost": 0, "unknown_partitions": 0}}
-    [old] = reported["logs"]
-    assert old.pop("groups") == {"g": {"offset": 10, "lag": 70, "lost": 0}}
-    place = {"topic": "t", "partition": 2, "broker": 1}
-    assert old == {**place, "earliest": 0, "latest": 80, "bytes": 80, "segments": 2}
-    [new] = as_json(report_modern(partition_modern("t", 1, 3, 8)))["logs"]
-    times = {"first_time": 1_700_000_000_000, "max_time": 1_700_000_060_999}
-    assert new == {**place, "partition": 1, "earliest": 3, "latest": 8, "records": 5, **times}
-    # Null and not zero for a partition that nobody serves.
-    [unserved] = as_json(report_07((PARTITION, None, ())))["logs"]
-    assert [unserved[name] for name in ("broker", "earliest", "latest", "bytes")] == [0, None, None, None]
 
 
 def test_sizes_times_and_names_read_as_people_say_them() -> None:

@@ -6,7 +6,7 @@ before its rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TextIO
@@ -41,6 +41,8 @@ from .progress import Progress, aligned, format_duration
 
 #: States of transactions that readers wait for: the others have ended.
 _OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+#: Transactions by their coordinators.
+Listed = Mapping[Broker, Sequence[ListedTransaction]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,18 @@ class TransactionsSurvey:
                 ) from error
             known = None
         states = (
-            None if known is None else {each.transactional_id: each.transaction_state for _, each in known}
+            None
+            if known is None
+            else {each.transactional_id: each.transaction_state for own in known.values() for each in own}
         )
         decisions = asking.decision_of(name, states) if name is not None else asking.decisions(states or {})
-        if name is not None and not known and name not in decisions:
+        if name is not None and not states and name not in decisions:
             raise OptionError(
                 f"argument --transactional-id: brokers know no transaction of {quoted(name)}, and no "
                 "decision; check its spelling, and whether this user has the right Describe on "
                 "transactional ids and groups that begin so"
             )
-        found = asking.described(known or (), decisions)
+        found = asking.described(known or {}, decisions)
         return cls(name, found, asking.waiting(found), decisions, known is not None)
 
 
@@ -96,16 +100,13 @@ class _Asking:
     def _partitions_of_offsets(self) -> tuple[TopicPartition, ...]:
         return partitions_of_offsets(self._metadata)
 
-    def known(self, name: str | None) -> list[tuple[Broker, ListedTransaction]]:
-        """Transactions with their coordinators: of a name all that brokers remember, else those that are
-        open."""
+    def known(self, name: str | None) -> Listed:
+        """Of a name all transactions that brokers remember, else those that are open."""
         listed = self._transactions.listed_by_coordinator(_OPEN if name is None else ())
-        return [
-            (coordinator, each)
+        return {
+            coordinator: [each for each in own if name is None or write_of_id(each.transactional_id) == name]
             for coordinator, own in listed.items()
-            for each in own
-            if name is None or write_of_id(each.transactional_id) == name
-        ]
+        }
 
     def decision_of(self, name: str, states: Mapping[str, str] | None) -> dict[str, Decision]:
         """The last decision of a name; empty without any. ``states`` are those of transactional ids, None if
@@ -126,18 +127,16 @@ class _Asking:
                 LOG.warning("the decision of %s cannot be read: %s", quoted(name), error)
         return found
 
-    def described(
-        self, known: Iterable[tuple[Broker, ListedTransaction]], decisions: Mapping[str, Decision]
-    ) -> tuple[Row, ...]:
+    def described(self, known: Listed, decisions: Mapping[str, Decision]) -> tuple[Row, ...]:
         """The open ones, the oldest first."""
-        listed: dict[Broker, list[ListedTransaction]] = {}
-        for coordinator, each in known:
-            if each.transaction_state in _OPEN:
-                listed.setdefault(coordinator, []).append(each)
         decided = {
             (each.id, each.producer_id, each.epoch)
             for decision in decisions.values()
             for each in decision.open
+        }
+        listed = {
+            coordinator: [each for each in own if each.transaction_state in _OPEN]
+            for coordinator, own in known.items()
         }
         described = self._transactions.described_by(listed).values()
         found = [transaction_row(each, decided) for each in described if each.transaction_state in _OPEN]
@@ -280,6 +279,11 @@ class FinishPlan:
         abort = (each for each in found.transactions if each["state"] == ONGOING and not each["is_decided"])
         return cls(found.name, commit, tuple(abort))
 
+    def ends(self, committed: Sequence[str]) -> dict[str, list[str]]:
+        """The ids of transactions that end, as the summary has them, if these are ``committed``."""
+        aborted = [each["id"] for each in self.abort if each["id"] not in committed]
+        return {"committed": [*committed], "aborted": aborted}
+
     def check(self) -> None:
         """Raise ``OptionError`` (fatal) if finishing may end a write that is running.
 
@@ -296,32 +300,23 @@ class FinishPlan:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Transactional ids of the transactions that were ended."""
-
-    committed: tuple[str, ...] = ()
-    aborted: tuple[str, ...] = ()
-
-
-def finish(options: WriteOptions, plan: FinishPlan) -> Finished:
-    """Commit what was decided, and abort the rest; ``options`` are those of a write of the name.
+def finish(options: WriteOptions, plan: FinishPlan) -> dict[str, list[str]]:
+    """Commit what was decided, and abort the rest; ``options`` are those of a write of the name. Returns what
+    has ended.
 
     A driver may decide after the plan was made: then the transactions to abort are committed. If there is
     nothing to do, the name is not taken over. Returns when readers wait for none of these transactions.
     Raises ``DeliveryError`` (fatal) if a part can no longer be committed, or is still open after
     ``requestTimeout``, and as ``WriteCommitter.begin``.
     """
-    finished = Finished()
+    committed: list[str] = []
     if plan.commit or plan.abort:
         committer = WriteCommitter.begin(options)
         committer.fence_old_attempts()
-        committed = tuple(each.id for each in committer.earlier.open) if committer.earlier else ()
-        finished = Finished(
-            committed, tuple(each["id"] for each in plan.abort if each["id"] not in committed)
-        )
+        committed = [each.id for each in committer.earlier.open] if committer.earlier else []
+    ends = plan.ends(committed)
     found = _without_ending(options, plan.name)
-    ended = {*finished.committed, *finished.aborted}
+    ended = {*ends["committed"], *ends["aborted"]}
     if left := [each["id"] for each in found.transactions if each["id"] in ended]:
         named = ", ".join(map(quoted, left[:_NAMED_MAX]))
         raise DeliveryError(f"{len(left)} transaction(s) are still open, {named} first; run again")
@@ -331,7 +326,7 @@ def finish(options: WriteOptions, plan: FinishPlan) -> Finished:
             f"batch {last.batch} of {quoted(plan.name)} {last.loss}; run that write again, with the same "
             "rows and name: what is there is not written twice"
         )
-    return finished
+    return ends
 
 
 def _without_ending(options: WriteOptions, name: str) -> TransactionsSurvey:
@@ -401,17 +396,13 @@ def _finished(
     plan = FinishPlan.of(found)
     if not (options.force or options.dry_run):
         plan.check()
-    finished = Finished(plan.commit, tuple(each["id"] for each in plan.abort))
+    ends = plan.ends(plan.commit)
     if not options.dry_run:
         progress.step(f"committing {len(plan.commit)} transaction(s), aborting {len(plan.abort)}")
-        finished = finish(write, plan)
+        ends = finish(write, plan)
+    not_listed = {"not_listed": "brokers before 3.0: transactions without a decision time out"}
     return {
         **({"dry_run": True} if options.dry_run else {}),
-        "committed": [*finished.committed],
-        "aborted": [*finished.aborted],
-        **(
-            {}
-            if found.is_listed
-            else {"not_listed": "brokers before 3.0: transactions without a decision time out"}
-        ),
+        **ends,
+        **({} if found.is_listed else not_listed),
     }

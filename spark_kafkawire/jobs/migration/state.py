@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -219,8 +219,8 @@ def _to_json(state: State) -> dict[str, Any]:
                 "target": [partition.target.topic, partition.target.partition],
                 "topic_id": partition.topic_id,
                 "producer": [partition.producer.id, partition.producer.epoch] if partition.producer else None,
-                "copied": _mark_to_json(partition.copied),
-                "verified": _mark_to_json(partition.verified),
+                "copied": [*astuple(partition.copied)],
+                "verified": [*astuple(partition.verified)],
                 "open": partition.is_open,
             }
             for partition in state.partitions.values()
@@ -244,7 +244,3 @@ def _from_json(content: dict[str, Any]) -> State:
     # States of versions without transactions have no transactional id.
     name = content.get("transactional_id")
     return State(content["source_headers"], {partition.source: partition for partition in partitions}, name)
-
-
-def _mark_to_json(mark: Mark) -> list[int]:
-    return [mark.source_offset, mark.target_offset, mark.message_count]

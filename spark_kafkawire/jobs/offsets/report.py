@@ -132,24 +132,23 @@ class WriteGroups:
 
 
 class Standing(enum.Enum):
-    """Places of a group's offset in a partition."""
+    """Places of a group's offset outside of a log that is served."""
 
-    UNCOMMITTED = "no offset"
-    WITHIN = "within"
+    UNKNOWN = "no broker serves this partition"
     BEHIND = "before the log's start"
     BEYOND = "beyond the log's end"
-    UNKNOWN = "the partition is not served"
 
 
-def standing(offset: int | None, earliest: int | None, latest: int | None) -> Standing:
-    """Place of a group's offset, seen from the log, which has no ends while no broker serves it."""
+def standing(offset: int | None, earliest: int | None, latest: int | None) -> Standing | None:
+    """Place of a group's offset; None without one, and if it is in the log, whose ends are None while no
+    broker serves it."""
     if offset is None:
-        return Standing.UNCOMMITTED
+        return None
     if earliest is None or latest is None:
         return Standing.UNKNOWN
     if offset < earliest:
         return Standing.BEHIND
-    return Standing.BEYOND if offset > latest else Standing.WITHIN
+    return Standing.BEYOND if offset > latest else None
 
 
 def row_of(

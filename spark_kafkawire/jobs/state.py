@@ -298,13 +298,13 @@ class JobState:
     def _read_of(self, milestone: Milestone, name: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
         """The record of a milestone; None before it."""
         if not self._has(name):
-            self.check_never(milestone, name, f" is missing{RECORDED}")
+            self._check_never(milestone, name, f" is missing{RECORDED}")
             return None
         found = self._read(name, parse)
         self.reach(milestone)
         return found
 
-    def check_never(self, milestone: Milestone, name: str, lost: str) -> None:
+    def _check_never(self, milestone: Milestone, name: str, lost: str) -> None:
         """Raise ``StateError`` with the text ``lost`` about a record if the milestone was reached."""
         if self._has_reached(milestone):
             raise self.form.error(f"{self._shown(name)}{lost}")

@@ -193,7 +193,7 @@ class IngestState(JobState):
         """The record of the last run; None before the first one."""
         found = self._numbered(r"([0-9]+)\.(?:planned|done)\.json")
         if not found:
-            self.check_never(Milestone.BEGUN, _name(0), f" or a later one is missing{RECORDED}")
+            self._check_never(Milestone.BEGUN, _name(0), f" or a later one is missing{RECORDED}")
             return None
         self.reach(Milestone.BEGUN)
         newest, _ = found[-1]

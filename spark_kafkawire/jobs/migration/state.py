@@ -177,7 +177,7 @@ class StateDirectory(JobState):
         """The same in a directory that may be missing, which stays as it is."""
         states = self._numbered(_NAME)
         if not states:
-            self.check_never(Milestone.BEGUN, _name(1), " or a later one is missing")
+            self._check_never(Milestone.BEGUN, _name(1), " or a later one is missing")
             return None
         self._number, name = states[-1]
         return self._read(name, _from_json)

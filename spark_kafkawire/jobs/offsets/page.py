@@ -179,19 +179,14 @@ class _Table:
 
     def _topic_row(self, topic: Row) -> Markup:
         name = tag("button", tag("bdi", printable(topic["topic"])), type="button", class_="fold")
-        count = len(topic["logs"])
+        logs = topic["logs"]
+        strip = _strip(logs, self.report.wording.size)
         return tag(
             "tr",
             tag("th", name, scope="row", data_v=printable(topic["topic"])),
-            tag(
-                "td",
-                _strip(topic["logs"], self.report.wording.size),
-                tag("span", number_text(count)),
-                class_="offsets",
-                data_v=count,
-            ),
+            tag("td", strip, tag("span", number_text(len(logs))), class_="offsets", data_v=len(logs)),
             *self._value_cells(topic, self.largest_topic),
-            *(self._topic_lag_cell(topic["logs"], group) for group in self.report.groups),
+            *(self._topic_lag_cell(logs, group) for group in self.report.groups),
             class_="topic",
         )
 
@@ -210,12 +205,8 @@ class _Table:
         )
 
     def _value_cells(self, row: Row, largest: int) -> Iterator[Markup]:
-        yield tag(
-            "td",
-            *_size(self.report, row[self.report.wording.size], largest),
-            class_="bar",
-            data_v=row[self.report.wording.size] or 0,
-        )
+        size = row[self.report.wording.size]
+        yield tag("td", *_size(self.report, size, largest), class_="bar", data_v=size or 0)
         for name, (_, text) in self.report.wording.more.items():
             value = row[name]
             yield tag("td", text(value), class_="n", data_v=-1 if value is None else value)
@@ -327,18 +318,14 @@ def _policy(script: str) -> str:
 
 
 def _heading(report: ClusterReport) -> Iterator[Markup]:
-    wording = report.wording
     option, _, value = report.place.partition("=")
-    yield tag("p", f"{wording.kafka} · {option} · {time_text(report.taken_ms)}", class_="when")
+    yield tag("p", f"{report.wording.kafka} · {option} · {time_text(report.taken_ms)}", class_="when")
     yield tag("h1", tag("bdi", printable(value)))
     tiles = [
         (f"{len(report.brokers):,}", "brokers" if len(report.brokers) != 1 else "broker"),
         (f"{len(report.topics):,}", "topics" if len(report.topics) != 1 else "topic"),
         (f"{len(report.logs):,}", "partitions" if len(report.logs) != 1 else "partition"),
-        (
-            size_text(report.size, report.generation),
-            wording.in_partitions,
-        ),
+        (size_text(report.size, report.generation), report.wording.in_partitions),
     ]
     yield tag("ul", *(tag("li", tag("b", value), f" {name}") for value, name in tiles), class_="tiles")
     if unserved := sum(row["earliest"] is None for row in report.logs):

@@ -38,24 +38,16 @@ _DATE_MAX_MS: Final = 253_402_300_799_000
 
 def printable(name: str) -> str:
     """A name from the cluster whose characters all show: ``\\x1b`` for an escape, and so on."""
-    if name.isprintable() and "\\" not in name:
-        return name
-    return "".join(_printable(character) for character in name)
+    return "".join(map(_printable, name))
 
 
 def _printable(character: str) -> str:
-    if character.isprintable() and character != "\\":
-        return character
+    if character.isprintable():
+        return "\\\\" if character == "\\" else character
     number = ord(character)
-    if character == "\\":
-        return "\\\\"
-    return (
-        f"\\x{number:02x}"
-        if number < 0x100
-        else f"\\u{number:04x}"
-        if number < 0x10000
-        else f"\\U{number:08x}"
-    )
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def number_text(value: int | None) -> str:

@@ -376,10 +376,10 @@ def _writes(report: ClusterReport) -> Iterator[Markup]:
         rows = (
             tag(
                 "tr",
-                tag("td", tag("bdi", printable(write.name))),
-                tag("td", count_text(len(write.groups), "group"), class_="n"),
+                tag("td", tag("bdi", printable(name))),
+                tag("td", count_text(len(groups), "group"), class_="n"),
             )
-            for write in report.writes
+            for name, groups in report.writes.items()
         )
         yield tag(
             "section",

@@ -16,8 +16,8 @@ number, so that a name can neither move the cursor nor change the direction of t
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from itertools import groupby
@@ -112,15 +112,6 @@ class GroupOffset:
     group: str
     topic_partition: TopicPartition
     offset: int
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class WriteGroups:
-    """Groups that keep the records of an exactly-once write: they are not consumers, and their offsets are
-    not positions in a partition."""
-
-    name: str
-    groups: tuple[str, ...]
 
 
 class Standing(enum.Enum):
@@ -226,7 +217,8 @@ class ClusterReport:
     ``place`` is the discovery option as the user gave it, ``generation`` defines the unit of its offsets.
     ``brokers`` and ``logs``, the rows of partitions, are sorted, ``groups`` are in the order of the command
     line. ``unknown`` are offsets of the groups for partitions that the cluster does not hold. ``writes`` are
-    exactly-once writes whose groups were selected; these groups are not among ``groups``.
+    exactly-once writes with those selected groups that keep their records: these are not consumers, their
+    offsets are no positions in a partition, and they are not among ``groups``.
     """
 
     place: str
@@ -236,7 +228,7 @@ class ClusterReport:
     groups: tuple[str, ...]
     logs: tuple[Row, ...]
     unknown: tuple[GroupOffset, ...] = ()
-    writes: tuple[WriteGroups, ...] = ()
+    writes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def wording(self) -> Wording:
@@ -336,7 +328,7 @@ def as_json(report: ClusterReport) -> dict[str, Any]:
         "partitions": len(report.logs),
         report.wording.size: report.size,
         "groups": {group: _group(report, group) for group in report.groups},
-        "writes": {write.name: list(write.groups) for write in report.writes},
+        "writes": {name: list(groups) for name, groups in report.writes.items()},
         "logs": list(report.logs),
     }
 

@@ -19,7 +19,7 @@ from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import select
 
 from ..state import name_order
-from .report import ClusterReport, GroupOffset, WriteGroups, count_text, row_of
+from .report import ClusterReport, GroupOffset, count_text, row_of
 
 #: The options that choose topics. Without them all are reported.
 _SELECTION: Final = frozenset(("subscribe", "subscribepattern", "assign"))
@@ -65,7 +65,7 @@ class Surveyed:
         """
         # Offsets come before ends: a group that reads on meanwhile is not beyond the end.
         writes = self._writes(groups)
-        kept = {group for write in writes for group in write.groups}
+        kept = {group for own in writes.values() for group in own}
         groups = [group for group in groups if group not in kept]
         committed = self.group_offsets(groups, step)
         leaders = self.cluster.known_leaders(self.partitions)
@@ -114,14 +114,14 @@ class Surveyed:
             step(f"reading the offsets of {count_text(len(groups), 'group')}")
         return {group: self.cluster.groups.committed(group) for group in groups}
 
-    def _writes(self, groups: Sequence[str]) -> tuple[WriteGroups, ...]:
+    def _writes(self, groups: Sequence[str]) -> dict[str, list[str]]:
         """The writes whose records some of the groups keep."""
         found: dict[str, list[str]] = {}
         for group in filter(may_be_group_of_write, groups):
             records = [OffsetAndMetadata(*each) for each in self.cluster.groups.texts(group)]
             if (name := write_of_group(group, records)) is not None:
                 found.setdefault(name, []).append(group)
-        return tuple(sorted(WriteGroups(name, tuple(own)) for name, own in found.items()))
+        return dict(sorted(found.items()))
 
     def _unknown(self, committed: OffsetsOfGroups) -> tuple[GroupOffset, ...]:
         """Offsets in partitions that do not exist. In 0.7 these include partitions of the selected topics

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Final, TextIO
 
 from rich import box
@@ -83,9 +84,9 @@ def _groups(report: ClusterReport) -> Iterator[str]:
 
 
 def _writes(report: ClusterReport) -> Iterator[str]:
-    for write in report.writes[:WRITES_LISTED_MAX]:
-        groups = count_text(len(write.groups), "group")
-        yield f"exactly-once write {printable(write.name)}: {groups} with its records, no consumers"
+    for name, groups in islice(report.writes.items(), WRITES_LISTED_MAX):
+        count = count_text(len(groups), "group")
+        yield f"exactly-once write {printable(name)}: {count} with its records, no consumers"
     if (left := len(report.writes) - WRITES_LISTED_MAX) > 0:
         yield f"{count_text(left, 'more exactly-once write')}: --html and --json list each of them"
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.jobs.offsets.page import page
-from spark_kafkawire.jobs.offsets.report import WriteGroups, as_json, complaints
+from spark_kafkawire.jobs.offsets.report import as_json, complaints
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.jobs.offsets.terminal import print_report
 from spark_kafkawire.model import Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
@@ -28,7 +28,7 @@ UNSERVED: Final = {
     Generation.MODERN: TopicPartition("orders", 2),
     Generation.V07: TopicPartition("orders", 1, 1),
 }
-WRITES: Final = (WriteGroups("daily\x1b", ("daily-0", "daily-driver")),)
+WRITES: Final = {"daily\x1b": ["daily-0", "daily-driver"]}
 
 
 def surveyed(generation: Generation) -> Surveyed:
@@ -63,7 +63,7 @@ def surveyed(generation: Generation) -> Surveyed:
 def test_outputs_are_as_they_were(generation: Generation, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = ("etl", "a new\n", "all", "none")
     report = surveyed(generation).report(groups, lambda _: None, clock=lambda: TAKEN_MS / 1000)
-    report = replace(report, writes=WRITES if generation is Generation.MODERN else ())
+    report = replace(report, writes=WRITES if generation is Generation.MODERN else {})
     file = io.StringIO()
     print_report(report, file)
     monkeypatch.setattr("spark_kafkawire.jobs.offsets.terminal.PARTITIONS_LISTED_MAX", 1)

@@ -20,7 +20,6 @@ from spark_kafkawire.jobs.offsets.report import (
     GroupOffset,
     GroupTotal,
     Standing,
-    WriteGroups,
     complaints,
     printable,
     row_of,
@@ -174,7 +173,7 @@ def test_every_partition_has_a_line_with_offsets_and_lag_unless_there_are_many()
 
 
 def test_of_many_exactly_once_writes_some_are_listed() -> None:
-    writes = tuple(WriteGroups(f"w{number}\n", ("g",)) for number in range(WRITES_LISTED_MAX + 2))
+    writes = {f"w{number}\n": ["g"] for number in range(WRITES_LISTED_MAX + 2)}
     lines = printed(replace(report_modern(partition_modern("t", 1, 0, 5)), writes=writes))
     reported = [" ".join(line) for line in lines if "exactly-once" in line]
     assert reported[0] == "exactly-once write w0\\x0a: 1 group with its records, no consumers"

@@ -28,6 +28,7 @@ UNSERVED: Final = {
     Generation.MODERN: TopicPartition("orders", 2),
     Generation.V07: TopicPartition("orders", 1, 1),
 }
+TIMES: Final = RecordTimes(1_700_000_000_000, 1_700_000_060_999), RecordTimes(1_699_999_000_000, -2)
 WRITES: Final = {"daily\x1b": ["daily-0", "daily-driver"]}
 
 
@@ -51,7 +52,7 @@ def surveyed(generation: Generation) -> Surveyed:
         groups=SimpleNamespace(committed=lambda group: offsets[group], texts=lambda _: []),
         known_leaders=lambda _: {tp: Leader(BROKERS[at % 2]) for at, tp in enumerate(logs)},
         bounds=lambda partitions: {tp: bounds[tp] for tp in partitions},
-        record_times=lambda _: {} if is_old else {logs[0]: RecordTimes(1_700_000_000_000, 1_700_000_060_999)},
+        record_times=lambda _: {} if is_old else dict(zip(logs, TIMES, strict=False)),
         brokers=lambda: BROKERS,
     )
     place = "zookeeper.connect=h:2181" if is_old else "kafka.bootstrap.servers=h0:9092"

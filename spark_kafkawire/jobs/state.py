@@ -4,8 +4,7 @@
     PLAN = StateFormat("ingest 2", "a plan of ingest", advice="put the file back as it was")
     text = PLAN.seal({"batch": 7})                  # JSON with its format's name and a checksum
     with sole_run(files, (output, checkpoint)):     # a lock, which ends with the process
-        reach(files, folder, Milestone.BEGUN)       # when the first record is on the disk, before any row
-        has_reached(files, folder, Milestone.BEGUN) # and there is no record: it is lost
+        OwnState(files, folder)                     # a ``JobState``: records, each made once, and milestones
 
 A state that was cut or damaged must never be read as another one: messages would be lost or duplicated
 without an error.
@@ -28,10 +27,11 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from ..cluster.cluster import Cluster
 from ..errors import BrokersMissingError, KafkaWireError, listed_some, printable
@@ -171,7 +171,22 @@ class StateFormat:
 
     def seal(self, content: Mapping[str, Any]) -> str:
         """The text of a file."""
-        return seal(self.layout, content)
+        fields = {_FORMAT: f"{_PRODUCT} {self.layout}", **content}
+        return json.dumps({**fields, _CHECKSUM: _checksum(fields)}, indent=1) + "\n"
+
+    def unseal(self, text: str) -> dict[str, Any]:
+        """The content of a file's text. Raises ``BrokenSeal`` for any other text."""
+        try:
+            fields = json_object(text)
+        except NotAnObject as error:
+            raise BrokenSeal(str(error)) from error
+        # A later layout may have another checksum, so the layout is checked first.
+        if fields.get(_FORMAT) != (wanted := f"{_PRODUCT} {self.layout}"):
+            raise BrokenSeal(f"its format is {printable(fields.get(_FORMAT))}, and not {wanted}")
+        if fields.pop(_CHECKSUM, None) != _checksum(fields):
+            raise BrokenSeal("its checksum does not match its text")
+        del fields[_FORMAT]
+        return fields
 
     def read(self, text: str, path: str, parse: Callable[[dict[str, Any]], T]) -> T:
         """The result of ``parse`` for the content of the file at ``path``.
@@ -180,40 +195,16 @@ class StateFormat:
         that, for a text that is damaged, and for a content that ``parse`` fails with.
         """
         try:
-            return parse(unseal(text, self.layout))
-        except BrokenSeal as error:
-            raise self._not_so(path, str(error)) from error
+            return parse(self.unseal(text))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            what = printable(f"{type(error).__name__}: {error}")
-            raise self._not_so(path, f"it is of another layout ({what})") from error
+            why = str(error)
+            if not isinstance(error, BrokenSeal):
+                why = f"it is of another layout ({printable(f'{type(error).__name__}: {error}')})"
+            raise self.error(f"{printable_path(path)} is not {self.name}, or damaged: {why}") from error
 
     def error(self, what: str) -> StateError:
         """The error with the text ``what``, followed by the advice."""
         return StateError(f"{what}; {self.advice}")
-
-    def _not_so(self, path: str, why: str) -> StateError:
-        return self.error(f"{printable_path(path)} is not {self.name}, or damaged: {why}")
-
-
-def seal(layout: str, content: Mapping[str, Any]) -> str:
-    """The text of a file of a layout."""
-    fields = {_FORMAT: f"{_PRODUCT} {layout}", **content}
-    return json.dumps({**fields, _CHECKSUM: _checksum(fields)}, indent=1) + "\n"
-
-
-def unseal(text: str, layout: str) -> dict[str, Any]:
-    """The content of ``seal``'s text. Raises ``BrokenSeal`` for any other text."""
-    try:
-        fields = json_object(text)
-    except NotAnObject as error:
-        raise BrokenSeal(str(error)) from error
-    # A later layout may have another checksum, so the layout is checked first.
-    if fields.get(_FORMAT) != (wanted := f"{_PRODUCT} {layout}"):
-        raise BrokenSeal(f"its format is {printable(fields.get(_FORMAT))}, and not {wanted}")
-    if fields.pop(_CHECKSUM, None) != _checksum(fields):
-        raise BrokenSeal("its checksum does not match its text")
-    del fields[_FORMAT]
-    return fields
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
@@ -255,6 +246,10 @@ def _lock(stack: contextlib.ExitStack, path: Path) -> None:
             raise file_error("lock", path, error) from error
 
 
+#: The end of an error about a record that a milestone says exists.
+RECORDED: Final = ", and the folder records that it existed"
+
+
 class Milestone(enum.Enum):
     """Milestones that a state has reached."""
 
@@ -264,28 +259,75 @@ class Milestone(enum.Enum):
     DONE = "done"
 
 
-def reach(files: FileSystem, folder: str, milestone: Milestone) -> None:
-    """Note a milestone, once; it is on the disk when this returns. Raises ``FileError`` (fatal)."""
-    if has_reached(files, folder, milestone):
-        return
-    line = f"{milestone.value}\n"
-    local = files.local_path(folder)
-    if local is None:
-        files.create(f"{folder}/{milestone.value}", line)
-        return
-    lock = Path(local, LOCK)
-    try:
-        with open_regular(lock, append=True) as file:
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise file_error("write", lock, error) from error
+class JobState:
+    """The records in a folder: sealed files of one format, each made in one step, and their milestones.
 
+    All methods raise ``FileError``, and ``StateError`` for a record that is damaged or missing (both fatal).
+    """
 
-def has_reached(files: FileSystem, folder: str, milestone: Milestone) -> bool:
-    """True once a milestone was noted. Raises ``FileError`` (fatal)."""
-    if files.local_path(folder) is None:
-        return files.exists(f"{folder}/{milestone.value}")
-    lock = f"{folder}/{LOCK}"
-    return files.exists(lock) and milestone.value in files.read(lock)
+    form: ClassVar[StateFormat]
+
+    def __init__(self, files: FileSystem, folder: str) -> None:
+        self._files = files
+        self._folder = folder
+
+    def _path(self, name: str) -> str:
+        return f"{self._folder}/{name}"
+
+    def _shown(self, name: str) -> str:
+        return printable_path(self._path(name))
+
+    def _has(self, name: str) -> bool:
+        return self._files.exists(self._path(name))
+
+    def _numbered(self, pattern: str) -> list[tuple[int, str]]:
+        """The numbers and names of records, sorted. The first group of ``pattern`` is the number."""
+        matches = (re.fullmatch(pattern, name) for name in self._files.names(self._folder))
+        return sorted((int(match[1]), match[0]) for match in matches if match)
+
+    def _create(self, name: str, content: Mapping[str, Any], milestone: Milestone | None = None) -> None:
+        """Make a new record, and then note its milestone."""
+        self._files.create(self._path(name), self.form.seal(content))
+        if milestone is not None:
+            self.reach(milestone)
+
+    def _read(self, name: str, parse: Callable[[dict[str, Any]], T]) -> T:
+        path = self._path(name)
+        return self.form.read(self._files.read(path), path, parse)
+
+    def _read_of(self, milestone: Milestone, name: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
+        """The record of a milestone; None before it."""
+        if not self._has(name):
+            self._check_never(milestone, name, f" is missing{RECORDED}")
+            return None
+        found = self._read(name, parse)
+        self.reach(milestone)
+        return found
+
+    def _check_never(self, milestone: Milestone, name: str, lost: str) -> None:
+        """Raise ``StateError`` with the text ``lost`` about a record if the milestone was reached."""
+        if self._has_reached(milestone):
+            raise self.form.error(f"{self._shown(name)}{lost}")
+
+    def reach(self, milestone: Milestone) -> None:
+        """Note a milestone, once; it is on the disk when this returns."""
+        if self._has_reached(milestone):
+            return
+        line = f"{milestone.value}\n"
+        local = self._files.local_path(self._folder)
+        if local is None:
+            self._files.create(self._path(milestone.value), line)
+            return
+        lock = Path(local, LOCK)
+        try:
+            with open_regular(lock, append=True) as file:
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise file_error("write", lock, error) from error
+
+    def _has_reached(self, milestone: Milestone) -> bool:
+        if self._files.local_path(self._folder) is None:
+            return self._has(milestone.value)
+        return self._has(LOCK) and milestone.value in self._files.read(self._path(LOCK))

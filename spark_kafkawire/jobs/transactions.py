@@ -6,7 +6,7 @@ before its rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TextIO
@@ -35,60 +35,28 @@ from ..model import Broker, TopicPartition
 from ..options import WriteOptions
 from ..protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.modern.transactions import ONGOING, DescribedTransaction, ListedTransaction
+from ..tables.groups import structs
+from ..tables.table import Row
 from .progress import Progress, aligned, format_duration
 
 #: States of transactions that readers wait for: the others have ended.
 _OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
-    """An open transaction: its end is not in all its partitions yet. ``write`` is the name of its write, None
-    for other programs; ``is_decided`` is true if a decision says to commit it."""
-
-    id: str
-    state: str
-    producer_id: int
-    epoch: int
-    began_ms: int
-    age_s: float
-    timeout_ms: int
-    partitions: tuple[TopicPartition, ...]
-    write: str | None
-    is_decided: bool
-
-    @property
-    def is_ongoing(self) -> bool:
-        """True if it is still to be ended."""
-        return self.state == ONGOING
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A partition whose readers wait: they do not see records from its last stable offset on. ``ids`` are the
-    transactions that are open there."""
-
-    topic_partition: TopicPartition
-    stable_offset: int
-    end_offset: int
-    ids: tuple[str, ...]
-
-    @property
-    def count(self) -> int:
-        """Records that readers wait for, and markers between them."""
-        return self.end_offset - self.stable_offset
+#: Transactions by their coordinators.
+Listed = Mapping[Broker, Sequence[ListedTransaction]]
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionsSurvey:
     """All transactions that are open, or those of one ``name``, and the last decision of each write.
 
-    ``is_listed`` is false if brokers cannot list transactions.
+    A transaction is open until its end is in all its partitions. ``waiting`` are the partitions whose readers
+    do not see records from the last stable offset on. ``is_listed`` is false if brokers cannot list
+    transactions.
     """
 
     name: str | None
-    transactions: tuple[OpenTransaction, ...]
-    waiting: tuple[Waiting, ...]
+    transactions: tuple[Row, ...]
+    waiting: tuple[Row, ...]
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     is_listed: bool = True
 
@@ -107,16 +75,18 @@ class TransactionsSurvey:
                 ) from error
             known = None
         states = (
-            None if known is None else {each.transactional_id: each.transaction_state for _, each in known}
+            None
+            if known is None
+            else {each.transactional_id: each.transaction_state for own in known.values() for each in own}
         )
         decisions = asking.decision_of(name, states) if name is not None else asking.decisions(states or {})
-        if name is not None and not known and name not in decisions:
+        if name is not None and not states and name not in decisions:
             raise OptionError(
                 f"argument --transactional-id: brokers know no transaction of {quoted(name)}, and no "
                 "decision; check its spelling, and whether this user has the right Describe on "
                 "transactional ids and groups that begin so"
             )
-        found = asking.described(known or (), decisions)
+        found = asking.described(known or {}, decisions)
         return cls(name, found, asking.waiting(found), decisions, known is not None)
 
 
@@ -130,16 +100,13 @@ class _Asking:
     def _partitions_of_offsets(self) -> tuple[TopicPartition, ...]:
         return partitions_of_offsets(self._metadata)
 
-    def known(self, name: str | None) -> list[tuple[Broker, ListedTransaction]]:
-        """Transactions with their coordinators: of a name all that brokers remember, else those that are
-        open."""
+    def known(self, name: str | None) -> Listed:
+        """Of a name all transactions that brokers remember, else those that are open."""
         listed = self._transactions.listed_by_coordinator(_OPEN if name is None else ())
-        return [
-            (coordinator, each)
+        return {
+            coordinator: [each for each in own if name is None or write_of_id(each.transactional_id) == name]
             for coordinator, own in listed.items()
-            for each in own
-            if name is None or write_of_id(each.transactional_id) == name
-        ]
+        }
 
     def decision_of(self, name: str, states: Mapping[str, str] | None) -> dict[str, Decision]:
         """The last decision of a name; empty without any. ``states`` are those of transactional ids, None if
@@ -160,60 +127,68 @@ class _Asking:
                 LOG.warning("the decision of %s cannot be read: %s", quoted(name), error)
         return found
 
-    def described(
-        self, known: Iterable[tuple[Broker, ListedTransaction]], decisions: Mapping[str, Decision]
-    ) -> tuple[OpenTransaction, ...]:
+    def described(self, known: Listed, decisions: Mapping[str, Decision]) -> tuple[Row, ...]:
         """The open ones, the oldest first."""
-        listed: dict[Broker, list[ListedTransaction]] = {}
-        for coordinator, each in known:
-            if each.transaction_state in _OPEN:
-                listed.setdefault(coordinator, []).append(each)
         decided = {
             (each.id, each.producer_id, each.epoch)
             for decision in decisions.values()
             for each in decision.open
         }
+        listed = {
+            coordinator: [each for each in own if each.transaction_state in _OPEN]
+            for coordinator, own in known.items()
+        }
         described = self._transactions.described_by(listed).values()
-        found = [_open(each, decided) for each in described if each.transaction_state in _OPEN]
-        return tuple(sorted(found, key=lambda each: (each.began_ms, each.id)))
+        found = [transaction_row(each, decided) for each in described if each.transaction_state in _OPEN]
+        return tuple(sorted(found, key=lambda row: (row["began_ms"], row["id"])))
 
-    def waiting(self, found: Sequence[OpenTransaction]) -> tuple[Waiting, ...]:
+    def waiting(self, found: Sequence[Row]) -> tuple[Row, ...]:
         """The partitions with open transactions, without those of deleted or internal topics."""
         there = {topic.name for topic in self._metadata.topics() if topic.leaders and not topic.is_internal}
         ids: dict[TopicPartition, list[str]] = {}
-        for each in found:
-            for partition in each.partitions:
-                if partition.topic in there:
-                    ids.setdefault(partition, []).append(each.id)
+        for row in found:
+            for partition in row["partitions"]:
+                if partition["topic"] in there:
+                    ids.setdefault(TopicPartition(**partition), []).append(row["id"])
         partitions = sorted(ids)
         stable = end_offsets(self._metadata, partitions, self._net, READ_COMMITTED)
         ends = end_offsets(self._metadata, partitions, self._net, READ_UNCOMMITTED)
-        return tuple(Waiting(tp, stable[tp], ends[tp], tuple(ids[tp])) for tp in partitions)
+        return tuple(waiting_row(tp, stable[tp], ends[tp], ids[tp]) for tp in partitions)
 
 
-def _open(described: DescribedTransaction, decided: set[tuple[str, int, int]]) -> OpenTransaction:
-    id_ = described.transactional_id
-    return OpenTransaction(
-        id=id_,
-        state=described.transaction_state,
-        producer_id=described.producer_id,
-        epoch=described.producer_epoch,
-        began_ms=described.transaction_start_time_ms,
+def transaction_row(described: DescribedTransaction, decided: set[tuple[str, int, int]]) -> Row:
+    """The row of an open transaction. ``write`` is the name of its write, None for other programs;
+    ``is_decided`` is true if a decision says to commit it."""
+    id_, began_ms = described.transactional_id, described.transaction_start_time_ms
+    partitions = [
+        TopicPartition(topic.topic, each) for topic in described.topics for each in topic.partitions
+    ]
+    return {
+        "id": id_,
+        "write": write_of_id(id_),
+        "state": described.transaction_state,
+        "producer_id": described.producer_id,
+        "epoch": described.producer_epoch,
+        "began_ms": began_ms,
         # By the clocks of the broker and of this machine.
-        age_s=max(time.time() - described.transaction_start_time_ms / 1000, 0.0),
-        timeout_ms=described.transaction_timeout_ms,
-        partitions=_partitions_of(described),
-        write=write_of_id(id_),
-        is_decided=(id_, described.producer_id, described.producer_epoch) in decided,
-    )
+        "age_s": round(max(time.time() - began_ms / 1000, 0.0), 1),
+        "timeout_ms": described.transaction_timeout_ms,
+        "partitions": structs(partitions),
+        "is_decided": (id_, described.producer_id, described.producer_epoch) in decided,
+    }
 
 
-def _partitions_of(described: DescribedTransaction) -> tuple[TopicPartition, ...]:
-    return tuple(
-        TopicPartition(topic.topic, partition)
-        for topic in sorted(described.topics, key=lambda topic: topic.topic)
-        for partition in sorted(topic.partitions)
-    )
+def waiting_row(partition: TopicPartition, stable: int, end: int, ids: Sequence[str]) -> Row:
+    """The row of a partition. Readers wait for its records after ``stable``, and markers between them;
+    ``ids`` are the transactions that are open there."""
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "last_stable_offset": stable,
+        "end_offset": end,
+        "offsets_waiting": end - stable,
+        "transactions": [*ids],
+    }
 
 
 _HEAD: Final = ("id", "state", "producer", "epoch", "age", "partitions", "decided")
@@ -227,7 +202,7 @@ def table_of(found: TransactionsSurvey) -> Iterator[str]:
         yield from aligned([_HEAD, *map(_row, found.transactions)])
     else:
         yield "no transaction is open"
-    held = [each for each in found.waiting if each.count]
+    held = [each for each in found.waiting if each["offsets_waiting"]]
     if held:
         yield ""
         yield from aligned([_WAITING_HEAD, *map(_waiting_row, held)])
@@ -241,8 +216,8 @@ def json_of(found: TransactionsSurvey) -> dict[str, Any]:
     """The report as one object."""
     return {
         "transactional_id": found.name,
-        "transactions": [_transaction(each) for each in found.transactions],
-        "waiting": [_waiting(each) for each in found.waiting],
+        "transactions": [*found.transactions],
+        "waiting": [*found.waiting],
         "decisions": [
             {
                 "name": name,
@@ -268,50 +243,16 @@ def decided(decision: Decision) -> str:
     return f"{what} is committed"
 
 
-def _row(each: OpenTransaction) -> tuple[str, ...]:
-    decision = _FOREIGN if each.write is None else "to be committed" if each.is_decided else "no"
-    partitions = f"{len(each.partitions)}"
-    return (
-        each.id,
-        each.state,
-        f"{each.producer_id}",
-        f"{each.epoch}",
-        format_duration(each.age_s),
-        partitions,
-        decision,
-    )
+def _row(each: Row) -> tuple[str, ...]:
+    decision = _FOREIGN if each["write"] is None else "to be committed" if each["is_decided"] else "no"
+    numbers = f"{each['producer_id']}", f"{each['epoch']}", format_duration(each["age_s"])
+    return each["id"], each["state"], *numbers, f"{len(each['partitions'])}", decision
 
 
-def _waiting_row(each: Waiting) -> tuple[str, ...]:
-    first, *others = each.ids
-    place = each.topic_partition.topic, f"{each.topic_partition.partition}", f"{each.stable_offset}"
-    return *place, f"{each.count:,} offset(s)", first, f"{len(others)}"
-
-
-def _transaction(each: OpenTransaction) -> dict[str, Any]:
-    return {
-        "id": each.id,
-        "write": each.write,
-        "state": each.state,
-        "producer_id": each.producer_id,
-        "epoch": each.epoch,
-        "began_ms": each.began_ms,
-        "age_s": round(each.age_s, 1),
-        "timeout_ms": each.timeout_ms,
-        "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in each.partitions],
-        "is_decided": each.is_decided,
-    }
-
-
-def _waiting(each: Waiting) -> dict[str, Any]:
-    return {
-        "topic": each.topic_partition.topic,
-        "partition": each.topic_partition.partition,
-        "last_stable_offset": each.stable_offset,
-        "end_offset": each.end_offset,
-        "offsets_waiting": each.count,
-        "transactions": [*each.ids],
-    }
+def _waiting_row(each: Row) -> tuple[str, ...]:
+    first, *others = each["transactions"]
+    place = each["topic"], f"{each['partition']}", f"{each['last_stable_offset']}"
+    return *place, f"{each['offsets_waiting']:,} offset(s)", first, f"{len(others)}"
 
 
 #: Ids that an error names.
@@ -327,7 +268,7 @@ class FinishPlan:
 
     name: str
     commit: tuple[str, ...]
-    abort: tuple[OpenTransaction, ...]
+    abort: tuple[Row, ...]
 
     @classmethod
     def of(cls, found: TransactionsSurvey) -> FinishPlan:
@@ -335,8 +276,13 @@ class FinishPlan:
         assert found.name is not None
         decision = found.decisions.get(found.name)
         commit = tuple(each.id for each in decision.open) if decision else ()
-        abort = (each for each in found.transactions if each.is_ongoing and not each.is_decided)
+        abort = (each for each in found.transactions if each["state"] == ONGOING and not each["is_decided"])
         return cls(found.name, commit, tuple(abort))
+
+    def ends(self, committed: Sequence[str]) -> dict[str, list[str]]:
+        """The ids of transactions that end, as the summary has them, if these are ``committed``."""
+        aborted = [each["id"] for each in self.abort if each["id"] not in committed]
+        return {"committed": [*committed], "aborted": aborted}
 
     def check(self) -> None:
         """Raise ``OptionError`` (fatal) if finishing may end a write that is running.
@@ -346,7 +292,7 @@ class FinishPlan:
         """
         if not self.abort or self.commit:
             return
-        youngest_s = min(each.age_s for each in self.abort)
+        youngest_s = min(each["age_s"] for each in self.abort)
         raise OptionError(
             f"argument --finish: {len(self.abort)} transaction(s) of {quoted(self.name)} are open without a "
             f"decision, the youngest for {format_duration(youngest_s)}: aborting them makes a write that "
@@ -354,31 +300,24 @@ class FinishPlan:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Transactional ids of the transactions that were ended."""
-
-    committed: tuple[str, ...] = ()
-    aborted: tuple[str, ...] = ()
-
-
-def finish(options: WriteOptions, plan: FinishPlan) -> Finished:
-    """Commit what was decided, and abort the rest; ``options`` are those of a write of the name.
+def finish(options: WriteOptions, plan: FinishPlan) -> dict[str, list[str]]:
+    """Commit what was decided, and abort the rest; ``options`` are those of a write of the name. Returns what
+    has ended.
 
     A driver may decide after the plan was made: then the transactions to abort are committed. If there is
     nothing to do, the name is not taken over. Returns when readers wait for none of these transactions.
     Raises ``DeliveryError`` (fatal) if a part can no longer be committed, or is still open after
     ``requestTimeout``, and as ``WriteCommitter.begin``.
     """
-    finished = Finished()
+    committed: list[str] = []
     if plan.commit or plan.abort:
         committer = WriteCommitter.begin(options)
         committer.fence_old_attempts()
-        committed = tuple(each.id for each in committer.earlier.open) if committer.earlier else ()
-        finished = Finished(committed, tuple(each.id for each in plan.abort if each.id not in committed))
+        committed = [each.id for each in committer.earlier.open] if committer.earlier else []
+    ends = plan.ends(committed)
     found = _without_ending(options, plan.name)
-    ended = {*finished.committed, *finished.aborted}
-    if left := [each.id for each in found.transactions if each.id in ended]:
+    ended = {*ends["committed"], *ends["aborted"]}
+    if left := [each["id"] for each in found.transactions if each["id"] in ended]:
         named = ", ".join(map(quoted, left[:_NAMED_MAX]))
         raise DeliveryError(f"{len(left)} transaction(s) are still open, {named} first; run again")
     last = found.decisions.get(plan.name)
@@ -387,7 +326,7 @@ def finish(options: WriteOptions, plan: FinishPlan) -> Finished:
             f"batch {last.batch} of {quoted(plan.name)} {last.loss}; run that write again, with the same "
             "rows and name: what is there is not written twice"
         )
-    return finished
+    return ends
 
 
 def _without_ending(options: WriteOptions, name: str) -> TransactionsSurvey:
@@ -396,7 +335,7 @@ def _without_ending(options: WriteOptions, name: str) -> TransactionsSurvey:
     stop_s = time.monotonic() + options.net.request_timeout_s
     while True:
         found = TransactionsSurvey.of(options, name, needs_list=False)
-        if all(each.is_ongoing for each in found.transactions) or time.monotonic() >= stop_s:
+        if all(each["state"] == ONGOING for each in found.transactions) or time.monotonic() >= stop_s:
             return found
         time.sleep(_ENDING_POLL_S)
 
@@ -457,17 +396,13 @@ def _finished(
     plan = FinishPlan.of(found)
     if not (options.force or options.dry_run):
         plan.check()
-    finished = Finished(plan.commit, tuple(each.id for each in plan.abort))
+    ends = plan.ends(plan.commit)
     if not options.dry_run:
         progress.step(f"committing {len(plan.commit)} transaction(s), aborting {len(plan.abort)}")
-        finished = finish(write, plan)
+        ends = finish(write, plan)
+    not_listed = {"not_listed": "brokers before 3.0: transactions without a decision time out"}
     return {
         **({"dry_run": True} if options.dry_run else {}),
-        "committed": [*finished.committed],
-        "aborted": [*finished.aborted],
-        **(
-            {}
-            if found.is_listed
-            else {"not_listed": "brokers before 3.0: transactions without a decision time out"}
-        ),
+        **ends,
+        **({} if found.is_listed else not_listed),
     }

@@ -69,11 +69,12 @@ def quiet(_what: str) -> None:
 
 def test_logs_are_told_with_times_and_lag(kafka: ApacheKafka, topic: str) -> None:
     report = surveyed(kafka, subscribe=topic).report([group_of(topic)], quiet)
-    first, empty = report.partitions
-    assert (first.topic_partition, first.size) == (TopicPartition(topic, 0), 3)
-    assert (first.first_time_ms, first.max_time_ms) == (TIMES_MS[0], TIMES_MS[1])
-    assert (first.positions[0].committed, first.positions[0].lag) == (1, 2)
-    assert (empty.size, empty.first_time_ms, empty.max_time_ms, empty.committed) == (0, None, None, (None,))
+    first, empty = report.logs
+    assert (report.partition_of(first), first["records"]) == (TopicPartition(topic, 0), 3)
+    assert (first["first_time"], first["max_time"]) == (TIMES_MS[0], TIMES_MS[1])
+    assert first["groups"] == {group_of(topic): {"offset": 1, "lag": 2, "lost": 0}}
+    assert [empty[name] for name in ("records", "first_time", "max_time")] == [0, None, None]
+    assert empty["groups"][group_of(topic)]["offset"] is None
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -22,7 +22,7 @@ from spark_kafkawire.jobs.migration.state import (
     load_state,
 )
 from spark_kafkawire.jobs.publish.state import Publication, PublishState, TopicRows
-from spark_kafkawire.jobs.state import BrokenSeal, Milestone, reach, seal, sole_run, unseal
+from spark_kafkawire.jobs.state import BrokenSeal, JobState, Milestone, StateFormat, sole_run
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from tests.support.special_files import KINDS, special_file
 
@@ -100,18 +100,18 @@ def test_a_file_that_was_cut_or_in_which_a_bit_has_changed_is_named(
         assert all(str(file) in line and line.isprintable() for line in said)
 
 
-KIND: Final = "ingest 2"
+KIND: Final = StateFormat("ingest 2", "a plan", "")
 CONTENT: Final[dict[str, Any]] = {"batch": 7, "at": {"größe": {"0-1": 123}}, "schema": None, "gone": []}
 
 
 def test_a_text_that_was_cut_or_in_which_a_bit_has_changed_is_never_another_one() -> None:
-    wanted = unseal(seal(KIND, CONTENT), KIND)
+    wanted = KIND.unseal(KIND.seal(CONTENT))
     assert {key: wanted[key] for key in CONTENT} == CONTENT
     said = []
-    texts = [*damaged(seal(KIND, CONTENT).encode(), 1, range(8))]
+    texts = [*damaged(KIND.seal(CONTENT).encode(), 1, range(8))]
     for each in texts:
         try:
-            assert unseal(each.decode("utf-8", "surrogateescape"), KIND) == wanted
+            assert KIND.unseal(each.decode("utf-8", "surrogateescape")) == wanted
         except BrokenSeal as error:
             said.append(str(error))
     assert_noticed(said, len(texts))
@@ -132,7 +132,7 @@ USES: Final = MappingProxyType[str, tuple[str, Callable[[str], object]]](
     {
         "the lock of a run": ("lock", lock),
         "the lock of a migration": ("lock", save_migration),
-        "a milestone": ("lock", lambda folder: reach(FILES, folder, Milestone.BEGUN)),
+        "a milestone": ("lock", lambda folder: JobState(FILES, folder).reach(Milestone.BEGUN)),
         "a batch of ingest": ("0.done.json", lambda folder: IngestState(FILES, folder).newest()),
         "a plan of ingest": ("0.planned.json", lambda folder: IngestState(FILES, folder).newest()),
         "a publication": (

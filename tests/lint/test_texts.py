@@ -51,7 +51,7 @@ ABOVE_ONE: Final = frozenset(
     (
         "{len(abandoned)} such nodes",
         "{len(came)} partitions",
-        "{len(report.partitions)} partitions",
+        "{len(report.logs)} partitions",
     )
 )
 

@@ -11,7 +11,7 @@ import pytest
 from spark_kafkawire.errors import DeliveryError
 from spark_kafkawire.jobs import transactions
 from spark_kafkawire.jobs.command_line import run_job
-from spark_kafkawire.jobs.transactions import Finished, FinishPlan, finish
+from spark_kafkawire.jobs.transactions import FinishPlan, finish
 from spark_kafkawire.options import WriteOptions
 from tests.jobs.submitting import command
 from tests.support import librdkafka
@@ -99,7 +99,7 @@ class OfAnyBroker:
         made = write.writer()
         messages = [write.message(made, number) for number in range(3)]
 
-        def decided_first(options: WriteOptions, plan: FinishPlan) -> Finished:
+        def decided_first(options: WriteOptions, plan: FinishPlan) -> dict[str, list[str]]:
             assert (plan.commit, len(plan.abort)) == ((), 2)
             # Asks about both transactions, commits the decision and its transaction.
             with dying(3, after_it=True) as died:

@@ -10,7 +10,6 @@ the newest batch of an output belongs to this state.
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +21,8 @@ from spark_kafkawire.errors import DataLossError
 from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.planner.ranges import limited as in_proportion
 
-from ..files import FileSystem, printable_path
-from ..state import Milestone, Positions, StateError, StateFormat, by_partition, by_topic, has_reached, reach
+from ..files import printable_path
+from ..state import RECORDED, JobState, Milestone, Positions, StateError, StateFormat, by_partition, by_topic
 
 FORMAT: Final = StateFormat(
     layout="ingest 2",
@@ -67,18 +66,17 @@ class Plan:
         """The recorded form."""
         ranges: dict[str, dict[str, list[int]]] = {}
         for each in self.ranges:
-            ranges.setdefault(each.topic_partition.topic, {})[each.topic_partition.name] = [
-                each.start_offset,
-                each.stop_offset,
-            ]
-        content = {"batch": self.batch, "ranges": ranges, "positions": by_topic(self.positions)}
-        described = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
-        names = {
-            topic: [*partitions]
-            for topic, partitions in by_topic(dict.fromkeys(sorted(self.gone), 0)).items()
+            tp = each.topic_partition
+            ranges.setdefault(tp.topic, {})[tp.name] = [each.start_offset, each.stop_offset]
+        gone = {topic: [*names] for topic, names in by_topic(dict.fromkeys(sorted(self.gone), 0)).items()}
+        content = {
+            "id": self.id,
+            "batch": self.batch,
+            "ranges": ranges,
+            "positions": by_topic(self.positions),
         }
-        gone = {"gone": names} if names else {}
-        return FORMAT.seal({"id": self.id, **content, **described, **gone})
+        described = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
+        return FORMAT.seal({**content, **described, **({"gone": gone} if gone else {})})
 
     @classmethod
     def from_json(cls, text: str, path: str) -> Plan:
@@ -186,45 +184,36 @@ class Remembered:
     done: bool
 
 
-class IngestState:
-    """The folder of plans. Raises ``FileError``, and ``StateError`` for a file that is no plan or the plan of
-    another batch (both fatal)."""
+class IngestState(JobState):
+    """The folder of plans."""
 
-    def __init__(self, files: FileSystem, folder: str) -> None:
-        self._files = files
-        self._folder = folder
+    form = FORMAT
 
     def newest(self) -> Remembered | None:
         """The record of the last run; None before the first one."""
-        matches = [
-            re.fullmatch(r"([0-9]+)\.(planned|done)\.json", name) for name in self._files.names(self._folder)
-        ]
-        found = sorted((int(match[1]), match[2] == "done") for match in matches if match)
+        found = self._numbered(r"([0-9]+)\.(?:planned|done)\.json")
         if not found:
-            if has_reached(self._files, self._folder, Milestone.BEGUN):
-                path = printable_path(self._path(0, done=True))
-                raise FORMAT.error(
-                    f"{path} or a later one is missing, and the folder records that it existed"
-                )
+            self._check_never(Milestone.BEGUN, _name(0), f" or a later one is missing{RECORDED}")
             return None
-        reach(self._files, self._folder, Milestone.BEGUN)
-        batch, done = found[-1]
-        self._check_older([other for other, is_done in found if is_done and other < batch], batch)
-        for other, is_done in found:
-            if other < batch and not is_done and (other, True) not in found:
+        self.reach(Milestone.BEGUN)
+        newest, _ = found[-1]
+        done = {batch for batch, name in found if name == _name(batch)}
+        self._check_older(sorted(done - {newest}), newest)
+        for batch, name in found:
+            if batch not in done and batch != newest:
                 raise StateError(
-                    f"{printable_path(self._path(other, done=False))} was never finished, and batch "
-                    f"{batch} is recorded after it: files of two states are mixed here; put back those of one"
+                    f"{self._shown(name)} was never finished, and batch {newest} is recorded after it: files "
+                    "of two states are mixed here; put back those of one"
                 )
-        return Remembered(self._plan(batch, done=done), done)
+        return Remembered(self._plan(newest, done=newest in done), newest in done)
 
     def _check_older(self, batches: Sequence[int], newest: int) -> None:
         """Raise ``StateError`` where one of the records before the newest is missing, or damaged."""
         for batch, after in pairwise([*batches, newest]):
             if after > batch + 1:
                 raise StateError(
-                    f"{printable_path(self._path(batch + 1, done=True))} is missing, and batches {batch} and "
-                    f"{after} are recorded: put the file back, of which the file _plan of the output's "
+                    f"{self._shown(_name(batch + 1))} is missing, and batches {batch} and {after} are "
+                    "recorded: put the file back, of which the file _plan of the output's "
                     f"batch={batch + 1} is a copy"
                 )
         for batch in batches[-RECORDS_CHECKED_MAX:]:
@@ -232,10 +221,10 @@ class IngestState:
 
     def done(self, batch: int) -> Plan | None:
         """The plan of a finished batch; None if it is not recorded."""
-        return self._plan(batch, done=True) if self._files.exists(self._path(batch, done=True)) else None
+        return self._plan(batch, done=True) if self._has(_name(batch)) else None
 
     def _plan(self, batch: int, *, done: bool) -> Plan:
-        path = self._path(batch, done=done)
+        path = self._path(_name(batch, done=done))
         plan = Plan.from_json(self._files.read(path), path)
         if plan.batch != batch:
             raise StateError(
@@ -246,12 +235,13 @@ class IngestState:
     def record(self, plan: Plan) -> None:
         """Record the plan of the batch that is about to be read."""
         self._files.make_folder(self._folder)
-        self._files.create(self._path(plan.batch, done=False), plan.to_json())
-        reach(self._files, self._folder, Milestone.BEGUN)
+        self._files.create(self._path(_name(plan.batch, done=False)), plan.to_json())
+        self.reach(Milestone.BEGUN)
 
     def finish(self, plan: Plan) -> None:
         """Record that the batch is done."""
-        self._files.rename(self._path(plan.batch, done=False), self._path(plan.batch, done=True))
+        self._files.rename(self._path(_name(plan.batch, done=False)), self._path(_name(plan.batch)))
 
-    def _path(self, batch: int, *, done: bool) -> str:
-        return f"{self._folder}/{batch}.{'done' if done else 'planned'}.json"
+
+def _name(batch: int, *, done: bool = True) -> str:
+    return f"{batch}.{'done' if done else 'planned'}.json"

@@ -14,10 +14,9 @@ runs that no lock keeps apart one is first to make the next file, and the other 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +24,8 @@ from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.model import TopicPartition
 
-from ..files import LocalFiles, printable_path
-from ..state import Milestone, StateFormat, has_reached, name_order, reach, sole_run
+from ..files import LocalFiles
+from ..state import JobState, Milestone, StateFormat, name_order, sole_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +94,6 @@ def partition_counts(routes: Iterable[Route]) -> dict[str, int]:
     return counts
 
 
-_FORMAT: Final = StateFormat(
-    layout="migration 2",
-    name="the state of a migration",
-    advice="put the file back as it was, of the last run; without it start again, with another directory and "
-    "new topics in the target",
-)
-_NAME: Final = re.compile(r"migration-([0-9]{1,18})\.json")
-
-
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A place in both logs: the messages before it are the same, ``message_count`` since the first run."""
@@ -154,33 +144,43 @@ class State:
                 raise ValueError(f"{partition.source} has both an identity and transactions, or none of them")
 
 
-class StateDirectory:
+class StateDirectory(JobState):
     """The directory, locked against a second run while the block lasts."""
 
-    def __init__(self, folder: Path, files: LocalFiles | None = None) -> None:
-        self._folder = folder
-        self._files = files or LocalFiles()
+    form = StateFormat(
+        layout="migration 2",
+        name="the state of a migration",
+        advice="put the file back as it was, of the last run; without it start again, with another directory "
+        "and new topics in the target",
+    )
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(LocalFiles(), str(folder))
         self._held = ExitStack()
         self._number = 0
 
     def __enter__(self) -> StateDirectory:
         """Raises ``FileError`` (fatal) where another run has it, or it cannot be written."""
-        self._held.enter_context(sole_run(self._files, [str(self._folder)]))
+        self._held.enter_context(sole_run(self._files, [self._folder]))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._held.close()
 
     def load(self) -> State | None:
-        """The state of the run before, None before the first one.
-
-        Raises ``StateError`` (fatal) for a file that is damaged, is no state, or was there and is missing;
-        ``FileError`` for a file that cannot be read.
-        """
-        self._number, state = _newest(self._files, self._folder)
-        if state is not None:
-            reach(self._files, str(self._folder), Milestone.BEGUN)
+        """The state of the run before, None before the first one."""
+        if (state := self.newest()) is not None:
+            self.reach(Milestone.BEGUN)
         return state
+
+    def newest(self) -> State | None:
+        """The same in a directory that may be missing, which stays as it is."""
+        states = self._numbered(_NAME)
+        if not states:
+            self._check_never(Milestone.BEGUN, _name(1), " or a later one is missing")
+            return None
+        self._number, name = states[-1]
+        return self._read(name, _from_json)
 
     def save(self, state: State) -> None:
         """Save a state after the one that was loaded or saved last; it is on disk when this returns.
@@ -189,39 +189,20 @@ class StateDirectory:
         on a file system that two machines share. The other run continues, and this one must send nothing
         more.
         """
-        number = self._number + 1
-        self._files.create(str(self._folder / _name(number)), _FORMAT.seal(_to_json(state)))
-        self._number = number
-        reach(self._files, str(self._folder), Milestone.BEGUN)
-        for before in _numbers(self._files, self._folder):
-            if before < number:
-                self._files.remove(str(self._folder / _name(before)))
+        self._create(_name(self._number + 1), _to_json(state), Milestone.BEGUN)
+        self._number += 1
+        for number, name in self._numbered(_NAME):
+            if number < self._number:
+                self._files.remove(self._path(name))
 
 
 def load_state(folder: Path) -> State | None:
-    """The state in a directory, which may be missing. Raises as ``StateDirectory.load``."""
-    return _newest(LocalFiles(), folder)[1]
+    """The state in a directory, which may be missing. Raises as ``StateDirectory``."""
+    return StateDirectory(folder).newest()
 
 
-def _newest(files: LocalFiles, folder: Path) -> tuple[int, State | None]:
-    """The number and the content of the newest state; 0 and None before the first one."""
-    number = max(_numbers(files, folder), default=0)
-    if not number:
-        _check_new(files, folder)
-        return 0, None
-    path = str(folder / _name(number))
-    return number, _FORMAT.read(files.read(path), path, _from_json)
-
-
-def _check_new(files: LocalFiles, folder: Path) -> None:
-    """Raise ``StateError`` if a state was saved before and is missing now."""
-    if has_reached(files, str(folder), Milestone.BEGUN):
-        raise _FORMAT.error(f"{printable_path(str(folder / _name(1)))} or a later one is missing")
-
-
-def _numbers(files: LocalFiles, folder: Path) -> list[int]:
-    matches = map(_NAME.fullmatch, files.names(str(folder)))
-    return [int(match[1]) for match in matches if match]
+#: The names of states.
+_NAME: Final = r"migration-([0-9]{1,18})\.json"
 
 
 def _name(number: int) -> str:
@@ -238,8 +219,8 @@ def _to_json(state: State) -> dict[str, Any]:
                 "target": [partition.target.topic, partition.target.partition],
                 "topic_id": partition.topic_id,
                 "producer": [partition.producer.id, partition.producer.epoch] if partition.producer else None,
-                "copied": _mark_to_json(partition.copied),
-                "verified": _mark_to_json(partition.verified),
+                "copied": [*astuple(partition.copied)],
+                "verified": [*astuple(partition.verified)],
                 "open": partition.is_open,
             }
             for partition in state.partitions.values()
@@ -263,7 +244,3 @@ def _from_json(content: dict[str, Any]) -> State:
     # States of versions without transactions have no transactional id.
     name = content.get("transactional_id")
     return State(content["source_headers"], {partition.source: partition for partition in partitions}, name)
-
-
-def _mark_to_json(mark: Mark) -> list[int]:
-    return [mark.source_offset, mark.target_offset, mark.message_count]

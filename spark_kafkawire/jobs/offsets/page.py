@@ -14,24 +14,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.resources
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from html import escape
 from typing import Final
 
 from spark_kafkawire.model import Broker
+from spark_kafkawire.tables.table import Row
 
 from .report import (
     NONE_TEXT,
-    WORDINGS,
     ClusterReport,
-    GroupPosition,
     GroupTotal,
-    PartitionReport,
-    Standing,
-    TopicReport,
-    Wording,
     count_text,
     number_text,
     printable,
@@ -113,12 +108,12 @@ def topics_table(report: ClusterReport) -> Markup:
     )
 
 
-def _bodies(table: _Table, topics: Iterable[TopicReport]) -> tuple[list[Markup], int]:
+def _bodies(table: _Table, topics: Iterable[Row]) -> tuple[list[Markup], int]:
     """The rows of each topic, and how many topics have their partitions left out."""
     bodies, unlisted, left = [], 0, PARTITIONS_LISTED_MAX
     for topic in topics:
-        is_listed = len(topic.partitions) <= left
-        left -= len(topic.partitions) if is_listed else 0
+        is_listed = len(topic["logs"]) <= left
+        left -= len(topic["logs"]) if is_listed else 0
         unlisted += not is_listed
         bodies.append(table.body(topic, is_listed=is_listed))
     return bodies, unlisted
@@ -154,115 +149,90 @@ class _Table:
 
     report: ClusterReport
 
-    @property
-    def wording(self) -> Wording:
-        return WORDINGS[self.report.generation]
-
     @cached_property
     def largest_partition(self) -> int:
-        return max((partition.size for partition in self.report.partitions), default=0) or 1
+        return _largest(row[self.report.wording.size] for row in self.report.logs)
 
     @cached_property
     def largest_topic(self) -> int:
-        return max((topic.size for topic in self.report.topics), default=0) or 1
+        return _largest(row[self.report.wording.size] for row in self.report.topics)
 
     def columns(self) -> Iterator[tuple[str, str]]:
         """Each column's title and class."""
         yield "Topic", "name"
         yield "Partitions", "offsets"
-        yield self.wording.size.capitalize(), "bar"
-        if self.wording.has_segments:
-            yield "Segments", "n"
-        if self.wording.has_times:
-            yield from (("First record", "n"), ("Youngest record", "n"))
+        yield self.report.wording.size.capitalize(), "bar"
+        for title, _ in self.report.wording.more.values():
+            yield title.capitalize(), "n"
         for group in self.report.groups:
             yield f"Lag of {group}", "bar lag"
 
-    def body(self, topic: TopicReport, *, is_listed: bool) -> Markup:
+    def body(self, topic: Row, *, is_listed: bool) -> Markup:
         """A topic's rows: its own, then those of its partitions."""
-        partitions = topic.partitions if is_listed else ()
-        is_folded = len(self.report.partitions) > PARTITIONS_UNFOLDED_MAX or not is_listed
+        is_folded = len(self.report.logs) > PARTITIONS_UNFOLDED_MAX or not is_listed
         return tag(
             "tbody",
             self._topic_row(topic),
-            *(self._partition_row(partition) for partition in partitions),
+            *(map(self._partition_row, topic["logs"]) if is_listed else ()),
             class_="folded" if is_folded else "",
         )
 
-    def _topic_row(self, topic: TopicReport) -> Markup:
-        name = tag("button", tag("bdi", printable(topic.name)), type="button", class_="fold")
-        count = len(topic.partitions)
-        totals = [topic.group(index) for index in range(len(self.report.groups))]
+    def _topic_row(self, topic: Row) -> Markup:
+        name = tag("button", tag("bdi", printable(topic["topic"])), type="button", class_="fold")
+        logs = topic["logs"]
+        strip = _strip(logs, self.report.wording.size)
         return tag(
             "tr",
-            tag("th", name, scope="row", data_v=printable(topic.name)),
-            tag("td", _strip(topic), tag("span", number_text(count)), class_="offsets", data_v=count),
-            self._size_cell(topic.size, self.largest_topic),
-            *self._knowledge_cells(topic),
-            *(self._topic_lag_cell(topic, total) for total in totals),
+            tag("th", name, scope="row", data_v=printable(topic["topic"])),
+            tag("td", strip, tag("span", number_text(len(logs))), class_="offsets", data_v=len(logs)),
+            *self._value_cells(topic, self.largest_topic),
+            *(self._topic_lag_cell(logs, group) for group in self.report.groups),
             class_="topic",
         )
 
-    def _partition_row(self, partition: PartitionReport) -> Markup:
-        leader = (
-            tag("small", f"on broker {partition.leader.id}")
-            if partition.leader
-            else _notes(["no broker serves it"])
-        )
-        bounds = (
-            f"{partition.bounds.earliest:,} … {partition.bounds.latest:,}" if partition.bounds else NONE_TEXT
-        )
-        order = (
-            partition.topic_partition.partition
-            if partition.topic_partition.broker is None
-            else partition.topic_partition.broker * 2**32 + partition.topic_partition.partition
-        )
+    def _partition_row(self, row: Row) -> Markup:
+        partition, is_served = self.report.partition_of(row), row["earliest"] is not None
+        leader = tag("small", f"on broker {row['broker']}") if is_served else _notes(["no broker serves it"])
+        bounds = f"{row['earliest']:,} … {row['latest']:,}" if is_served else NONE_TEXT
+        order = (partition.broker or 0) * 2**32 + partition.partition
         return tag(
             "tr",
-            tag("th", partition.topic_partition.name, " ", leader, scope="row", data_v=order),
-            tag("td", bounds, class_="offsets", data_v=partition.bounds.latest if partition.bounds else -1),
-            self._size_cell(partition.size if partition.bounds else None, self.largest_partition),
-            *self._knowledge_cells(partition),
-            *(self._lag_cell(partition, position) for position in partition.positions),
+            tag("th", partition.name, " ", leader, scope="row", data_v=order),
+            tag("td", bounds, class_="offsets", data_v=row["latest"] if is_served else -1),
+            *self._value_cells(row, self.largest_partition),
+            *(self._lag_cell(row, group) for group in self.report.groups),
             class_="log",
         )
 
-    def _size_cell(self, size: int | None, largest: int) -> Markup:
-        bar = tag("i", class_="sizebar", style=f"--w:{100 * size / largest:.4g}") if size else ""
-        return tag(
-            "td", bar, tag("span", size_text(size, self.report.generation)), class_="bar", data_v=size or 0
-        )
+    def _value_cells(self, row: Row, largest: int) -> Iterator[Markup]:
+        size = row[self.report.wording.size]
+        yield tag("td", *_size(self.report, size, largest), class_="bar", data_v=size or 0)
+        for name, (_, text) in self.report.wording.more.items():
+            value = row[name]
+            yield tag("td", text(value), class_="n", data_v=-1 if value is None else value)
 
-    def _knowledge_cells(self, row: TopicReport | PartitionReport) -> Iterator[Markup]:
-        if self.wording.has_segments:
-            count = row.segment_count
-            yield tag("td", number_text(count), class_="n", data_v=-1 if count is None else count)
-        if self.wording.has_times:
-            for time_ms in (row.first_time_ms, row.max_time_ms):
-                yield tag("td", time_text(time_ms), class_="n", data_v=-1 if time_ms is None else time_ms)
-
-    def _topic_lag_cell(self, topic: TopicReport, total: GroupTotal) -> Markup:
+    def _topic_lag_cell(self, logs: Sequence[Row], group: str) -> Markup:
+        total = GroupTotal.of(logs, group)
         if total.lag is None:
             return tag("td", NONE_TEXT, class_="none", data_v=-1)
         notes = [f"{size_text(total.lost, self.report.generation)} lost"] if total.lost else []
         notes += [f"{count_text(total.beyond_count, 'offset')} beyond the end"] if total.beyond_count else []
-        notes += [
-            f"{len(topic.partitions) - total.partition_count:,} of {len(topic.partitions):,} without offset"
-        ]
+        notes += [f"{len(logs) - total.partition_count:,} of {len(logs):,} without offset"]
         is_odd = bool(total.lost or total.beyond_count)
         sign = tag("span", "⚠", class_="warning", title=", ".join(notes)) if is_odd else joined()
         return self._bar_of_lag(total.lag, total.size, self.largest_topic, sign)
 
-    def _lag_cell(self, partition: PartitionReport, position: GroupPosition) -> Markup:
-        if position.committed is None:
+    def _lag_cell(self, row: Row, group: str) -> Markup:
+        position, total = row["groups"][group], GroupTotal.of([row], group)
+        if position["offset"] is None:
             return tag("td", NONE_TEXT, class_="none", data_v=-1)
-        place = tag("small", f"at {position.committed:,}")
-        if position.lag is None:
+        place = tag("small", f"at {position['offset']:,}")
+        if total.lag is None:
             return tag("td", place, class_="none", data_v=-1)
-        lost = [f"{size_text(position.lost, self.report.generation)} lost"] if position.lost else []
-        beyond = ["beyond the end"] if position.standing is Standing.BEYOND else []
+        lost = [f"{size_text(total.lost, self.report.generation)} lost"] if total.lost else []
+        beyond = ["beyond the end"] if total.beyond_count else []
         below = joined(place, _notes([*lost, *beyond]))
-        return self._bar_of_lag(position.lag, partition.size, self.largest_partition, below)
+        return self._bar_of_lag(total.lag, total.size, self.largest_partition, below)
 
     def _bar_of_lag(self, lag: int, size: int, largest: int, below: Markup) -> Markup:
         """A bar that shows the size of the partition. The end of the bar shows the lag."""
@@ -278,16 +248,25 @@ def _notes(texts: list[str]) -> Markup:
     return joined(*(tag("small", text, class_="warning") for text in texts))
 
 
-def _strip(topic: TopicReport) -> Markup:
+def _largest(sizes: Iterable[int | None]) -> int:
+    return max((size or 0 for size in sizes), default=0) or 1
+
+
+def _size(report: ClusterReport, size: int | None, largest: int) -> tuple[Markup | str, Markup]:
+    """A bar with its text."""
+    bar = tag("i", class_="sizebar", style=f"--w:{100 * size / largest:.4g}") if size else ""
+    return bar, tag("span", size_text(size, report.generation))
+
+
+def _strip(logs: Sequence[Row], size_name: str) -> Markup:
     """A column for each partition, as high as its size, with the lag of the slowest group on top."""
-    partitions = topic.partitions[:STRIP_PARTITIONS_MAX]
-    largest = max((partition.size for partition in partitions), default=0) or 1
+    logs = logs[:STRIP_PARTITIONS_MAX]
+    largest = _largest(row[size_name] for row in logs)
     read, unread = [], []
-    for place, partition in enumerate(partitions):
-        lag = max((position.lag or 0 for position in partition.positions), default=0)
-        top, middle = (
-            _STRIP_HEIGHT * (1 - size / largest) for size in (partition.size, partition.size - lag)
-        )
+    for place, row in enumerate(logs):
+        size = row[size_name] or 0
+        lag = max((position["lag"] or 0 for position in row.get("groups", {}).values()), default=0)
+        top, middle = (_STRIP_HEIGHT * (1 - height / largest) for height in (size, size - lag))
         read.append(f"M{place} {_STRIP_HEIGHT}V{middle:.3g}h.8V{_STRIP_HEIGHT}z")
         if lag:
             unread.append(f"M{place} {middle:.3g}V{top:.3g}h.8V{middle:.3g}z")
@@ -295,16 +274,16 @@ def _strip(topic: TopicReport) -> Markup:
         "svg",
         tag("path", class_="read", d="".join(read)),
         tag("path", class_="unread", d="".join(unread)),
-        viewBox=f"0 0 {len(partitions)} {_STRIP_HEIGHT}",
+        viewBox=f"0 0 {len(logs)} {_STRIP_HEIGHT}",
         preserveAspectRatio="none",
-        style=f"--n:{len(partitions)}",
+        style=f"--n:{len(logs)}",
         aria_hidden="true",
     )
 
 
 def page(report: ClusterReport) -> str:
     """The page, as text of UTF-8."""
-    title = f"{WORDINGS[report.generation].kafka} at {printable(report.place)}"
+    title = f"{report.wording.kafka} at {printable(report.place)}"
     script = _asset("page.js")
     head = tag(
         "head",
@@ -339,55 +318,51 @@ def _policy(script: str) -> str:
 
 
 def _heading(report: ClusterReport) -> Iterator[Markup]:
-    wording = WORDINGS[report.generation]
     option, _, value = report.place.partition("=")
-    yield tag("p", f"{wording.kafka} · {option} · {time_text(report.taken_ms)}", class_="when")
+    yield tag("p", f"{report.wording.kafka} · {option} · {time_text(report.taken_ms)}", class_="when")
     yield tag("h1", tag("bdi", printable(value)))
     tiles = [
         (f"{len(report.brokers):,}", "brokers" if len(report.brokers) != 1 else "broker"),
         (f"{len(report.topics):,}", "topics" if len(report.topics) != 1 else "topic"),
-        (f"{len(report.partitions):,}", "partitions" if len(report.partitions) != 1 else "partition"),
-        (
-            size_text(report.size, report.generation),
-            wording.in_partitions,
-        ),
+        (f"{len(report.logs):,}", "partitions" if len(report.logs) != 1 else "partition"),
+        (size_text(report.size, report.generation), report.wording.in_partitions),
     ]
     yield tag("ul", *(tag("li", tag("b", value), f" {name}") for value, name in tiles), class_="tiles")
-    if unserved := sum(partition.bounds is None for partition in report.partitions):
+    if unserved := sum(row["earliest"] is None for row in report.logs):
         yield tag("p", f"No broker serves {count_text(unserved, 'partition')} now.", class_="warning")
 
 
 def _groups(report: ClusterReport) -> Iterator[Markup]:
     if report.groups:
-        cards = (_group_card(report, index) for index in range(len(report.groups)))
+        cards = (_group_card(report, group) for group in report.groups)
         yield tag("section", tag("h2", "Consumer groups"), tag("div", *cards, class_="cards"))
 
 
-def _group_card(report: ClusterReport, index: int) -> Markup:
-    total = report.group(index)
+def _group_card(report: ClusterReport, group: str) -> Markup:
+    total = report.group(group)
     if not total.partition_count:
         content = [tag("p", "has committed no offset here")]
     elif total.lag is None:
         content = [tag("p", "no broker serves the partitions that it has offsets for", class_="warning")]
     else:
         content = [*_group_lag(report, total.lag, total)]
-    if unknown := len(report.unknown_of(index)):
+    if unknown := len(report.unknown_of(group)):
         content += [
             tag("p", f"{count_text(unknown, 'offset')} in partitions that are not there", class_="warning")
         ]
-    return tag("article", tag("h3", tag("bdi", printable(report.groups[index]))), *content)
+    return tag("article", tag("h3", tag("bdi", printable(group))), *content)
 
 
 def _group_lag(report: ClusterReport, lag: int, total: GroupTotal) -> Iterator[Markup]:
     generation = report.generation
     read = 100 * (total.size - lag) / total.size if total.size else 100.0
-    text = f"{WORDINGS[generation].size} to read" if lag else "all is read"
+    text = f"{report.wording.size} to read" if lag else "all is read"
     yield tag(
         "p", tag("b", size_text(lag, generation), class_="lag" if lag else ""), f" {text}", class_="big"
     )
     # A small rest stays visible.
     yield tag("i", class_="lagbar whole", style=f"--w:100;--p:{min(read, 99) if lag else 100:.4g}")
-    logs = f"{count_text(total.partition_count, 'partition')} of {len(report.partitions):,} with an offset"
+    logs = f"{count_text(total.partition_count, 'partition')} of {len(report.logs):,} with an offset"
     yield tag("p", f"{read:.1f} % read · {logs}")
     if total.lost:
         yield tag("p", f"{size_text(total.lost, generation)} deleted before they were read", class_="warning")
@@ -401,10 +376,10 @@ def _writes(report: ClusterReport) -> Iterator[Markup]:
         rows = (
             tag(
                 "tr",
-                tag("td", tag("bdi", printable(write.name))),
-                tag("td", count_text(len(write.groups), "group"), class_="n"),
+                tag("td", tag("bdi", printable(name))),
+                tag("td", count_text(len(groups), "group"), class_="n"),
             )
-            for write in report.writes
+            for name, groups in report.writes.items()
         )
         yield tag(
             "section",
@@ -415,11 +390,12 @@ def _writes(report: ClusterReport) -> Iterator[Markup]:
 
 
 def _brokers(report: ClusterReport) -> Markup:
-    sizes = {
-        broker: [partition.size for partition in report.partitions_on(broker)] for broker in report.brokers
-    }
-    largest = max((sum(own) for own in sizes.values()), default=0) or 1
-    rows = (_broker_row(report, broker, own, largest) for broker, own in sizes.items())
+    sizes: dict[int, list[int]] = {broker.id: [] for broker in report.brokers}
+    for row in report.logs:
+        if row["earliest"] is not None and row["broker"] in sizes:
+            sizes[row["broker"]].append(row[report.wording.size])
+    largest = _largest(map(sum, sizes.values()))
+    rows = (_broker_row(report, broker, sizes[broker.id], largest) for broker in report.brokers)
     return tag(
         "section",
         tag("h2", "Brokers"),
@@ -428,12 +404,10 @@ def _brokers(report: ClusterReport) -> Markup:
 
 
 def _broker_row(report: ClusterReport, broker: Broker, sizes: list[int], largest: int) -> Markup:
-    size = sum(sizes)
-    bar = tag("i", class_="sizebar", style=f"--w:{100 * size / largest:.4g}") if size else ""
     return tag(
         "tr",
         tag("th", f"{broker.id}", scope="row"),
         tag("td", tag("bdi", printable(f"{broker.host}:{broker.port}"))),
         tag("td", count_text(len(sizes), "partition"), class_="n"),
-        tag("td", bar, tag("span", size_text(size, report.generation)), class_="bar"),
+        tag("td", *_size(report, sum(sizes), largest), class_="bar"),
     )

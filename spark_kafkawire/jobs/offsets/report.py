@@ -1,8 +1,13 @@
-"""A snapshot of a cluster and the offsets of its consumer groups: values, their words, the problems that
-``--check`` reports, and the report as one JSON object. Pure.
+"""A snapshot of a cluster and the offsets of its consumer groups: rows of partitions, their words, the
+problems that ``--check`` reports, and the report as one JSON object. Pure.
 
-    ClusterReport ── brokers, groups, exactly-once writes
-          └─ TopicReport ── PartitionReport ── one GroupPosition for each of the groups
+    {"topic": "t", "partition": 0, "broker": 1, "earliest": 5, "latest": 9, "records": 4,
+     "first_time": 1700000000000, "max_time": 1700000060999,
+     "groups": {"g": {"offset": 7, "lag": 2, "lost": 0}}}
+
+In 0.7 ``bytes`` and ``segments`` stand in place of ``records`` and the times, which are milliseconds since
+1970. ``lag`` is the part that a group has not read, and ``lost`` the part that was deleted before the group
+read it. Unknown values are None. A topic is a row of the sums, with the rows of its partitions as ``logs``.
 
 Names come from the cluster and may be hostile. Characters that are not printable are shown by their
 number, so that a name can neither move the cursor nor change the direction of the text around it.
@@ -11,8 +16,8 @@ number, so that a name can neither move the cursor nor change the direction of t
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from itertools import groupby
@@ -20,7 +25,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from spark_kafkawire.errors import plural, quoted
-from spark_kafkawire.model import Broker, Generation, OffsetUnit, PartitionBounds, TopicPartition
+from spark_kafkawire.model import Broker, Generation, PartitionBounds, RecordTimes, TopicPartition
+from spark_kafkawire.tables.table import Row
 
 from ..progress import format_size
 
@@ -30,67 +36,23 @@ NONE_TEXT: Final = "-"
 _DATE_MAX_MS: Final = 253_402_300_799_000
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """Words for a cluster's offsets; ``in_partitions`` goes after the sum of all sizes.
-
-    ``has_segments`` and ``has_times`` are true if its brokers report these of a partition.
-    """
-
-    kafka: str
-    size: str
-    in_partitions: str
-    has_segments: bool
-    has_times: bool
-
-
-WORDINGS: Final[Mapping[Generation, Wording]] = MappingProxyType(
-    {
-        Generation.V07: Wording(
-            "Kafka 0.7", "bytes", "in the partitions", has_segments=True, has_times=False
-        ),
-        Generation.MODERN: Wording(
-            "Kafka", "records", "records in the partitions", has_segments=False, has_times=True
-        ),
-    }
-)
-
-
 def printable(name: str) -> str:
     """A name from the cluster whose characters all show: ``\\x1b`` for an escape, and so on."""
-    if name.isprintable() and "\\" not in name:
-        return name
-    return "".join(_printable(character) for character in name)
+    return "".join(map(_printable, name))
 
 
 def _printable(character: str) -> str:
-    if character.isprintable() and character != "\\":
-        return character
+    if character.isprintable():
+        return "\\\\" if character == "\\" else character
     number = ord(character)
-    if character == "\\":
-        return "\\\\"
-    return (
-        f"\\x{number:02x}"
-        if number < 0x100
-        else f"\\u{number:04x}"
-        if number < 0x10000
-        else f"\\U{number:08x}"
-    )
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def number_text(value: int | None) -> str:
     """``1,234,567``"""
     return NONE_TEXT if value is None else f"{value:,}"
-
-
-def size_text(value: int | None, generation: Generation) -> str:
-    """``1.2 MiB`` of a partition of bytes, ``1,234,567`` of one of records."""
-    return NONE_TEXT if value is None else _SIZE_TEXTS[generation.offset_unit](value)
-
-
-_SIZE_TEXTS: Final[Mapping[OffsetUnit, Callable[[int], str]]] = MappingProxyType(
-    {OffsetUnit.BYTES: format_size, OffsetUnit.RECORDS: number_text}
-)
 
 
 def time_text(time_ms: int | None) -> str:
@@ -107,6 +69,42 @@ def count_text(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {plural(count, one, many)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Words for a cluster's offsets; ``in_partitions`` goes after the sum of all sizes.
+
+    ``size`` is the name of a partition's size in a row, ``more`` are the names of its other values with their
+    titles and texts.
+    """
+
+    kafka: str
+    size: str
+    in_partitions: str
+    size_text: Callable[[int], str]
+    more: Mapping[str, tuple[str, Callable[[int | None], str]]]
+
+
+WORDINGS: Final[Mapping[Generation, Wording]] = MappingProxyType(
+    {
+        Generation.V07: Wording(
+            "Kafka 0.7", "bytes", "in the partitions", format_size, {"segments": ("segments", number_text)}
+        ),
+        Generation.MODERN: Wording(
+            "Kafka",
+            "records",
+            "records in the partitions",
+            number_text,
+            {"first_time": ("first record", time_text), "max_time": ("youngest record", time_text)},
+        ),
+    }
+)
+
+
+def size_text(value: int | None, generation: Generation) -> str:
+    """``1.2 MiB`` of a partition of bytes, ``1,234,567`` of one of records."""
+    return NONE_TEXT if value is None else WORDINGS[generation].size_text(value)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class GroupOffset:
     """The offset that a group committed for a partition."""
@@ -116,127 +114,71 @@ class GroupOffset:
     offset: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class WriteGroups:
-    """Groups that keep the records of an exactly-once write: they are not consumers, and their offsets are
-    not positions in a partition."""
-
-    name: str
-    groups: tuple[str, ...]
-
-
 class Standing(enum.Enum):
-    """Places of a group's offset in a partition."""
+    """Places of a group's offset outside of a log that is served."""
 
-    UNCOMMITTED = "no offset"
-    WITHIN = "within"
+    UNKNOWN = "no broker serves this partition"
     BEHIND = "before the log's start"
     BEYOND = "beyond the log's end"
-    UNKNOWN = "the partition is not served"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPosition:
-    """A group's committed offset in a partition; ``bounds`` is None while no broker serves the partition."""
-
-    committed: int | None
-    bounds: PartitionBounds | None
-
-    @property
-    def standing(self) -> Standing:
-        """Place of the offset, seen from the log."""
-        if self.committed is None:
-            return Standing.UNCOMMITTED
-        if self.bounds is None:
-            return Standing.UNKNOWN
-        if self.committed < self.bounds.earliest:
-            return Standing.BEHIND
-        return Standing.BEYOND if self.committed > self.bounds.latest else Standing.WITHIN
-
-    @property
-    def lag(self) -> int | None:
-        """Bytes or records that the partition still holds for the group; None if unknown."""
-        if self.committed is None or self.bounds is None:
-            return None
-        return max(0, self.bounds.latest - max(self.committed, self.bounds.earliest))
-
-    @property
-    def lost(self) -> int:
-        """Bytes or records that retention deleted before the group read them."""
-        if self.committed is None or self.bounds is None:
-            return 0
-        return max(0, self.bounds.earliest - self.committed)
+def standing(offset: int | None, earliest: int | None, latest: int | None) -> Standing | None:
+    """Place of a group's offset; None without one, and if it is in the log, whose ends are None while no
+    broker serves it."""
+    if offset is None:
+        return None
+    if earliest is None or latest is None:
+        return Standing.UNKNOWN
+    if offset < earliest:
+        return Standing.BEHIND
+    return Standing.BEYOND if offset > latest else None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionReport:
-    """A partition. ``leader`` and ``bounds`` are None while no broker serves it.
-
-    ``first_time_ms`` and ``max_time_ms`` are the times of its first record and of its youngest one,
-    None if the broker does not report it or there is no record. ``committed`` has one element for each
-    group of the report, in its order; None where the group has committed nothing.
-    """
-
-    topic_partition: TopicPartition
-    leader: Broker | None
-    bounds: PartitionBounds | None
-    first_time_ms: int | None = None
-    max_time_ms: int | None = None
-    committed: tuple[int | None, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """Size of the partition: bytes, or offsets, which equal its records without compaction."""
-        return self.bounds.latest - self.bounds.earliest if self.bounds else 0
-
-    @property
-    def segment_count(self) -> int | None:
-        """Its segments that hold data; None if brokers do not report them."""
-        starts = self.bounds.segment_starts if self.bounds else None
-        return None if starts is None else len(starts)
-
-    @property
-    def positions(self) -> tuple[GroupPosition, ...]:
-        """Positions of each group of the report."""
-        return tuple(GroupPosition(offset, self.bounds) for offset in self.committed)
+def row_of(
+    generation: Generation,
+    partition: TopicPartition,
+    leader: Broker | None,
+    bounds: PartitionBounds | None,
+    times: RecordTimes,
+    offsets: Mapping[str, int | None],
+) -> Row:
+    """The row of a partition; ``offsets`` are those of each group."""
+    earliest, latest, starts = (
+        (bounds.earliest, bounds.latest, bounds.segment_starts) if bounds else (None, None, None)
+    )
+    values = {
+        "segments": None if starts is None else len(starts),
+        "first_time": times.first_ms,
+        "max_time": times.max_ms,
+    }
+    wording = WORDINGS[generation]
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "broker": leader.id if leader else partition.broker,
+        "earliest": earliest,
+        "latest": latest,
+        wording.size: bounds.latest - bounds.earliest if bounds else None,
+        **{name: values[name] for name in wording.more},
+        **({"groups": {group: _position(at, bounds) for group, at in offsets.items()}} if offsets else {}),
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class TopicReport:
-    """A topic: its partitions, sorted."""
+def _position(at: int | None, bounds: PartitionBounds | None) -> Row:
+    if at is None or bounds is None:
+        return {"offset": at, "lag": None, "lost": 0}
+    lag = max(0, bounds.latest - max(at, bounds.earliest))
+    return {"offset": at, "lag": lag, "lost": max(0, bounds.earliest - at)}
 
-    name: str
-    partitions: tuple[PartitionReport, ...]
 
-    @property
-    def size(self) -> int:
-        """Bytes or records of all its partitions."""
-        return sum(partition.size for partition in self.partitions)
+def _known(rows: Iterable[Row], name: str) -> list[int]:
+    return [row[name] for row in rows if row[name] is not None]
 
-    @property
-    def segment_count(self) -> int | None:
-        """Segments of all its partitions; None if brokers do not report them."""
-        return _sum(partition.segment_count for partition in self.partitions)
 
-    @property
-    def first_time_ms(self) -> int | None:
-        """The earliest of its logs' first times."""
-        return min(
-            (partition.first_time_ms for partition in self.partitions if partition.first_time_ms is not None),
-            default=None,
-        )
-
-    @property
-    def max_time_ms(self) -> int | None:
-        """The time of its youngest record."""
-        return max(
-            (partition.max_time_ms for partition in self.partitions if partition.max_time_ms is not None),
-            default=None,
-        )
-
-    def group(self, index: int) -> GroupTotal:
-        """Totals of the group with that index in the topic."""
-        return GroupTotal.of(partition.positions[index] for partition in self.partitions)
+#: The value of several partitions, from the known ones; of others it is the sum.
+_FOLDS: Final[Mapping[str, Callable[[list[int]], int]]] = MappingProxyType(
+    {"first_time": min, "max_time": max}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,15 +196,17 @@ class GroupTotal:
     beyond_count: int
 
     @classmethod
-    def of(cls, positions: Iterable[GroupPosition]) -> GroupTotal:
-        """The sum of positions."""
-        committed = [position for position in positions if position.committed is not None]
+    def of(cls, rows: Iterable[Row], group: str) -> GroupTotal:
+        """The sums over rows of partitions."""
+        held = [row for row in rows if row["groups"][group]["offset"] is not None]
+        served = [row for row in held if row["earliest"] is not None]
+        positions = [row["groups"][group] for row in served]
         return cls(
-            lag=_sum(position.lag for position in committed),
-            lost=sum(position.lost for position in committed),
-            partition_count=len(committed),
-            size=sum(at.bounds.latest - at.bounds.earliest for at in committed if at.bounds),
-            beyond_count=sum(position.standing is Standing.BEYOND for position in committed),
+            lag=sum(at["lag"] for at in positions) if served else None,
+            lost=sum(at["lost"] for at in positions),
+            partition_count=len(held),
+            size=sum(row["latest"] - row["earliest"] for row in served),
+            beyond_count=sum(row["groups"][group]["offset"] > row["latest"] for row in served),
         )
 
 
@@ -271,9 +215,10 @@ class ClusterReport:
     """State of a cluster at ``taken_ms``, milliseconds since 1970.
 
     ``place`` is the discovery option as the user gave it, ``generation`` defines the unit of its offsets.
-    ``brokers`` and ``partitions`` are sorted, ``groups`` are in the order of the command line. ``unknown``
-    are offsets of the groups for partitions that the cluster does not hold. ``writes`` are exactly-once
-    writes whose groups were selected; these groups are not among ``groups``.
+    ``brokers`` and ``logs``, the rows of partitions, are sorted, ``groups`` are in the order of the command
+    line. ``unknown`` are offsets of the groups for partitions that the cluster does not hold. ``writes`` are
+    exactly-once writes with those selected groups that keep their records: these are not consumers, their
+    offsets are no positions in a partition, and they are not among ``groups``.
     """
 
     place: str
@@ -281,48 +226,58 @@ class ClusterReport:
     taken_ms: int
     brokers: tuple[Broker, ...]
     groups: tuple[str, ...]
-    partitions: tuple[PartitionReport, ...]
+    logs: tuple[Row, ...]
     unknown: tuple[GroupOffset, ...] = ()
-    writes: tuple[WriteGroups, ...] = ()
+    writes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def wording(self) -> Wording:
+        """The words for its offsets."""
+        return WORDINGS[self.generation]
 
     @cached_property
-    def topics(self) -> tuple[TopicReport, ...]:
-        """The topics, sorted by name."""
-        by_topic = groupby(self.partitions, key=lambda partition: partition.topic_partition.topic)
-        return tuple(TopicReport(topic, tuple(partitions)) for topic, partitions in by_topic)
+    def topics(self) -> tuple[Row, ...]:
+        """The rows of topics, sorted by name."""
+        by_topic = groupby(self.logs, key=lambda row: row["topic"])
+        return tuple(self._topic(name, tuple(logs)) for name, logs in by_topic)
+
+    def _topic(self, name: str, logs: tuple[Row, ...]) -> Row:
+        known = {each: _known(logs, each) for each in self.wording.more}
+        folded = {each: _FOLDS.get(each, sum)(own) if own else None for each, own in known.items()}
+        return {
+            "topic": name,
+            "logs": logs,
+            self.wording.size: sum(_known(logs, self.wording.size)),
+            **folded,
+        }
 
     @property
     def size(self) -> int:
         """Bytes or records of all partitions."""
-        return sum(partition.size for partition in self.partitions)
+        return sum(_known(self.logs, self.wording.size))
 
-    def partitions_on(self, broker: Broker) -> Iterator[PartitionReport]:
-        """The partitions that a broker serves."""
-        return (partition for partition in self.partitions if partition.leader == broker)
+    def partition_of(self, row: Row) -> TopicPartition:
+        """The partition of a row."""
+        broker = row["broker"] if self.generation.has_partitions_of_brokers else None
+        return TopicPartition(row["topic"], row["partition"], broker)
 
-    def group(self, index: int) -> GroupTotal:
-        """Totals of the group with that index in all partitions."""
-        return GroupTotal.of(partition.positions[index] for partition in self.partitions)
+    def group(self, name: str) -> GroupTotal:
+        """Totals of a group in all partitions."""
+        return GroupTotal.of(self.logs, name)
 
-    def unknown_of(self, index: int) -> tuple[GroupOffset, ...]:
-        """The offsets of the group of that index for partitions that the cluster does not hold."""
-        return tuple(each for each in self.unknown if each.group == self.groups[index])
+    def unknown_of(self, group: str) -> list[TopicPartition]:
+        """The partitions that the cluster does not hold, and that the group has offsets for."""
+        return [each.topic_partition for each in self.unknown if each.group == group]
 
     def group_offsets(self) -> tuple[GroupOffset, ...]:
         """All offsets of the groups, sorted; also those for partitions that do not exist."""
         held = (
-            GroupOffset(group, partition.topic_partition, offset)
-            for partition in self.partitions
-            for group, offset in zip(self.groups, partition.committed, strict=True)
-            if offset is not None
+            GroupOffset(group, self.partition_of(row), row["groups"][group]["offset"])
+            for row in self.logs
+            for group in self.groups
+            if row["groups"][group]["offset"] is not None
         )
         return tuple(sorted([*held, *self.unknown]))
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum of the known values; None if all are unknown."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 #: Text of a check for each state of an offset.
@@ -337,12 +292,12 @@ _COMPLAINTS: Final[Mapping[Standing, str]] = MappingProxyType(
 
 def complaints(report: ClusterReport) -> list[str]:
     """A line for each problem of a group; no lines if all offsets are in their partitions."""
-    return [line for index in range(len(report.groups)) for line in _of_group(report, index)]
+    return [line for group in report.groups for line in _of_group(report, group)]
 
 
-def _of_group(report: ClusterReport, index: int) -> Iterator[str]:
-    group, total = f"group {quoted(report.groups[index])}", report.group(index)
-    unknown = [each.topic_partition for each in report.unknown_of(index)]
+def _of_group(report: ClusterReport, name: str) -> Iterator[str]:
+    group, total = f"group {quoted(name)}", report.group(name)
+    unknown = report.unknown_of(name)
     if not unknown and not total.partition_count:
         yield f"{group} has committed no offset here"
     if unknown:
@@ -350,71 +305,39 @@ def _of_group(report: ClusterReport, index: int) -> Iterator[str]:
             f"{group}: {count_text(len(unknown), 'offset')} in partitions that no broker holds, "
             f"{unknown[0]} first"
         )
-    for standing, what in _COMPLAINTS.items():
-        partitions = [
-            partition.topic_partition
-            for partition in report.partitions
-            if partition.positions[index].standing is standing
+    for place, what in _COMPLAINTS.items():
+        found = [
+            row
+            for row in report.logs
+            if standing(row["groups"][name]["offset"], row["earliest"], row["latest"]) is place
         ]
-        lost = f" ({size_text(total.lost, report.generation)} lost)" if standing is Standing.BEHIND else ""
-        if partitions:
-            yield f"{group}: {count_text(len(partitions), 'offset')} {what}{lost}, {partitions[0]} first"
+        lost = f" ({size_text(total.lost, report.generation)} lost)" if place is Standing.BEHIND else ""
+        if found:
+            first = report.partition_of(found[0])
+            yield f"{group}: {count_text(len(found), 'offset')} {what}{lost}, {first} first"
 
 
 def as_json(report: ClusterReport) -> dict[str, Any]:
-    """The report's values under Kafka's words; names are as the cluster has them.
-
-    ``bytes`` (0.7) or ``records`` is the size of a partition, ``lag`` the part that a group has not read, and
-    ``lost`` the part that was deleted before the group read it. ``writes`` has the groups that keep the
-    records of exactly-once writes, by the writes' names. Unknown values are null. Times are milliseconds
-    since 1970.
-    """
-    wording = WORDINGS[report.generation]
+    """The report's rows and sums; names are as the cluster has them. ``writes`` has the groups that keep the
+    records of exactly-once writes, by the writes' names."""
     return {
         "cluster": report.place,
         "taken": report.taken_ms,
         "brokers": [{"id": broker.id, "host": broker.host, "port": broker.port} for broker in report.brokers],
         "topics": len(report.topics),
-        "partitions": len(report.partitions),
-        wording.size: report.size,
-        "groups": {group: _group(report, index) for index, group in enumerate(report.groups)},
-        "writes": {write.name: list(write.groups) for write in report.writes},
-        "logs": [_partition(report, partition) for partition in report.partitions],
+        "partitions": len(report.logs),
+        report.wording.size: report.size,
+        "groups": {group: _group(report, group) for group in report.groups},
+        "writes": {name: list(groups) for name, groups in report.writes.items()},
+        "logs": list(report.logs),
     }
 
 
-def _group(report: ClusterReport, index: int) -> dict[str, Any]:
-    total = report.group(index)
+def _group(report: ClusterReport, group: str) -> dict[str, Any]:
+    total = report.group(group)
     return {
         "partitions": total.partition_count,
         "lag": total.lag,
         "lost": total.lost,
-        "unknown_partitions": len(report.unknown_of(index)),
+        "unknown_partitions": len(report.unknown_of(group)),
     }
-
-
-def _partition(report: ClusterReport, partition: PartitionReport) -> dict[str, Any]:
-    wording = WORDINGS[report.generation]
-    return {
-        "topic": partition.topic_partition.topic,
-        "partition": partition.topic_partition.partition,
-        "broker": partition.leader.id if partition.leader else partition.topic_partition.broker,
-        "earliest": partition.bounds.earliest if partition.bounds else None,
-        "latest": partition.bounds.latest if partition.bounds else None,
-        wording.size: partition.size if partition.bounds else None,
-        **({"segments": partition.segment_count} if wording.has_segments else {}),
-        **(
-            {"first_time": partition.first_time_ms, "max_time": partition.max_time_ms}
-            if wording.has_times
-            else {}
-        ),
-        **({"groups": _positions(report, partition)} if report.groups else {}),
-    }
-
-
-def _positions(report: ClusterReport, partition: PartitionReport) -> dict[str, Any]:
-    return {group: _position(at) for group, at in zip(report.groups, partition.positions, strict=True)}
-
-
-def _position(at: GroupPosition) -> dict[str, Any]:
-    return {"offset": at.committed, "lag": at.lag, "lost": at.lost}

@@ -36,6 +36,7 @@ from rich.text import Text
 from spark_kafkawire.cluster.cluster import ConsumerGroups
 from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
+from spark_kafkawire.tables.table import Row
 
 from ..files import read_file, write_file
 from ..progress import DATA_LOSS_KEY, Progress
@@ -43,13 +44,12 @@ from ..state import name_fields
 from .page import page
 from .report import (
     GroupOffset,
-    GroupPosition,
-    Standing,
     as_json,
     complaints,
     count_text,
     number_text,
     printable,
+    standing,
 )
 from .survey import OffsetsOfGroups, Surveyed
 from .terminal import FoldedColumn, console_on, print_folded, print_report
@@ -118,7 +118,7 @@ def run_offsets(options: OffsetsOptions, progress: Progress, out: TextIO, *, jso
         return _report(surveyed, options, progress, out, json=json)
     changes = import_offsets(surveyed, text, options.groups, dry_run=options.dry_run, step=progress.step)
     if json:
-        return import_summary(changes, dry_run=options.dry_run)
+        return {"dry_run": options.dry_run, "changed": len(changes), "changes": changes}
     print_changes(changes, out, dry_run=options.dry_run)
     return {}
 
@@ -139,41 +139,10 @@ def _report(
     return checked
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A group's current and new offset in a partition; ``bounds`` is None for a partition that no broker
-    serves."""
-
-    entry: GroupOffset
-    before: int | None
-    bounds: PartitionBounds | None
-
-    @property
-    def note(self) -> str:
-        """A remark for a person; empty if the offset is in the log."""
-        if self.bounds is None:
-            return "no broker serves this partition"
-        standing = GroupPosition(self.entry.offset, self.bounds).standing
-        return "" if standing is Standing.WITHIN else standing.value
-
-
-def plan_import(
-    entries: Sequence[GroupOffset],
-    committed: OffsetsOfGroups,
-    bounds: Mapping[TopicPartition, PartitionBounds],
-) -> tuple[Change, ...]:
-    """The changes of an import, in the order of the entries, without those that are in place already."""
-    changes = (
-        Change(entry, committed[entry.group].get(entry.topic_partition), bounds.get(entry.topic_partition))
-        for entry in entries
-    )
-    return tuple(change for change in changes if change.before != change.entry.offset)
-
-
 def import_offsets(
     surveyed: Surveyed, text: str, groups: Sequence[str], *, dry_run: bool, step: Callable[[str], None]
-) -> tuple[Change, ...]:
-    """Commit the offsets of a file's text. Returns the changes, which ``dry_run`` does not make.
+) -> list[Row]:
+    """Commit the offsets of a file's text. Returns a row for each change, which ``dry_run`` does not make.
 
     Raises ``OptionError`` (fatal) for a line that is no offset and for a group that has members, and the
     errors of the cluster's methods.
@@ -188,18 +157,26 @@ def import_offsets(
         [tp for tp in {entry.topic_partition for entry in entries} if tp in known]
     )
     bounds = surveyed.cluster.bounds(sorted(leaders))
-    changes = plan_import(entries, surveyed.group_offsets(names, step), bounds)
+    committed = surveyed.group_offsets(names, step)
+    changed = [each for each in entries if committed[each.group].get(each.topic_partition) != each.offset]
     if not dry_run:
-        step(f"committing {count_text(len(changes), 'offset')}")
+        step(f"committing {count_text(len(changed), 'offset')}")
         for name in names:
-            offsets = {
-                change.entry.topic_partition: change.entry.offset
-                for change in changes
-                if change.entry.group == name
-            }
-            if offsets:
+            if offsets := {each.topic_partition: each.offset for each in changed if each.group == name}:
                 surveyed.cluster.groups.commit(name, offsets)
-    return changes
+    return [_change(each, committed, bounds.get(each.topic_partition)) for each in changed]
+
+
+def _change(entry: GroupOffset, committed: OffsetsOfGroups, bounds: PartitionBounds | None) -> Row:
+    """The row of a change. Its note is for a person, and None if the new offset is in the log."""
+    place = standing(entry.offset, *((bounds.earliest, bounds.latest) if bounds else (None, None)))
+    return {
+        "group": entry.group,
+        **name_fields(entry.topic_partition),
+        "from": committed[entry.group].get(entry.topic_partition),
+        "to": entry.offset,
+        "note": place and place.value,
+    }
 
 
 def _check_unused(found: ConsumerGroups, group: str) -> None:
@@ -212,38 +189,21 @@ def _check_unused(found: ConsumerGroups, group: str) -> None:
         )
 
 
-def import_summary(changes: Sequence[Change], *, dry_run: bool) -> dict[str, Any]:
-    """The changes for ``--json``."""
-    return {
-        "dry_run": dry_run,
-        "changed": len(changes),
-        "changes": [
-            {
-                "group": change.entry.group,
-                **name_fields(change.entry.topic_partition),
-                "from": change.before,
-                "to": change.entry.offset,
-                "note": change.note or None,
-            }
-            for change in changes
-        ],
-    }
-
-
-def print_changes(changes: Sequence[Change], out: TextIO, *, dry_run: bool) -> None:
+def print_changes(changes: Sequence[Row], out: TextIO, *, dry_run: bool) -> None:
     """The changes as a table on a terminal."""
+
+    def column(title: str, text: Callable[[Row], str], *, is_name: bool = False) -> FoldedColumn:
+        return FoldedColumn(title, tuple(map(text, changes)), is_name)
+
     console = console_on(out)
-    entries = [change.entry for change in changes]
     keys = (
-        FoldedColumn("group", tuple(printable(entry.group) for entry in entries), is_name=True),
-        FoldedColumn(
-            "topic", tuple(printable(entry.topic_partition.topic) for entry in entries), is_name=True
-        ),
-        FoldedColumn("partition", tuple(printable(entry.topic_partition.name) for entry in entries)),
+        column("group", lambda row: printable(row["group"]), is_name=True),
+        column("topic", lambda row: printable(row["topic"]), is_name=True),
+        column("partition", lambda row: TopicPartition("", row["partition"], row.get("broker")).name),
     )
-    before = FoldedColumn("from", tuple(number_text(change.before) for change in changes))
-    after = FoldedColumn("to", tuple(number_text(entry.offset) for entry in entries))
-    note = FoldedColumn("note", tuple(change.note for change in changes), is_name=True)
+    before = column("from", lambda row: number_text(row["from"]))
+    after = column("to", lambda row: number_text(row["to"]))
+    note = column("note", lambda row: row["note"] or "", is_name=True)
     if changes:
         print_folded(console, keys, [[before, after], [note]])
     outcome = "would change" if dry_run else "changed"

@@ -14,12 +14,12 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 )
 from spark_kafkawire.cluster.cluster import Cluster, cluster_of
 from spark_kafkawire.errors import LOG, OptionError, printable, quoted
-from spark_kafkawire.model import Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
+from spark_kafkawire.model import Generation, RecordTimes, TopicPartition
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import select
 
 from ..state import name_order
-from .report import ClusterReport, GroupOffset, PartitionReport, WriteGroups, count_text
+from .report import ClusterReport, GroupOffset, count_text, row_of
 
 #: The options that choose topics. Without them all are reported.
 _SELECTION: Final = frozenset(("subscribe", "subscribepattern", "assign"))
@@ -65,7 +65,7 @@ class Surveyed:
         """
         # Offsets come before ends: a group that reads on meanwhile is not beyond the end.
         writes = self._writes(groups)
-        kept = {group for write in writes for group in write.groups}
+        kept = {group for own in writes.values() for group in own}
         groups = [group for group in groups if group not in kept]
         committed = self.group_offsets(groups, step)
         leaders = self.cluster.known_leaders(self.partitions)
@@ -74,8 +74,16 @@ class Surveyed:
         led = [tp for tp in self.partitions if tp in leaders]
         bounds = self.cluster.bounds(led)
         times = self.cluster.record_times([tp for tp in led if bounds[tp].earliest < bounds[tp].latest])
-        partitions = tuple(
-            _partition_report(tp, leaders, bounds, times, groups, committed) for tp in self.partitions
+        rows = tuple(
+            row_of(
+                self.generation,
+                tp,
+                leaders[tp].broker if tp in leaders else None,
+                bounds.get(tp),
+                times.get(tp, RecordTimes()),
+                {group: committed[group].get(tp) for group in groups},
+            )
+            for tp in self.partitions
         )
         return ClusterReport(
             self.place,
@@ -83,7 +91,7 @@ class Surveyed:
             int(1000 * clock()),
             tuple(self.cluster.brokers()),
             tuple(groups),
-            partitions,
+            rows,
             self._unknown(committed),
             writes,
         )
@@ -106,14 +114,14 @@ class Surveyed:
             step(f"reading the offsets of {count_text(len(groups), 'group')}")
         return {group: self.cluster.groups.committed(group) for group in groups}
 
-    def _writes(self, groups: Sequence[str]) -> tuple[WriteGroups, ...]:
+    def _writes(self, groups: Sequence[str]) -> dict[str, list[str]]:
         """The writes whose records some of the groups keep."""
         found: dict[str, list[str]] = {}
         for group in filter(may_be_group_of_write, groups):
             records = [OffsetAndMetadata(*each) for each in self.cluster.groups.texts(group)]
             if (name := write_of_group(group, records)) is not None:
                 found.setdefault(name, []).append(group)
-        return tuple(sorted(WriteGroups(name, tuple(own)) for name, own in found.items()))
+        return dict(sorted(found.items()))
 
     def _unknown(self, committed: OffsetsOfGroups) -> tuple[GroupOffset, ...]:
         """Offsets in partitions that do not exist. In 0.7 these include partitions of the selected topics
@@ -142,22 +150,3 @@ def _all_topics(cluster: Cluster) -> Sequence[str]:
         return cluster.topics()
     except OptionError as error:
         raise OptionError("argument --topic: brokers of 0.7 cannot list their topics; name them") from error
-
-
-def _partition_report(
-    partition: TopicPartition,
-    leaders: Mapping[TopicPartition, Leader],
-    bounds: Mapping[TopicPartition, PartitionBounds],
-    times: Mapping[TopicPartition, RecordTimes],
-    groups: Sequence[str],
-    committed: OffsetsOfGroups,
-) -> PartitionReport:
-    made = times.get(partition, RecordTimes())
-    return PartitionReport(
-        partition,
-        leaders[partition].broker if partition in leaders else None,
-        bounds.get(partition),
-        made.first_ms,
-        made.max_ms,
-        tuple(committed[group].get(partition) for group in groups),
-    )

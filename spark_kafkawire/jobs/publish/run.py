@@ -26,6 +26,7 @@ from spark_kafkawire.source.exactly_once import (
     create_exactly_once_writer,
 )
 from spark_kafkawire.source.writer import KafkaWireBatchWriter, create_writer
+from spark_kafkawire.tables.table import Row
 
 from ..ending import Interrupted
 from ..files import printable_path
@@ -36,7 +37,7 @@ from ..state import Positions, sole_run
 from .comparison import Difference, Survey, TargetPartitions, survey
 from .options import PublishOptions, StateOptions
 from .state import Done, Publication, PublishState, TopicRows
-from .summary import Published, Written, total
+from .summary import Published, total
 
 _RUN_AGAIN: Final = "run again with the same --state, which writes what is missing"
 #: How often rows are written that are still missing, as Spark's ``spark.task.maxFailures``.
@@ -172,7 +173,7 @@ class ResumablePublish:
                 "the next"
             )
         self._state.finish(Done(publication.count, doubled_count))
-        own_count = sum(each.message_count for each in written)
+        own_count = sum(each["messages"] for each in written)
         return Published(written, publication.count - own_count, doubled_count)
 
     def _begin(self) -> tuple[Publication, Difference]:
@@ -190,10 +191,10 @@ class ResumablePublish:
 
     def _write(
         self, writer: KafkaWireBatchWriter, difference: Difference, all_count: int | None
-    ) -> tuple[list[Written], int]:
+    ) -> tuple[list[Row], int]:
         """Write missing rows until none is missing; ``all_count`` is that of the rows if all are missing, as
         in a first run. Returns the number of written and of duplicate messages."""
-        written: list[Written] = []
+        written: list[Row] = []
         for _ in range(_ROUNDS_MAX):
             rows = self._rows
             if all_count is None:
@@ -226,7 +227,7 @@ T = TypeVar("T")
 _RESULT: Final = pa.schema([("result", pa.binary())])
 
 
-def write(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Written]:
+def write(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Row]:
     """Write rows as ``df.write`` does. Returns the written messages, sorted by partition.
 
     The numbers are the commit messages of the tasks. They do not include messages of other programs, nor
@@ -236,7 +237,7 @@ def write(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Written]:
     return total(receipt for receipts in results for receipt in receipts)
 
 
-def write_once(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Written]:
+def write_once(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Row]:
     """Write rows that Spark must not write twice; rows that are not written are noticed later.
 
     A task that Spark runs again, because an executor is lost, writes nothing: the rows that its first attempt
@@ -250,7 +251,7 @@ def write_once(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Written]:
     return total(receipt for outcome in outcomes for receipt in outcome.receipts)
 
 
-def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list[Written], int]:
+def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list[Row], int]:
     """Write rows in transactions that are committed as one: the result, and the number of rows that an
     earlier run of the write has committed. One attempt of each task counts, however often Spark runs it."""
 

@@ -14,7 +14,6 @@ transactions, its rows would be written again.
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -22,20 +21,13 @@ from typing import Any, Final, TypeVar
 
 from spark_kafkawire.errors import OptionError, plural, quoted
 
-from ..files import FileSystem, printable_path
-from ..state import BrokenSeal, Milestone, Positions, StateFormat, by_partition, by_topic, has_reached, reach
+from ..state import BrokenSeal, JobState, Milestone, Positions, StateFormat, by_partition, by_topic
 
 T = TypeVar("T")
 
-_RUN_NAME: Final = re.compile(r"(?:run|begun)-([0-9]+)\.json")
-_OWN_NAME: Final = re.compile(r"(?:run|begun)-[0-9]+\.json|done\.json")
-
-_FORMAT: Final = StateFormat(
-    layout="publish 2",
-    name="of a publication",
-    advice="put the file back as it was; without it a run cannot know what is in the topic already, and "
-    "another --state writes all rows again",
-)
+_PUBLICATION: Final = "publication.json"
+_DONE: Final = "done.json"
+_RUNS: Final = r"(?:run|begun)-([0-9]+)\.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,32 +80,31 @@ class Done:
     messages_doubled: int
 
 
-class PublishState:
-    """The directory. Raises ``FileError``, and ``StateError`` for files that are damaged, missing or of
-    another publication (fatal). ``begin`` comes first."""
+class PublishState(JobState):
+    """The directory; a file of another publication is an error. ``begin`` comes first."""
 
-    def __init__(self, files: FileSystem, folder: str) -> None:
-        self._files = files
-        self._folder = folder
-        self._id = ""
+    form = StateFormat(
+        layout="publish 2",
+        name="of a publication",
+        advice="put the file back as it was; without it a run cannot know what is in the topic already, and "
+        "another --state writes all rows again",
+    )
+    _id = ""
 
     def begin(self, given: Publication) -> None:
         """Record the publication. Raises ``OptionError`` if the state holds another one."""
-        path = f"{self._folder}/publication.json"
-        if self._files.exists(path):
-            self._load("publication.json", _publication).check(given, self._folder)
-            reach(self._files, self._folder, Milestone.BEGUN)
+        others = [name for _, name in self._numbered(_RUNS)] + ([_DONE] if self._has(_DONE) else [])
+        if others and not self._has(_PUBLICATION):
+            raise self.form.error(f"{self._shown(_PUBLICATION)} is missing, and {others[0]} is there")
+        begun = self._read_of(Milestone.BEGUN, _PUBLICATION, _publication)
+        if begun is not None:
+            begun.check(given, self._folder)
             return
-        if others := [name for name in self._files.names(self._folder) if _OWN_NAME.fullmatch(name)]:
-            raise _FORMAT.error(f"{printable_path(path)} is missing, and {others[0]} is there")
-        if has_reached(self._files, self._folder, Milestone.BEGUN):
-            raise _FORMAT.error(f"{printable_path(path)} is missing, and the folder records that it existed")
         self._files.make_folder(self._folder)
         topics = {topic: [rows.count, rows.checksum] for topic, rows in given.topics.items()}
         self._id = uuid.uuid4().hex
         named = {} if given.transactional_id is None else {"transactional_id": given.transactional_id}
-        self._save("publication.json", {"target": given.target, "topics": topics, **named})
-        reach(self._files, self._folder, Milestone.BEGUN)
+        self._create(_PUBLICATION, {"target": given.target, "topics": topics, **named}, Milestone.BEGUN)
 
     @property
     def transactional_id(self) -> str:
@@ -124,60 +115,46 @@ class PublishState:
         """Record the ends of all partitions that this run may write to. Returns the number of the run. Raises
         ``FileError`` if another run begins at the same time."""
         number = self.run_count
-        self._save(f"run-{number}.json", {"ends": by_topic(ends)})
-        self._save(f"begun-{number}.json", {})
+        self._create(f"run-{number}.json", {"ends": by_topic(ends)})
+        self._create(f"begun-{number}.json", {})
         return number
 
     @property
     def run_count(self) -> int:
         """Runs that have begun."""
-        matches = map(_RUN_NAME.fullmatch, self._files.names(self._folder))
-        return 1 + max((int(match[1]) for match in matches if match), default=-1)
+        return 1 + max((number for number, _ in self._numbered(_RUNS)), default=-1)
 
     def starts(self) -> Positions:
         """The end of each partition before the first run that may have written to it."""
         starts: Positions = {}
         for number in range(self.run_count):
-            name = f"run-{number}.json"
-            if not self._files.exists(f"{self._folder}/{name}"):
-                missing = printable_path(f"{self._folder}/{name}")
-                raise _FORMAT.error(f"{missing} is missing, and a later run has begun")
-            ends = self._load(name, lambda content: dict(by_partition(content["ends"])))
-            starts = {**ends, **starts}
+            if not self._has(name := f"run-{number}.json"):
+                raise self.form.error(f"{self._shown(name)} is missing, and a later run has begun")
+            starts = {**self._read(name, lambda content: dict(by_partition(content["ends"]))), **starts}
         return starts
 
     def finish(self, done: Done) -> None:
         """Record that all rows are in the topic; does nothing if another run has recorded it."""
         if self.done() is None:
-            self._save("done.json", asdict(done))
-            reach(self._files, self._folder, Milestone.DONE)
+            self._create(_DONE, asdict(done), Milestone.DONE)
 
     def done(self) -> Done | None:
         """The result of the publication, None if it is unfinished."""
-        path = f"{self._folder}/done.json"
-        if not self._files.exists(path):
-            if has_reached(self._files, self._folder, Milestone.DONE):
-                raise _FORMAT.error(
-                    f"{printable_path(path)} is missing, and the folder records that it existed"
-                )
-            return None
-        done = self._load("done.json", lambda content: Done(content["messages"], content["messages_doubled"]))
-        reach(self._files, self._folder, Milestone.DONE)
-        return done
+        return self._read_of(
+            Milestone.DONE, _DONE, lambda found: Done(found["messages"], found["messages_doubled"])
+        )
 
-    def _save(self, name: str, content: Mapping[str, Any]) -> None:
-        text = _FORMAT.seal({"publication": self._id, "file": name, **content})
-        self._files.create(f"{self._folder}/{name}", text)
+    def _create(self, name: str, content: Mapping[str, Any], milestone: Milestone | None = None) -> None:
+        super()._create(name, {"publication": self._id, "file": name, **content}, milestone)
 
-    def _load(self, name: str, parse: Callable[[Any], T]) -> T:
-        def own(content: Mapping[str, Any]) -> T:
+    def _read(self, name: str, parse: Callable[[dict[str, Any]], T]) -> T:
+        def own(content: dict[str, Any]) -> T:
             self._id = self._id or content["publication"]
             if (content["publication"], content["file"]) != (self._id, name):
                 raise BrokenSeal("it is of another publication or run")
             return parse(content)
 
-        path = f"{self._folder}/{name}"
-        return _FORMAT.read(self._files.read(path), path, own)
+        return super()._read(name, own)
 
 
 def _publication(content: Any) -> Publication:

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.errors import DeliveryError, plural
 from spark_kafkawire.model import TopicPartition
+from spark_kafkawire.tables.table import Row
 
 from ..progress import aligned, print_summary
 from ..state import name_fields, name_order
@@ -40,73 +41,55 @@ def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, 
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """Messages of all tasks of a run in one partition: count, bytes of their batches, and first and last
-    offset if brokers reported them. Messages of other producers may lie between them."""
-
-    topic_partition: TopicPartition
-    message_count: int
-    size: int
-    start_offset: int | None
-    stop_offset: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Published:
     """Result of a run: the messages written, the rows found in the topic, and the duplicate messages, each
     None if unknown. ``was_done`` by an earlier run."""
 
-    written: Sequence[Written]
+    written: Sequence[Row]
     found_count: int | None = None
     doubled_count: int | None = None
     was_done: bool = False
 
 
-def total(receipts: Iterable[PartitionReceipt]) -> list[Written]:
-    """The receipts of all tasks by log. Pure."""
+def total(receipts: Iterable[PartitionReceipt]) -> list[Row]:
+    """A row for each log, from the receipts of all tasks: its messages, bytes of their batches, and first and
+    last offset if brokers reported them. Messages of other producers may lie between them. Pure."""
     by_partition: dict[TopicPartition, list[PartitionReceipt]] = {}
     for receipt in receipts:
         by_partition.setdefault(receipt.topic_partition, []).append(receipt)
     return [
-        Written(
-            tp,
-            sum(each.message_count for each in own),
-            sum(each.size for each in own),
-            min((each.start_offset for each in own if each.start_offset is not None), default=None),
-            max((each.stop_offset for each in own if each.stop_offset is not None), default=None),
-        )
+        {
+            **name_fields(tp),
+            "messages": sum(each.message_count for each in own),
+            "bytes": sum(each.size for each in own),
+            "start_offset": min(_known(each.start_offset for each in own), default=None),
+            "stop_offset": max(_known(each.stop_offset for each in own), default=None),
+        }
         for tp, own in sorted(by_partition.items(), key=lambda item: name_order(item[0]))
     ]
 
 
-def summary_of(written: Sequence[Written], *, with_partitions: bool) -> dict[str, object]:
+def _known(offsets: Iterable[int | None]) -> list[int]:
+    return [each for each in offsets if each is not None]
+
+
+def summary_of(written: Sequence[Row], *, with_partitions: bool) -> dict[str, object]:
     """The totals, and with ``with_partitions`` those of each partition."""
-    summary: dict[str, object] = {
-        "messages": sum(each.message_count for each in written),
-        "bytes": sum(each.size for each in written),
-    }
-    if with_partitions:
-        summary["partitions"] = [
-            {
-                **name_fields(each.topic_partition),
-                "messages": each.message_count,
-                "bytes": each.size,
-                "start_offset": each.start_offset,
-                "stop_offset": each.stop_offset,
-            }
-            for each in written
-        ]
-    return summary
+    totals = {name: sum(each[name] for each in written) for name in ("messages", "bytes")}
+    return {**totals, **({"partitions": [*written]} if with_partitions else {})}
 
 
-def table_of(written: Sequence[Written]) -> list[list[str]]:
+def table_of(written: Sequence[Row]) -> list[list[str]]:
     """A row of text for each partition."""
-    return [
-        [
-            f"{each.topic_partition}",
-            f"{each.message_count:,} {plural(each.message_count, 'message')}",
-            f"{each.size:,} bytes",
-            "" if each.start_offset is None else f"offsets {each.start_offset} to {each.stop_offset}",
-        ]
-        for each in written
-    ]
+    rows = []
+    for each in written:
+        first, last = each["start_offset"], each["stop_offset"]
+        rows.append(
+            [
+                f"{TopicPartition(each['topic'], each['partition'], each.get('broker'))}",
+                f"{each['messages']:,} {plural(each['messages'], 'message')}",
+                f"{each['bytes']:,} bytes",
+                "" if first is None else f"offsets {first} to {last}",
+            ]
+        )
+    return rows

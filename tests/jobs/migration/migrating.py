@@ -30,7 +30,6 @@ from spark_kafkawire.jobs.migration.copying import Copier, Present
 from spark_kafkawire.jobs.migration.run import Runner, Settings, migrate
 from spark_kafkawire.jobs.migration.state import StateDirectory
 from spark_kafkawire.jobs.progress import progress_on
-from spark_kafkawire.jobs.state import seal, unseal
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.records.message_set.encoding import encode
 from tests.support import librdkafka, replay
@@ -131,9 +130,9 @@ def killed_after(count: int, kind: type[Any] = Copier) -> Callable[[Any, Sequenc
 def change_state(folder: Path, change: Callable[[list[Any]], object]) -> None:
     """Change what a state tells of its partitions."""
     [file] = folder.glob("migration-*.json")
-    content = unseal(file.read_text(), "migration 2")
+    content = StateDirectory.form.unseal(file.read_text())
     change(content["logs"])
-    file.write_text(seal("migration 2", content))
+    file.write_text(StateDirectory.form.seal(content))
 
 
 def log_count(corpus: EmbeddedCluster, topic: str) -> int:

@@ -421,16 +421,15 @@ def servers_at(servers: str, **options: str) -> dict[str, str]:
 
 def test_a_partition_without_leader_is_told_and_not_waited_for(mock_cluster: MockCluster) -> None:
     report = Surveyed.of(servers_at(mock_cluster.bootstrap_servers)).report([], quiet)
-    assert (report.topics, report.partitions, len(report.brokers)) == ((), (), 3)
+    assert (report.topics, report.logs, len(report.brokers)) == ((), (), 3)
     mock_cluster.create_topic("t", partitions=2)
     mock_cluster.set_leader("t", 0, 2)
     librdkafka.produce(mock_cluster.bootstrap_servers, "t", [Record(b"v", partition=0)])
     mock_cluster.set_leader("t", 1, NO_LEADER)
     report = Surveyed.of(servers_at(mock_cluster.bootstrap_servers)).report([], quiet)
-    served, unserved = report.partitions
-    assert served.leader is not None
-    assert (served.leader.id, served.size) == (2, 1)
-    assert (unserved.leader, unserved.bounds) == (None, None)
+    served, unserved = report.logs
+    assert (served["broker"], served["records"]) == (2, 1)
+    assert (unserved["broker"], unserved["earliest"]) == (None, None)
     assert [broker.id for broker in report.brokers] == [1, 2, 3]
 
 
@@ -481,13 +480,11 @@ def test_a_partition_of_a_dead_broker_is_told(tree: TreeWriter, caplog: pytest.L
     surveyed = Surveyed.of({"zookeeper.connect": tree.connect})
     assert surveyed.groups_with_offsets(quiet) == ("g",)
     report = surveyed.report(["g"], quiet)
-    assert [(each.topic_partition.name, each.bounds, each.committed) for each in report.partitions] == [
-        ("7-0", None, (None,)),
-        ("7-1", None, (5,)),
-        ("7-2", None, (None,)),
-    ]
+    assert [
+        (report.partition_of(row).name, row["earliest"], row["groups"]["g"]["offset"]) for row in report.logs
+    ] == [("7-0", None, None), ("7-1", None, 5), ("7-2", None, None)]
     assert report.unknown == (GroupOffset("g", TopicPartition("gone", 0, 0), 6),)
-    assert (report.group(0).lag, report.group(0).partition_count) == (None, 1)
+    assert (report.group("g").lag, report.group("g").partition_count) == (None, 1)
     # A node that holds no offset is told, and keeps nothing else back.
     assert "t/7-0 holds 'no offset', which is not an offset; the node is ignored" in caplog.text
     # The session of broker 9 is expired: neither it nor its partitions are in ZooKeeper.

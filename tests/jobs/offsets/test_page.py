@@ -13,7 +13,7 @@ import pytest
 
 from spark_kafkawire.jobs.offsets import page as offsets_table
 from spark_kafkawire.jobs.offsets.page import PARTITIONS_UNFOLDED_MAX, Markup, joined, page, tag
-from spark_kafkawire.jobs.offsets.report import ClusterReport, PartitionReport
+from spark_kafkawire.jobs.offsets.report import ClusterReport
 from spark_kafkawire.model import TopicPartition
 from tests.support.browser import Browser, find_browser
 
@@ -60,67 +60,11 @@ class Reader(HTMLParser):
         return [attributes for element, attributes in self.elements if element == name]
 
 
-def test_every_partition_is_a_row_below_its_topic() -> None:
-    seen = Reader(
-        page(
-            report_07(
-                partition_07("t", "0-0", 0, (0, 50), 100, 25),
-                partition_07("t", "1-0", 500, (500,), 600, 400),
-                partition_07("u", "0-0", 0, (), 0, None),
-                groups=("g",),
-            )
-        )
-    )
-    assert not seen.open
-    assert seen.rows[-6:] == [
-        ["Topic", "Partitions", "Bytes", "Segments", "Lag of g"],
-        ["t", "2", "200 B", "3", "175 B⚠"],
-        ["0-0 on broker 0", "0 … 100", "100 B", "2", "75 Bat 25"],
-        ["1-0 on broker 1", "500 … 600", "100 B", "1", "100 Bat 400100 B lost"],
-        ["u", "1", "0 B", "0", "-"],
-        ["0-0 on broker 0", "0 … 0", "0 B", "0", "-"],
-    ]
-    times = ["2023-11-14 22:13:20Z", "2023-11-14 22:14:20Z"]
-    seen = Reader(page(report_modern(partition_modern("t", 0, 5, 1205))))
-    assert seen.rows[-1] == ["0 on broker 0", "5 … 1,205", "1,200", *times]
-
-
-def test_bars_are_as_long_as_logs_and_end_with_what_is_not_read() -> None:
-    text = page(
-        report_07(
-            partition_07("t", "0-0", 0, (0,), 200, 50),
-            partition_07("t", "0-1", 0, (0,), 50, 50),
-            groups=("g",),
-        )
-    )
-    rows = text[text.index('<table class="topics"') :].split("<tr")[3:]
-    assert [re.findall(r'style="([^"]*)"', row) for row in rows] == [
-        ["--w:100", "--w:100;--p:25"],
-        ["--w:25", "--w:25;--p:100"],
-    ]
-
-
 def test_a_partition_that_nobody_serves_is_marked() -> None:
-    text = page(
-        report_07(PartitionReport(TopicPartition("t", 0, 7), None, None, committed=(3,)), groups=("g",))
-    )
+    text = page(report_07((TopicPartition("t", 0, 7), None, (3,)), groups=("g",)))
     assert "No broker serves 1 partition now." in text
     assert "no broker serves the partitions that it has offsets for" in text
     assert Reader(text).rows[-1] == ["7-0 no broker serves it", "-", "-", "-", "at 3"]
-
-
-def test_a_card_tells_what_a_group_has_to_read_and_what_it_lost() -> None:
-    partitions = [
-        partition_07("t", "0-0", 100, (100,), 300, 50, None),
-        partition_07("t", "0-1", 0, (0,), 100, 101, None),
-    ]
-    text = page(
-        report_07(*partitions, partition_07("t", "0-2", 0, (0,), 900, None, None), groups=("g", "idle"))
-    )
-    card = text[text.index("<article>") : text.index("</article>")]
-    said = "200 B", "33.3 % read", "2 partitions of 3", "50 B deleted before", "1 offset beyond the end"
-    assert [each for each in said if each not in card] == []
-    assert "<bdi>idle</bdi></h3><p>has committed no offset here" in text
 
 
 def test_hostile_names_make_no_element_and_no_attribute() -> None:

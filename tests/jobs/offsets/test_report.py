@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 from dataclasses import replace
 from itertools import groupby
@@ -19,14 +18,13 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.jobs.offsets.report import (
     ClusterReport,
     GroupOffset,
-    GroupPosition,
-    PartitionReport,
+    GroupTotal,
     Standing,
-    WriteGroups,
-    as_json,
     complaints,
     printable,
+    row_of,
     size_text,
+    standing,
     time_text,
 )
 from spark_kafkawire.jobs.offsets.run import exported, imported
@@ -35,32 +33,42 @@ from spark_kafkawire.jobs.offsets.terminal import (
     WRITES_LISTED_MAX,
     print_report,
 )
-from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
+from spark_kafkawire.model import Generation, PartitionBounds, RecordTimes, TopicPartition
 from tests.support.golden import read_json
 
-from .reports import BROKERS, partition_07, partition_modern, report_07, report_modern
+from .reports import BROKERS, TIMES, partition_07, partition_modern, report_07, report_modern
 
 PARTITION = TopicPartition("t", 0, 0)
 BYTES, RECORDS = Generation.V07, Generation.MODERN
 
 
 def test_lag_is_what_the_log_still_holds_for_the_group() -> None:
-    found = [GroupPosition(at, PartitionBounds(PARTITION, 100, 150)) for at in (None, 90, 100, 120, 150, 151)]
-    assert [(at.standing, at.lag, at.lost) for at in found] == [
-        (Standing.UNCOMMITTED, None, 0),
-        (Standing.BEHIND, 50, 10),
-        (Standing.WITHIN, 50, 0),
-        (Standing.WITHIN, 30, 0),
-        (Standing.WITHIN, 0, 0),
-        (Standing.BEYOND, 0, 0),
+    offsets = (None, 90, 100, 120, 150, 151)
+    row = row_of(
+        BYTES,
+        PARTITION,
+        BROKERS[0],
+        PartitionBounds(PARTITION, 100, 150),
+        RecordTimes(),
+        {f"{at}": at for at in offsets},
+    )
+    found = [(standing(at, 100, 150), *row["groups"][f"{at}"].values()) for at in offsets]
+    assert found == [
+        (None, None, None, 0),
+        (Standing.BEHIND, 90, 50, 10),
+        (None, 100, 50, 0),
+        (None, 120, 30, 0),
+        (None, 150, 0, 0),
+        (Standing.BEYOND, 151, 0, 0),
     ]
 
 
 def test_a_partition_that_nobody_serves_has_no_lag_and_no_size() -> None:
-    partition = PartitionReport(PARTITION, None, None, committed=(5,))
-    [at] = partition.positions
-    assert (at.standing, at.lag, at.lost) == (Standing.UNKNOWN, None, 0)
-    assert (partition.size, partition.segment_count) == (0, None)
+    report = report_07((PARTITION, None, (5,)), groups=("g",))
+    [row] = report.logs
+    assert row["groups"]["g"] == {"offset": 5, "lag": None, "lost": 0}
+    assert standing(5, None, None) is Standing.UNKNOWN
+    assert (report.size, row["bytes"], row["segments"]) == (0, None, None)
 
 
 def test_a_topic_sums_the_partitions_that_a_group_has_offsets_for() -> None:
@@ -73,38 +81,20 @@ def test_a_topic_sums_the_partitions_that_a_group_has_offsets_for() -> None:
         groups=("g",),
     )
     topic, empty = report.topics
-    assert (topic.size, topic.segment_count) == (1150, 5)
-    total = topic.group(0)
+    assert (topic["bytes"], topic["segments"]) == (1150, 5)
+    total = GroupTotal.of(topic["logs"], "g")
     counts = total.lag, total.lost, total.partition_count, total.size, total.beyond_count
     assert counts == (110, 10, 3, 150, 1)
-    assert (empty.group(0).lag, empty.segment_count) == (None, 0)
-    assert report.group(0) == total
-    assert [partition.size for partition in report.partitions_on(BROKERS[1])] == [30, 1000]
+    assert (GroupTotal.of(empty["logs"], "g").lag, empty["segments"]) == (None, 0)
+    assert report.group("g") == total
 
 
 def test_the_time_of_a_topic_is_that_of_its_first_and_youngest_record() -> None:
-    timed, untimed = partition_modern("t", 0, 0, 5), PartitionReport(TopicPartition("t", 1), BROKERS[1], None)
+    timed, untimed = partition_modern("t", 0, 0, 5), (TopicPartition("t", 1), None, ())
     [topic] = report_modern(timed, untimed).topics
-    assert (topic.first_time_ms, topic.max_time_ms) == (timed.first_time_ms, timed.max_time_ms)
+    assert (topic["first_time"], topic["max_time"]) == (TIMES.first_ms, TIMES.max_ms)
     [timeless] = report_modern(untimed).topics
-    assert (timeless.first_time_ms, timeless.max_time_ms) == (None, None)
-
-
-def test_json_of_07_speaks_of_bytes_and_segments_and_that_of_later_kafka_of_records_and_times() -> None:
-    report = report_07(partition_07("t", "1-2", 0, (0, 50), 80, 10), groups=("g",))
-    reported = json.loads(json.dumps(as_json(report)))
-    assert (reported["topics"], reported["partitions"], reported["bytes"]) == (1, 1, 80)
-    assert reported["groups"] == {"g": {"partitions": 1, "lag": 70, "lost": 0, "unknown_partitions": 0}}
-    [old] = reported["logs"]
-    assert old.pop("groups") == {"g": {"offset": 10, "lag": 70, "lost": 0}}
-    place = {"topic": "t", "partition": 2, "broker": 1}
-    assert old == {**place, "earliest": 0, "latest": 80, "bytes": 80, "segments": 2}
-    [new] = as_json(report_modern(partition_modern("t", 1, 3, 8)))["logs"]
-    times = {"first_time": 1_700_000_000_000, "max_time": 1_700_000_060_999}
-    assert new == {**place, "partition": 1, "earliest": 3, "latest": 8, "records": 5, **times}
-    # Null and not zero for a partition that nobody serves.
-    [unserved] = as_json(report_07(PartitionReport(PARTITION, None, None)))["logs"]
-    assert [unserved[name] for name in ("broker", "earliest", "latest", "bytes")] == [0, None, None, None]
+    assert (timeless["first_time"], timeless["max_time"]) == (None, None)
 
 
 def test_sizes_times_and_names_read_as_people_say_them() -> None:
@@ -124,7 +114,7 @@ def test_sizes_times_and_names_read_as_people_say_them() -> None:
         assert shown.isprintable()
 
 
-UNSERVED = PartitionReport(TopicPartition("t", 2, 0), None, None, committed=(7,))
+UNSERVED = TopicPartition("t", 2, 0)
 
 
 def test_an_offset_outside_of_its_log_is_a_complaint_and_a_group_without_any() -> None:
@@ -137,7 +127,7 @@ def test_an_offset_outside_of_its_log_is_a_complaint_and_a_group_without_any() -
             ["1 offset before the start of the log (3 B lost), t 0-0 first"],
         ),
         (beyond, ["2 offsets beyond the end of the log, t 0-0 first"]),
-        ([UNSERVED], ["1 offset in partitions that no broker serves now, t 0-2 first"]),
+        ([(UNSERVED, None, (7,))], ["1 offset in partitions that no broker serves now, t 0-2 first"]),
     ):
         assert complaints(report_07(*partitions, groups=("g",))) == [f"group 'g': {each}" for each in said]
     report = report_07(partition_07("t", "0-0", 0, (0,), 9, 3, 4), groups=("g", "h"))
@@ -175,7 +165,7 @@ def test_every_partition_has_a_line_with_offsets_and_lag_unless_there_are_many()
     outside = partition_07("t", "0-0", 5, (5,), 9, 4), partition_07("t", "0-1", 5, (5,), 9, 10)
     lines = printed(report_07(*outside, groups=("g",)))
     assert [line[-1] for line in lines if line[:1] == ["t"]] == ["!4", "!0"]
-    assert ["t", "0-2", "-", "-", "-", "-"] in printed(report_07(replace(UNSERVED, committed=())))
+    assert ["t", "0-2", "-", "-", "-", "-"] in printed(report_07((UNSERVED, None, ())))
     many = [partition_07("t", f"0-{number}", 0, (0,), 5, 3) for number in range(PARTITIONS_LISTED_MAX + 1)]
     lines = printed(report_07(*many, groups=("g",)))
     assert ["t", "201", "1,005", "201", "402"] in lines
@@ -183,7 +173,7 @@ def test_every_partition_has_a_line_with_offsets_and_lag_unless_there_are_many()
 
 
 def test_of_many_exactly_once_writes_some_are_listed() -> None:
-    writes = tuple(WriteGroups(f"w{number}\n", ("g",)) for number in range(WRITES_LISTED_MAX + 2))
+    writes = {f"w{number}\n": ["g"] for number in range(WRITES_LISTED_MAX + 2)}
     lines = printed(replace(report_modern(partition_modern("t", 1, 0, 5)), writes=writes))
     reported = [" ".join(line) for line in lines if "exactly-once" in line]
     assert reported[0] == "exactly-once write w0\\x0a: 1 group with its records, no consumers"

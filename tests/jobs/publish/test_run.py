@@ -26,7 +26,7 @@ from spark_kafkawire.jobs.publish.input import MessageColumns, messages
 from spark_kafkawire.jobs.publish.options import PublishOptions
 from spark_kafkawire.jobs.publish.run import ResumablePublish, publish, write_once
 from spark_kafkawire.jobs.publish.state import PublishState
-from spark_kafkawire.jobs.publish.summary import Published, Written, report, summary_of, table_of, total
+from spark_kafkawire.jobs.publish.summary import Published, report, summary_of, table_of, total
 from spark_kafkawire.model import Generation, TopicPartition
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
 from spark_kafkawire.source.writer import WRITE_SCHEMAS, KafkaWireBatchWriter
@@ -148,14 +148,13 @@ def test_what_was_written_is_told_by_log() -> None:
     receipts = [PartitionReceipt(one, 3, 300, 100, 400), PartitionReceipt(other, 1, 10, None, None)]
     receipts.append(PartitionReceipt(one, 1499, 89_700, 50, 90))
     written = total(receipts)
-    assert written == [Written(other, 1, 10, None, None), Written(one, 1502, 90_000, 50, 400)]
     assert table_of(written) == [
         ["t 0-2", "1 message", "10 bytes", ""],
         ["t 1-0", "1,502 messages", "90,000 bytes", "offsets 50 to 400"],
     ]
     assert summary_of(written, with_partitions=False) == {"messages": 1503, "bytes": 90_010}
-    modern = summary_of([Written(TopicPartition("t", 1), 2, 90, 7, 9)], with_partitions=True)
-    assert modern["partitions"] == [
+    modern = total([PartitionReceipt(TopicPartition("t", 1), 2, 90, 7, 9)])
+    assert summary_of(modern, with_partitions=True)["partitions"] == [
         {"topic": "t", "partition": 1, "messages": 2, "bytes": 90, "start_offset": 7, "stop_offset": 9}
     ]
 
@@ -188,7 +187,7 @@ def test_rows_are_counted_while_a_task_writes_them(
     )
     halfway = Writing(count, goes_on)
     written = publish(waiting(stored, goes_on), options, Progress(halfway)).written
-    assert sum(each.message_count for each in written) == count
+    assert sum(each["messages"] for each in written) == count
     messages_shown, fraction = halfway.shown[0]
     # Only a run with a state has counted the rows before.
     assert fraction == (messages_shown / count if has_state else None)
@@ -415,7 +414,7 @@ def test_a_run_that_was_cut_off_is_finished_by_the_next_and_then_nothing_is_writ
     librdkafka.produce(noida.bootstrap_servers, topics[1], [Record(b"foreign")])
 
     second = run(rows, options, tmp_path)
-    written = sum(each.message_count for each in second.written)
+    written = sum(each["messages"] for each in second.written)
     assert (written + (second.found_count or 0), second.doubled_count) == (COUNT, 0)
     assert 0 < written < COUNT
     others = Counter({(b"1", b"value 1"): 1, (None, b"foreign"): 1})
@@ -456,7 +455,7 @@ def test_rows_of_tasks_that_spark_ran_again_are_written_in_the_next_round_or_tol
     rounds.clear()
     topic = options["topic"] = noida.create_topic(partitions=2)
     done = run(rows_of(spark), options, tmp_path / "other")
-    assert sum(each.message_count for each in done.written) == COUNT
+    assert sum(each["messages"] for each in done.written) == COUNT
     assert len(rounds) == 2
     assert found(noida, topic) == expected()
 
@@ -585,7 +584,7 @@ def once(spark: SparkSession, noida: NoidaBroker) -> Once:
 
 
 def counts(published: Published) -> tuple[int, int | None]:
-    return sum(each.message_count for each in published.written), published.found_count
+    return sum(each["messages"] for each in published.written), published.found_count
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, after_it: bool) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
 from spark_kafkawire.jobs.files import FileError, LocalFiles
-from spark_kafkawire.jobs.publish import state as state_module
 from spark_kafkawire.jobs.publish.comparison import bounds_of, range_since, settled
 from spark_kafkawire.jobs.publish.options import SETTLE_S, PublishOptions
 from spark_kafkawire.jobs.publish.state import (
@@ -174,7 +173,7 @@ def test_what_a_killed_run_did_not_note_is_noted_by_the_next(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(state_module, "reach", lambda *_: None)
+        patched.setattr(PublishState, "reach", lambda *_: None)
         state = PublishState(LocalFiles(), folder)
         state.begin(PUBLICATION)
         state.finish(Done(1001, 0))

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from spark_kafkawire.clients.writing.modern.transactional.write_state import (
+    BatchId,
+    Decision,
+    attempt_id,
+)
+from spark_kafkawire.cluster.modern.transactions import Transaction
+from spark_kafkawire.jobs import transactions
 from spark_kafkawire.jobs.transactions import TransactionsSurvey
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.modern.list_transactions import DescribedTransaction, TransactionTopic
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.interrupted import (
     REQUESTS_MAX,
@@ -22,6 +34,8 @@ from tests.support.log_broker import OFFERED
 from tests.support.log_server import LogServer
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
+
+GOLDEN: Final = Path(__file__).parents[2] / "golden" / "transactions.txt"
 
 
 @pytest.fixture
@@ -86,7 +100,7 @@ def test_a_finish_waits_until_nothing_is_ending(
         found.append(survey(options, name, needs_list=needs_list))
         if 1 < len(found) <= 1 + looks:
             [ongoing] = found[0].transactions
-            return replace(found[-1], transactions=(replace(ongoing, state="PrepareAbort"),))
+            return replace(found[-1], transactions=({**ongoing, "state": "PrepareAbort"},))
         return found[-1]
 
     monkeypatch.setattr(TransactionsSurvey, "of", ends_late)
@@ -111,3 +125,36 @@ def test_a_name_and_a_list_that_brokers_do_not_know_are_told(job: TransactionsJo
     assert err.startswith(
         "transactions: Kafka lists open transactions from 3.0 on; with earlier versions each "
     )
+
+
+def described(id_: str, state: str, **topics: tuple[int, ...]) -> DescribedTransaction:
+    return DescribedTransaction(
+        error_code=0,
+        transactional_id=id_,
+        transaction_state=state,
+        transaction_timeout_ms=60_000,
+        transaction_start_time_ms=1 << 42,  # its age is 0: no clock is that late
+        producer_id=4001,
+        producer_epoch=3,
+        topics=tuple(TransactionTopic(topic=topic, partitions=own) for topic, own in topics.items()),
+    )
+
+
+def test_the_report_and_its_json_are_as_they_were() -> None:
+    own, other = attempt_id("w", 0, "f00d.5.0"), "connect-7"
+    open_ = Transaction(own, 4001, 3, 12)
+    decision = Decision(7, BatchId("day", 2, is_stream=True), 3, 2, (open_,))
+    found = TransactionsSurvey(
+        "w",
+        tuple(
+            transactions.transaction_row(each, {(own, 4001, 3)})
+            for each in (described(own, "Ongoing", u=(1,), t=(2, 0)), described(other, "PrepareAbort"))
+        ),
+        tuple(
+            transactions.waiting_row(TopicPartition("t", at), 5, end, (own, other))
+            for at, end in ((0, 1_500), (2, 5))
+        ),
+        {"w": decision, "v": Decision(1, BatchId("x"), 1, 1, lost=1)},
+    )
+    table, report = "\n".join(transactions.table_of(found)), json.dumps(transactions.json_of(found))
+    assert f"{table}\n{report}\n".replace("}, {", "},\n{") == GOLDEN.read_text("utf-8")

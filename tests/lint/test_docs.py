@@ -43,6 +43,7 @@ from tests.support.pages import (
 PYTHON: Final = ["spark_kafkawire/**/*.py", "tests/**/*.py"]
 SHELL_BLOCKS = blocks("sh")
 OPTION_NAMES = {option.name for option in (*OPTIONS, *STREAM_OPTIONS)}
+PACKAGE: Final = ROOT / "spark_kafkawire"
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 #: What may be said after ``kafkawire``: NAME is that of any command.
@@ -249,6 +250,71 @@ def test_the_table_of_helpers_names_modules_that_exist() -> None:
     helpers = {code for code in code_of("tests/README.md") if re.fullmatch(r"\w+\.py", code)}
     assert len(helpers) > 10
     assert {name for name in helpers if not (ROOT / "tests" / "support" / name).is_file()} == set()
+
+
+#: Files at most in each path of ``docs/architecture.md``.
+PATHS: Final = {
+    "One option": 8,
+    "One fetched byte to an Arrow batch": 20,
+    "One row to a committed transaction": 20,
+    "One micro-batch": 14,
+    "One login": 9,
+    "One job": 14,
+}
+#: A row of a path: a file below ``spark_kafkawire/``, and what the files before it call there.
+STEP = re.compile(r"^\d+\. `([\w/]+\.py)`: `([\w.]+)`", re.MULTILINE)
+
+
+def test_all_paths_are_checked() -> None:
+    listed = section_of("docs/architecture.md", "Reader paths")
+    assert re.findall(r"^### (.+)$", listed, re.MULTILINE) == list(PATHS)
+
+
+@for_each("path", PATHS)
+def test_each_file_of_a_path_is_connected_with_one_before_it(path: str) -> None:
+    section = section_of("docs/architecture.md", "Reader paths").partition(f"### {path}\n")[2]
+    steps = STEP.findall(section.partition("\n### ")[0])
+    files = [file for file, _ in steps]
+    assert 1 < len(set(files)) == len(files) <= PATHS[path]
+    for at, step in enumerate(steps):
+        tree: list[Any] = [ast.parse(source_of(step))]
+        for part in step[1].split("."):
+            tree = [node for parent in tree for node in parent.body if part in names_of(node)]
+        assert tree, step
+        assert at == 0 or any(uses(before, step) or uses(step, before) for before in steps[:at]), step
+
+
+def source_of(step: tuple[str, str]) -> str:
+    return (PACKAGE / step[0]).read_text("utf-8")
+
+
+def uses(user: tuple[str, str], used: tuple[str, str]) -> bool:
+    """True if the file of a step imports that of another one, and names what is called there."""
+    file, name = used
+    module = "spark_kafkawire." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    # Some folders export names of their modules.
+    homes = {module, f"{module.rpartition('.')[0]}.{name.partition('.')[0]}"}
+    source = source_of(user)
+    called = re.search(rf"\b{name.rpartition('.')[2]}\b", source)
+    return called is not None and not homes.isdisjoint(imports_of(source, user[0]))
+
+
+def imports_of(source: str, file: str) -> set[str]:
+    """Modules of the package that a file may import at its start or in a function, by their full names."""
+    package = ["spark_kafkawire", *Path(file).parent.parts]
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *filter(None, [node.module])])
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def names_of(node: Any) -> set[str]:
+    """Names that a statement defines."""
+    targets = [*getattr(node, "targets", ()), *filter(None, [getattr(node, "target", None)])]
+    return {getattr(node, "name", ""), *(ast.unparse(target) for target in targets)}
 
 
 @for_each("kind", headings_of("docs/adding.md")[1:])

@@ -20,7 +20,7 @@ from spark_kafkawire.jobs.transactions import TransactionsSurvey
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.modern.list_transactions import DescribedTransaction, TransactionTopic
+from spark_kafkawire.protocol.modern.transactions import DescribedTransaction, TransactionTopic
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.interrupted import (
     REQUESTS_MAX,

@@ -6,47 +6,77 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_kafkawire.errors import OptionError, printable, quoted
+from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.model import OffsetUnit
 from spark_kafkawire.options import ReadOptions
 
+from ..arguments import (
+    arg,
+    connection_args,
+    gone_broker_arg,
+    nested,
+    positive,
+    size_limit,
+    spark_path,
+    starting_arg,
+    topic_args,
+)
 from .output import OutputOptions
 
-#: Options of a read that a run sets itself, and what to do instead.
+#: Options of a read that a run sets itself, and the arguments that set them.
 _OWN_OPTIONS: Final = {
-    "subscribe": "use --topic",
-    "subscribepattern": "use --topic-pattern",
-    "assign": "use --topic",
-    "kafka.group.id": "use --group",
-    "startingoffsets": "use --starting",
-    "startingtimestamp": "use --starting",
-    "startingoffsetsbytimestamp": "use --starting",
-    "endingoffsets": "a run ends where the partitions do",
-    "endingtimestamp": "a run ends where the partitions do",
-    "endingoffsetsbytimestamp": "a run ends where the partitions do",
+    "subscribe": "--topic",
+    "subscribepattern": "--topic-pattern",
+    "assign": "--topic",
+    "kafka.group.id": "--group",
+    "startingoffsets": "--starting",
+    "startingtimestamp": "--starting",
+    "startingoffsetsbytimestamp": "--starting",
 }
-#: The argument that limits a run, by what the offsets of the brokers count.
-_LIMIT_ARGUMENTS: Final = {OffsetUnit.BYTES: "--max-bytes", OffsetUnit.RECORDS: "--max-records"}
+_ENDS: Final = dict.fromkeys(
+    ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
+    "is set by the job itself; a run ends where the partitions do",
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
     """Options of a run; ``connection`` are options of the data source.
 
-    ``selection`` is the option that selects topics, ``starting`` what ``parse_starting`` made. ``read`` are
-    the parsed options of a read of all partitions, with the start of topics that were never read. Raises
-    ``OptionError`` (fatal).
+    ``read`` are the parsed options of a read of all partitions, with the start of topics that were never
+    read. Raises ``OptionError`` (fatal).
     """
 
-    connection: Mapping[str, str] = field(repr=False)
-    output: OutputOptions
-    selection: Mapping[str, str]
-    starting: Mapping[str, str] | None = field(default_factory=dict)
-    group: str | None = None
-    checkpoint: str | None = None
-    bytes_max: int | None = None
-    records_max: int | None = None
-    gone_brokers: frozenset[int] = frozenset()
+    selection: Mapping[str, str] = topic_args("read", group="input")
+    starting: Mapping[str, str] | None = starting_arg(
+        "where to start a topic that was never read: earliest (default), latest, a time such as "
+        '2026-01-31T00:00:00Z or milliseconds since 1970, or offsets such as {"t":{"0":123}}, for 0.7 '
+        '{"t":{"0-1":123}}'
+    )
+    bytes_max: int | None = arg("--max-bytes", "read at most about N bytes (0.7)", positive, metavar="N")
+    records_max: int | None = arg(
+        "--max-records",
+        "read at most N records, but at least one of each partition (0.8 or later)",
+        positive,
+        metavar="N",
+    )
+    gone_brokers: frozenset[int] = gone_broker_arg()
+    group: str | None = arg(
+        "--group",
+        "also commit progress to this consumer group, which makes lag visible: in ZooKeeper for 0.7, "
+        "otherwise on the brokers; it must have no active members, and is reset if another program moved it",
+        group="progress",
+        one_of="progress",
+    )
+    checkpoint: str | None = arg(
+        "--checkpoint",
+        "keep progress in this folder (default: OUTPUT/_kafkawire)",
+        spark_path,
+        metavar="DIR",
+        one_of="progress",
+    )
+    output: OutputOptions = nested(OutputOptions)
+    connection: Mapping[str, str] = connection_args(sets_itself=_OWN_OPTIONS, refuses=_ENDS, place="option ")
     read: ReadOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -54,9 +84,6 @@ class IngestOptions:
             raise OptionError(
                 f"argument --group: {quoted(self.group)} is not the name of a consumer group; correct it"
             )
-        for name in self.connection:
-            if instead := _OWN_OPTIONS.get(name.lower()):
-                raise OptionError(f"option {printable(name)} is set by the job itself; {instead}")
         # A partition without a message that is young enough is no error of a run.
         strategy = {"startingOffsetsByTimestampStrategy": "latest"} if self.starting else {}
         raw = {**strategy, **self.connection, **(self.starting or {}), **self.selection}
@@ -65,13 +92,7 @@ class IngestOptions:
             raise OptionError(
                 "argument --gone-broker: only partitions of 0.7 are of one broker; leave it out"
             )
-        unit = self.offset_unit
-        for other in self._limits.keys() - {unit}:
-            if self._limits[other] is not None:
-                raise OptionError(
-                    f"argument {_LIMIT_ARGUMENTS[other]}: these brokers count {unit.value}; "
-                    f"use {_LIMIT_ARGUMENTS[unit]}"
-                )
+        _ = self.size_max
 
     @property
     def offset_unit(self) -> OffsetUnit:
@@ -81,8 +102,8 @@ class IngestOptions:
     @property
     def size_max(self) -> int | None:
         """The maximum number of offsets to read."""
-        return self._limits[self.offset_unit]
-
-    @property
-    def _limits(self) -> dict[OffsetUnit, int | None]:
-        return {OffsetUnit.BYTES: self.bytes_max, OffsetUnit.RECORDS: self.records_max}
+        limits = {
+            OffsetUnit.BYTES: ("--max-bytes", self.bytes_max),
+            OffsetUnit.RECORDS: ("--max-records", self.records_max),
+        }
+        return size_limit(self.offset_unit, limits)

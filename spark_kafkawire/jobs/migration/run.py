@@ -13,13 +13,24 @@ from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, p
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.protocol.modern.create_topics import BROKER_DEFAULT
 
+from ..arguments import (
+    TRANSACTION_OPTIONS,
+    arg,
+    check_needs,
+    connection_args,
+    exactly_once_options,
+    flag,
+    gone_broker_arg,
+    positive,
+    topic_args,
+)
 from ..ending import Interrupted
 from ..progress import Progress, Work, aligned, print_summary, repeating
-from .clusters import Clusters
+from .clusters import Clusters, source_options, target_options
 from .copying import CopiedPiece, Copier, CopyTask, Verified, Verifier, VerifyTask
 from .exactly_once import begin, check_topic_acls, end_open
 from .plan import PartitionCopy, missing_topics, opened, plan, prepare_topics
-from .state import Mark, PartitionProgress, State, StateDirectory, load_state
+from .state import Mark, PartitionProgress, State, StateDirectory, load_state, parse_names
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,16 +43,96 @@ PIECE_BYTES: Final = 64 << 20
 _LOOK_INTERVAL_S: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of the user besides the clusters."""
+#: Why options of a cluster are refused, by patterns.
+_NOT_OF_SOURCE: Final = dict.fromkeys(
+    ("subscribe*", "assign*", "starting*", "ending*", "minpartitions*", "maxbytesperpartition*"),
+    "is not for a migration; leave it out",
+)
+_NOT_OF_TARGET: Final = dict.fromkeys(
+    (
+        "topic",
+        "acks",
+        "kafka.acks",
+        "kafka.enable.idempotence",
+        "partitioner",
+        "kafka.partitioner.*",
+        "batch",
+        "twophasecommit",
+    ),
+    "is not for a migration, which waits for all replicas and keeps the order of each partition; leave it out",
+)
 
-    state: Path
-    names: Mapping[str, str]
-    create_topics: bool = False
-    replication_factor: int | None = None
-    piece_bytes: int = PIECE_BYTES
-    gone_brokers: frozenset[int] = frozenset()
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of the user; ``source`` and ``target`` are options of the data source."""
+
+    selection: Mapping[str, str] = topic_args("copy", group="input")
+    names: Mapping[str, str] = arg(
+        "--map",
+        "copy a topic to a topic with another name; may be repeated",
+        metavar="OLD=NEW",
+        many=True,
+        make=parse_names,
+        default=dict,
+    )
+    gone_brokers: frozenset[int] = gone_broker_arg()
+    source_headers: bool = flag(
+        "--source-headers",
+        "add headers to each message with its topic, broker, partition, offset and index in the source",
+    )
+    state: Path = arg(
+        "--state",
+        "the directory on the driver that records progress",
+        Path,
+        required=True,
+        metavar="DIR",
+        group="copying",
+    )
+    create_topics: bool = flag(
+        "--create-topics", "create missing topics, with one partition for each partition"
+    )
+    replication_factor: int | None = arg(
+        "--replication-factor",
+        "replicas of created topics (default: the brokers' default.replication.factor)",
+        positive,
+        metavar="N",
+    )
+    piece_bytes: int = arg(
+        "--piece-bytes",
+        "bytes of a partition to copy before the state is saved; the run after a killed one reads up "
+        f"to this many bytes again (default: {PIECE_BYTES})",
+        positive,
+        metavar="N",
+        default=PIECE_BYTES,
+    )
+    dry_run: bool = flag("--dry-run", "show what would be copied, and change nothing")
+    exactly_once: bool = flag(
+        "--exactly-once",
+        "copy each piece in one transaction of the target (Kafka 0.11 or later), which also stores how "
+        "far each partition is copied: the run after a killed one compares nothing",
+    )
+    transactional_id: str | None = arg(
+        "--transactional-id",
+        "with --exactly-once: the prefix of the ids of these transactions and their groups, which no "
+        "other program may use (default: a name that --state generates)",
+        metavar="NAME",
+        needs=("exactly_once",),
+    )
+    source: Mapping[str, str] = connection_args(
+        "source", "zookeeper.connect=HOST:PORT", refuses=_NOT_OF_SOURCE
+    )
+    target: Mapping[str, str] = connection_args(
+        "target", "kafka.bootstrap.servers=HOST:PORT", refuses={**TRANSACTION_OPTIONS, **_NOT_OF_TARGET}
+    )
+
+    def __post_init__(self) -> None:
+        check_needs(self)
+
+    def clusters(self) -> Clusters:
+        """Both clusters. Raises ``OptionError``."""
+        source = source_options(self.source, self.selection)
+        return Clusters(source, *target_options(self.target, exactly_once_options(self)), self.source_headers)
 
 
 def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:

@@ -6,8 +6,8 @@ rows = messages(frame, MessageColumns(value="body", key="id"))
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Final
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, ParseException, PySparkException
@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 from spark_kafkawire.errors import OptionError, close_matches, quoted
 from spark_kafkawire.source.writer import WriteSchema
 
+from ..arguments import arg, format_option_arg, spark_path
 from ..ending import reason_of
 
 
@@ -36,10 +37,24 @@ from ..ending import reason_of
 class Input:
     """Files or folders and how Spark reads them; ``schema`` is DDL."""
 
-    paths: Sequence[str]
-    format: str = "parquet"
-    format_options: Mapping[str, str] = field(default_factory=dict)
-    schema: str | None = None
+    paths: Sequence[str] = arg(
+        "--input",
+        "a file or folder; may be repeated",
+        spark_path,
+        many=True,
+        required=True,
+        metavar="PATH",
+        group="input",
+    )
+    format: str = arg("--format", "a file format of Spark (default: parquet)", default="parquet")
+    format_options: Mapping[str, str] = format_option_arg(
+        "an option of the format, such as header=true for csv; may be repeated"
+    )
+    schema: str | None = arg(
+        "--schema",
+        "the columns of the input, such as 'id long, body string' (default: Spark infers them)",
+        metavar="DDL",
+    )
 
     def load(self, spark: SparkSession) -> DataFrame:
         """The rows. Raises ``OptionError`` (fatal) that names the argument at fault."""
@@ -93,16 +108,22 @@ _ALLOWED: Final = {
 _Make = Callable[[Column, DataType], Column | None]
 
 
+def _column(name: str, text: str, group: str = "") -> Any:
+    return arg(f"--{name}-column", text, metavar="NAME", group=group)
+
+
 @dataclass(frozen=True, slots=True)
 class MessageColumns:
     """The columns that messages are made of; without ``value`` a message is the whole row as JSON."""
 
-    value: str | None = None
-    key: str | None = None
-    partition: str | None = None
-    broker: str | None = None
-    headers: str | None = None
-    timestamp: str | None = None
+    value: str | None = _column("value", "the value (default: the whole row as JSON)", group="messages")
+    key: str | None = _column("key", "the key")
+    partition: str | None = _column("partition", "the partition number; null: chosen by the key")
+    broker: str | None = _column("broker", "the broker's id, with --partition-column (0.7)")
+    headers: str | None = _column("headers", "the headers: a map, or an array of structs with key and value")
+    timestamp: str | None = _column(
+        "timestamp", "the timestamp: a timestamp or its text, or milliseconds since 1970"
+    )
     topic: str | None = None
 
     def check(self, schema: WriteSchema) -> None:

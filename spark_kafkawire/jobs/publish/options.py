@@ -9,13 +9,22 @@ from typing import Final
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.options import ReadOptions, WriteOptions, reading_options
 from spark_kafkawire.options.delivery import ACKS_OF
-from spark_kafkawire.options.transactions import EXACTLY_ONCE
 from spark_kafkawire.source.writer import WRITE_SCHEMAS, WriteSchema
 
-_ACKS: Final = ("acks", "kafka.acks")
-#: Options that arguments of the job set.
-_OF_TRANSACTIONS: Final = ("delivery", "kafka.transactional.id", "batch")
+from ..arguments import (
+    TRANSACTION_OPTIONS,
+    arg,
+    check_needs,
+    connection_args,
+    exactly_once_options,
+    flag,
+    nested,
+    positive,
+    spark_path,
+)
+from .input import Input, MessageColumns
 
+_ACKS: Final = ("acks", "kafka.acks")
 #: Seconds without new messages before partitions are compared: a 0.7 broker flushes after 3 s, and checks for
 #: that every 3 s.
 SETTLE_S: Final = 10.0
@@ -36,59 +45,78 @@ class StateOptions:
     reading: Mapping[str, str] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishOptions:
-    """Options of a run. ``state`` is None for a run that keeps no state. ``transactional_id`` is the name of
-    an exactly-once write, empty if the state names it; None for other writes."""
+    """Options of a run, of which ``connection`` are those of the data source. Raises ``OptionError`` (fatal).
 
-    write: WriteOptions
-    state: StateOptions | None = None
-    transactional_id: str | None = None
+    ``write`` are the parsed options. ``state`` is None for a run that keeps no state.
+    """
 
-    @classmethod
-    def parse(
-        cls,
-        given: Mapping[str, str],
-        *,
-        state: str | None = None,
-        settle_s: float | None = None,
-        exactly_once: bool = False,
-        transactional_id: str | None = None,
-    ) -> PublishOptions:
-        """From the options of a write, and arguments of the job. Raises ``OptionError`` (fatal)."""
-        for name in given:
-            if name.lower() in _OF_TRANSACTIONS:
-                raise OptionError(
-                    f"argument --option: {name} is set by --exactly-once and --transactional-id; leave it out"
-                )
-        if exactly_once:
-            return cls._exactly_once(given, state, settle_s, transactional_id)
-        if transactional_id is not None:
-            raise OptionError("argument --transactional-id needs --exactly-once; add that, or leave it out")
-        write = WriteOptions.parse(given)
-        if state is None:
-            if settle_s is not None:
-                raise OptionError("argument --settle-seconds needs --state; add that, or leave it out")
-            return cls(write)
-        write = _findable(write, is_given=any(name.lower() in _ACKS for name in given))
-        return cls(write, _state(write, given, state, SETTLE_S if settle_s is None else settle_s))
+    topic: str | None = arg("--topic", "the topic to write to", one_of="topic", required=True)
+    topic_column: str | None = arg(
+        "--topic-column", "the column with the topic of each row", metavar="NAME", one_of="topic"
+    )
+    folder: str | None = arg(
+        "--state",
+        "record what is published in this folder, on any file system that Spark supports; use a new "
+        "folder for each input",
+        spark_path,
+        metavar="DIR",
+        group="each row once, also after a killed run",
+    )
+    settle_s: float | None = arg(
+        "--settle-seconds",
+        "with --state: how long the topic must be idle before a run looks for the messages of a killed "
+        f"one (default: {SETTLE_S:g}); six times that if other programs write to it; for 0.7 longer than the "
+        "brokers' flush interval",
+        positive,
+        metavar="N",
+        needs=("folder",),
+    )
+    exactly_once: bool = flag(
+        "--exactly-once",
+        "write in transactions: readers see all rows once, or none (Kafka 0.11 or later)",
+    )
+    transactional_id: str | None = arg(
+        "--transactional-id",
+        "with --exactly-once: the kafka.transactional.id of this write, which no other program may use "
+        "(default: a name that --state generates)",
+        metavar="NAME",
+        needs=("exactly_once",),
+    )
+    connection: Mapping[str, str] = connection_args(
+        refuses={
+            **TRANSACTION_OPTIONS,
+            "batch": TRANSACTION_OPTIONS["delivery"],
+            "topic": "is not an option here; set --topic or --topic-column",
+        }
+    )
+    write: WriteOptions = field(init=False)
+    state: StateOptions | None = field(init=False, default=None)
 
-    @classmethod
-    def _exactly_once(
-        cls, given: Mapping[str, str], state: str | None, settle_s: float | None, name: str | None
-    ) -> PublishOptions:
-        if state is None and name is None:
+    def __post_init__(self) -> None:
+        if self.exactly_once:
+            self._check_exactly_once()
+        check_needs(self)
+        given = {**self.connection, **({} if self.topic is None else {"topic": self.topic})}
+        write = WriteOptions.parse({**given, **exactly_once_options(self)})
+        if self.folder is not None:
+            if not self.exactly_once:
+                write = _findable(write, is_given=any(name.lower() in _ACKS for name in given))
+            settle_s = SETTLE_S if self.settle_s is None else self.settle_s
+            object.__setattr__(self, "state", _state(write, given, self.folder, settle_s))
+        object.__setattr__(self, "write", write)
+
+    def _check_exactly_once(self) -> None:
+        if self.folder is None and self.transactional_id is None:
             raise OptionError(
                 "argument --exactly-once needs --state or --transactional-id, by which the next run finds "
                 "what a killed one left"
             )
-        if settle_s is not None:
+        if self.settle_s is not None:
             raise OptionError(
                 "argument --settle-seconds: with --exactly-once nothing is waited for; leave it out"
             )
-        named = {} if name is None else {"kafka.transactional.id": name}
-        write = WriteOptions.parse({**given, "delivery": EXACTLY_ONCE, **named})
-        return cls(write, None if state is None else _state(write, given, state, SETTLE_S), name or "")
 
     @property
     def schema(self) -> WriteSchema:
@@ -96,11 +124,17 @@ class PublishOptions:
         return _schema(self.write)
 
 
-def with_topic(options: Mapping[str, str], topic: str | None) -> dict[str, str]:
-    """The options of the write; the topic is an argument of its own. Raises ``OptionError`` (fatal)."""
-    if any(name.lower() == "topic" for name in options):
-        raise OptionError("argument --option: topic is not an option here; set --topic or --topic-column")
-    return {**options, "topic": topic} if topic is not None else dict(options)
+@dataclass(frozen=True, slots=True)
+class PublishArguments:
+    """All arguments of the job. Raises ``OptionError`` (fatal)."""
+
+    input: Input = nested(Input)
+    columns: MessageColumns = nested(MessageColumns)
+    options: PublishOptions = nested(PublishOptions)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", replace(self.columns, topic=self.options.topic_column))
+        self.columns.check(self.options.schema)
 
 
 def _findable(write: WriteOptions, *, is_given: bool) -> WriteOptions:

@@ -49,8 +49,8 @@ def publish(rows: DataFrame, options: PublishOptions, progress: Progress) -> Pub
     Raises ``OptionError`` before anything is sent; errors of a task come as Spark's own error, with a state
     as ``ResumablePublish.run`` says.
     """
-    if options.transactional_id is not None:
-        return publish_exactly_once(rows, options, options.transactional_id, progress)
+    if options.exactly_once:
+        return publish_exactly_once(rows, options, options.transactional_id or "", progress)
     if options.state is not None:
         return ResumablePublish(rows, options, options.state, progress).run()
     writer = create_writer(options.write, rows.schema, overwrite=False)

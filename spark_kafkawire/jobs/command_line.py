@@ -115,7 +115,7 @@ class Job(Generic[Options]):
     name: str
     description: str | None
     options: type[Options]
-    run: Callable[..., Summary]
+    run: Callable[[Options, Progress, bool], Summary]
     left: Callable[[argparse.Namespace], str] = lambda _: _RUN_AGAIN
 
     def parser(self) -> JobParser:

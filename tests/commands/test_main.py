@@ -34,7 +34,7 @@ def test_every_module_is_in_the_table_and_has_a_script_for_a_checkout() -> None:
     assert {command.module for command in COMMANDS.values()} == modules
     for module in modules:
         script = (ROOT / "jobs" / f"{module}.py").read_text()
-        assert f"from spark_kafkawire.commands.{module} import main\n" in script
+        assert f"from spark_kafkawire.commands.{module} import JOB\n" in script
     assert tuple(name for name, command in COMMANDS.items() if not command.needs_spark) == WITHOUT_SPARK
     assert tuple(name for name, command in COMMANDS.items() if command.needs_spark) == WITH_SPARK
 

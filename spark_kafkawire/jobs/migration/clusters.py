@@ -57,8 +57,8 @@ def target_options(
 ) -> tuple[ReadOptions, WriteOptions]:
     """Options to read the target, without its topics, and to write it, with those of ``transactions`` if the
     job writes in some. Raises ``OptionError``."""
-    for name in options:
-        if transactions and name.lower() == "kafka.isolation.level":
+    for name in options if transactions else ():
+        if name.lower() == "kafka.isolation.level":
             raise OptionError(
                 f"argument --target-option: {name} is not for --exactly-once, which reads what is committed; "
                 "leave it out"

@@ -59,7 +59,8 @@ _NOT_OF_TARGET: Final = dict.fromkeys(
         "batch",
         "twophasecommit",
     ),
-    "is not for a migration, which waits for all replicas and keeps the order of each partition; leave it out",
+    "is not for a migration, which waits for all replicas and keeps the order of each partition; leave it "
+    "out",
 )
 
 

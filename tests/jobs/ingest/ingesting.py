@@ -44,7 +44,7 @@ def offsets_of(output: OutputOptions) -> list[int]:
 def options_of(broker: NoidaBroker, topic: str, output: OutputOptions, **options: Any) -> IngestOptions:
     """Options of a run on one topic of a modern broker."""
     connection = {"kafka.bootstrap.servers": broker.bootstrap_servers, **options.pop("connection", {})}
-    return IngestOptions(connection, output, {"subscribe": topic}, **options)
+    return IngestOptions(connection=connection, output=output, selection={"subscribe": topic}, **options)
 
 
 class Crash(BaseException):

@@ -21,7 +21,7 @@ from spark_kafkawire.jobs.command_line import Job
 from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.spark.session import job_session
+from spark_kafkawire.jobs.spark import job_session
 
 
 def run(options: IngestOptions, progress: Progress, _as_json: bool) -> dict[str, Any]:

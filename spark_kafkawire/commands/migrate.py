@@ -40,7 +40,7 @@ def run(settings: Settings, progress: Progress, as_json: bool) -> dict[str, Any]
     if settings.dry_run:
         return report(describe(clusters, settings), sys.stdout, as_json=as_json)
     # A dry run needs no Spark.
-    from spark_kafkawire.jobs.spark.session import job_session, run_tasks
+    from spark_kafkawire.jobs.spark import job_session, run_tasks
 
     progress.step("starting Spark")
     with job_session("migrate") as spark:

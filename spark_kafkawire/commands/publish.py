@@ -41,7 +41,7 @@ from spark_kafkawire.jobs.publish.input import messages
 from spark_kafkawire.jobs.publish.options import PublishArguments
 from spark_kafkawire.jobs.publish.run import publish
 from spark_kafkawire.jobs.publish.summary import report
-from spark_kafkawire.jobs.spark.session import job_session
+from spark_kafkawire.jobs.spark import job_session
 
 
 def run(arguments: PublishArguments, progress: Progress, as_json: bool) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from spark_kafkawire.jobs.command_line import Job
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.spark.session import job_session
+from spark_kafkawire.jobs.spark import job_session
 from spark_kafkawire.jobs.stream_copy import StreamCopy, StreamCopyOptions
 
 

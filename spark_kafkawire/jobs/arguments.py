@@ -3,7 +3,7 @@
     @dataclass(frozen=True, slots=True, kw_only=True)
     class CopyOptions:
         selection: Mapping[str, str] = topic_args("copy", group="input")    # --topic, --topic-pattern
-        size_max: int | None = arg("--max-bytes", "read at most N bytes", positive, metavar="N")
+        size_max: int | None = arg("--max-bytes", "read at most N bytes", positive)
         dry_run: bool = flag("--dry-run", "change nothing", needs=("size_max",))
         connection: Mapping[str, str] = connection_args(sets_itself={"subscribe": "--topic"})
 
@@ -94,6 +94,7 @@ def arg(
     type as ``default`` makes the value without the argument. ``needs`` are the fields of which one must be
     set, too. ``settings`` are those of a ``Row`` and of argparse.
     """
+    settings = {"metavar": _METAVARS.get(kind), **settings}
     row = _row(name, text, type=kind, action="append" if many else None, **settings)
     # One of several arguments may be missing.
     is_needed = row.required and not row.one_of
@@ -295,6 +296,10 @@ def spark_path(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError(f"{quoted(text)} is not a path; give one")
     return text.rstrip("/") or text
+
+
+#: What help calls values that these functions parse.
+_METAVARS: Final[Mapping[Any, str]] = {positive: "N", spark_path: "DIR", Path: "FILE"}
 
 
 def read_options(

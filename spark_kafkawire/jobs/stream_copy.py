@@ -51,9 +51,7 @@ from .arguments import (
 )
 from .files import FileError, FileSystem, printable_path
 from .progress import Progress
-from .spark.hadoop_files import Files
-from .spark.session import handed_on_by_java
-from .spark.stages import watching_batches
+from .spark import Files, handed_on_by_java, watching_batches
 
 #: Options that a run sets itself, and the arguments that set them.
 _OWN_OF_SOURCE: Final = {
@@ -89,13 +87,12 @@ class StreamCopyOptions:
         'milliseconds since 1970, or offsets such as {"t":{"0":123}}, for 0.7 {"t":{"0-1":123}}'
     )
     offsets_max: int | None = arg(
-        "--max-offsets", "read at most N messages in one batch (0.8 or later)", positive, metavar="N"
+        "--max-offsets", "read at most N messages in one batch (0.8 or later)", positive
     )
     bytes_max: int | None = arg(
         "--max-bytes",
         "read at most N bytes in one batch, but at least one segment of each partition (0.7)",
         positive,
-        metavar="N",
     )
     group: str | None = arg(
         "--group",
@@ -115,15 +112,12 @@ class StreamCopyOptions:
         "by its key",
         needs=("target",),
     )
-    output: str | None = arg(
-        "--output", "write Parquet to this folder instead of a cluster", spark_path, metavar="DIR"
-    )
+    output: str | None = arg("--output", "write Parquet to this folder instead of a cluster", spark_path)
     checkpoint: str = arg(
         "--checkpoint",
         "the folder for the checkpoint of the query",
         spark_path,
         required=True,
-        metavar="DIR",
         group="copying",
     )
     available_now: bool = flag(

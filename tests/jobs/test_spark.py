@@ -26,8 +26,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DeliveryError
 from spark_kafkawire.jobs.ending import ExitCode, explained
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.spark.session import run_tasks
-from spark_kafkawire.jobs.spark.stages import watching
+from spark_kafkawire.jobs.spark import run_tasks, watching
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.progress import showing_progress
 from tests.support.golden import MANIFEST, values_sha256
@@ -48,7 +47,7 @@ import sys, spark_kafkawire
 from dataclasses import dataclass
 from spark_kafkawire.jobs.arguments import connection_args
 from spark_kafkawire.jobs.command_line import Job
-from spark_kafkawire.jobs.spark.session import job_session
+from spark_kafkawire.jobs.spark import job_session
 
 @dataclass
 class Options:
@@ -103,7 +102,7 @@ KILLED = """
 import os, signal, sys
 from dataclasses import make_dataclass
 from spark_kafkawire.jobs.command_line import Job
-from spark_kafkawire.jobs.spark.session import job_session
+from spark_kafkawire.jobs.spark import job_session
 
 def count(options, progress, as_json):
     with job_session("count") as spark:
@@ -216,7 +215,7 @@ def test_an_error_and_the_end_of_a_task_are_told_in_one_line(spark: SparkSession
 #: to Spark: the factories of the processes, and the function that they call then.
 IDLE = """
 from pathlib import Path
-from spark_kafkawire.jobs.spark.session import run_tasks
+from spark_kafkawire.jobs.spark import run_tasks
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from tests.support.local_spark import plain_spark
 from tests.support.polling import poll

@@ -53,12 +53,9 @@ class IngestOptions:
         '2026-01-31T00:00:00Z or milliseconds since 1970, or offsets such as {"t":{"0":123}}, for 0.7 '
         '{"t":{"0-1":123}}'
     )
-    bytes_max: int | None = arg("--max-bytes", "read at most about N bytes (0.7)", positive, metavar="N")
+    bytes_max: int | None = arg("--max-bytes", "read at most about N bytes (0.7)", positive)
     records_max: int | None = arg(
-        "--max-records",
-        "read at most N records, but at least one of each partition (0.8 or later)",
-        positive,
-        metavar="N",
+        "--max-records", "read at most N records, but at least one of each partition (0.8 or later)", positive
     )
     gone_brokers: frozenset[int] = gone_broker_arg()
     group: str | None = arg(
@@ -72,7 +69,6 @@ class IngestOptions:
         "--checkpoint",
         "keep progress in this folder (default: OUTPUT/_kafkawire)",
         spark_path,
-        metavar="DIR",
         one_of="progress",
     )
     output: OutputOptions = nested(OutputOptions)

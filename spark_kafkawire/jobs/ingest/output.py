@@ -45,9 +45,7 @@ class OutputOptions:
     """Options of the output. ``partition_by`` maps a column's name to the SQL expression that makes it, or to
     None for an existing column."""
 
-    path: str = arg(
-        "--output", "the folder to write to", spark_path, required=True, metavar="DIR", group="output"
-    )
+    path: str = arg("--output", "the folder to write to", spark_path, required=True, group="output")
     format: str = arg("--format", "a file format of Spark (default: parquet)", default="parquet")
     format_options: Mapping[str, str] = format_option_arg("an option of the format")
     decode: str = arg(

@@ -20,9 +20,7 @@ from spark_kafkawire.planner.limits import check_names
 
 from ..files import FileSystem
 from ..progress import DATA_LOSS_KEY, Progress
-from ..spark.hadoop_files import Files
-from ..spark.session import read_ranges
-from ..spark.stages import watching
+from ..spark import Files, read_ranges, watching
 from ..state import ExpectedPartitions, Positions, missing_lines, missing_text, sole_run
 from .options import IngestOptions
 from .output import HIDDEN, Output, given_schema, inferred_schema

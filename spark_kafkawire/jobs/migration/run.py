@@ -97,14 +97,12 @@ class Settings:
         "--replication-factor",
         "replicas of created topics (default: the brokers' default.replication.factor)",
         positive,
-        metavar="N",
     )
     piece_bytes: int = arg(
         "--piece-bytes",
         "bytes of a partition to copy before the state is saved; the run after a killed one reads up "
         f"to this many bytes again (default: {PIECE_BYTES})",
         positive,
-        metavar="N",
         default=PIECE_BYTES,
     )
     dry_run: bool = flag("--dry-run", "show what would be copied, and change nothing")

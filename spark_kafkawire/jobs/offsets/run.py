@@ -84,12 +84,11 @@ class OffsetsOptions:
         "end, or in a partition that no broker has; the summary names them",
         needs=("groups", "all_groups"),
     )
-    html: Path | None = arg("--html", "also write an HTML page with bars and tables", Path, metavar="FILE")
+    html: Path | None = arg("--html", "also write an HTML page with bars and tables", Path)
     exported: Path | None = arg(
         "--export",
         "also write the offsets of the groups to this file",
         Path,
-        metavar="FILE",
         needs=("groups", "all_groups"),
         group="offsets of groups",
         one_of="file",
@@ -98,7 +97,6 @@ class OffsetsOptions:
         "--import",
         "commit the offsets of this file, or only those of --group; prints no report",
         Path,
-        metavar="FILE",
         one_of="file",
     )
     dry_run: bool = flag(

@@ -61,7 +61,6 @@ class PublishOptions:
         "record what is published in this folder, on any file system that Spark supports; use a new "
         "folder for each input",
         spark_path,
-        metavar="DIR",
         group="each row once, also after a killed run",
     )
     settle_s: float | None = arg(
@@ -70,7 +69,6 @@ class PublishOptions:
         f"one (default: {SETTLE_S:g}); six times that if other programs write to it; for 0.7 longer than the "
         "brokers' flush interval",
         positive,
-        metavar="N",
         needs=("folder",),
     )
     exactly_once: bool = flag(

@@ -30,8 +30,7 @@ from spark_kafkawire.source.writer import KafkaWireBatchWriter, create_writer
 from ..ending import Interrupted
 from ..files import printable_path
 from ..progress import Progress
-from ..spark.hadoop_files import Files
-from ..spark.stages import watching
+from ..spark import Files, watching
 from ..state import Positions, sole_run
 from .comparison import Difference, Survey, TargetPartitions, survey
 from .options import PublishOptions, StateOptions

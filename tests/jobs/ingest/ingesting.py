@@ -15,7 +15,7 @@ from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.ingest.state import Plan
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.spark.hadoop_files import Files
+from spark_kafkawire.jobs.spark import Files
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker

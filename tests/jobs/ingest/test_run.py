@@ -30,7 +30,7 @@ from spark_kafkawire.jobs.ingest.output import Output, OutputOptions, parse_part
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.ingest.state import IngestState, Plan
 from spark_kafkawire.jobs.progress import progress_on
-from spark_kafkawire.jobs.spark.hadoop_files import Files, HadoopFiles
+from spark_kafkawire.jobs.spark import Files, HadoopFiles
 from spark_kafkawire.jobs.state import StateError
 from spark_kafkawire.options import Discovery
 from spark_kafkawire.records.message_set.encoding import encode

@@ -18,8 +18,7 @@ import sys
 from typing import Any
 
 from spark_kafkawire.jobs.command_line import Job
-from spark_kafkawire.jobs.ingest.options import IngestOptions
-from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.ingest.run import Ingest, IngestOptions
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.spark import job_session
 

@@ -37,10 +37,8 @@ from typing import Any
 
 from spark_kafkawire.jobs.command_line import Job
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.publish.input import messages
-from spark_kafkawire.jobs.publish.options import PublishArguments
-from spark_kafkawire.jobs.publish.run import publish
-from spark_kafkawire.jobs.publish.summary import report
+from spark_kafkawire.jobs.publish.options import PublishArguments, messages
+from spark_kafkawire.jobs.publish.run import publish, report
 from spark_kafkawire.jobs.spark import job_session
 
 

@@ -26,15 +26,13 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.jobs.ending import explained, failures
 from spark_kafkawire.jobs.files import LocalFiles
-from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import OutputOptions
-from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.ingest.run import Ingest, IngestOptions
 from spark_kafkawire.jobs.migration.run import check
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.publish.input import MessageColumns, messages
-from spark_kafkawire.jobs.publish.options import PublishOptions
+from spark_kafkawire.jobs.publish.options import MessageColumns, PublishOptions, messages
 from spark_kafkawire.jobs.publish.run import publish as publish_rows
-from spark_kafkawire.jobs.publish.summary import report
+from spark_kafkawire.jobs.publish.run import report
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.spark_versions import register
 

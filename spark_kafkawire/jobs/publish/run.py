@@ -1,5 +1,5 @@
 """A run of ``publish``: writes all rows, or with a state the missing ones, in Spark tasks that count
-what they write.
+what they write; and the report of it.
 
     written = write(rows, create_writer(WriteOptions.parse(options), rows.schema, overwrite=False))
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TextIO, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -19,6 +19,7 @@ from pyspark.sql.functions import lit
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.clients.writing.write_partitions import write_partitions_type
 from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, RowError, plural, quoted
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.source.exactly_once import (
     ExactlyOnceWriter,
@@ -29,13 +30,12 @@ from spark_kafkawire.source.writer import KafkaWireBatchWriter, create_writer
 
 from ..ending import Interrupted
 from ..files import printable_path
-from ..progress import Progress
+from ..progress import Progress, aligned, print_summary
 from ..spark import Files, watching
-from ..state import Positions, sole_run
+from ..state import Positions, name_fields, name_order, sole_run
 from .comparison import Difference, Survey, TargetPartitions, survey
 from .options import PublishOptions, StateOptions
 from .state import Done, Publication, PublishState, TopicRows
-from .summary import Published, Written, total
 
 _RUN_AGAIN: Final = "run again with the same --state, which writes what is missing"
 #: How often rows are written that are still missing, as Spark's ``spark.task.maxFailures``.
@@ -302,3 +302,101 @@ def _of_tasks(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], T]
         yield pa.RecordBatch.from_arrays([[pickle.dumps(function(iter(batches)))]], schema=_RESULT)
 
     return [pickle.loads(row.result) for row in rows.mapInArrow(run, "result binary").collect()]
+
+
+def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, Any]:
+    """The summary that is still to be printed: its partitions are printed here unless ``as_json``.
+
+    Raises ``DeliveryError`` (fatal) where rows are in a topic too often; all is printed then.
+    """
+    if not as_json and published.written:
+        print(*aligned(table_of(published.written)), sep="\n", file=stream, flush=True)
+    summary = summary_of(published.written, with_partitions=as_json)
+    if published.found_count is None:
+        return summary
+    summary["messages_found"] = published.found_count
+    if published.doubled_count is None:
+        return summary
+    summary["messages_doubled"] = published.doubled_count
+    if published.doubled_count and not published.was_done:
+        print_summary(summary, as_json=as_json)
+        are = plural(published.doubled_count, "message is", "messages are")
+        raise DeliveryError(
+            f"{published.doubled_count:,} {are} in the topic more often than the rows are: another producer "
+            "wrote equal ones, or a killed run was still writing; remove the duplicates where the "
+            "topic is read, Kafka takes nothing back"
+        )
+    return summary
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Messages of all tasks of a run in one partition: count, bytes of their batches, and first and last
+    offset if brokers reported them. Messages of other producers may lie between them."""
+
+    topic_partition: TopicPartition
+    message_count: int
+    size: int
+    start_offset: int | None
+    stop_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Result of a run: the messages written, the rows found in the topic, and the duplicate messages, each
+    None if unknown. ``was_done`` by an earlier run."""
+
+    written: Sequence[Written]
+    found_count: int | None = None
+    doubled_count: int | None = None
+    was_done: bool = False
+
+
+def total(receipts: Iterable[PartitionReceipt]) -> list[Written]:
+    """The receipts of all tasks by log. Pure."""
+    by_partition: dict[TopicPartition, list[PartitionReceipt]] = {}
+    for receipt in receipts:
+        by_partition.setdefault(receipt.topic_partition, []).append(receipt)
+    return [
+        Written(
+            tp,
+            sum(each.message_count for each in own),
+            sum(each.size for each in own),
+            min((each.start_offset for each in own if each.start_offset is not None), default=None),
+            max((each.stop_offset for each in own if each.stop_offset is not None), default=None),
+        )
+        for tp, own in sorted(by_partition.items(), key=lambda item: name_order(item[0]))
+    ]
+
+
+def summary_of(written: Sequence[Written], *, with_partitions: bool) -> dict[str, object]:
+    """The totals, and with ``with_partitions`` those of each partition."""
+    summary: dict[str, object] = {
+        "messages": sum(each.message_count for each in written),
+        "bytes": sum(each.size for each in written),
+    }
+    if with_partitions:
+        summary["partitions"] = [
+            {
+                **name_fields(each.topic_partition),
+                "messages": each.message_count,
+                "bytes": each.size,
+                "start_offset": each.start_offset,
+                "stop_offset": each.stop_offset,
+            }
+            for each in written
+        ]
+    return summary
+
+
+def table_of(written: Sequence[Written]) -> list[list[str]]:
+    """A row of text for each partition."""
+    return [
+        [
+            f"{each.topic_partition}",
+            f"{each.message_count:,} {plural(each.message_count, 'message')}",
+            f"{each.size:,} bytes",
+            "" if each.start_offset is None else f"offsets {each.start_offset} to {each.stop_offset}",
+        ]
+        for each in written
+    ]

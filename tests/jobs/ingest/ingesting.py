@@ -10,9 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.jobs.files import LocalFiles
-from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
-from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.ingest.run import Ingest, IngestOptions
 from spark_kafkawire.jobs.ingest.state import Plan
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.spark import Files

@@ -25,9 +25,8 @@ from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
 from spark_kafkawire.jobs.arguments import parse_starting
 from spark_kafkawire.jobs.files import FileError
-from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions, parse_partition_by
-from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.ingest.run import Ingest, IngestOptions
 from spark_kafkawire.jobs.ingest.state import IngestState, Plan
 from spark_kafkawire.jobs.progress import progress_on
 from spark_kafkawire.jobs.spark import Files, HadoopFiles

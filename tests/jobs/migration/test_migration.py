@@ -34,8 +34,7 @@ from spark_kafkawire.jobs.migration.clusters import (
     target_options,
 )
 from spark_kafkawire.jobs.migration.copying import Copier, Verifier
-from spark_kafkawire.jobs.migration.plan import plan
-from spark_kafkawire.jobs.migration.run import Settings, check, describe, migrate
+from spark_kafkawire.jobs.migration.run import Settings, check, describe, migrate, plan
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.options import NetOptions, WriteOptions

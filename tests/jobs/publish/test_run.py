@@ -22,11 +22,19 @@ from spark_kafkawire.errors import DataLossError, DeliveryError, OptionError, Ro
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.publish import run as publish_job
 from spark_kafkawire.jobs.publish.comparison import Comparison, Difference, survey
-from spark_kafkawire.jobs.publish.input import MessageColumns, messages
-from spark_kafkawire.jobs.publish.options import PublishOptions
-from spark_kafkawire.jobs.publish.run import ResumablePublish, publish, write_once
+from spark_kafkawire.jobs.publish.options import MessageColumns, PublishOptions, messages
+from spark_kafkawire.jobs.publish.run import (
+    Published,
+    ResumablePublish,
+    Written,
+    publish,
+    report,
+    summary_of,
+    table_of,
+    total,
+    write_once,
+)
 from spark_kafkawire.jobs.publish.state import PublishState
-from spark_kafkawire.jobs.publish.summary import Published, Written, report, summary_of, table_of, total
 from spark_kafkawire.model import Generation, TopicPartition
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
 from spark_kafkawire.source.writer import WRITE_SCHEMAS, KafkaWireBatchWriter

@@ -52,10 +52,6 @@ class Row:
         """The attribute of the parser's result."""
         return self.flag.lstrip("-").replace("-", "_")
 
-    def value(self, arguments: argparse.Namespace) -> Any:
-        """What was given; None if it was not."""
-        return vars(arguments)[self.name]
-
 
 def _row(
     name: str, text: str, *, group: str = "", one_of: str = "", required: bool = False, **settings: Any
@@ -69,12 +65,9 @@ def _row(
 def _field(
     *rows: Row, make: Callable[..., Any], default: Any, needs: Sequence[str] = (), repr: bool = True
 ) -> Any:
-    metadata = {"rows": rows, "make": make, "needs": needs}
-    if default is MISSING:
-        return field(metadata=metadata, repr=repr)
-    if isinstance(default, type):
-        return field(default_factory=default, metadata=metadata, repr=repr)
-    return field(default=default, metadata=metadata, repr=repr)
+    key = "default_factory" if isinstance(default, type) else "default"
+    given = {} if default is MISSING else {key: default}
+    return field(metadata={"rows": rows, "make": make, "needs": needs}, repr=repr, **given)
 
 
 def arg(
@@ -250,7 +243,7 @@ def read_arguments(options: type[T], arguments: argparse.Namespace) -> T:
         if inner := each.metadata.get("nested"):
             given[each.name] = read_arguments(inner, arguments)
             continue
-        values = [row.value(arguments) for row in each.metadata.get("rows", ())]
+        values = [getattr(arguments, row.name) for row in each.metadata.get("rows", ())]
         if any(value is not None for value in values):
             given[each.name] = each.metadata["make"](*values)
     return options(**given)

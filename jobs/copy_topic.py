@@ -22,7 +22,7 @@ from pyspark.sql.functions import sum as total
 from pyspark.sql.types import DecimalType
 
 from spark_kafkawire.jobs.command_line import JobParser
-from spark_kafkawire.jobs.spark.example import example_parser, read_topic, run_example
+from spark_kafkawire.jobs.spark import example_parser, read_topic, run_example
 from spark_kafkawire.model import Generation
 from spark_kafkawire.options import COMPRESSIONS
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from spark_kafkawire.commands.migrate import main
+from spark_kafkawire.commands.migrate import JOB
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(JOB.main())

@@ -2,7 +2,7 @@
 
 import sys
 
-from spark_kafkawire.commands.publish import main
+from spark_kafkawire.commands.publish import JOB
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(JOB.main())

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import col, count, from_json, struct, to_json
 
 from spark_kafkawire.jobs.command_line import JobParser
-from spark_kafkawire.jobs.spark.example import example_parser, read_topic, run_example
+from spark_kafkawire.jobs.spark import example_parser, read_topic, run_example
 from spark_kafkawire.model import Generation
 from spark_kafkawire.options import COMPRESSIONS
 

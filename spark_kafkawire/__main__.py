@@ -68,14 +68,10 @@ def _run(command: Command, words: Sequence[str]) -> int:
     from .jobs.ending import Interrupted, interruptible
 
     try:
-        from .jobs.command_line import run_job
-
         with interruptible(lambda: None):
             module = importlib.import_module(f".{command.module}", commands.__name__)
-            parser = module.make_parser()
-        parser.prog = f"kafkawire {command.name}"
-        return run_job(parser, module.run, words)
-    except Interrupted as error:  # ``run_job`` reports its own
+        return int(module.JOB.main(words, prog=f"kafkawire {command.name}"))
+    except Interrupted as error:  # ``JOB`` reports its own
         return _complain(command.name, "interrupted; nothing was changed", error.code)
     except ImportError as error:
         from .jobs.ending import is_of_spark, missing_module

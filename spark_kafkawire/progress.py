@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TextIO
 
 from .jobs.progress import Work, progress_on
-from .jobs.spark.stages import watching
+from .jobs.spark import watching
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

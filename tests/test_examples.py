@@ -198,7 +198,7 @@ def moved(text: str, places: dict[str, str]) -> str:
 def test_a_job_takes_the_arguments_that_it_is_shown_with(block: Block, words: list[str]) -> None:
     name, arguments = job_of(words)
     job = importlib.import_module(f"spark_kafkawire.commands.{name.replace('-', '_')}")
-    assert "--help" in arguments or job.make_parser().parse_args(arguments), block
+    assert "--help" in arguments or job.JOB.parser().parse_args(arguments), block
 
 
 def job_of(words: list[str]) -> tuple[str, list[str]]:

@@ -1,7 +1,7 @@
-"""The command lines of ``kafkawire NAME``: each is arguments and calls of ``spark_kafkawire.jobs``, no logic.
+"""The command lines of ``kafkawire NAME``: each is a call of ``spark_kafkawire.jobs``, without logic.
 
-A module has ``make_parser`` and ``run``. It is imported when its command runs, so that ``kafkawire --help``
-imports none. It runs as a program, too, as spark-submit starts it.
+A module has a ``JOB``. It is imported when its command runs, so that ``kafkawire --help`` imports none. It
+runs as a program, too, as spark-submit starts it; so its imports are absolute.
 """
 
 from __future__ import annotations

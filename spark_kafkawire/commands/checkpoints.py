@@ -24,63 +24,29 @@ The exit code is 0 for done, 1 for a checkpoint that cannot be read or rewritten
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import Any
 
-from spark_kafkawire.errors import OptionError
-
-from ..jobs.checkpoints import KAFKA, KAFKAWIRE, parse_places, run_checkpoints
-from ..jobs.command_line import JobParser, add_reporting, run_job
-from ..jobs.progress import Progress
+from spark_kafkawire.jobs.checkpoints import CheckpointOptions, run_checkpoints
+from spark_kafkawire.jobs.command_line import Job
+from spark_kafkawire.jobs.progress import Progress
 
 
-def main() -> int:
-    """Run the job; the exit code."""
-    return run_job(make_parser(), run)
-
-
-def make_parser() -> JobParser:
-    """The command line."""
-    parser = JobParser("checkpoints", __doc__, left)
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder given as checkpointLocation")
-    parser.add_argument("--to", choices=(KAFKA, KAFKAWIRE), help="the connector that will continue the query")
-    parser.add_argument(
-        "--place", metavar="OFFSETS", help='the offsets to continue from: \'{"topic": {"0": 11}}\''
-    )
-    parser.add_argument(
-        "--write",
-        action="store_true",
-        help="change the checkpoint as --to or --place requires; stop the query first",
-    )
-    add_reporting(parser)
-    return parser
-
-
-def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+def run(options: CheckpointOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
     """Show or rewrite; the summary."""
-    place = None if arguments.place is None else parse_places(arguments.place)
     progress.step("reading the checkpoint")
-    if arguments.to is not None and arguments.place is not None:
-        raise OptionError("arguments --place and --to cannot be combined: run the command once with each")
-    if arguments.write and arguments.to is None and arguments.place is None:
-        raise OptionError("argument --write needs --to or --place; add one")
-    return run_checkpoints(
-        arguments.checkpoint,
-        arguments.to,
-        sys.stdout,
-        write=arguments.write,
-        json=arguments.json,
-        place=place,
-    )
+    return run_checkpoints(options, sys.stdout, json=as_json)
 
 
-def left(arguments: argparse.Namespace) -> str:
+def left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
     if arguments.write:
         return "each file was changed as a whole or not at all; run it again"
     return "nothing was changed"
 
 
+JOB = Job("checkpoints", __doc__, CheckpointOptions, run, left)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(JOB.main())

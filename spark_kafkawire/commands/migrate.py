@@ -25,168 +25,38 @@ loss: the source lost messages before they were copied, or the broker of a copie
 
 from __future__ import annotations
 
-import argparse
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from spark_kafkawire.jobs.migration.clusters import Clusters, source_options, target_options
-from spark_kafkawire.jobs.migration.run import PIECE_BYTES, Settings, describe, migrate
-
-from ..jobs.command_line import (
-    JobParser,
-    add_connection,
-    add_gone_broker,
-    add_reporting,
-    add_topics,
-    connection_options,
-    gone_brokers_of,
-    positive,
-    run_job,
-    topic_options,
-)
-from ..jobs.migration.run import report
-from ..jobs.migration.state import parse_names
-from ..jobs.progress import Progress
+from spark_kafkawire.jobs.command_line import Job
+from spark_kafkawire.jobs.migration.run import Settings, describe, migrate, report
+from spark_kafkawire.jobs.progress import Progress
 
 
-def main() -> int:
-    """Run the job; the exit code."""
-    return run_job(make_parser(), run)
-
-
-def make_parser() -> JobParser:
-    """The command line."""
-    parser = JobParser("migrate", __doc__, left)
-    add_partitions(parser)
-    add_transactions(add_how(parser))
-    add_connection(parser, "source", "zookeeper.connect=HOST:PORT")
-    add_connection(parser, "target", "kafka.bootstrap.servers=HOST:PORT")
-    add_reporting(parser)
-    return parser
-
-
-def add_partitions(parser: JobParser) -> None:
-    """The arguments for the input."""
-    what = parser.add_argument_group("input")
-    add_topics(what, "copy")
-    what.add_argument(
-        "--map",
-        action="append",
-        default=[],
-        metavar="OLD=NEW",
-        help="copy a topic to a topic with another name; may be repeated",
-    )
-    add_gone_broker(what)
-    what.add_argument(
-        "--source-headers",
-        action="store_true",
-        help="add headers to each message with its topic, broker, partition, offset and index in the source",
-    )
-
-
-def add_how(parser: JobParser) -> argparse._ArgumentGroup:
-    """The arguments for the copying."""
-    how = parser.add_argument_group("copying")
-    how.add_argument(
-        "--state",
-        required=True,
-        type=Path,
-        metavar="DIR",
-        help="the directory on the driver that records progress",
-    )
-    add_creation(how)
-    how.add_argument(
-        "--piece-bytes",
-        type=positive,
-        default=PIECE_BYTES,
-        metavar="N",
-        help="bytes of a partition to copy before the state is saved; the run after a killed one reads up "
-        "to this many bytes again (default: %(default)s)",
-    )
-    how.add_argument("--dry-run", action="store_true", help="show what would be copied, and change nothing")
-    return how
-
-
-def add_creation(how: argparse._ArgumentGroup) -> None:
-    """The arguments for missing topics."""
-    how.add_argument(
-        "--create-topics",
-        action="store_true",
-        help="create missing topics, with one partition for each partition",
-    )
-    how.add_argument(
-        "--replication-factor",
-        type=positive,
-        metavar="N",
-        help="replicas of created topics (default: the brokers' default.replication.factor)",
-    )
-
-
-def add_transactions(how: argparse._ArgumentGroup) -> None:
-    """The arguments for transactions."""
-    how.add_argument(
-        "--exactly-once",
-        action="store_true",
-        help="copy each piece in one transaction of the target (Kafka 0.11 or later), which also stores how "
-        "far each partition is copied: the run after a killed one compares nothing",
-    )
-    how.add_argument(
-        "--transactional-id",
-        metavar="NAME",
-        help="with --exactly-once: the prefix of the ids of these transactions and their groups, which no "
-        "other program may use (default: a name that --state generates)",
-    )
-
-
-def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+def run(settings: Settings, progress: Progress, as_json: bool) -> dict[str, Any]:
     """Copy, or show what would be copied; the summary."""
-    clusters, settings = clusters_of(arguments), settings_of(arguments)
-    if arguments.dry_run:
-        return report(describe(clusters, settings), sys.stdout, as_json=arguments.json)
+    clusters = settings.clusters()
+    if settings.dry_run:
+        return report(describe(clusters, settings), sys.stdout, as_json=as_json)
     # A dry run needs no Spark.
-    from spark_kafkawire.jobs.spark.session import job_session
-
-    from ..jobs.spark.session import run_tasks
+    from spark_kafkawire.jobs.spark import job_session, run_tasks
 
     progress.step("starting Spark")
     with job_session("migrate") as spark:
         summary = migrate(clusters, settings, partial(run_tasks, spark), progress)
-    return report(summary, sys.stdout, as_json=arguments.json)
+    return report(summary, sys.stdout, as_json=as_json)
 
 
-def clusters_of(arguments: argparse.Namespace) -> Clusters:
-    """Both clusters. Raises ``OptionError``."""
-    return Clusters(
-        source_options(connection_options(arguments, "source"), topic_options(arguments)),
-        *target_options(
-            connection_options(arguments, "target"),
-            exactly_once=arguments.exactly_once,
-            transactional_id=arguments.transactional_id,
-        ),
-        arguments.source_headers,
-    )
-
-
-def settings_of(arguments: argparse.Namespace) -> Settings:
-    """Settings of the copying. Raises ``OptionError``."""
-    return Settings(
-        state=arguments.state,
-        names=parse_names(arguments.map),
-        create_topics=arguments.create_topics,
-        replication_factor=arguments.replication_factor,
-        piece_bytes=arguments.piece_bytes,
-        gone_brokers=gone_brokers_of(arguments),
-    )
-
-
-def left(arguments: argparse.Namespace) -> str:
+def left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
     if arguments.dry_run:
         return "nothing was changed"
     return "copied pieces stay; run again with the same --state, which continues after them"
 
 
+JOB = Job("migrate", __doc__, Settings, run, left)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(JOB.main())

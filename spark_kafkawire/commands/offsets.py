@@ -23,104 +23,28 @@ The exit code is 0 for done, 1 for failed, 2 for wrong usage, and with --check 3
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
-from spark_kafkawire.jobs.offsets.run import run_offsets
-
-from ..jobs.command_line import (
-    JobParser,
-    add_connection,
-    add_reporting,
-    add_topics,
-    connection_options,
-    run_job,
-    topic_options,
-)
-from ..jobs.offsets.run import OffsetsOptions
-from ..jobs.progress import Progress
+from spark_kafkawire.jobs.command_line import Job
+from spark_kafkawire.jobs.offsets.run import OffsetsOptions, run_offsets
+from spark_kafkawire.jobs.progress import Progress
 
 
-def main() -> int:
-    """Run the job; the exit code."""
-    return run_job(make_parser(), run)
-
-
-def make_parser() -> JobParser:
-    """The command line."""
-    parser = JobParser("offsets", __doc__, left)
-    add_connection(parser)
-    add_report(parser)
-    add_files(parser)
-    add_reporting(parser)
-    return parser
-
-
-def add_report(parser: JobParser) -> None:
-    """The arguments for the report."""
-    what = parser.add_argument_group("report")
-    add_topics(what, "show", default="all topics")
-    groups = what.add_mutually_exclusive_group()
-    groups.add_argument(
-        "--group", action="append", default=[], help="a consumer group; may be repeated (default: none)"
-    )
-    groups.add_argument(
-        "--all-groups", action="store_true", help="all groups that have an offset of one of the topics"
-    )
-    what.add_argument(
-        "--check",
-        action="store_true",
-        help="exit with 3 if a group has no offset, or an offset before the start of its log, beyond its "
-        "end, or in a partition that no broker has; the summary names them",
-    )
-    what.add_argument(
-        "--html", type=Path, metavar="FILE", help="also write an HTML page with bars and tables"
-    )
-
-
-def add_files(parser: JobParser) -> None:
-    """The arguments for groups' offsets in files."""
-    offsets = parser.add_argument_group("offsets of groups")
-    file = offsets.add_mutually_exclusive_group()
-    file.add_argument(
-        "--export", type=Path, metavar="FILE", help="also write the offsets of the groups to this file"
-    )
-    file.add_argument(
-        "--import",
-        dest="imported",
-        type=Path,
-        metavar="FILE",
-        help="commit the offsets of this file, or only those of --group; prints no report",
-    )
-    offsets.add_argument(
-        "--dry-run", action="store_true", help="show what --import would change, and change nothing"
-    )
-
-
-def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+def run(options: OffsetsOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
     """Report or import; the summary."""
-    options = OffsetsOptions(
-        connection=connection_options(arguments),
-        selection=topic_options(arguments),
-        groups=tuple(dict.fromkeys(arguments.group)),
-        all_groups=arguments.all_groups,
-        check=arguments.check,
-        html=arguments.html,
-        exported=arguments.export,
-        imported=arguments.imported,
-        dry_run=arguments.dry_run,
-    )
-    return run_offsets(options, progress, sys.stdout, json=arguments.json)
+    return run_offsets(options, progress, sys.stdout, json=as_json)
 
 
-def left(arguments: argparse.Namespace) -> str:
+def left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
-    if arguments.imported is not None and not arguments.dry_run:
+    if vars(arguments)["import"] is not None and not arguments.dry_run:
         return "some offsets may be committed; run it again, which commits all"
     return "no offset was changed; run it again"
 
 
+JOB = Job("offsets", __doc__, OffsetsOptions, run, left)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(JOB.main())

@@ -32,167 +32,26 @@ The exit code is 0 for done, 1 for failed (some messages may be written), 2 for 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import Any
 
-from spark_kafkawire.jobs.publish.input import Input
-from spark_kafkawire.jobs.publish.options import SETTLE_S, PublishOptions, with_topic
-from spark_kafkawire.jobs.publish.run import publish
-from spark_kafkawire.jobs.spark.session import job_session
-
-from ..jobs.command_line import (
-    JobParser,
-    add_connection,
-    add_reporting,
-    connection_options,
-    path,
-    positive,
-    read_options,
-    run_job,
-)
-from ..jobs.progress import Progress
-from ..jobs.publish.input import MessageColumns, messages
-from ..jobs.publish.summary import report
+from spark_kafkawire.jobs.command_line import Job
+from spark_kafkawire.jobs.progress import Progress
+from spark_kafkawire.jobs.publish.options import PublishArguments, messages
+from spark_kafkawire.jobs.publish.run import publish, report
+from spark_kafkawire.jobs.spark import job_session
 
 
-def main() -> int:
-    """Run the job; the exit code."""
-    return run_job(make_parser(), run)
-
-
-def make_parser() -> JobParser:
-    """The command line."""
-    parser = JobParser("publish", __doc__, left)
-    add_input(parser)
-    add_messages(parser)
-    add_state(parser)
-    add_connection(parser)
-    add_reporting(parser)
-    return parser
-
-
-def add_input(parser: JobParser) -> None:
-    """The arguments for the input."""
-    rows = parser.add_argument_group("input")
-    rows.add_argument(
-        "--input",
-        action="append",
-        required=True,
-        type=path,
-        metavar="PATH",
-        help="a file or folder; may be repeated",
-    )
-    rows.add_argument("--format", default="parquet", help="a file format of Spark (default: parquet)")
-    rows.add_argument(
-        "--format-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the format, such as header=true for csv; may be repeated",
-    )
-    rows.add_argument(
-        "--schema",
-        metavar="DDL",
-        help="the columns of the input, such as 'id long, body string' (default: Spark infers them)",
-    )
-
-
-def add_messages(parser: JobParser) -> None:
-    """The arguments for the messages."""
-    what = parser.add_argument_group("messages")
-    for name, meaning in (
-        ("value", "the value (default: the whole row as JSON)"),
-        ("key", "the key"),
-        ("partition", "the partition number; null: chosen by the key"),
-        ("broker", "the broker's id, with --partition-column (0.7)"),
-        ("headers", "the headers: a map, or an array of structs with key and value"),
-        ("timestamp", "the timestamp: a timestamp or its text, or milliseconds since 1970"),
-    ):
-        what.add_argument(f"--{name}-column", metavar="NAME", help=meaning)
-    topic = what.add_mutually_exclusive_group(required=True)
-    topic.add_argument("--topic", help="the topic to write to")
-    topic.add_argument("--topic-column", metavar="NAME", help="the column with the topic of each row")
-
-
-def add_state(parser: JobParser) -> None:
-    """The arguments for a run that continues after a killed one."""
-    again = parser.add_argument_group("each row once, also after a killed run")
-    again.add_argument(
-        "--state",
-        type=path,
-        metavar="DIR",
-        help="record what is published in this folder, on any file system that Spark supports; use a new "
-        "folder for each input",
-    )
-    again.add_argument(
-        "--settle-seconds",
-        type=positive,
-        metavar="N",
-        help="with --state: how long the topic must be idle before a run looks for the messages of a killed "
-        f"one (default: {SETTLE_S:g}); six times that if other programs write to it; for 0.7 longer than the "
-        "brokers' flush interval",
-    )
-    add_transactions(again)
-
-
-def add_transactions(again: argparse._ArgumentGroup) -> None:
-    """The arguments for a write that is all or nothing."""
-    again.add_argument(
-        "--exactly-once",
-        action="store_true",
-        help="write in transactions: readers see all rows once, or none (Kafka 0.11 or later)",
-    )
-    again.add_argument(
-        "--transactional-id",
-        metavar="NAME",
-        help="with --exactly-once: the kafka.transactional.id of this write, which no other program may use "
-        "(default: a name that --state generates)",
-    )
-
-
-def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+def run(arguments: PublishArguments, progress: Progress, as_json: bool) -> dict[str, Any]:
     """Write all rows; the summary."""
-    options = PublishOptions.parse(
-        with_topic(connection_options(arguments), arguments.topic),
-        state=arguments.state,
-        settle_s=arguments.settle_seconds,
-        exactly_once=arguments.exactly_once,
-        transactional_id=arguments.transactional_id,
-    )
-    columns = columns_of(arguments)
-    columns.check(options.schema)
-    given = input_of(arguments)
     progress.step("starting Spark")
     with job_session("publish") as spark:
-        published = publish(messages(given.load(spark), columns), options, progress)
-    return report(published, sys.stdout, as_json=arguments.json)
+        rows = messages(arguments.input.load(spark), arguments.columns)
+        published = publish(rows, arguments.options, progress)
+    return report(published, sys.stdout, as_json=as_json)
 
 
-def columns_of(arguments: argparse.Namespace) -> MessageColumns:
-    """The columns that become the messages."""
-    return MessageColumns(
-        value=arguments.value_column,
-        key=arguments.key_column,
-        partition=arguments.partition_column,
-        broker=arguments.broker_column,
-        headers=arguments.headers_column,
-        timestamp=arguments.timestamp_column,
-        topic=arguments.topic_column,
-    )
-
-
-def input_of(arguments: argparse.Namespace) -> Input:
-    """The files to read. Raises ``OptionError`` (fatal)."""
-    return Input(
-        paths=arguments.input,
-        format=arguments.format,
-        format_options=read_options(arguments.format_option, argument="--format-option"),
-        schema=arguments.schema,
-    )
-
-
-def left(arguments: argparse.Namespace) -> str:
+def left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
     if arguments.exactly_once:
         return (
@@ -204,5 +63,8 @@ def left(arguments: argparse.Namespace) -> str:
     return "some rows may be written; another run writes all rows again"
 
 
+JOB = Job("publish", __doc__, PublishArguments, run, left)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(JOB.main())

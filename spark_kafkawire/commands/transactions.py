@@ -23,61 +23,26 @@ committed), 2 for wrong usage or a missing --force.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import Any
 
-from ..jobs.command_line import JobParser, add_connection, add_reporting, connection_options, run_job
-from ..jobs.progress import Progress
-from ..jobs.transactions import TransactionsOptions, run_transactions
+from spark_kafkawire.jobs.command_line import Job
+from spark_kafkawire.jobs.progress import Progress
+from spark_kafkawire.jobs.transactions import TransactionsOptions, run_transactions
 
 
-def main() -> int:
-    """Run the job; the exit code."""
-    return run_job(make_parser(), run)
-
-
-def make_parser() -> JobParser:
-    """The command line."""
-    parser = JobParser("transactions", __doc__, left)
-    what = parser.add_argument_group("transactions")
-    what.add_argument(
-        "--transactional-id",
-        metavar="NAME",
-        help="the kafka.transactional.id of a write (default: show all transactions)",
-    )
-    what.add_argument(
-        "--finish", action="store_true", help="commit what the write decided to commit, and abort the rest"
-    )
-    what.add_argument(
-        "--force",
-        action="store_true",
-        help="also abort transactions without a decision: a running write with that name fails",
-    )
-    what.add_argument(
-        "--dry-run", action="store_true", help="show what --finish would end, and change nothing"
-    )
-    add_connection(parser, example="kafka.bootstrap.servers=HOST:PORT")
-    add_reporting(parser)
-    return parser
-
-
-def run(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+def run(options: TransactionsOptions, progress: Progress, as_json: bool) -> dict[str, Any]:
     """Show or finish transactions; the summary."""
-    options = TransactionsOptions(
-        connection=connection_options(arguments),
-        name=arguments.transactional_id,
-        finish=arguments.finish,
-        force=arguments.force,
-        dry_run=arguments.dry_run,
-    )
-    return run_transactions(options, progress, sys.stdout, json=arguments.json)
+    return run_transactions(options, progress, sys.stdout, json=as_json)
 
 
-def left(arguments: argparse.Namespace) -> str:
+def left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
     return "run it again, which finishes the rest" if arguments.finish else "nothing was changed"
 
 
+JOB = Job("transactions", __doc__, TransactionsOptions, run, left)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(JOB.main())

@@ -1,4 +1,4 @@
-"""The work of the jobs: ``spark_kafkawire.commands`` parses the arguments of each and calls these.
+"""The work of the jobs: ``spark_kafkawire.commands`` has a command line for each.
 
 The folder ``jobs`` of a checkout has scripts that start a command line, and examples. It is not installed.
 
@@ -11,7 +11,8 @@ The folder ``jobs`` of a checkout has scripts that start a command line, and exa
 ``checkpoints``   positions of streaming queries: shown, moved, prepared for the other connector
 ``transactions``  open transactions: shown, and those of an interrupted write ended
 ``spark``         shared code that needs Spark: session, stages, files of Hadoop
-``command_line``  shared code of the command line: arguments, streams, exit codes
+``command_line``  shared code of the command line: parser, streams, exit codes
+``arguments``     shared code of arguments: a row for each, at the field of the options that it sets
 ``progress``      shared code of what a job shows: progress, summaries
 ``ending``        shared code of signals and failures
 ``state``         shared code of state: sealed files, positions, locks

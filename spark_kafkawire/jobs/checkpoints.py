@@ -47,6 +47,7 @@ from ..planner.stream_offsets import (
     losses,
     to_json,
 )
+from .arguments import arg, check_needs, flag
 from .files import FileError, LocalFiles, printable_path, write_file
 from .progress import aligned
 
@@ -463,15 +464,40 @@ _UNFINISHED: Final = (
 )
 
 
-def run_checkpoints(
-    path: str, target: str | None, out: TextIO, *, write: bool, json: bool, place: Places | None = None
-) -> dict[str, Any]:
-    """The summary that is still to be printed: without ``json`` everything is printed here. ``place`` has the
-    offsets to move the query to.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOptions:
+    """Options of a run; ``place`` has the offsets to move the query to. Raises ``OptionError`` (fatal) for
+    arguments that contradict each other."""
+
+    path: str = arg(
+        "checkpoint", "the folder given as checkpointLocation", required=True, metavar="CHECKPOINT"
+    )
+    target: str | None = arg("--to", "the connector that will continue the query", choices=(KAFKA, KAFKAWIRE))
+    place: Places | None = arg(
+        "--place",
+        'the offsets to continue from: \'{"topic": {"0": 11}}\'',
+        metavar="OFFSETS",
+        make=parse_places,
+    )
+    write: bool = flag(
+        "--write",
+        "change the checkpoint as --to or --place requires; stop the query first",
+        needs=("target", "place"),
+    )
+
+    def __post_init__(self) -> None:
+        if self.target is not None and self.place is not None:
+            raise OptionError("arguments --place and --to cannot be combined: run the command once with each")
+        check_needs(self)
+
+
+def run_checkpoints(options: CheckpointOptions, out: TextIO, *, json: bool) -> dict[str, Any]:
+    """The summary that is still to be printed: without ``json`` everything is printed here.
 
     Raises ``OptionError`` and ``FileError`` (fatal).
     """
-    files = CheckpointFiles(local_path(path))
+    target, place, write = options.target, options.place, options.write
+    files = CheckpointFiles(local_path(options.path))
     query_id, batch = files.query_id(), files.last_batch()
     ends = batch.ends if batch else ()
     sources = sources_of(batch, {at: files.start(at) for at in range(len(ends))}) if batch else ()

@@ -32,75 +32,123 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ..errors import LOG, OptionError, printable
+from ..errors import LOG, OptionError
 from ..model import Generation, OffsetUnit
 from ..options import StreamOptions, WriteOptions
 from ..planner.batch import covers
 from ..source.group_offsets import GroupOffsets, QueryEnds, offsets_behind_latest
 from ..source.writer import WRITE_SCHEMAS
+from .arguments import (
+    arg,
+    check_needs,
+    connection_args,
+    flag,
+    positive,
+    size_limit,
+    spark_path,
+    starting_arg,
+    topic_args,
+)
 from .files import FileError, FileSystem, printable_path
 from .progress import Progress
-from .spark.hadoop_files import Files
-from .spark.session import handed_on_by_java
-from .spark.stages import watching_batches
+from .spark import Files, handed_on_by_java, watching_batches
 
-#: Options that a run sets itself, and what to do instead.
+#: Options that a run sets itself, and the arguments that set them.
 _OWN_OF_SOURCE: Final = {
-    "subscribe": "use --topic",
-    "subscribepattern": "use --topic-pattern",
-    "assign": "use --topic",
-    "kafka.group.id": "use --group",
-    "commitoffsets": "use --group",
-    "startingoffsets": "use --starting",
-    "startingtimestamp": "use --starting",
-    "startingoffsetsbytimestamp": "use --starting",
-    "maxoffsetspertrigger": "use --max-offsets",
-    "maxbytespertrigger": "use --max-bytes",
-    "includeheaders": "headers are copied",
+    "subscribe": "--topic",
+    "subscribepattern": "--topic-pattern",
+    "assign": "--topic",
+    "kafka.group.id": "--group",
+    "commitoffsets": "--group",
+    "startingoffsets": "--starting",
+    "startingtimestamp": "--starting",
+    "startingoffsetsbytimestamp": "--starting",
+    "maxoffsetspertrigger": "--max-offsets",
+    "maxbytespertrigger": "--max-bytes",
 }
-_OWN_OF_TARGET: Final = {"topic": "use --target-topic"}
-#: The argument that limits a batch and its option, by what the offsets of the brokers count.
-_LIMITS: Final = {
-    OffsetUnit.BYTES: ("--max-bytes", "maxBytesPerTrigger"),
-    OffsetUnit.RECORDS: ("--max-offsets", "maxOffsetsPerTrigger"),
+_LIMIT_OPTIONS: Final = {
+    OffsetUnit.BYTES: "maxBytesPerTrigger",
+    OffsetUnit.RECORDS: "maxOffsetsPerTrigger",
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamCopyOptions:
     """Source and target of a copy. Raises ``OptionError`` (fatal).
 
     ``source`` and ``target`` are options of the data source as the user gave them; exactly one of ``target``
-    and ``output``, a folder, is given. ``starting`` is what ``parse_starting`` made. ``read`` and ``write``
-    are the parsed options; ``reading`` and ``writing`` are the options for Spark.
+    and ``output``, a folder, is given. ``read`` and ``write`` are the parsed options; ``reading`` and
+    ``writing`` are the options for Spark.
     """
 
-    source: Mapping[str, str] = field(repr=False)
-    selection: Mapping[str, str]
-    checkpoint: str
-    target: Mapping[str, str] = field(default_factory=dict, repr=False)
-    target_topic: str | None = None
-    output: str | None = None
-    keep_partitions: bool = False
-    starting: Mapping[str, str] | None = field(default_factory=dict)
-    offsets_max: int | None = None
-    bytes_max: int | None = None
-    group: str | None = None
-    available_now: bool = False
-    interval_s: int = 0
+    selection: Mapping[str, str] = topic_args("copy", group="input")
+    starting: Mapping[str, str] | None = starting_arg(
+        "where a new checkpoint starts: earliest (default), latest, a time such as 2026-01-31T00:00:00Z or "
+        'milliseconds since 1970, or offsets such as {"t":{"0":123}}, for 0.7 {"t":{"0-1":123}}'
+    )
+    offsets_max: int | None = arg(
+        "--max-offsets", "read at most N messages in one batch (0.8 or later)", positive
+    )
+    bytes_max: int | None = arg(
+        "--max-bytes",
+        "read at most N bytes in one batch, but at least one segment of each partition (0.7)",
+        positive,
+    )
+    group: str | None = arg(
+        "--group",
+        "commit progress to this consumer group, which makes lag visible: in ZooKeeper for 0.7, "
+        "otherwise on the brokers",
+    )
+    target_topic: str | None = arg(
+        "--target-topic",
+        "the topic to copy to (default: the topics with the same names as in the source)",
+        metavar="TOPIC",
+        needs=("target",),
+        group="output",
+    )
+    keep_partitions: bool = flag(
+        "--keep-partitions",
+        "copy each message to the partition with the same number as in the source, instead of choosing "
+        "by its key",
+        needs=("target",),
+    )
+    output: str | None = arg("--output", "write Parquet to this folder instead of a cluster", spark_path)
+    checkpoint: str = arg(
+        "--checkpoint",
+        "the folder for the checkpoint of the query",
+        spark_path,
+        required=True,
+        group="copying",
+    )
+    available_now: bool = flag(
+        "--available-now", "copy up to the current end of the partitions, then stop", one_of="end"
+    )
+    interval_s: int = arg(
+        "--interval",
+        "start a batch every SECONDS (default: as soon as there are new messages)",
+        positive,
+        metavar="SECONDS",
+        default=0,
+        one_of="end",
+    )
+    source: Mapping[str, str] = connection_args(
+        "source",
+        sets_itself=_OWN_OF_SOURCE,
+        refuses={"includeheaders": "is set by the job itself; headers are copied"},
+    )
+    target: Mapping[str, str] = connection_args("target", sets_itself={"topic": "--target-topic"})
     read: StreamOptions = field(init=False, repr=False)
     write: WriteOptions | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check_own("--source-option", self.source, _OWN_OF_SOURCE)
-        _check_own("--target-option", self.target, _OWN_OF_TARGET)
         # The first parse, without options that depend on the generation, finds the generation.
         self._set("read", StreamOptions.parse({**self.source, **self.selection}))
-        self._check_limits()
         self._set("read", StreamOptions.parse(self.reading))
         if self.group is not None:
             self.read.check_group("argument --group")
-        self._check_where_to()
+        if bool(self.target) == (self.output is not None):
+            raise OptionError("set either --target-option, the cluster to copy to, or --output, a folder")
+        check_needs(self)
         self._set("write", WriteOptions.parse(self.writing) if self.target else None)
         self._check_target()
 
@@ -121,8 +169,13 @@ class StreamCopyOptions:
         options |= {**self.source, **self.selection}
         if "headers" in WRITE_SCHEMAS[self.generation].stored:
             options["includeHeaders"] = "true"
-        if (size := self._limits[self.generation.offset_unit]) is not None:
-            options[_LIMITS[self.generation.offset_unit][1]] = str(size)
+        unit = self.generation.offset_unit
+        limits = {
+            OffsetUnit.BYTES: ("--max-bytes", self.bytes_max),
+            OffsetUnit.RECORDS: ("--max-offsets", self.offsets_max),
+        }
+        if (size := size_limit(unit, limits)) is not None:
+            options[_LIMIT_OPTIONS[unit]] = str(size)
         return options if self.group is None else {**options, "kafka.group.id": self.group}
 
     @property
@@ -150,25 +203,6 @@ class StreamCopyOptions:
         kept = WRITE_SCHEMAS[self.write.discovery.generation].stored
         return tuple(sorted(WRITE_SCHEMAS[self.generation].stored - kept))
 
-    @property
-    def _limits(self) -> dict[OffsetUnit, int | None]:
-        return {OffsetUnit.BYTES: self.bytes_max, OffsetUnit.RECORDS: self.offsets_max}
-
-    def _check_limits(self) -> None:
-        unit = self.generation.offset_unit
-        for other in self._limits.keys() - {unit}:
-            if self._limits[other] is not None:
-                raise OptionError(
-                    f"argument {_LIMITS[other][0]}: these brokers count {unit.value}; use {_LIMITS[unit][0]}"
-                )
-
-    def _check_where_to(self) -> None:
-        if bool(self.target) == (self.output is not None):
-            raise OptionError("set either --target-option, the cluster to copy to, or --output, a folder")
-        if self.output is not None and (self.target_topic is not None or self.keep_partitions):
-            argument = "--keep-partitions" if self.target_topic is None else "--target-topic"
-            raise OptionError(f"argument {argument} needs --target-option; add that, or leave it out")
-
     def _check_target(self) -> None:
         if self.write is None:
             return
@@ -187,12 +221,6 @@ class StreamCopyOptions:
                 "argument --target-topic: source and target are the same topic of the same cluster, and a "
                 "copy into itself never ends; choose another topic"
             )
-
-
-def _check_own(argument: str, options: Mapping[str, str], own: Mapping[str, str]) -> None:
-    for name in options:
-        if instead := own.get(name.lower()):
-            raise OptionError(f"argument {argument}: {printable(name)} is set by the job itself; {instead}")
 
 
 #: How long Spark may take to report the last batch of a query that has ended, seconds.

@@ -37,6 +37,7 @@ from ..protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.modern.transactions import ONGOING, DescribedTransaction, ListedTransaction
 from ..tables.groups import structs
 from ..tables.table import Row
+from .arguments import arg, check_needs, connection_args, flag
 from .progress import Progress, aligned, format_duration
 
 #: States of transactions that readers wait for: the others have ended.
@@ -340,30 +341,35 @@ def _without_ending(options: WriteOptions, name: str) -> TransactionsSurvey:
         time.sleep(_ENDING_POLL_S)
 
 
-#: Options that the job sets itself.
-_OWN: Final = ("delivery", "kafka.transactional.id", "batch")
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsOptions:
     """Options of a report or of ``--finish``. Raises ``OptionError`` (fatal) for arguments that contradict
     each other."""
 
-    connection: Mapping[str, str] = field(repr=False)
-    name: str | None = None
-    finish: bool = False
-    force: bool = False
-    dry_run: bool = False
+    name: str | None = arg(
+        "--transactional-id",
+        "the kafka.transactional.id of a write (default: show all transactions)",
+        metavar="NAME",
+        group="transactions",
+    )
+    finish: bool = flag("--finish", "commit what the write decided to commit, and abort the rest")
+    force: bool = flag(
+        "--force",
+        "also abort transactions without a decision: a running write with that name fails",
+        needs=("finish",),
+    )
+    dry_run: bool = flag("--dry-run", "show what --finish would end, and change nothing", needs=("finish",))
+    connection: Mapping[str, str] = connection_args(
+        example="kafka.bootstrap.servers=HOST:PORT",
+        refuses=dict.fromkeys(
+            ("delivery", "kafka.transactional.id", "batch"), "is set by --transactional-id; leave it out"
+        ),
+    )
 
     def __post_init__(self) -> None:
-        for argument, is_given in (("--force", self.force), ("--dry-run", self.dry_run)):
-            if is_given and not self.finish:
-                raise OptionError(f"argument {argument} needs --finish; add that, or leave it out")
+        check_needs(self)
         if self.finish and self.name is None:
             raise OptionError("argument --finish needs --transactional-id, the name of the write; add it")
-        for name in self.connection:
-            if name.lower() in _OWN:
-                raise OptionError(f"argument --option: {name} is set by --transactional-id; leave it out")
 
     def write(self) -> WriteOptions:
         """The options of a write of that name. Raises ``OptionError`` (fatal)."""

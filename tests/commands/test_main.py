@@ -34,7 +34,7 @@ def test_every_module_is_in_the_table_and_has_a_script_for_a_checkout() -> None:
     assert {command.module for command in COMMANDS.values()} == modules
     for module in modules:
         script = (ROOT / "jobs" / f"{module}.py").read_text()
-        assert f"from spark_kafkawire.commands.{module} import main\n" in script
+        assert f"from spark_kafkawire.commands.{module} import JOB\n" in script
     assert tuple(name for name, command in COMMANDS.items() if not command.needs_spark) == WITHOUT_SPARK
     assert tuple(name for name, command in COMMANDS.items() if command.needs_spark) == WITH_SPARK
 
@@ -85,7 +85,7 @@ def test_a_wrong_name_is_refused_in_one_line(
     assert capsys.readouterr() == ("", f"{line}\n")
 
 
-@pytest.mark.parametrize("name", WITHOUT_SPARK)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_shows_how_it_was_called(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,11 +94,13 @@ def test_help_of_a_command_shows_how_it_was_called(
             kafkawire.main(argv)
         assert ended.value.code == ExitCode.DONE
         assert capsys.readouterr().out.startswith(f"usage: kafkawire {name} [-h]")
-    script = str(ROOT / "jobs" / f"{name}.py")
-    monkeypatch.setattr("sys.argv", [script, "--help"])
-    with pytest.raises(SystemExit):
-        runpy.run_path(script, run_name="__main__")
-    assert capsys.readouterr().out.startswith(f"usage: {name}.py [-h]")
+    module = COMMANDS[name].module
+    for folder in ("jobs", "spark_kafkawire/commands"):
+        script = str(ROOT / folder / f"{module}.py")
+        monkeypatch.setattr("sys.argv", [script, "--help"])
+        with pytest.raises(SystemExit):
+            runpy.run_path(script, run_name="__main__")
+        assert capsys.readouterr().out.startswith(f"usage: {module}.py [-h]")
 
 
 @pytest.fixture(

@@ -26,7 +26,7 @@ from spark_kafkawire.directories.files import FileAccessError
 from spark_kafkawire.jobs.files import FileError
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
-from spark_kafkawire.jobs.spark.hadoop_files import HadoopFiles
+from spark_kafkawire.jobs.spark import HadoopFiles
 from tests.jobs.ingest.ingesting import QUIET, Crashing, options_of, produce, values_of
 from tests.support.directory_reading import DirectoryRead
 from tests.support.golden import CORPUS

@@ -38,7 +38,7 @@ from pyspark.sql.functions import window
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from spark_kafkawire.jobs.checkpoints import run_checkpoints
+from spark_kafkawire.jobs.checkpoints import CheckpointOptions, run_checkpoints
 from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 from tests.support import librdkafka
 from tests.support.foreign import Record
@@ -369,7 +369,8 @@ class Story:
 
     def prepare(self, target: str) -> Any:
         """Result of ``kafkawire checkpoints``, which prepares the checkpoint for the other connector."""
-        return run_checkpoints(str(self.checkpoint), target, sys.stdout, write=True, json=True)
+        options = CheckpointOptions(path=str(self.checkpoint), target=target, write=True)
+        return run_checkpoints(options, sys.stdout, json=True)
 
 
 def parquet(spark: SparkSession, servers: str, folder: Path) -> Any:

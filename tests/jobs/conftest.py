@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
+import spark_kafkawire.jobs.spark
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.jobs.ingest.output import OutputOptions
-from spark_kafkawire.jobs.spark import session
 from tests.support.noida import NoidaBroker
 
 from .disks import SmallDisk
@@ -66,11 +66,11 @@ def run_here(
 
     def run(job: str, *argv: str) -> tuple[int, str, str]:
         module = command(job)
-        for place in (module, session):
+        for place in (module, spark_kafkawire.jobs.spark):
             monkeypatch.setattr(place, "job_session", lambda _: contextlib.nullcontext(spark), raising=False)
         monkeypatch.setattr("sys.argv", [f"{job}.py", *argv])
         try:
-            code = module.main()
+            code = module.JOB.main()
         except SystemExit as ended:
             code = ended.code
         return code, *capsys.readouterr()

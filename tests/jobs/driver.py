@@ -24,18 +24,15 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.jobs.command_line import run_job
 from spark_kafkawire.jobs.ending import explained, failures
 from spark_kafkawire.jobs.files import LocalFiles
-from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import OutputOptions
-from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.ingest.run import Ingest, IngestOptions
 from spark_kafkawire.jobs.migration.run import check
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.publish.input import MessageColumns, messages
-from spark_kafkawire.jobs.publish.options import PublishOptions
+from spark_kafkawire.jobs.publish.options import MessageColumns, PublishOptions, messages
 from spark_kafkawire.jobs.publish.run import publish as publish_rows
-from spark_kafkawire.jobs.publish.summary import report
+from spark_kafkawire.jobs.publish.run import report
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.spark_versions import register
 
@@ -66,7 +63,7 @@ def session() -> SparkSession:
 
 def ingest(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
     """The summary of a run."""
-    options = IngestOptions(given.pop("connection"), OutputOptions(given.pop("output")), **given)
+    options = IngestOptions(output=OutputOptions(given.pop("output")), **given)
     run = Ingest(session(), options, Progress(None))
     wait()
     return run.run()
@@ -75,9 +72,9 @@ def ingest(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
 def publish(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
     """The summary of a run."""
     rows = messages(session().read.parquet(given["input"]), MessageColumns(**given["columns"]))
-    options = PublishOptions.parse(
-        given["options"],
-        state=given["state"],
+    options = PublishOptions(
+        connection=given["options"],
+        folder=given["state"],
         settle_s=given["settle_s"],
         exactly_once=given.get("exactly_once", False),
     )
@@ -103,9 +100,8 @@ def migrate(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
 def offsets(given: dict[str, Any], wait: Wait) -> dict[str, Any]:
     """Nothing: files and offsets tell of a run."""
     wait()
-    command_line = command("offsets")
     with contextlib.redirect_stdout(sys.stderr):
-        code = run_job(command_line.make_parser(), command_line.run, given["argv"])
+        code = command("offsets").JOB.main(given["argv"])
     assert code == 0
     return {}
 

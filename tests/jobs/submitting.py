@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from spark_kafkawire.jobs.command_line import JobParser, run_job
+from spark_kafkawire.jobs.command_line import JobParser
 from spark_kafkawire.jobs.ending import ExitCode
 from tests.support.local_spark import home_with_byte_code
 
@@ -109,7 +109,7 @@ def arguments_of(parser: JobParser) -> set[str]:
 def complaint(module: ModuleType, argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The one line in which a job refuses its arguments; it exits with 2."""
     try:
-        code = run_job(module.make_parser(), module.run, argv)
+        code = module.JOB.main(argv)
     except SystemExit as ended:
         code = int(ended.code or 0)
     reported = capsys.readouterr()

@@ -26,8 +26,7 @@ from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DeliveryError
 from spark_kafkawire.jobs.ending import ExitCode, explained
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.spark.session import run_tasks
-from spark_kafkawire.jobs.spark.stages import watching
+from spark_kafkawire.jobs.spark import run_tasks, watching
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.progress import showing_progress
 from tests.support.golden import MANIFEST, values_sha256
@@ -45,22 +44,25 @@ from .submitting import (
 
 JOB = """
 import sys, spark_kafkawire
-from spark_kafkawire.jobs.command_line import add_connection, connection_options
-from spark_kafkawire.jobs.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.spark.session import job_session
+from dataclasses import dataclass
+from spark_kafkawire.jobs.arguments import connection_args
+from spark_kafkawire.jobs.command_line import Job
+from spark_kafkawire.jobs.spark import job_session
 
-def job(arguments, progress):
+@dataclass
+class Options:
+    connection: dict = connection_args()
+
+def count(options, progress, as_json):
     with job_session("count") as spark:
         children = spark.sparkContext._jvm.java.lang.ProcessHandle.current().children().toArray()
         idle = sum("pyspark.daemon" in child.info().commandLine().orElse("") for child in children)
-        frame = spark.read.format("kafkawire").options(**connection_options(arguments)).load()
+        frame = spark.read.format("kafkawire").options(**options.connection).load()
         return {"messages": frame.count(), "package": spark_kafkawire.__file__, "idle": idle}
 
-parser = JobParser("count", None)
-add_connection(parser)
-add_reporting(parser)
-wrong = run_job(parser, job, ["--option", "broker.list=0:127.0.0.1:9", "--quiet"])
-sys.exit(10 * wrong + run_job(parser, job))
+job = Job("count", None, Options, count)
+wrong = job.main(["--option", "broker.list=0:127.0.0.1:9", "--quiet"])
+sys.exit(10 * wrong + job.main())
 """
 
 
@@ -98,18 +100,17 @@ def test_a_job_reads_with_only_the_zip_shipped_and_an_error_is_one_line(
 
 KILLED = """
 import os, signal, sys
-from spark_kafkawire.jobs.command_line import JobParser, add_reporting, run_job
-from spark_kafkawire.jobs.spark.session import job_session
+from dataclasses import make_dataclass
+from spark_kafkawire.jobs.command_line import Job
+from spark_kafkawire.jobs.spark import job_session
 
-def job(arguments, progress):
+def count(options, progress, as_json):
     with job_session("count") as spark:
         os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
         spark.sparkContext._gateway.proc.wait()
         return {"messages": spark.range(3).count()}
 
-parser = JobParser("count", None)
-add_reporting(parser)
-sys.exit(run_job(parser, job))
+sys.exit(Job("count", None, make_dataclass("Options", ()), count).main())
 """
 
 
@@ -214,7 +215,7 @@ def test_an_error_and_the_end_of_a_task_are_told_in_one_line(spark: SparkSession
 #: to Spark: the factories of the processes, and the function that they call then.
 IDLE = """
 from pathlib import Path
-from spark_kafkawire.jobs.spark.session import run_tasks
+from spark_kafkawire.jobs.spark import run_tasks
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from tests.support.local_spark import plain_spark
 from tests.support.polling import poll

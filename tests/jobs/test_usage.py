@@ -305,12 +305,12 @@ def test_every_argument_has_a_case(job: str) -> None:
     """Beyond those that stand for words of all cases."""
     cases: Sequence[tuple[str, str]] = (*CASES[job], *(SPARK_CASES if job == "publish" else ()))
     tried = {word for case in cases for text in case for word in re.findall(r"(?<![\w-])--[a-z-]+", text)}
-    assert arguments_of(command(job).make_parser()) - {"--available-now"} <= tried
+    assert arguments_of(command(job).JOB.parser()) - {"--available-now"} <= tried
 
 
 @pytest.mark.parametrize("job", CASES)
 def test_help_tells_every_argument(job: str) -> None:
-    parser = command(job).make_parser()
+    parser = command(job).JOB.parser()
     reported = parser.format_help()
     for action in parser._actions:
         assert action.help, action.option_strings

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.errors import OptionError, quoted
-from spark_kafkawire.jobs.command_line import read_options
+from spark_kafkawire.jobs.arguments import read_options
 from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.options import (
     OPTIONS,

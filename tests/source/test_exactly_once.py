@@ -36,7 +36,6 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.errors import ConnectFailed, DeliveryError, OptionError
-from spark_kafkawire.jobs.command_line import run_job
 from spark_kafkawire.jobs.offsets.survey import Surveyed
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
@@ -851,6 +850,6 @@ def test_finishing_job_fences_attempts(noida: NoidaBroker, capsys: pytest.Captur
     empty = transactions.begin(f"{topic}-1-{made._committer.run_name}.99", 60_000)
     connection = f"--option=kafka.bootstrap.servers={noida.bootstrap_servers}"
     argv = ["--quiet", connection, "--transactional-id", topic, "--finish", "--force"]
-    assert run_job(SCRIPT.make_parser(), SCRIPT.run, argv) == 0, capsys.readouterr().err
+    assert SCRIPT.JOB.main(argv) == 0, capsys.readouterr().err
     assert transactions.describe(empty.id).producer_epoch > empty.epoch
     assert nothing_is_left(noida, topic)

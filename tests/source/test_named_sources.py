@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from spark_kafkawire.jobs.command_line import run_job
 from tests.jobs.submitting import command
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import run, send
@@ -51,7 +50,6 @@ def test_a_query_of_named_sources_continues_from_its_checkpoint(
     # Names and not places say which source is which.
     assert rows_of("second", "first") == 7
 
-    script = command("checkpoints")
-    assert run_job(script.make_parser(), script.run, [str(checkpoint), "--quiet"]) == 1
+    assert command("checkpoints").JOB.main([str(checkpoint), "--quiet"]) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert "the sources of the query have names (readStream.name)" in line

@@ -10,7 +10,6 @@ import pytest
 
 from spark_kafkawire.errors import DeliveryError
 from spark_kafkawire.jobs import transactions
-from spark_kafkawire.jobs.command_line import run_job
 from spark_kafkawire.jobs.transactions import FinishPlan, finish
 from spark_kafkawire.options import WriteOptions
 from tests.jobs.submitting import command
@@ -35,7 +34,7 @@ class TransactionsJob:
     def run(self, *argv: str) -> tuple[int, str, str]:
         """Exit code, stdout, stderr."""
         connection = f"--option=kafka.bootstrap.servers={self.bootstrap_servers}"
-        code = run_job(SCRIPT.make_parser(), SCRIPT.run, ["--quiet", connection, *argv])
+        code = SCRIPT.JOB.main(["--quiet", connection, *argv])
         reported = self.capsys.readouterr()
         return code, reported.out, reported.err
 

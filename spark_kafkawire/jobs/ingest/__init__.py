@@ -15,7 +15,7 @@ Wherever a run is killed, the next run finds one of these states:
     planned       missing          reads the plan's offsets again, continues at 2
     planned       there            continues at 4
 
-Steps 1, 3 and 5 are atomic (see ``spark.hadoop_files``), step 2 is invisible until step 3, and step 4 may be
+Steps 1, 3 and 5 are atomic (see ``spark.Files``), step 2 is invisible until step 3, and step 4 may be
 repeated. So the output has each message of batch 7 once after step 3, and none before it. The offsets of two
 batches do not overlap, because a plan begins where the one before it ends.
 

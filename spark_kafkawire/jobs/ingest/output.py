@@ -18,7 +18,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
@@ -29,6 +29,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, Struc
 from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.source.spark_versions import json_texts
 
+from ..arguments import arg, format_option_arg, spark_path
 from ..ending import is_of_disk, reason_of
 from ..files import FileError, FileSystem, printable_path
 from .state import Plan
@@ -36,7 +37,6 @@ from .state import Plan
 HIDDEN: Final = "_kafkawire"
 BATCH: Final = "batch"
 _PLAN: Final = "_plan"
-DECODERS: Final = ("none", "string", "json")
 _ADVICE: Final = "or of one with another --checkpoint: give each an --output of its own"
 
 
@@ -45,12 +45,31 @@ class OutputOptions:
     """Options of the output. ``partition_by`` maps a column's name to the SQL expression that makes it, or to
     None for an existing column."""
 
-    path: str
-    format: str = "parquet"
-    format_options: Mapping[str, str] = field(default_factory=dict)
-    decode: str = "none"
-    schema: str | None = None
-    partition_by: Mapping[str, str | None] = field(default_factory=dict)
+    path: str = arg("--output", "the folder to write to", spark_path, required=True, group="output")
+    format: str = arg("--format", "a file format of Spark (default: parquet)", default="parquet")
+    format_options: Mapping[str, str] = format_option_arg("an option of the format")
+    decode: str = arg(
+        "--decode",
+        "string: key and value become text; json: the value becomes a struct, with invalid JSON in its "
+        "field _corrupt_record (default: none)",
+        choices=("none", "string", "json"),
+        default="none",
+    )
+    schema: str | None = arg(
+        "--schema",
+        "the fields of the JSON, such as 'name string, size long' (default: each run infers them from "
+        "its messages)",
+        metavar="DDL",
+    )
+    partition_by: Mapping[str, str | None] = arg(
+        "--partition-by",
+        "write one folder for each value of a column, which may be an SQL expression: "
+        "day='to_date(timestamp)'; may be repeated",
+        metavar="NAME[=SQL]",
+        many=True,
+        make=lambda texts: parse_partition_by(texts),
+        default=dict,
+    )
 
     def __post_init__(self) -> None:
         """Raises ``OptionError`` (fatal)."""
@@ -62,15 +81,13 @@ class OutputOptions:
             )
 
 
-def parse_partition_by(arguments: Sequence[str]) -> dict[str, str | None]:
+def parse_partition_by(texts: Sequence[str]) -> dict[str, str | None]:
     """``NAME`` and ``NAME=SQL``. Raises ``OptionError`` (fatal)."""
     columns: dict[str, str | None] = {}
-    for argument in arguments:
-        name, separator, sql = (part.strip() for part in argument.partition("="))
+    for text in texts:
+        name, separator, sql = (part.strip() for part in text.partition("="))
         if not name or (separator and not sql):
-            raise OptionError(
-                f"argument --partition-by: {quoted(argument)} is not NAME or NAME=SQL; correct it"
-            )
+            raise OptionError(f"argument --partition-by: {quoted(text)} is not NAME or NAME=SQL; correct it")
         if name.lower() == BATCH:
             raise OptionError(
                 f"argument --partition-by: {quoted(BATCH)} is the column of the runs themselves; choose "

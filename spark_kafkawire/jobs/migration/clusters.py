@@ -19,6 +19,7 @@ from collections.abc import Container, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -32,38 +33,17 @@ from spark_kafkawire.clients.writing.modern.batches import ProducerPosition
 from spark_kafkawire.clients.writing.modern.producer import Producer, ProducerTransaction
 from spark_kafkawire.cluster.cluster import Cluster, cluster_of
 from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.errors import OptionError, printable
+from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Generation, OffsetRange, TopicPartition
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.options import BadRecords, FetchOptions, ReadOptions, WriteOptions, reading_options
-from spark_kafkawire.options.delivery import EXACTLY_ONCE
 from spark_kafkawire.planner.batch import with_files
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.records.columns import HEADERS, Columns
 
-#: Options that the job sets itself, or relies on.
-_OWN_SOURCE: Final = ("subscribe", "assign", "starting", "ending", "minpartitions", "maxbytesperpartition")
-_OWN_TARGET: Final = (
-    "topic",
-    "acks",
-    "kafka.acks",
-    "kafka.enable.idempotence",
-    "partitioner",
-    "batch",
-    "twophasecommit",
-)
-_NAME: Final = "kafka.transactional.id"
-#: Options that the arguments of the job set.
-_OF_TRANSACTIONS: Final = ("delivery", _NAME)
-
 
 def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> ReadOptions:
     """Options of the source, with the topics to read. Raises ``OptionError`` (fatal)."""
-    for name in options:
-        if name.lower().startswith(_OWN_SOURCE):
-            raise OptionError(
-                f"argument --source-option: {printable(name)} is not for a migration; leave it out"
-            )
     parsed = ReadOptions.parse({**options, **selection})
     _check_generation(
         "source", parsed.discovery.generation, Generation.V07, "zookeeper.connect, broker.list or path"
@@ -72,41 +52,19 @@ def source_options(options: Mapping[str, str], selection: Mapping[str, str]) -> 
 
 
 def target_options(
-    options: Mapping[str, str], *, exactly_once: bool = False, transactional_id: str | None = None
+    options: Mapping[str, str], transactions: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[ReadOptions, WriteOptions]:
-    """Options to read the target, without its topics, and to write it. With ``exactly_once`` the job writes
-    in transactions, and ``transactional_id`` begins their ids. Raises ``OptionError``."""
-    if transactional_id is not None and not exactly_once:
-        raise OptionError("argument --transactional-id needs --exactly-once; add that, or leave it out")
-    for name in options:
-        if name.lower() in _OWN_TARGET or name.lower().startswith("kafka.partitioner."):
-            raise OptionError(
-                f"argument --target-option: {name} is not for a migration, which waits for all replicas and "
-                "keeps the order of each partition; leave it out"
-            )
-    write = WriteOptions.parse({**options, **_of_transactions(options, exactly_once, transactional_id)})
-    _check_generation("target", write.discovery.generation, Generation.MODERN, "kafka.bootstrap.servers")
-    return ReadOptions.parse({**reading_options(options), "subscribe": "any"}), write
-
-
-def _of_transactions(
-    options: Mapping[str, str], exactly_once: bool, transactional_id: str | None
-) -> dict[str, str]:
-    """The options that make it transactions."""
-    for name in options:
-        if name.lower() in _OF_TRANSACTIONS:
-            raise OptionError(
-                f"argument --target-option: {name} is set by --exactly-once and --transactional-id; leave it "
-                "out"
-            )
-        if exactly_once and name.lower() == "kafka.isolation.level":
+    """Options to read the target, without its topics, and to write it, with those of ``transactions`` if the
+    job writes in some. Raises ``OptionError``."""
+    for name in options if transactions else ():
+        if name.lower() == "kafka.isolation.level":
             raise OptionError(
                 f"argument --target-option: {name} is not for --exactly-once, which reads what is committed; "
                 "leave it out"
             )
-    if not exactly_once:
-        return {}
-    return {"delivery": EXACTLY_ONCE, **({} if transactional_id is None else {_NAME: transactional_id})}
+    write = WriteOptions.parse({**options, **transactions})
+    _check_generation("target", write.discovery.generation, Generation.MODERN, "kafka.bootstrap.servers")
+    return ReadOptions.parse({**reading_options(options), "subscribe": "any"}), write
 
 
 def _check_generation(role: str, given: Generation, needed: Generation, discovery: str) -> None:

@@ -1,25 +1,293 @@
-"""A run of a migration: plan, open, copy, verify, close; and the report at its end."""
+"""A run of a migration: plan, open, copy, verify, close; and the report at its end.
+
+The plan has the partitions to copy and the topics that must exist for them. The opening of a partition finds
+where its copy continues, and gets its producer id.
+
+The target may hold messages that the state directory does not know, because the directory was restored
+from an older copy or is new. So the target is checked: messages of the source after the mark, or at the
+beginning of a target that the state has never written to, reveal this.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
 
-from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, plural, quoted
-from spark_kafkawire.model import OffsetRange, TopicPartition
+from spark_kafkawire.clients.reading.task import FetchTask
+from spark_kafkawire.clients.writing.modern import ModernWritePartitions
+from spark_kafkawire.clients.writing.modern.batches import obtain_producer_id
+from spark_kafkawire.cluster.cluster import cluster_of
+from spark_kafkawire.cluster.modern.admin import create_topics
+from spark_kafkawire.cluster.modern.metadata import Topic
+from spark_kafkawire.errors import (
+    DataLossError,
+    DeliveryError,
+    DiscoveryError,
+    KafkaWireError,
+    OptionError,
+    counted,
+    plural,
+    quoted,
+)
+from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, TopicPartition
+from spark_kafkawire.planner.batch import select
 from spark_kafkawire.protocol.modern.admin import BROKER_DEFAULT
 
+from ..arguments import (
+    TRANSACTION_OPTIONS,
+    arg,
+    check_needs,
+    connection_args,
+    exactly_once_options,
+    flag,
+    gone_broker_arg,
+    positive,
+    topic_args,
+)
 from ..ending import Interrupted
 from ..progress import Progress, Work, aligned, print_summary, repeating
-from .clusters import Clusters
+from ..state import ExpectedPartitions, missing_lines, missing_text
+from .clusters import Clusters, source_options, target_options
 from .copying import CopiedPiece, Copier, CopyTask, Verified, Verifier, VerifyTask
-from .exactly_once import begin, check_topic_acls, end_open
-from .plan import PartitionCopy, missing_topics, opened, plan, prepare_topics
-from .state import Mark, PartitionProgress, State, StateDirectory, load_state
+from .exactly_once import Note, PartitionTransaction, begin, check_topic_acls, end_open
+from .state import (
+    Mark,
+    PartitionProgress,
+    Route,
+    State,
+    StateDirectory,
+    load_state,
+    parse_names,
+    partition_counts,
+    routes_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCopy:
+    """A partition to copy: its target, its offsets, and the progress of earlier runs.
+
+    ``lost_bytes`` of the source are gone since then.
+    """
+
+    route: Route
+    leader: Leader
+    start_offset: int
+    stop_offset: int
+    progress: PartitionProgress | None = None
+    lost_bytes: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the source to copy."""
+        return self.stop_offset - self.start_offset
+
+    def fetch_task(self, start_offset: int, stop_offset: int | None = None) -> FetchTask:
+        """Read the source from an offset on, to the copy's end unless another is given."""
+        stop = self.stop_offset if stop_offset is None else stop_offset
+        return FetchTask(OffsetRange(self.route.source, start_offset, stop), self.leader)
+
+
+def plan(
+    clusters: Clusters, names: Mapping[str, str], state: State, gone_brokers: Collection[int] = ()
+) -> tuple[tuple[PartitionCopy, ...], list[str]]:
+    """A copy for each partition that the options select, up to its end now; and a line for each partition
+    that earlier runs have copied and that is skipped, because its broker is among the ``gone_brokers``.
+
+    Raises ``OptionError``, ``UnknownTopicError``, ``DiscoveryError``, ``DataLossError``, and the errors of
+    asking the brokers (all fatal).
+    """
+    cluster = cluster_of(clusters.source)
+    known = ExpectedPartitions(clusters.source, state.partitions, gone_brokers)
+    known.await_brokers(cluster)
+    partitions = select(clusters.source.selection, cluster)
+    missing = known.missing(partitions)
+    if others := [tp for tp in missing if not known.is_given_up(tp)]:
+        raise DiscoveryError(f"{missing_text(others)}; start its broker, or give --gone-broker")
+    routes = routes_of(partitions, names, {tp: done.target for tp, done in state.partitions.items()})
+    leaders = cluster.leaders_of(partitions)
+    if dead := [tp for tp in partitions if tp not in leaders]:
+        raise DiscoveryError(
+            f"{dead[0]}: broker {dead[0].broker} is not alive, and {len(dead)} of the {len(partitions)} "
+            "partitions to copy cannot be read; start all brokers"
+        )
+    bounds = cluster.bounds(partitions)
+    allowed = not clusters.source.fetch.fail_on_data_loss
+    copies = tuple(
+        _partition_copy(
+            route, leaders[route.source], bounds[route.source], state.partitions.get(route.source), allowed
+        )
+        for route in routes
+    )
+    copied = {tp: progress.copied.source_offset for tp, progress in state.partitions.items()}
+    return copies, missing_lines(missing, copied)
+
+
+def _partition_copy(
+    route: Route, leader: Leader, bounds: PartitionBounds, progress: PartitionProgress | None, allowed: bool
+) -> PartitionCopy:
+    start = bounds.earliest if progress is None else progress.copied.source_offset
+    if start > bounds.latest:
+        raise DataLossError(
+            f"{route.source} ends at {bounds.latest} and was copied up to {start}: it is another partition "
+            "than that of the state directory; begin with an empty one and a new topic"
+        )
+    lost = max(bounds.earliest - start, 0)
+    if lost and (not allowed or (progress is not None and progress.is_open)):
+        open_advice = "begin with an empty state directory and a new topic"
+        advice = open_advice if allowed else "--source-option failOnDataLoss=false copies what is left"
+        raise DataLossError(
+            f"{route.source}: {lost} bytes from offset {start} on were deleted before they were copied; "
+            f"{advice}"
+        )
+    return PartitionCopy(route, leader, start + lost, bounds.latest, progress, lost)
+
+
+def missing_topics(clusters: Clusters, copies: Sequence[PartitionCopy], *, create: bool) -> dict[str, int]:
+    """The target's missing topics, and the number of partitions that each gets.
+
+    Raises ``OptionError`` (fatal) for names that brokers refuse, for topics with too few partitions,
+    and if topics are missing but may not be created.
+    """
+    counts = partition_counts(copy.route for copy in copies)
+    for topic in counts:
+        if fault := ModernWritePartitions.topic_fault(topic):
+            raise OptionError(f"topic {quoted(topic)} of the target: {fault}; give it another name by --map")
+    there = target_topics(clusters)
+    for topic, count in counts.items():
+        if topic in there and len(there[topic].leaders) < count:
+            raise OptionError(
+                f"topic {quoted(topic)} of the target has {counted(len(there[topic].leaders), 'partition')}, "
+                f"and {counted(count, 'partition is', 'partitions are')} copied to it; add partitions, or "
+                "copy to another topic by --map"
+            )
+    missing = {topic: count for topic, count in counts.items() if topic not in there}
+    if missing and not create:
+        raise OptionError(
+            f"topic {quoted(min(missing))} ({len(missing)} in all) is not in the target; create it: "
+            f"--create-topics does so with {counted(missing[min(missing)], 'partition')}"
+        )
+    return missing
+
+
+def target_topics(clusters: Clusters) -> dict[str, Topic]:
+    """The topics that the target has now."""
+    return {topic.name: topic for topic in clusters.metadata.topics() if topic.leaders}
+
+
+def prepare_topics(
+    clusters: Clusters,
+    copies: Sequence[PartitionCopy],
+    *,
+    create: bool,
+    replication_factor: int = BROKER_DEFAULT,
+) -> dict[TopicPartition, str | None]:
+    """Create missing topics. Returns the topic id of each target, None where topics have none.
+
+    Raises as ``missing_topics`` and ``create_topics``, and ``OptionError`` for a topic that was deleted and
+    created again since an earlier run.
+    """
+    missing = missing_topics(clusters, copies, create=create)
+    create_topics(clusters.metadata, missing, clusters.write.net, replication_factor)
+    leaders = clusters.metadata.leaders_of(copy.route.target for copy in copies)
+    ids = {tp: str(leader.topic_id) if leader.topic_id else None for tp, leader in leaders.items()}
+    for copy in copies:
+        target, before = copy.route.target, copy.progress.topic_id if copy.progress else None
+        if None is not before != ids[target] is not None:
+            raise OptionError(
+                f"topic {quoted(target.topic)} of the target was deleted and created again since the "
+                "last run; begin with an empty state directory"
+            )
+    return ids
+
+
+#: Format of records whose batches carry an identity (Kafka 0.11).
+_IDEMPOTENT_MAGIC: Final = 2
+_ADVICE: Final = (
+    "another --state copied it: continue with that one, or copy to a new topic with --map; otherwise all "
+    "messages would be there twice"
+)
+
+
+def opened(
+    clusters: Clusters, copy: PartitionCopy, target: PartitionBounds, topic_id: str | None
+) -> PartitionProgress:
+    """The partition's progress, to be saved before anything is sent.
+
+    Raises ``OptionError`` (fatal) where another state directory has begun to copy it, and the errors of
+    reading and of asking for a producer id.
+    """
+    before, note = copy.progress, _note(clusters, copy)
+    if before is None:
+        _check_new(clusters, copy, target, note)
+        producer = None
+        if not clusters.are_in_transactions:
+            producer = obtain_producer_id(clusters.metadata, clusters.write, _IDEMPOTENT_MAGIC)
+        mark = Mark(copy.start_offset, target.latest)
+    else:
+        producer = before.producer
+        is_old = _is_old(clusters, copy, before.copied, target, note)
+        at = before.copied.target_offset if is_old else target.latest
+        mark = Mark(copy.start_offset, at, before.copied.message_count)
+    return PartitionProgress(copy.route.source, copy.route.target, topic_id, producer, mark, mark)
+
+
+def _note(clusters: Clusters, copy: PartitionCopy) -> Note | None:
+    """The note of the log that brokers keep, if it is copied in transactions."""
+    if not clusters.are_in_transactions:
+        return None
+    with PartitionTransaction(clusters, copy.route) as transaction:
+        return transaction.note()
+
+
+def _is_old(
+    clusters: Clusters, copy: PartitionCopy, mark: Mark, target: PartitionBounds, note: Note | None
+) -> bool:
+    """True if more was copied than the state's mark says, as with an older copy of the state."""
+    if note is not None and note.mark.message_count >= mark.message_count:
+        return note.is_after(mark)
+    # Messages that the state does not know are after its mark.
+    return _holds_next(clusters, copy, mark.target_offset, target.latest)
+
+
+def _holds_next(clusters: Clusters, copy: PartitionCopy, start_offset: int, stop_offset: int) -> bool:
+    """True if the target holds, in a range of it, the messages to copy next.
+
+    With source headers a message anywhere in the range says so, without them its first one, by its
+    value: other programs may have written there. Raises the errors of reading.
+    """
+    if not copy.size:
+        return False
+    target = copy.route.target
+    with closing(clusters.copied_values(copy.route.source, target, start_offset, stop_offset)) as pieces:
+        there = next((values[0] for values in pieces if len(values)), None)
+    if there is None or clusters.source_headers:
+        return there is not None
+    with closing(clusters.source_columns(copy.fetch_task(copy.start_offset))) as source:
+        first = next((each.values[0] for each in source if each.values is not None and each.count), None)
+    return bool(there == first)
+
+
+def _check_new(clusters: Clusters, copy: PartitionCopy, target: PartitionBounds, note: Note | None) -> None:
+    """Raise ``OptionError`` (fatal) where a partition that was never copied, by the state's account, was."""
+    if note is not None:
+        raise OptionError(
+            f"argument --state: {copy.route.source} is copied to {copy.route.target} already, with this name "
+            f"of transactions: {_ADVICE}"
+        )
+    # The first message is enough: a copy of another directory began there.
+    first = clusters.first_offset(copy.route.target, target.earliest, target.latest)
+    if first is not None and _holds_next(clusters, copy, first, first + 1):
+        raise OptionError(
+            f"argument --state: {copy.route.target} begins with the messages of {copy.route.source} already: "
+            f"{_ADVICE}"
+        )
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,16 +300,95 @@ PIECE_BYTES: Final = 64 << 20
 _LOOK_INTERVAL_S: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of the user besides the clusters."""
+#: Why options of a cluster are refused, by patterns.
+_NOT_OF_SOURCE: Final = dict.fromkeys(
+    ("subscribe*", "assign*", "starting*", "ending*", "minpartitions*", "maxbytesperpartition*"),
+    "is not for a migration; leave it out",
+)
+_NOT_OF_TARGET: Final = dict.fromkeys(
+    (
+        "topic",
+        "acks",
+        "kafka.acks",
+        "kafka.enable.idempotence",
+        "partitioner",
+        "kafka.partitioner.*",
+        "batch",
+        "twophasecommit",
+    ),
+    "is not for a migration, which waits for all replicas and keeps the order of each partition; leave it "
+    "out",
+)
 
-    state: Path
-    names: Mapping[str, str]
-    create_topics: bool = False
-    replication_factor: int | None = None
-    piece_bytes: int = PIECE_BYTES
-    gone_brokers: frozenset[int] = frozenset()
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of the user; ``source`` and ``target`` are options of the data source."""
+
+    selection: Mapping[str, str] = topic_args("copy", group="input")
+    names: Mapping[str, str] = arg(
+        "--map",
+        "copy a topic to a topic with another name; may be repeated",
+        metavar="OLD=NEW",
+        many=True,
+        make=parse_names,
+        default=dict,
+    )
+    gone_brokers: frozenset[int] = gone_broker_arg()
+    source_headers: bool = flag(
+        "--source-headers",
+        "add headers to each message with its topic, broker, partition, offset and index in the source",
+    )
+    state: Path = arg(
+        "--state",
+        "the directory on the driver that records progress",
+        Path,
+        required=True,
+        metavar="DIR",
+        group="copying",
+    )
+    create_topics: bool = flag(
+        "--create-topics", "create missing topics, with one partition for each partition"
+    )
+    replication_factor: int | None = arg(
+        "--replication-factor",
+        "replicas of created topics (default: the brokers' default.replication.factor)",
+        positive,
+    )
+    piece_bytes: int = arg(
+        "--piece-bytes",
+        "bytes of a partition to copy before the state is saved; the run after a killed one reads up "
+        f"to this many bytes again (default: {PIECE_BYTES})",
+        positive,
+        default=PIECE_BYTES,
+    )
+    dry_run: bool = flag("--dry-run", "show what would be copied, and change nothing")
+    exactly_once: bool = flag(
+        "--exactly-once",
+        "copy each piece in one transaction of the target (Kafka 0.11 or later), which also stores how "
+        "far each partition is copied: the run after a killed one compares nothing",
+    )
+    transactional_id: str | None = arg(
+        "--transactional-id",
+        "with --exactly-once: the prefix of the ids of these transactions and their groups, which no "
+        "other program may use (default: a name that --state generates)",
+        metavar="NAME",
+        needs=("exactly_once",),
+    )
+    source: Mapping[str, str] = connection_args(
+        "source", "zookeeper.connect=HOST:PORT", refuses=_NOT_OF_SOURCE
+    )
+    target: Mapping[str, str] = connection_args(
+        "target", "kafka.bootstrap.servers=HOST:PORT", refuses={**TRANSACTION_OPTIONS, **_NOT_OF_TARGET}
+    )
+
+    def __post_init__(self) -> None:
+        check_needs(self)
+
+    def clusters(self) -> Clusters:
+        """Both clusters. Raises ``OptionError``."""
+        source = source_options(self.source, self.selection)
+        return Clusters(source, *target_options(self.target, exactly_once_options(self)), self.source_headers)
 
 
 def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:

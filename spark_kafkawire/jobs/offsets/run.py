@@ -26,7 +26,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TextIO
@@ -38,6 +38,7 @@ from spark_kafkawire.errors import OptionError, quoted
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 from spark_kafkawire.tables.table import Row
 
+from ..arguments import arg, check_needs, connection_args, flag, topic_args
 from ..files import read_file, write_file
 from ..progress import DATA_LOSS_KEY, Progress
 from ..state import name_fields
@@ -55,7 +56,7 @@ from .survey import OffsetsOfGroups, Surveyed
 from .terminal import FoldedColumn, console_on, print_folded, print_report
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsOptions:
     """Options of a report or an import. Raises ``OptionError`` (fatal) for arguments that contradict each
     other.
@@ -64,29 +65,48 @@ class OffsetsOptions:
     all. With ``imported`` the groups are those to take from that file, otherwise those to report.
     """
 
-    connection: Mapping[str, str] = field(repr=False)
-    selection: Mapping[str, str] = field(default_factory=dict)
-    groups: tuple[str, ...] = ()
-    all_groups: bool = False
-    check: bool = False
-    html: Path | None = None
-    exported: Path | None = None
-    imported: Path | None = None
-    dry_run: bool = False
+    connection: Mapping[str, str] = connection_args()
+    selection: Mapping[str, str] = topic_args("show", group="report", default="all topics")
+    groups: tuple[str, ...] = arg(
+        "--group",
+        "a consumer group; may be repeated (default: none)",
+        many=True,
+        make=lambda names: tuple(dict.fromkeys(names)),
+        default=tuple,
+        one_of="groups",
+    )
+    all_groups: bool = flag(
+        "--all-groups", "all groups that have an offset of one of the topics", one_of="groups"
+    )
+    check: bool = flag(
+        "--check",
+        "exit with 3 if a group has no offset, or an offset before the start of its log, beyond its "
+        "end, or in a partition that no broker has; the summary names them",
+        needs=("groups", "all_groups"),
+    )
+    html: Path | None = arg("--html", "also write an HTML page with bars and tables", Path)
+    exported: Path | None = arg(
+        "--export",
+        "also write the offsets of the groups to this file",
+        Path,
+        needs=("groups", "all_groups"),
+        group="offsets of groups",
+        one_of="file",
+    )
+    imported: Path | None = arg(
+        "--import",
+        "commit the offsets of this file, or only those of --group; prints no report",
+        Path,
+        one_of="file",
+    )
+    dry_run: bool = flag(
+        "--dry-run", "show what --import would change, and change nothing", needs=("imported",)
+    )
 
     def __post_init__(self) -> None:
-        if self.imported is None:
-            self._check_report()
-        else:
+        if self.imported is not None:
             self._check_import()
-
-    def _check_report(self) -> None:
-        if not (self.groups or self.all_groups):
-            for argument, is_given in (("--export", self.exported is not None), ("--check", self.check)):
-                if is_given:
-                    raise OptionError(f"argument {argument} needs --group or --all-groups; add one")
-        if self.dry_run:
-            raise OptionError("argument --dry-run needs --import; add that, or leave it out")
+        check_needs(self)
 
     def _check_import(self) -> None:
         if self.all_groups:

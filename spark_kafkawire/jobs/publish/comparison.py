@@ -39,7 +39,7 @@ from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.source.schema import HEADERS_FIELD, read_schema
 from spark_kafkawire.source.writer import WriteSchema
 
-from ..spark.session import read_ranges
+from ..spark import read_ranges
 from ..state import Positions
 from .options import StateOptions
 from .state import TopicRows

@@ -1,20 +1,225 @@
-"""Options of a publication, from those that the user gives: parsed once, before Spark starts."""
+"""Options of a publication, parsed once, before Spark starts; and its input: files of any format of Spark,
+whose rows become the columns of a write.
+
+    rows = messages(frame, MessageColumns(value="body", key="id"))
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
 
-from spark_kafkawire.errors import OptionError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException, ParseException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col, map_entries, struct, timestamp_millis, to_json
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spark_kafkawire.errors import OptionError, close_matches, quoted
 from spark_kafkawire.options import ReadOptions, WriteOptions, reading_options
-from spark_kafkawire.options.delivery import ACKS_OF, EXACTLY_ONCE
+from spark_kafkawire.options.delivery import ACKS_OF
 from spark_kafkawire.source.writer import WRITE_SCHEMAS, WriteSchema
 
-_ACKS: Final = ("acks", "kafka.acks")
-#: Options that arguments of the job set.
-_OF_TRANSACTIONS: Final = ("delivery", "kafka.transactional.id", "batch")
+from ..arguments import (
+    TRANSACTION_OPTIONS,
+    arg,
+    check_needs,
+    connection_args,
+    exactly_once_options,
+    flag,
+    format_option_arg,
+    nested,
+    positive,
+    spark_path,
+)
+from ..ending import reason_of
 
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Files or folders and how Spark reads them; ``schema`` is DDL."""
+
+    paths: Sequence[str] = arg(
+        "--input",
+        "a file or folder; may be repeated",
+        spark_path,
+        many=True,
+        required=True,
+        metavar="PATH",
+        group="input",
+    )
+    format: str = arg("--format", "a file format of Spark (default: parquet)", default="parquet")
+    format_options: Mapping[str, str] = format_option_arg(
+        "an option of the format, such as header=true for csv; may be repeated"
+    )
+    schema: str | None = arg(
+        "--schema",
+        "the columns of the input, such as 'id long, body string' (default: Spark infers them)",
+        metavar="DDL",
+    )
+
+    def load(self, spark: SparkSession) -> DataFrame:
+        """The rows. Raises ``OptionError`` (fatal) that names the argument at fault."""
+        reader = spark.read.format(self.format).options(**self.format_options)
+        if self.schema is not None:
+            reader = reader.schema(_parsed(self.schema))
+        try:
+            return reader.load([*self.paths])
+        except (Py4JJavaError, PySparkException) as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Py4JJavaError | PySparkException) -> OptionError:
+        reason = reason_of(error) if isinstance(error, Py4JJavaError) else _first_line(error)
+        if "DATA_SOURCE_NOT_FOUND" in reason:
+            return OptionError(
+                f"argument --format: Spark has no format {quoted(self.format)}; give parquet, "
+                "json, csv, orc or text; others come with packages"
+            )
+        return OptionError(
+            f"argument --input: cannot be read with --format {self.format}, and --format-option and --schema "
+            f"as they are: {reason}"
+        )
+
+
+def _parsed(ddl: str) -> StructType:
+    problem = "it is empty"
+    try:
+        if isinstance(schema := StructType.fromDDL(ddl), StructType) and schema.fields:
+            return schema
+    except (ParseException, IllegalArgumentException) as error:
+        problem = _first_line(error)
+    raise OptionError(
+        f"argument --schema: {quoted(ddl)} is not columns with types, as 'id long, body string': {problem}"
+    )
+
+
+def _first_line(error: PySparkException) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+#: Types that the column of an argument may have, for arguments that do not take every type.
+_ALLOWED: Final = {
+    "partition": "a whole number",
+    "broker": "a whole number",
+    "headers": "a map, or an array of structs of key and value",
+    "timestamp": "a timestamp, its text, or a whole number of milliseconds since 1970",
+}
+
+#: A function that converts a column of some type to a column of a write; None if it cannot.
+_Make = Callable[[Column, DataType], Column | None]
+
+
+def _column(name: str, text: str, group: str = "") -> Any:
+    return arg(f"--{name}-column", text, metavar="NAME", group=group)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageColumns:
+    """The columns that messages are made of; without ``value`` a message is the whole row as JSON."""
+
+    value: str | None = _column("value", "the value (default: the whole row as JSON)", group="messages")
+    key: str | None = _column("key", "the key")
+    partition: str | None = _column("partition", "the partition number; null: chosen by the key")
+    broker: str | None = _column("broker", "the broker's id, with --partition-column (0.7)")
+    headers: str | None = _column("headers", "the headers: a map, or an array of structs with key and value")
+    timestamp: str | None = _column(
+        "timestamp", "the timestamp: a timestamp or its text, or milliseconds since 1970"
+    )
+    topic: str | None = None
+
+    def check(self, schema: WriteSchema) -> None:
+        """Raise ``OptionError`` (fatal) for a column that these brokers do not support."""
+        for own in fields(self):
+            if getattr(self, own.name) is not None and own.name not in schema.columns:
+                raise OptionError(
+                    f"argument --{own.name}-column: Kafka {schema.generation.value} has no {own.name} of "
+                    "a message; leave it out"
+                )
+
+
+def messages(frame: DataFrame, columns: MessageColumns) -> DataFrame:
+    """The frame as the columns of a write: ``value``, and those that are named.
+
+    Keys and values are text or bytes as they are, structs, arrays and maps are JSON, and other
+    types are their text. Partitions are cast to int. Headers may be a map, too. Timestamps may be
+    numbers, milliseconds since 1970. Raises ``OptionError`` (fatal) for a column that is missing or cannot be
+    converted.
+    """
+    made = [
+        _made(frame, "value", columns.value, _text) if columns.value else to_json(struct("*")).alias("value")
+    ]
+    for name, given, make in (
+        ("key", columns.key, _text),
+        ("partition", columns.partition, _int),
+        ("broker", columns.broker, _int),
+        ("headers", columns.headers, _headers),
+        ("timestamp", columns.timestamp, _timestamp),
+        ("topic", columns.topic, _text),
+    ):
+        if given is not None:
+            made.append(_made(frame, name, given, make))
+    return frame.select(*made)
+
+
+def _made(frame: DataFrame, name: str, given: str, make: _Make) -> Column:
+    if given not in frame.columns:
+        close = close_matches(given, frame.columns, 1)
+        hint = f"did you mean {quoted(close[0])}?" if close else f"there are {', '.join(frame.columns)}"
+        raise OptionError(f"argument --{name}-column: there is no column {quoted(given)}; {hint}")
+    data_type = frame.schema[given].dataType
+    column = make(col(f"`{given.replace('`', '``')}`"), data_type)
+    if column is None:
+        raise OptionError(
+            f"argument --{name}-column: {quoted(given)} is {data_type.simpleString()}, and must be "
+            f"{_ALLOWED[name]}: cast it"
+        )
+    return column.alias(name)
+
+
+def _text(column: Column, data_type: DataType) -> Column | None:
+    if isinstance(data_type, StringType | BinaryType):
+        return column
+    if isinstance(data_type, StructType | ArrayType | MapType):
+        return to_json(column)
+    return column.cast("string")
+
+
+def _int(column: Column, data_type: DataType) -> Column | None:
+    return column.cast("int") if isinstance(data_type, IntegralType | StringType) else None
+
+
+def _headers(column: Column, data_type: DataType) -> Column | None:
+    if isinstance(data_type, MapType):
+        if not isinstance(data_type.valueType, BinaryType):
+            column = column.cast("map<string,string>")
+        return map_entries(column).cast(_HEADERS)
+    pair = data_type.elementType if isinstance(data_type, ArrayType) else None
+    is_pair = isinstance(pair, StructType) and pair.fieldNames() == ["key", "value"]
+    return column.cast(_HEADERS) if is_pair else None
+
+
+def _timestamp(column: Column, data_type: DataType) -> Column | None:
+    if isinstance(data_type, IntegralType):
+        return timestamp_millis(column)
+    if isinstance(data_type, TimestampType | TimestampNTZType | DateType | StringType):
+        return column.cast("timestamp")
+    return None
+
+
+_ACKS: Final = ("acks", "kafka.acks")
 #: Seconds without new messages before partitions are compared: a 0.7 broker flushes after 3 s, and checks for
 #: that every 3 s.
 SETTLE_S: Final = 10.0
@@ -35,59 +240,76 @@ class StateOptions:
     reading: Mapping[str, str] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishOptions:
-    """Options of a run. ``state`` is None for a run that keeps no state. ``transactional_id`` is the name of
-    an exactly-once write, empty if the state names it; None for other writes."""
+    """Options of a run, of which ``connection`` are those of the data source. Raises ``OptionError`` (fatal).
 
-    write: WriteOptions
-    state: StateOptions | None = None
-    transactional_id: str | None = None
+    ``write`` are the parsed options. ``state`` is None for a run that keeps no state.
+    """
 
-    @classmethod
-    def parse(
-        cls,
-        given: Mapping[str, str],
-        *,
-        state: str | None = None,
-        settle_s: float | None = None,
-        exactly_once: bool = False,
-        transactional_id: str | None = None,
-    ) -> PublishOptions:
-        """From the options of a write, and arguments of the job. Raises ``OptionError`` (fatal)."""
-        for name in given:
-            if name.lower() in _OF_TRANSACTIONS:
-                raise OptionError(
-                    f"argument --option: {name} is set by --exactly-once and --transactional-id; leave it out"
-                )
-        if exactly_once:
-            return cls._exactly_once(given, state, settle_s, transactional_id)
-        if transactional_id is not None:
-            raise OptionError("argument --transactional-id needs --exactly-once; add that, or leave it out")
-        write = WriteOptions.parse(given)
-        if state is None:
-            if settle_s is not None:
-                raise OptionError("argument --settle-seconds needs --state; add that, or leave it out")
-            return cls(write)
-        write = _findable(write, is_given=any(name.lower() in _ACKS for name in given))
-        return cls(write, _state(write, given, state, SETTLE_S if settle_s is None else settle_s))
+    topic: str | None = arg("--topic", "the topic to write to", one_of="topic", required=True)
+    topic_column: str | None = arg(
+        "--topic-column", "the column with the topic of each row", metavar="NAME", one_of="topic"
+    )
+    folder: str | None = arg(
+        "--state",
+        "record what is published in this folder, on any file system that Spark supports; use a new "
+        "folder for each input",
+        spark_path,
+        group="each row once, also after a killed run",
+    )
+    settle_s: float | None = arg(
+        "--settle-seconds",
+        "with --state: how long the topic must be idle before a run looks for the messages of a killed "
+        f"one (default: {SETTLE_S:g}); six times that if other programs write to it; for 0.7 longer than the "
+        "brokers' flush interval",
+        positive,
+        needs=("folder",),
+    )
+    exactly_once: bool = flag(
+        "--exactly-once",
+        "write in transactions: readers see all rows once, or none (Kafka 0.11 or later)",
+    )
+    transactional_id: str | None = arg(
+        "--transactional-id",
+        "with --exactly-once: the kafka.transactional.id of this write, which no other program may use "
+        "(default: a name that --state generates)",
+        metavar="NAME",
+        needs=("exactly_once",),
+    )
+    connection: Mapping[str, str] = connection_args(
+        refuses={
+            **TRANSACTION_OPTIONS,
+            "batch": TRANSACTION_OPTIONS["delivery"],
+            "topic": "is not an option here; set --topic or --topic-column",
+        }
+    )
+    write: WriteOptions = field(init=False)
+    state: StateOptions | None = field(init=False, default=None)
 
-    @classmethod
-    def _exactly_once(
-        cls, given: Mapping[str, str], state: str | None, settle_s: float | None, name: str | None
-    ) -> PublishOptions:
-        if state is None and name is None:
+    def __post_init__(self) -> None:
+        if self.exactly_once:
+            self._check_exactly_once()
+        check_needs(self)
+        given = {**self.connection, **({} if self.topic is None else {"topic": self.topic})}
+        write = WriteOptions.parse({**given, **exactly_once_options(self)})
+        if self.folder is not None:
+            if not self.exactly_once:
+                write = _findable(write, is_given=any(name.lower() in _ACKS for name in given))
+            settle_s = SETTLE_S if self.settle_s is None else self.settle_s
+            object.__setattr__(self, "state", _state(write, given, self.folder, settle_s))
+        object.__setattr__(self, "write", write)
+
+    def _check_exactly_once(self) -> None:
+        if self.folder is None and self.transactional_id is None:
             raise OptionError(
                 "argument --exactly-once needs --state or --transactional-id, by which the next run finds "
                 "what a killed one left"
             )
-        if settle_s is not None:
+        if self.settle_s is not None:
             raise OptionError(
                 "argument --settle-seconds: with --exactly-once nothing is waited for; leave it out"
             )
-        named = {} if name is None else {"kafka.transactional.id": name}
-        write = WriteOptions.parse({**given, "delivery": EXACTLY_ONCE, **named})
-        return cls(write, None if state is None else _state(write, given, state, SETTLE_S), name or "")
 
     @property
     def schema(self) -> WriteSchema:
@@ -95,11 +317,17 @@ class PublishOptions:
         return _schema(self.write)
 
 
-def with_topic(options: Mapping[str, str], topic: str | None) -> dict[str, str]:
-    """The options of the write; the topic is an argument of its own. Raises ``OptionError`` (fatal)."""
-    if any(name.lower() == "topic" for name in options):
-        raise OptionError("argument --option: topic is not an option here; set --topic or --topic-column")
-    return {**options, "topic": topic} if topic is not None else dict(options)
+@dataclass(frozen=True, slots=True)
+class PublishArguments:
+    """All arguments of the job. Raises ``OptionError`` (fatal)."""
+
+    input: Input = nested(Input)
+    columns: MessageColumns = nested(MessageColumns)
+    options: PublishOptions = nested(PublishOptions)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", replace(self.columns, topic=self.options.topic_column))
+        self.columns.check(self.options.schema)
 
 
 def _findable(write: WriteOptions, *, is_given: bool) -> WriteOptions:

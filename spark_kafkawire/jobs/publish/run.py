@@ -1,5 +1,5 @@
 """A run of ``publish``: writes all rows, or with a state the missing ones, in Spark tasks that count
-what they write.
+what they write; and the report of it.
 
     written = write(rows, create_writer(WriteOptions.parse(options), rows.schema, overwrite=False))
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TextIO, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -19,6 +19,7 @@ from pyspark.sql.functions import lit
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.clients.writing.write_partitions import write_partitions_type
 from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, RowError, plural, quoted
+from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.source.exactly_once import (
     ExactlyOnceWriter,
@@ -30,14 +31,12 @@ from spark_kafkawire.tables.table import Row
 
 from ..ending import Interrupted
 from ..files import printable_path
-from ..progress import Progress
-from ..spark.hadoop_files import Files
-from ..spark.stages import watching
-from ..state import Positions, sole_run
+from ..progress import Progress, aligned, print_summary
+from ..spark import Files, watching
+from ..state import Positions, name_fields, name_order, sole_run
 from .comparison import Difference, Survey, TargetPartitions, survey
 from .options import PublishOptions, StateOptions
 from .state import Done, Publication, PublishState, TopicRows
-from .summary import Published, total
 
 _RUN_AGAIN: Final = "run again with the same --state, which writes what is missing"
 #: How often rows are written that are still missing, as Spark's ``spark.task.maxFailures``.
@@ -50,8 +49,8 @@ def publish(rows: DataFrame, options: PublishOptions, progress: Progress) -> Pub
     Raises ``OptionError`` before anything is sent; errors of a task come as Spark's own error, with a state
     as ``ResumablePublish.run`` says.
     """
-    if options.transactional_id is not None:
-        return publish_exactly_once(rows, options, options.transactional_id, progress)
+    if options.exactly_once:
+        return publish_exactly_once(rows, options, options.transactional_id or "", progress)
     if options.state is not None:
         return ResumablePublish(rows, options, options.state, progress).run()
     writer = create_writer(options.write, rows.schema, overwrite=False)
@@ -304,3 +303,83 @@ def _of_tasks(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], T]
         yield pa.RecordBatch.from_arrays([[pickle.dumps(function(iter(batches)))]], schema=_RESULT)
 
     return [pickle.loads(row.result) for row in rows.mapInArrow(run, "result binary").collect()]
+
+
+def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, Any]:
+    """The summary that is still to be printed: its partitions are printed here unless ``as_json``.
+
+    Raises ``DeliveryError`` (fatal) where rows are in a topic too often; all is printed then.
+    """
+    if not as_json and published.written:
+        print(*aligned(table_of(published.written)), sep="\n", file=stream, flush=True)
+    summary = summary_of(published.written, with_partitions=as_json)
+    if published.found_count is None:
+        return summary
+    summary["messages_found"] = published.found_count
+    if published.doubled_count is None:
+        return summary
+    summary["messages_doubled"] = published.doubled_count
+    if published.doubled_count and not published.was_done:
+        print_summary(summary, as_json=as_json)
+        are = plural(published.doubled_count, "message is", "messages are")
+        raise DeliveryError(
+            f"{published.doubled_count:,} {are} in the topic more often than the rows are: another producer "
+            "wrote equal ones, or a killed run was still writing; remove the duplicates where the "
+            "topic is read, Kafka takes nothing back"
+        )
+    return summary
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Result of a run: the messages written, the rows found in the topic, and the duplicate messages, each
+    None if unknown. ``was_done`` by an earlier run."""
+
+    written: Sequence[Row]
+    found_count: int | None = None
+    doubled_count: int | None = None
+    was_done: bool = False
+
+
+def total(receipts: Iterable[PartitionReceipt]) -> list[Row]:
+    """A row for each log, from the receipts of all tasks: its messages, bytes of their batches, and first and
+    last offset if brokers reported them. Messages of other producers may lie between them. Pure."""
+    by_partition: dict[TopicPartition, list[PartitionReceipt]] = {}
+    for receipt in receipts:
+        by_partition.setdefault(receipt.topic_partition, []).append(receipt)
+    return [
+        {
+            **name_fields(tp),
+            "messages": sum(each.message_count for each in own),
+            "bytes": sum(each.size for each in own),
+            "start_offset": min(_known(each.start_offset for each in own), default=None),
+            "stop_offset": max(_known(each.stop_offset for each in own), default=None),
+        }
+        for tp, own in sorted(by_partition.items(), key=lambda item: name_order(item[0]))
+    ]
+
+
+def _known(offsets: Iterable[int | None]) -> list[int]:
+    return [each for each in offsets if each is not None]
+
+
+def summary_of(written: Sequence[Row], *, with_partitions: bool) -> dict[str, object]:
+    """The totals, and with ``with_partitions`` those of each partition."""
+    totals = {name: sum(each[name] for each in written) for name in ("messages", "bytes")}
+    return {**totals, **({"partitions": [*written]} if with_partitions else {})}
+
+
+def table_of(written: Sequence[Row]) -> list[list[str]]:
+    """A row of text for each partition."""
+    rows = []
+    for each in written:
+        first, last = each["start_offset"], each["stop_offset"]
+        rows.append(
+            [
+                f"{TopicPartition(each['topic'], each['partition'], each.get('broker'))}",
+                f"{each['messages']:,} {plural(each['messages'], 'message')}",
+                f"{each['bytes']:,} bytes",
+                "" if first is None else f"offsets {first} to {last}",
+            ]
+        )
+    return rows

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.jobs.command_line import run_job
 from spark_kafkawire.planner.stream_offsets import ID_MARK, PART_MARK, PIN_MARK
 
 from ..submitting import command
@@ -49,7 +48,7 @@ class Checkpoint:
 
     def run(self, *argv: str) -> tuple[int, str, str]:
         """Run the job on it: exit code, stdout, stderr."""
-        code = run_job(SCRIPT.make_parser(), SCRIPT.run, [str(self.folder), "--quiet", *argv])
+        code = SCRIPT.JOB.main([str(self.folder), "--quiet", *argv])
         return code, *self._capsys.readouterr()
 
     def reported(self, *argv: str) -> Any:
@@ -302,5 +301,5 @@ def test_paths_and_uris_of_this_machine_are_read(tmp_path: Path, capsys: pytest.
     Checkpoint(folder, capsys).batch(0, OURS, done=True)
     escaped = str(folder).replace(" ", "%20")
     for path in (f"file://{escaped}", f"file:{escaped}", folder):
-        code = run_job(SCRIPT.make_parser(), SCRIPT.run, [f"{path}/", "--json", "--quiet"])
+        code = SCRIPT.JOB.main([f"{path}/", "--json", "--quiet"])
         assert (code, json.loads(capsys.readouterr().out)["checkpoint"]) == (0, str(folder))

@@ -10,12 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.jobs.files import LocalFiles
-from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions
-from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.ingest.run import Ingest, IngestOptions
 from spark_kafkawire.jobs.ingest.state import Plan
 from spark_kafkawire.jobs.progress import Progress
-from spark_kafkawire.jobs.spark.hadoop_files import Files
+from spark_kafkawire.jobs.spark import Files
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -44,7 +43,7 @@ def offsets_of(output: OutputOptions) -> list[int]:
 def options_of(broker: NoidaBroker, topic: str, output: OutputOptions, **options: Any) -> IngestOptions:
     """Options of a run on one topic of a modern broker."""
     connection = {"kafka.bootstrap.servers": broker.bootstrap_servers, **options.pop("connection", {})}
-    return IngestOptions(connection, output, {"subscribe": topic}, **options)
+    return IngestOptions(connection=connection, output=output, selection={"subscribe": topic}, **options)
 
 
 class Crash(BaseException):

@@ -23,14 +23,13 @@ from spark_kafkawire.cluster.modern.cluster import ModernCluster
 from spark_kafkawire.cluster.v07.groups import ConsumerGroups
 from spark_kafkawire.cluster.v07.view import view
 from spark_kafkawire.errors import BrokersMissingError, DataLossError, OptionError
-from spark_kafkawire.jobs.command_line import parse_starting
+from spark_kafkawire.jobs.arguments import parse_starting
 from spark_kafkawire.jobs.files import FileError
-from spark_kafkawire.jobs.ingest.options import IngestOptions
 from spark_kafkawire.jobs.ingest.output import Output, OutputOptions, parse_partition_by
-from spark_kafkawire.jobs.ingest.run import Ingest
+from spark_kafkawire.jobs.ingest.run import Ingest, IngestOptions
 from spark_kafkawire.jobs.ingest.state import IngestState, Plan
 from spark_kafkawire.jobs.progress import progress_on
-from spark_kafkawire.jobs.spark.hadoop_files import Files, HadoopFiles
+from spark_kafkawire.jobs.spark import Files, HadoopFiles
 from spark_kafkawire.jobs.state import StateError
 from spark_kafkawire.options import Discovery
 from spark_kafkawire.records.message_set.encoding import encode
@@ -285,7 +284,7 @@ def test_a_crash_before_or_after_any_step_loses_and_doubles_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     connection = {"zookeeper.connect": corpus.zookeeper_connect}
-    options = IngestOptions(connection, output, {"subscribe": topic}, group=topic)
+    options = IngestOptions(connection=connection, output=output, selection={"subscribe": topic}, group=topic)
     numbers = itertools.count()
 
     def produce() -> None:
@@ -340,7 +339,7 @@ def await_topic(corpus: EmbeddedCluster, topic: str, log_count: int) -> None:
 
 def old_options(corpus: EmbeddedCluster, output: OutputOptions, **options: Any) -> IngestOptions:
     hasty = {"zookeeper.connect": corpus.zookeeper_connect, "retries": "1", **options.pop("connection", {})}
-    return IngestOptions(hasty, output, **options)
+    return IngestOptions(connection=hasty, output=output, **options)
 
 
 @pytest.mark.parametrize("by_pattern", [pytest.param(False, marks=pytest.mark.nightly), True])
@@ -416,24 +415,38 @@ def test_a_topic_of_a_pattern_that_was_deleted_is_told_once(
         produce(noida.bootstrap_servers, name, range(3), partitions=1)
     connection = {"kafka.bootstrap.servers": noida.bootstrap_servers}
     selection = {"subscribePattern": f"^{topic}-"}
-    assert LocalIngest(IngestOptions(connection, output, selection)).run()["messages"] == 6
+    assert (
+        LocalIngest(IngestOptions(connection=connection, output=output, selection=selection)).run()[
+            "messages"
+        ]
+        == 6
+    )
     librdkafka.delete_topic(noida.bootstrap_servers, f"{topic}-b")
     produce(noida.bootstrap_servers, f"{topic}-a", range(3, 5), partitions=1)
     with pytest.raises(DataLossError, match=f"^{topic}-b 0: earlier runs .* set failOnDataLoss=false$"):
-        LocalIngest(IngestOptions(connection, output, selection)).run()
-    bearing = IngestOptions({**connection, "failOnDataLoss": "false"}, output, selection)
+        LocalIngest(IngestOptions(connection=connection, output=output, selection=selection)).run()
+    bearing = IngestOptions(
+        connection={**connection, "failOnDataLoss": "false"}, output=output, selection=selection
+    )
     summary = LocalIngest(bearing).run()
     assert (summary["messages"], summary["data_loss"]) == (
         2,
         [f"{topic}-b 0 is not there: it was read up to 3"],
     )
-    assert LocalIngest(IngestOptions(connection, output, selection)).run()["data_loss"] == []
+    assert (
+        LocalIngest(IngestOptions(connection=connection, output=output, selection=selection)).run()[
+            "data_loss"
+        ]
+        == []
+    )
     assert offsets_of(output) == [0, 0, 1, 1, 2, 2, 3, 4]
 
 
 def test_a_directory_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
     output = OutputOptions(path=f"{tmp_path}/out")
-    options = IngestOptions({"path": str(KILLED)}, output, {"subscribe": "events"})
+    options = IngestOptions(
+        connection={"path": str(KILLED)}, output=output, selection={"subscribe": "events"}
+    )
     # Two offsets are those of markers.
     count = KILLED_END - START_OFFSET - 2
     assert Ingest(spark, options, QUIET).run()["messages"] == count

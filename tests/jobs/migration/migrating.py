@@ -23,8 +23,6 @@ from spark_kafkawire.cluster.cluster import cluster_of
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.jobs.migration.clusters import (
     Clusters,
-    source_options,
-    target_options,
 )
 from spark_kafkawire.jobs.migration.copying import Copier, Present
 from spark_kafkawire.jobs.migration.run import Runner, Settings, migrate
@@ -56,11 +54,15 @@ def clusters_of(
     """Both clusters, as the job makes them of its arguments."""
     given = {"zookeeper.connect": zookeeper_connect, **SOURCE, **source}
     target = {"kafka.bootstrap.servers": bootstrap_servers, **TARGET}
-    return Clusters(
-        source_options(given, {"subscribe": ",".join(topics)}),
-        *target_options(target, exactly_once=exactly_once, transactional_id=transactional_id),
-        source_headers,
-    )
+    return Settings(
+        state=Path(),
+        selection={"subscribe": ",".join(topics)},
+        source=given,
+        target=target,
+        source_headers=source_headers,
+        exactly_once=exactly_once,
+        transactional_id=transactional_id,
+    ).clusters()
 
 
 def one_by_one(function: Any, tasks: Sequence[Any]) -> list[Any]:
@@ -77,7 +79,9 @@ def run(
     gone_brokers: frozenset[int] = frozenset(),
 ) -> dict[str, Any]:
     """One run to its end; the summary. A small partition is many pieces, and each of them some batches."""
-    settings = Settings(state, names, create_topics=True, piece_bytes=piece_bytes, gone_brokers=gone_brokers)
+    settings = Settings(
+        state=state, names=names, create_topics=True, piece_bytes=piece_bytes, gone_brokers=gone_brokers
+    )
     return migrate(clusters, settings, runner, progress_on(io.StringIO(), "migrate", quiet=True))
 
 

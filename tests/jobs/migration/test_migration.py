@@ -34,8 +34,7 @@ from spark_kafkawire.jobs.migration.clusters import (
     target_options,
 )
 from spark_kafkawire.jobs.migration.copying import Copier, Verifier
-from spark_kafkawire.jobs.migration.plan import plan
-from spark_kafkawire.jobs.migration.run import Settings, check, describe, migrate
+from spark_kafkawire.jobs.migration.run import Settings, check, describe, migrate, plan
 from spark_kafkawire.jobs.migration.state import State, load_state
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.options import NetOptions, WriteOptions
@@ -209,7 +208,7 @@ def test_messages_are_counted_while_tasks_copy_them(copying: Copying) -> None:
             poll(lambda: halfway.shown, "the messages of the first task to be shown")
         return [result, *map(function, others)]
 
-    settings = Settings(copying.state, copying.names, create_topics=True)
+    settings = Settings(state=copying.state, names=copying.names, create_topics=True)
     assert migrate(copying.clusters(), settings, pausing, Progress(halfway))["messages"] == 6
     assert halfway.shown[0][0] == 3
 
@@ -393,7 +392,7 @@ def test_a_source_that_lost_what_was_not_copied_is_a_data_loss(copying: Copying)
     ):
         copying.run()
     lossy = copying.clusters(failOnDataLoss="false")
-    assert describe(lossy, Settings(copying.state, copying.names))["data_loss"] == [
+    assert describe(lossy, Settings(state=copying.state, names=copying.names))["data_loss"] == [
         f"{copying.source} 0-0: 50 bytes"
     ]
     change_state(copying.state, lambda partitions: partitions[0].__setitem__("open", True))
@@ -403,7 +402,7 @@ def test_a_source_that_lost_what_was_not_copied_is_a_data_loss(copying: Copying)
 
 def test_a_plan_tells_and_does_nothing(copying: Copying) -> None:
     clusters, state = copying.clusters(), copying.state / "state"
-    reported = describe(clusters, Settings(state, copying.names, create_topics=True))
+    reported = describe(clusters, Settings(state=state, names=copying.names, create_topics=True))
     size = len(message_set(b"one", b"two", b"three"))
     assert (reported["logs"], reported["bytes"], reported["topics_to_create"]) == (
         6,
@@ -421,7 +420,7 @@ def test_a_plan_tells_and_does_nothing(copying: Copying) -> None:
     with pytest.raises(
         OptionError, match=f"topic '{copying.target}' .* --create-topics does so with 6 partitions"
     ):
-        describe(clusters, Settings(state, copying.names))
+        describe(clusters, Settings(state=state, names=copying.names))
 
 
 def test_what_a_run_cannot_begin_with_is_refused(copying: Copying) -> None:
@@ -711,4 +710,4 @@ def test_a_directory_goes_on_as_it_was_begun(
     with pytest.raises(OptionError, match=said):
         pieces.run(clusters=pieces.clusters(**then))
     with pytest.raises(OptionError, match=said):
-        describe(pieces.clusters(**then), Settings(pieces.state, pieces.names))
+        describe(pieces.clusters(**then), Settings(state=pieces.state, names=pieces.names))

@@ -29,8 +29,7 @@ from spark_kafkawire.jobs.files import FileError
 from spark_kafkawire.jobs.migration.clusters import are_from, headers_of
 from spark_kafkawire.jobs.migration.copying import Differs, Present, ValuesDigest
 from spark_kafkawire.jobs.migration.exactly_once import Note, partition_transactional_id
-from spark_kafkawire.jobs.migration.plan import PartitionCopy, prepare_topics
-from spark_kafkawire.jobs.migration.run import report
+from spark_kafkawire.jobs.migration.run import PartitionCopy, prepare_topics, report
 from spark_kafkawire.jobs.migration.state import (
     Mark,
     PartitionProgress,

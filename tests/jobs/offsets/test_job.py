@@ -58,7 +58,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     def run(*argv: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["offsets.py", *argv])
         try:
-            code = int(OFFSETS.main())
+            code = int(OFFSETS.JOB.main())
         except SystemExit as ended:
             code = int(ended.code or 0)
         return code, *capsys.readouterr()

@@ -22,11 +22,18 @@ from spark_kafkawire.errors import DataLossError, DeliveryError, OptionError, Ro
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.publish import run as publish_job
 from spark_kafkawire.jobs.publish.comparison import Comparison, Difference, survey
-from spark_kafkawire.jobs.publish.input import MessageColumns, messages
-from spark_kafkawire.jobs.publish.options import PublishOptions
-from spark_kafkawire.jobs.publish.run import ResumablePublish, publish, write_once
+from spark_kafkawire.jobs.publish.options import MessageColumns, PublishOptions, messages
+from spark_kafkawire.jobs.publish.run import (
+    Published,
+    ResumablePublish,
+    publish,
+    report,
+    summary_of,
+    table_of,
+    total,
+    write_once,
+)
 from spark_kafkawire.jobs.publish.state import PublishState
-from spark_kafkawire.jobs.publish.summary import Published, report, summary_of, table_of, total
 from spark_kafkawire.model import Generation, TopicPartition
 from spark_kafkawire.source.exactly_once import ExactlyOnceWriter
 from spark_kafkawire.source.writer import WRITE_SCHEMAS, KafkaWireBatchWriter
@@ -180,9 +187,9 @@ def test_rows_are_counted_while_a_task_writes_them(
     count, topic, goes_on = 100_000, noida.create_topic(), tmp_path / "goes on"
     spark.range(count, numPartitions=1).selectExpr("string(id) v").write.parquet(str(tmp_path / "rows"))
     stored = messages(spark.read.parquet(str(tmp_path / "rows")), MessageColumns(value="v"))
-    options = PublishOptions.parse(
-        {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic},
-        state=str(tmp_path / "state") if has_state else None,
+    options = PublishOptions(
+        connection={"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic},
+        folder=str(tmp_path / "state") if has_state else None,
         settle_s=1.0 if has_state else None,
     )
     halfway = Writing(count, goes_on)
@@ -384,7 +391,7 @@ def run(rows: DataFrame, options: dict[str, str], state: Path) -> Published:
 
 
 def parsed(options: dict[str, str], state: Path) -> PublishOptions:
-    return PublishOptions.parse({**OPTIONS, **options}, state=str(state), settle_s=0.2)
+    return PublishOptions(connection={**OPTIONS, **options}, folder=str(state), settle_s=0.2)
 
 
 def writing_only(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -571,7 +578,7 @@ class Once:
 
     def run(self, rows: DataFrame | None = None, **more: Any) -> Published:
         given = {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
-        options = PublishOptions.parse(given, exactly_once=True, **more)
+        options = PublishOptions(connection=given, exactly_once=True, **more)
         return publish(plain_rows(self.spark) if rows is None else rows, options, Progress(None))
 
     def seen(self) -> list[bytes]:
@@ -621,11 +628,11 @@ def test_a_run_that_was_cut_off_is_finished_by_the_next(
     monkeypatch.setattr(ExactlyOnceWriter, "abort", lambda *_: None)  # a kill aborts nothing
     breaking(monkeypatch, owner, name, after_it=after_it)
     with pytest.raises(Broken):
-        once.run(state=str(tmp_path / "s"))
+        once.run(folder=str(tmp_path / "s"))
     assert len(once.seen()) == there
-    assert counts(once.run(state=str(tmp_path / "s"))) == (ONCE_COUNT - there, there)
+    assert counts(once.run(folder=str(tmp_path / "s"))) == (ONCE_COUNT - there, there)
     assert once.seen() == VALUES
-    again = once.run(state=str(tmp_path / "s"))
+    again = once.run(folder=str(tmp_path / "s"))
     assert (counts(again), again.was_done) == ((0, ONCE_COUNT), True)
     assert once.seen() == VALUES
 

@@ -265,29 +265,29 @@ def test_with_a_state_rows_are_acknowledged_so_that_they_are_found() -> None:
         ({**GIVEN, "kafka.acks": "1"}, "all", True),
     ):
         if not is_wrong:
-            assert PublishOptions.parse(given, state="/s").write.acks == needed
+            assert PublishOptions(connection=given, folder="/s").write.acks == needed
             continue
         with pytest.raises(
             OptionError, match=rf"^option acks: with --state it is {needed}, by which rows are"
         ):
-            PublishOptions.parse(given, state="/s")
-        assert PublishOptions.parse(given).state is None
+            PublishOptions(connection=given, folder="/s")
+        assert PublishOptions(connection=given).state is None
 
 
 def test_the_partitions_are_read_back_with_what_the_write_connects_by() -> None:
     """No secret is shown, and a time to settle goes with a state."""
     given = {**GIVEN, "compression": "gzip", "kafka.security.protocol": "SSL"}
-    state = PublishOptions.parse({**given, "topic": "t"}, state="/s").state
+    state = PublishOptions(connection={**given, "topic": "t"}, folder="/s").state
     assert state is not None
     assert state.reading == {**GIVEN, "kafka.security.protocol": "SSL", "includeHeaders": "true"}
     assert (state.read.include_headers, state.settle_s) == (True, SETTLE_S)
     login = {**GIVEN_07, "zookeeper.auth": "digest:etl:hunter2"}
-    options = PublishOptions.parse({**login, "topic": "t"}, state="/s", settle_s=3)
+    options = PublishOptions(connection={**login, "topic": "t"}, folder="/s", settle_s=3)
     assert options.state is not None
     assert (options.state.reading, options.state.settle_s) == (login, 3)
     assert "hunter2" not in repr(options)
     with pytest.raises(OptionError, match=r"^argument --settle-seconds needs --state;"):
-        PublishOptions.parse(GIVEN, settle_s=3)
+        PublishOptions(connection=GIVEN, settle_s=3)
 
 
 def test_the_options_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,6 +304,6 @@ def test_the_options_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     counting(ReadOptions)
     counting(WriteOptions)
-    options = PublishOptions.parse({**GIVEN_07, "topic": "t"}, state="/s")
+    options = PublishOptions(connection={**GIVEN_07, "topic": "t"}, folder="/s")
     assert options.schema.stored == {"value"}
     assert parsed == [WriteOptions, ReadOptions]

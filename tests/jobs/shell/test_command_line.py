@@ -7,6 +7,8 @@ import contextlib
 import io
 import json
 import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,16 +19,8 @@ from pyspark.errors import AnalysisException, PySparkRuntimeError
 from spark_kafkawire.__main__ import main
 from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
-from spark_kafkawire.jobs.command_line import (
-    JobParser,
-    add_connection,
-    add_reporting,
-    add_topics,
-    connection_options,
-    positive,
-    run_job,
-    topic_options,
-)
+from spark_kafkawire.jobs.arguments import connection_args, positive, read_arguments, topic_args
+from spark_kafkawire.jobs.command_line import Job, JobParser
 from spark_kafkawire.jobs.ending import ExitCode, explained, reason_of
 from spark_kafkawire.jobs.progress import Progress, print_summary
 from tests.net.login_broker import KEY_ID, USER, login_broker
@@ -39,15 +33,22 @@ SECRET = "hunter2"
 HELP: Final = Path(__file__).parents[2] / "golden" / "help"
 
 
-def parser() -> JobParser:
-    made = JobParser("copy", "What it does.")
-    add_connection(made)
-    add_reporting(made)
-    return made
+@dataclass(frozen=True)
+class Options:
+    selection: Mapping[str, str] = topic_args("copy", group="input", default="all topics")
+    connection: Mapping[str, str] = connection_args()
 
 
-def options_of(*argv: str) -> dict[str, str]:
-    return connection_options(parser().parse_args(argv))
+def job(run: Callable[[Options, Progress, bool], Any] = lambda *_: {}) -> Job[Options]:
+    return Job("copy", "What it does.", Options, run)
+
+
+def parsed(*argv: str) -> Options:
+    return read_arguments(Options, job().parser().parse_args(argv))
+
+
+def options_of(*argv: str) -> Mapping[str, str]:
+    return parsed(*argv).connection
 
 
 def test_options_of_the_command_line_beat_those_of_files_whatever_their_case(tmp_path: Path) -> None:
@@ -60,8 +61,6 @@ def test_options_of_the_command_line_beat_those_of_files_whatever_their_case(tmp
 
 
 def test_topics_are_named_one_by_one_or_as_a_list_or_found() -> None:
-    made = JobParser("copy", "What it does.")
-    add_topics(made, "copy", default="all topics")
     for argv, selection in (
         ((), {}),
         (("--topic", "a"), {"subscribe": "a"}),
@@ -69,7 +68,7 @@ def test_topics_are_named_one_by_one_or_as_a_list_or_found() -> None:
         (("--topic-pattern", "a|b"), {"subscribePattern": "a|b"}),
         (("--topic-pattern", ""), {"subscribePattern": ""}),
     ):
-        assert topic_options(made.parse_args(argv)) == selection
+        assert parsed(*argv).selection == selection
 
 
 def test_wrong_usage_is_one_line_without_what_may_be_a_secret(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +84,7 @@ def test_wrong_usage_is_one_line_without_what_may_be_a_secret(capsys: pytest.Cap
         (["--option"], "argument --option: expected one argument; see --help"),
     ):
         with pytest.raises(SystemExit) as ended:
-            raise SystemExit(run_job(parser(), lambda arguments, _: connection_options(arguments), argv))
+            raise SystemExit(job().main(argv))
         assert ended.value.code == ExitCode.USAGE
         out, err = capsys.readouterr()
         assert (out, err.count("\n"), err.startswith(f"copy: {line}")) == ("", 1, True), err
@@ -93,13 +92,13 @@ def test_wrong_usage_is_one_line_without_what_may_be_a_secret(capsys: pytest.Cap
 
 
 def ended(result: Exception | dict[str, Any], *argv: str) -> int:
-    def job(_arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    def run(_options: Options, progress: Progress, _as_json: bool) -> dict[str, Any]:
         progress.step("working")
         if isinstance(result, Exception):
             raise result
         return result
 
-    return run_job(parser(), job, argv)
+    return job(run).main(argv)
 
 
 def test_a_job_that_is_done_prints_its_summary_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,17 +119,17 @@ def test_a_job_that_is_done_prints_its_summary_and_exits_with_0(capsys: pytest.C
 
 
 def test_warnings_go_where_errors_go_and_not_where_the_summary_is_read(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def job(_arguments: argparse.Namespace, _progress: Progress) -> dict[str, Any]:
+    def run(*_: object) -> dict[str, Any]:
         logging.getLogger("spark_kafkawire").warning("option %s means nothing", "kafka.x")
         return {"messages": 1}
 
-    made = parser()
-    made.errors = io.StringIO()
+    errors = io.StringIO()
+    monkeypatch.setattr("spark_kafkawire.jobs.command_line.error_stream", lambda: errors)
     for _ in range(2):
-        assert run_job(made, job, ["--json"]) == ExitCode.DONE
-    assert made.errors.getvalue() == "copy: option kafka.x means nothing\n" * 2
+        assert job(run).main(["--json"]) == ExitCode.DONE
+    assert errors.getvalue() == "copy: option kafka.x means nothing\n" * 2
     out, err = capsys.readouterr()
     assert (out, err) == ('{"messages": 1}\n' * 2, "")
 
@@ -214,7 +213,7 @@ def test_what_stands_in_lines_of_a_summary_and_of_errors_is_printable(
     hostile = "t\x1b[31m\r\n\u202e"
     print_summary({"topics": [hostile], "logs": [{"topic": hostile, "count": 3}]}, as_json=False)
     assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
-    made = parser()
+    made = JobParser("copy", None)
     made.errors = io.StringIO()
     made.complain(hostile * 100_000)
     [line] = made.errors.getvalue().splitlines()
@@ -328,7 +327,7 @@ def options_file(folder: Path, servers: str, mechanism: str) -> Path:
 def test_all_jobs_with_a_connection_are_here() -> None:
     modules = {each.module for each in COMMANDS.values()}
     connecting = {
-        name for name in modules if not arguments_of(command(name).make_parser()).isdisjoint(CONNECTING)
+        name for name in modules if not arguments_of(command(name).JOB.parser()).isdisjoint(CONNECTING)
     }
     assert connecting == set(JOBS)
 
@@ -354,7 +353,7 @@ def test_a_wrong_secret_is_refused_in_one_line_without_it(
     for mechanism in (name for name in LOGINS if name != "AWS_MSK_IAM"):
         with Peer(login_broker()) as peer:
             path = options_file(tmp_path, f"127.0.0.1:{peer.broker.port}", mechanism)
-            code = run_job(module.make_parser(), module.run, [*others, f"{argument}={path}"])
+            code = module.JOB.main([*others, f"{argument}={path}"])
         reported = capsys.readouterr()
         [line] = [line for line in reported.err.splitlines() if not line.endswith(" ...")]
         assert code

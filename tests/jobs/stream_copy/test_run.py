@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
+from spark_kafkawire.jobs.arguments import read_arguments
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.stream_copy import StreamCopy, StreamCopyOptions
 from tests.support import librdkafka
@@ -42,8 +43,7 @@ GOOD_07: Final = (SOURCE_07, TARGET, "--topic", "t", "--checkpoint", "c")
 
 
 def options_of(*argv: str) -> StreamCopyOptions:
-    options: StreamCopyOptions = SCRIPT.parse_arguments(SCRIPT.make_parser().parse_args(argv))
-    return options
+    return read_arguments(StreamCopyOptions, SCRIPT.JOB.parser().parse_args(argv))
 
 
 def test_what_both_kinds_of_kafka_have_is_copied() -> None:
@@ -265,9 +265,9 @@ def test_messages_are_counted_while_a_batch_runs(
     with NoidaBroker() as slow:
         target = slow.create_topic(partitions=1)
         options = StreamCopyOptions(
-            {"kafka.bootstrap.servers": noida.bootstrap_servers},
-            {"subscribe": topic},
-            str(tmp_path / "checkpoint"),
+            source={"kafka.bootstrap.servers": noida.bootstrap_servers},
+            selection={"subscribe": topic},
+            checkpoint=str(tmp_path / "checkpoint"),
             target={"kafka.bootstrap.servers": slow.bootstrap_servers, "batchBytes": "1KiB"},
             target_topic=target,
             available_now=True,

@@ -261,8 +261,8 @@ PATHS: Final = {
     "One login": 9,
     "One job": 14,
 }
-#: A row of a path: a file below ``spark_kafkawire/``, and what the files before it call there.
-STEP = re.compile(r"^\d+\. `([\w/]+\.py)`: `([\w.]+)`", re.MULTILINE)
+#: A row of a path: a file, and what the files before it call there.
+STEP = re.compile(r"^\d+\. `spark_kafkawire/([\w/]+\.py)`: `([\w.]+)`", re.MULTILINE)
 
 
 def test_all_paths_are_checked() -> None:

@@ -1,4 +1,5 @@
-"""The jars of Apache Kafka's broker, of Spark's connector and of its Avro: Maven gets them once a user."""
+"""The jars of Apache Kafka's broker, of Spark's connector and its Avro, and of table formats: Maven gets them
+once a user. A Spark for these formats: pip gets it."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -17,6 +19,9 @@ _BROKER: Final = Path(__file__).with_name("pom.xml")
 _CONNECTOR: Final = Path(__file__).with_name("connector.xml")
 _AVRO: Final = Path(__file__).with_name("avro.xml")
 _HDFS: Final = Path(__file__).with_name("hdfs.xml")
+_TABLE_FORMATS: Final = Path(__file__).with_name("table_formats.xml")
+#: The newest Spark for which there are both formats.
+_SPARK_OF_FORMATS: Final = "4.1.4"
 #: Later releases than 3.0 need Java 21.
 _APICURIO: Final = "io.apicurio:apicurio-registry-app:3.0.9:tar.gz:all"
 #: Some 50 MB for each version, from a cold cache. Below what pytest allows a test in all.
@@ -49,6 +54,27 @@ def avro_jars() -> list[Path]:
 def hdfs_jars() -> Path:
     """The folder of the jars of Hadoop's cluster for tests, 110 MB. Raises ``NoJars``."""
     return _jars(_HDFS, "Hadoop's HDFS")
+
+
+def table_format_jars() -> list[Path]:
+    """The jars of Delta and Iceberg for ``older_spark``. Raises ``NoJars``."""
+    return sorted(_jars(_TABLE_FORMATS, "Delta and Iceberg").glob("*.jar"))
+
+
+def older_spark() -> Path:
+    """A folder with the pyspark that table formats are there for, for PYTHONPATH. Raises ``NoJars``."""
+    what = f"pyspark=={_SPARK_OF_FORMATS}"
+
+    def install(folder: Path) -> None:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), what]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise NoJars(f"pip did not get {what} in {MAVEN_TIMEOUT_S:g} s") from None
+        if done.returncode != 0:
+            raise NoJars(f"pip does not get {what}: {done.stderr[-200:]}")
+
+    return kept(f"pyspark-{_SPARK_OF_FORMATS}", install)
 
 
 def apicurio_archive() -> Path:

@@ -30,6 +30,8 @@ from .jars import (
     broker_jars,
     connector_jars,
     hdfs_jars,
+    older_spark,
+    table_format_jars,
 )
 
 NEWEST: Final = "4.4.0"
@@ -91,6 +93,13 @@ def answers_of(module: str, questions: Any, folder: Path, timeout_s: float) -> A
 def needed_avro() -> list[str]:
     """The jars of Spark's functions for Avro; skips the test where there are none."""
     return _needed(avro_jars)
+
+
+def needed_table_formats() -> tuple[list[str], str]:
+    """The jars of Delta and Iceberg, and the folder of a Spark for them; skips the test without them."""
+    jars = _needed(table_format_jars)
+    [spark] = _needed(lambda: [older_spark()])
+    return jars, spark
 
 
 def _needed(get: Callable[[], list[Path]]) -> list[str]:

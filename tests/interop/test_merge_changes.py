@@ -1,0 +1,35 @@
+"""Changes merged into tables of Delta and Iceberg, by a Spark that both work with: ``merge_changes.py``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from .versions import needed_table_formats
+
+_TIMEOUT_S: Final = 1200.0
+#: That Spark leaves sockets and files to garbage collection, and Python warns of it.
+_LEFT_OPEN: Final = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.mark.jvm
+@pytest.mark.nightly
+@pytest.mark.timeout(_TIMEOUT_S + 60)
+def test_changes_are_merged_into_delta_and_iceberg() -> None:
+    jars, spark = needed_table_formats()
+    tests = Path(__file__).with_name("merge_changes.py")
+    ignored = [f"-Wignore::{kind}" for kind in _LEFT_OPEN]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", f"--timeout={_TIMEOUT_S:g}", *ignored, str(tests)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": spark, "TABLE_FORMATS": ",".join(jars)},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stdout[-20_000:]

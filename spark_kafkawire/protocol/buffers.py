@@ -39,3 +39,12 @@ def _is_free(buffer: bytearray) -> bool:
         return False
     buffer.append(last)
     return True
+
+
+def joined(tail: bytes | bytearray, frame: memoryview, start: int) -> memoryview:
+    """What the end of the bytes before ``frame[start:]`` has cut, and these: in place if the tail fits
+    before them."""
+    if len(tail) > start:
+        return memoryview(bytes(tail) + frame[start:])
+    frame[start - len(tail) : start] = tail
+    return frame[start - len(tail) :]

@@ -118,19 +118,28 @@ def index_batches(buf: Buffer) -> BatchIndex:
     Of a buffer above 2 GiB only the part before that is indexed. Raises ``CorruptDataError`` (fatal)
     with the offset that a batch claims where it cannot be one.
     """
+    found, damage = whole_batches(buf)
+    if damage is not None:
+        raise damage
+    return found
+
+
+def whole_batches(buf: Buffer) -> tuple[BatchIndex, CorruptDataError | None]:
+    """``index_batches`` of what is before the first damage, and its error; None without damage."""
     # Kernels hold places in a buffer as int32.
     array = byte_array(buf)[:VALUE_BYTES_MAX]
     code, pos, table = index_table(array, sys.maxsize)
-    if code in _MEANINGS:
-        offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
-        raise CorruptDataError(
-            f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the records before it are "
-            "whole, read up to that offset",
-            offset,
-            reason=f"it has {_MEANINGS[code]}",
-            pos=pos,
-        )
-    return BatchIndex(array, table, pos)
+    found = BatchIndex(array, table, pos)
+    if code not in _MEANINGS:
+        return found, None
+    offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
+    return found, CorruptDataError(
+        f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the records before it are whole, "
+        "read up to that offset",
+        offset,
+        reason=f"it has {_MEANINGS[code]}",
+        pos=pos,
+    )
 
 
 def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:

@@ -21,6 +21,7 @@ from spark_kafkawire.directories.names import LogName
 from spark_kafkawire.directories.replicas import Choice, Piece, Replica, choose, contradiction
 from spark_kafkawire.directories.scanner import (
     BATCH_BYTES_MAX,
+    OFFSET_MAX,
     Damaged,
     SegmentFile,
     Sound,
@@ -377,7 +378,7 @@ class ReplicaLog:
             segment.file.path,
             segment.size,
             segment.base_offset,
-            min(later, default=None),
+            min(later, default=OFFSET_MAX),
             Generation.MODERN,
         )
         return scan_segment(
@@ -401,6 +402,8 @@ class ReplicaLog:
 
     def _offset_index(self, segment: Segment) -> OffsetIndex:
         """The offset index of a segment; an empty one without the file."""
+        if segment.offset_index is None:
+            return offset_index(b"", segment.base_offset)
         if segment.base_offset not in self._offset_indexes:
             data = self._content(segment.offset_index)
             self._offset_indexes[segment.base_offset] = offset_index(data, segment.base_offset)

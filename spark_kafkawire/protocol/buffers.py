@@ -42,8 +42,7 @@ def _is_free(buffer: bytearray) -> bool:
 
 
 def joined(tail: bytes | bytearray, frame: memoryview, start: int) -> memoryview:
-    """What the end of the bytes before ``frame[start:]`` has cut, and these: in place if the tail fits
-    before them."""
+    """The bytes of ``frame[start:]`` after the tail of those before them; in place if the tail fits there."""
     if len(tail) > start:
         return memoryview(bytes(tail) + frame[start:])
     frame[start - len(tail) : start] = tail

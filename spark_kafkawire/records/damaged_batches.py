@@ -117,7 +117,7 @@ def _without_last(buf: Uint8s, walk: Walk) -> Walk:
     may show that its offsets are wrong."""
     if walk.rest is not None or not walk.parts or not isinstance(last := walk.parts[-1], Whole):
         return walk
-    index = index_of(buf, last)
+    index = index_of(buf.data, last)
     stop = int(index.table[-1, log_kernels.POS])
     kept = (Whole(last.pos, stop, last.start_offset),) if stop > last.pos else ()
     next_offset = int(index.table[-2, log_kernels.NEXT_OFFSET]) if kept else last.start_offset

@@ -86,10 +86,10 @@ class KafkaWireDataSource(DataSource):
 
         _check_has_options(self.options)
         if chooses_table(self.options):
-            table = TableOptions.parse(self.options)
-            self._has_reader = True
             from .table_reader import KafkaWireTableReader
 
+            table = TableOptions.parse(self.options)
+            self._has_reader = True
             return KafkaWireTableReader(table, struct_type(schema))
         options = ReadOptions.parse(of_side(self.options, read=True))
         self._has_reader = True

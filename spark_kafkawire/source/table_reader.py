@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TablePartition(InputPartition):
-    """What travels to a task: the rows of a table, or the segments that it reads."""
+    """The rows of a table, or the segments that the task reads."""
 
     def __init__(self, content: pa.RecordBatch | Share) -> None:
         super().__init__(None)

@@ -8,5 +8,5 @@
         leader-epoch-checkpoint  partition.metadata
 
 ``names``, ``side_files`` and ``replicas`` are pure: bytes become values. ``files`` alone opens files,
-``scanning`` lists the logs below a path, ``walking`` reads a whole segment.
+``scanning`` lists the logs below a path, ``scanner`` finds the batches and the damage of a segment.
 """

@@ -32,6 +32,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
+import numpy as np
+
 from ..errors import OptionError, printable, quoted
 from ..model import Generation
 from .file_systems import ArrowFiles, FileInfo, FileSystem, FsspecFiles, LocalFiles, OpenFile
@@ -114,12 +116,19 @@ class Files:
                 raise _too_long(file.size, bytes_max)
             return _span(file, 0, file.size)
 
-    def read_entries(self, path: str) -> bytes:
-        """The content of an index or a snapshot up to the first window that ends in zeros: a broker leaves
-        them at the end of an index. Raises as ``read`` does, if there is more than ``ENTRIES_BYTES_MAX``
-        before them."""
-        found = bytearray()
+    def read_at(self, path: str, pos: int, count: int) -> bytes:
+        """The bytes ``[pos, pos + count)`` of a file, fewer where it ends. Raises as ``open`` does."""
         with self._content(path) as file:
+            return _span(file, pos, count)
+
+    def read_entries(self, path: str | None) -> bytes:
+        """The content of an index or a snapshot up to the first window that ends in zeros: a broker leaves
+        them at the end of an index. Empty without the file: it may go with its segment. Raises
+        ``FileAccessError`` (fatal), also if there is more than ``ENTRIES_BYTES_MAX`` before the zeros."""
+        found = bytearray()
+        if path is None:
+            return b""
+        with contextlib.suppress(FileNotFoundError), self._content(path) as file:
             while len(found) < file.size and (len(found) < _ZEROS_BYTES or any(found[-_ZEROS_BYTES:])):
                 if len(found) >= ENTRIES_BYTES_MAX:
                     raise _too_long(file.size, ENTRIES_BYTES_MAX)
@@ -133,6 +142,16 @@ class Files:
     def _content(self, path: str) -> Iterator[OpenFile]:
         with reading(self, path), contextlib.closing(self._system.open(path)) as file:
             yield file
+
+    def check_is_here(self) -> None:
+        """Raise ``FileAccessError`` (fatal) if a task does not see what the driver has listed."""
+        try:
+            self.listed(self.root)
+        except FileNotFoundError:
+            raise FileAccessError(
+                f"path {self.shown(self.root)} does not exist on this executor: it must be there for the "
+                "driver and for all executors, such as on shared storage"
+            ) from None
 
     def shown(self, path: str) -> str:
         """A path of the file system as the user would write it."""
@@ -352,6 +371,13 @@ def windows(
             yield from _ahead(files, path, file, spans)
     finally:
         file.close()
+
+
+def only_zeros(files: Files, path: str, pos: int, stop_pos: int) -> bool:
+    """True if a file has only zeros from a position on: room for batches that were never written."""
+    return not any(
+        np.frombuffer(frame, np.uint8)[start:].any() for frame, start in windows(files, path, pos, stop_pos)
+    )
 
 
 def _ahead(

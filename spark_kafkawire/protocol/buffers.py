@@ -39,3 +39,11 @@ def _is_free(buffer: bytearray) -> bool:
         return False
     buffer.append(last)
     return True
+
+
+def joined(tail: bytes | bytearray, frame: memoryview, start: int) -> memoryview:
+    """The bytes of ``frame[start:]`` after the tail of those before them; in place if the tail fits there."""
+    if len(tail) > start:
+        return memoryview(bytes(tail) + frame[start:])
+    frame[start - len(tail) : start] = tail
+    return frame[start - len(tail) :]

@@ -77,7 +77,7 @@ def walk_batches(
     boundaries: Iterable[int] = (),
     limits: DecodeLimits = DEFAULT_LIMITS,
     undecodable: Undecodable | None = None,
-    is_start: bool = False,
+    is_segment: bool = False,
 ) -> Walk:
     """The sound batches of ``buf`` and the damage between them.
 
@@ -85,9 +85,9 @@ def walk_batches(
     are below ``stop_offset``: the high watermark of a response, or the begin of the next segment. With
     ``is_end`` the log, or its segment, ends where the buffer does: then a cut batch is damaged, and damage up
     to there ends at ``stop_offset``. ``boundaries`` are positions of the buffer where batches are known to
-    begin. With ``is_start`` no batch begins before ``start_offset``, not even the first one. A batch larger
-    than ``size_max`` cannot be. ``undecodable`` are sound batches whose records
-    ``decode_batches`` refused. Never raises.
+    begin. With ``is_segment``, the bytes of a file, no batch begins before ``start_offset``, not even the
+    first one, and the last one is left out if the file goes on. A batch larger than ``size_max`` cannot be.
+    ``undecodable`` are sound batches whose records ``decode_batches`` refused. Never raises.
     """
     array = byte_array(buf)
     entries = _Batches(
@@ -99,9 +99,10 @@ def walk_batches(
         boundaries,
         limits,
         undecodable,
-        is_start,
+        is_segment,
     )
-    return entries.walk()
+    walk = entries.walk()
+    return _without_last(array, walk) if is_segment and not is_end else walk
 
 
 def index_of(buf: Buffer, part: Whole) -> BatchIndex:
@@ -112,12 +113,12 @@ def index_of(buf: Buffer, part: Whole) -> BatchIndex:
     return BatchIndex(array, table, part.stop)
 
 
-def without_last(buf: Buffer, walk: Walk) -> Walk:
+def _without_last(buf: Uint8s, walk: Walk) -> Walk:
     """The walk without its last batch, if that is sound and no damage follows: the next one, which is cut,
     may show that its offsets are wrong."""
     if walk.rest is not None or not walk.parts or not isinstance(last := walk.parts[-1], Whole):
         return walk
-    index = index_of(buf, last)
+    index = index_of(buf.data, last)
     stop = int(index.table[-1, log_index.POS])
     kept = (Whole(last.pos, stop, last.start_offset),) if stop > last.pos else ()
     next_offset = int(index.table[-2, log_index.NEXT_OFFSET]) if kept else last.start_offset
@@ -137,7 +138,7 @@ class _Batches(Entries):
         boundaries: Iterable[int],
         limits: DecodeLimits,
         undecodable: Undecodable | None,
-        is_start: bool,
+        is_segment: bool,
     ) -> None:
         super().__init__(buf, is_end, boundaries)
         self._view = buf.data
@@ -145,7 +146,7 @@ class _Batches(Entries):
         self._undecodable = undecodable or {}
         self._builder = WalkBuilder(start_offset)
         #: Only the batch there may begin before ``start_offset``.
-        self._straddling_pos = -1 if is_start else 0
+        self._straddling_pos = -1 if is_segment else 0
         self._offsets: dict[int, _Offsets] = {}
         self._reasons: dict[int, str] = {}
 

@@ -321,19 +321,39 @@ def index_batches(buf: Buffer) -> BatchIndex:
     Of a buffer above 2 GiB only the part before that is indexed. Raises ``CorruptDataError`` (fatal)
     with the offset that a batch claims where it cannot be one.
     """
+    found, code = _indexed(buf)
+    if code in _MEANINGS:
+        raise _damage(found, code)
+    return found
+
+
+def whole_batches(buf: Buffer) -> tuple[BatchIndex, CorruptDataError | None]:
+    """``index_batches`` of what is before the first damage, and the error; None without damage."""
+    found, code = _indexed(buf)
+    if code not in _MEANINGS:
+        return found, None
+    # The offset of a batch that alone would be one repeats what is before it.
+    alone, _, _ = index_table(found.buf[found.size :], 1)
+    return found, _damage(found, alone if alone in _MEANINGS else code)
+
+
+def _indexed(buf: Buffer) -> tuple[BatchIndex, int]:
     # Kernels hold places in a buffer as int32.
     array = byte_array(buf)[:VALUE_BYTES_MAX]
     code, pos, table = index_table(array, sys.maxsize)
-    if code in _MEANINGS:
-        offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
-        raise CorruptDataError(
-            f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the records before it are "
-            "whole, read up to that offset",
-            offset,
-            reason=f"it has {_MEANINGS[code]}",
-            pos=pos,
-        )
-    return BatchIndex(array, table, pos)
+    return BatchIndex(array, table, pos), code
+
+
+def _damage(before: BatchIndex, code: int) -> CorruptDataError:
+    pos = before.size
+    offset = int.from_bytes(before.buf[pos : pos + 8].tobytes(), "big", signed=True)
+    return CorruptDataError(
+        f"batch at offset {offset} is damaged: it has {_MEANINGS[code]}; the records before it are whole, "
+        "read up to that offset",
+        offset,
+        reason=f"it has {_MEANINGS[code]}",
+        pos=pos,
+    )
 
 
 def index_table(buf: Uint8s, rows_max: int) -> tuple[int, int, Int64s]:

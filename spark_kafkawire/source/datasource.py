@@ -70,7 +70,7 @@ class KafkaWireDataSource(DataSource):
 
         _check_is_no_table(self.options)
         if chooses_table(self.options):
-            from .table_readers import table_schema
+            from .table_reader import table_schema
 
             return ReadColumns(table_schema(TableOptions.parse(self.options)).fields)
         columns, self._schemas = planned_columns(read_options_of(of_side(self.options, read=True)))
@@ -86,14 +86,10 @@ class KafkaWireDataSource(DataSource):
 
         _check_has_options(self.options)
         if chooses_table(self.options):
+            from .table_reader import KafkaWireTableReader
+
             table = TableOptions.parse(self.options)
             self._has_reader = True
-            if table.discovery.directories is not None:
-                from .table_readers import KafkaWireLogTableReader
-
-                return KafkaWireLogTableReader(table, struct_type(schema))
-            from .table_readers import KafkaWireTableReader
-
             return KafkaWireTableReader(table, struct_type(schema))
         options = ReadOptions.parse(of_side(self.options, read=True))
         self._has_reader = True

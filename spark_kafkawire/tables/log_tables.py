@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..directories.file_systems import FileInfo
-from ..directories.files import FileAccessError, Files, FileSystemOptions, opened
+from ..directories.files import Files, FileSystemOptions, opened
+from ..directories.scanner import Damaged, SegmentFile, Sound, scan_segment
 from ..directories.scanning import Segment
 from ..directories.side_files import OffsetIndex, offset_index, time_index
-from ..directories.walking import Damaged, SegmentFile, Sound, walked
 from ..errors import LOG
 from ..model import Generation
 from ..options.selection import ASSIGN
@@ -109,7 +109,7 @@ def read_share(share: Share, schema: pa.Schema, rows: _RowsOf) -> Iterator[pa.Re
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         except FileNotFoundError:
-            _check_is_here(files)
+            files.check_is_here()
             shown = files.shown(segment.segment.file.path)
             LOG.warning("%s was deleted while it was read: its rows are missing", shown)
 
@@ -128,25 +128,11 @@ def place_of(files: Files, segment: LogSegment) -> Mapping[str, Any]:
 def index_of(files: Files, segment: LogSegment) -> OffsetIndex:
     """The offset index of a segment; empty without one."""
     file = segment.segment.offset_index
-    try:
-        data = b"" if file is None else files.read_entries(file.path)
-    except FileNotFoundError:
-        data = b""
-    return offset_index(data, segment.segment.base_offset)
+    return offset_index(files.read_entries(file.path if file else None), segment.segment.base_offset)
 
 
 def _repeated(value: object, count: int, type: pa.DataType) -> pa.Array:
     return pa.nulls(count, type) if value is None else pa.repeat(pa.scalar(value, type), count)
-
-
-def _check_is_here(files: Files) -> None:
-    try:
-        files.listed(files.root)
-    except FileNotFoundError:
-        raise FileAccessError(
-            f"path {files.shown(files.root)} does not exist on this executor: it must be there for the "
-            "driver and for all executors, such as on shared storage"
-        ) from None
 
 
 _OF_THE_BEGIN: Final = "firstOffset"
@@ -196,7 +182,7 @@ def _first_offset_07(_: Files, segment: LogSegment) -> int | None:
 
 def _first_offset(files: Files, segment: LogSegment) -> int | None:
     """The offset of the first batch, if its header has it and nothing is damaged."""
-    for part in walked(files, segment.file, window_bytes=_WINDOW_BYTES):
+    for part in scan_segment(files, segment.file, window_bytes=_WINDOW_BYTES):
         if isinstance(part, Damaged) or not isinstance(part.index, BatchIndex):
             return None
         first = part.index.table[0]
@@ -214,7 +200,8 @@ def _end_of(files: Files, segment: LogSegment) -> _End:
     no batch begins there."""
     index = index_of(files, segment)
     pos = index.last_position(segment.segment.size)
-    times = b"" if segment.segment.time_index is None else _content(files, segment.segment.time_index)
+    file = segment.segment.time_index
+    times = files.read_entries(file.path if file else None)
     indexed = time_index(times, segment.segment.base_offset).times_ms
     latest = int(indexed[-1]) if len(indexed) else -1
     found = _walked_end(files, segment.file, pos)
@@ -226,17 +213,10 @@ def _end_of(files: Files, segment: LogSegment) -> _End:
     return replace(found, time_ms=None if time_ms < 0 else time_ms)
 
 
-def _content(files: Files, file: FileInfo) -> bytes:
-    try:
-        return files.read_entries(file.path)
-    except FileNotFoundError:  # it went with its segment
-        return b""
-
-
 def _walked_end(files: Files, file: SegmentFile, pos: int) -> _End | None:
     """The end after the batches from ``pos`` on; None without any, or if damage comes first."""
     found: _End | None = None
-    for part in walked(files, file, pos=pos, window_bytes=_WINDOW_BYTES):
+    for part in scan_segment(files, file, pos=pos, window_bytes=_WINDOW_BYTES):
         if isinstance(part, Sound) and isinstance(part.index, BatchIndex):
             time_ms = int(np.max(part.index.column(MAX_TIMESTAMP)))
             before = -1 if found is None or found.time_ms is None else found.time_ms
@@ -284,7 +264,7 @@ _Flags = npt.NDArray[np.bool_]
 
 def batches(files: Files, segment: LogSegment, wanted: Collection[str]) -> Iterator[Mapping[str, pa.Array]]:
     """The rows of a segment."""
-    for part in walked(files, segment.file, lambda: index_of(files, segment)):
+    for part in scan_segment(files, segment.file, lambda: index_of(files, segment)):
         if isinstance(part, Damaged):
             yield _of_damage(part, wanted)
         else:

@@ -20,6 +20,7 @@ from spark_kafkawire.directories.files import (
     windows,
 )
 from spark_kafkawire.directories.names import LogName
+from spark_kafkawire.directories.scanner import SegmentFile, Sound, scan_segment
 from spark_kafkawire.directories.scanning import generation_in, scan
 from spark_kafkawire.directories.side_files import (
     HIGH_WATERMARKS,
@@ -30,7 +31,6 @@ from spark_kafkawire.directories.side_files import (
     offset_index,
     time_index,
 )
-from spark_kafkawire.directories.walking import SegmentFile, Sound, walked
 from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.records.log_index import (
@@ -358,7 +358,7 @@ def spans(
         return offset_index(index.read_bytes(), segment.base_offset) if index.exists() else None
 
     sound, parts = set[Span](), list[Span]()
-    for part in walked(files, file, find_index, window_bytes=window_bytes):
+    for part in scan_segment(files, file, find_index, window_bytes=window_bytes):
         if not isinstance(part, Sound):
             parts.append((part.pos, part.stop))
             continue

@@ -138,6 +138,13 @@ def test_an_index_that_is_wrong_leaves_nothing_out(logs: Path, damage: str) -> N
         assert offsets(logs, **options, minPartitions="3") == due(max(start, START_OFFSET), KILLED_END)
 
 
+@pytest.mark.parametrize("bad_records", ["fail", "null"])
+def test_an_index_that_names_no_batch_near_the_end_leaves_nothing_out(logs: Path, bad_records: str) -> None:
+    path = logs / "events-0" / ACTIVE
+    path.with_suffix(".index").write_bytes(struct.pack(">ii", 1, path.stat().st_size - 10))
+    assert offsets(logs, badRecords=bad_records) == due(START_OFFSET, KILLED_END)
+
+
 def test_a_torn_end_is_no_error(logs: Path) -> None:
     active = logs / "events-0" / "00000000000000000310.log"
     whole = active.read_bytes()

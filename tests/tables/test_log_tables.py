@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
-from spark_kafkawire.directories import walking
+from spark_kafkawire.directories import scanner
 from spark_kafkawire.directories.files import FileSystemOptions, opened
-from spark_kafkawire.directories.walking import Damaged, SegmentFile, Sound, walked
+from spark_kafkawire.directories.scanner import Damaged, SegmentFile, Sound, scan_segment
 from spark_kafkawire.errors import OptionError, UnknownTopicError
 from spark_kafkawire.model import Generation
 from spark_kafkawire.options.selection import DIRECTORY_TABLES
@@ -221,7 +221,7 @@ def parts_of(path: Path, window_bytes: int, size: int | None = None) -> list[tup
     segment = SegmentFile(str(path), size or path.stat().st_size, 0, None, Generation.MODERN)
     files = opened(str(path.parent), FileSystemOptions())
     found = []
-    for part in walked(files, segment, window_bytes=window_bytes):
+    for part in scan_segment(files, segment, window_bytes=window_bytes):
         if isinstance(part, Sound):
             rows: Any = part.index
             found += [(part.pos + pos, size, True) for pos, size in rows.table[:, :2].tolist()]
@@ -262,20 +262,20 @@ def test_a_file_that_was_cut_since_the_plan_ends_there(copy: Path) -> None:
 
 def test_memory_is_bounded_where_no_batch_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damage of any length is one row, and only twice the largest batch of it is kept."""
-    monkeypatch.setattr(walking, "BATCH_BYTES_MAX", 20_000)
+    monkeypatch.setattr(scanner, "BATCH_BYTES_MAX", 20_000)
     first = (KILLED / FIRST).read_bytes()
     garbage = b"\xff" * 300_000
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(first + garbage)
     whole = parts_of(KILLED / FIRST, 1 << 20)
     sizes: list[int] = []
-    walk: Any = getattr(walking, "walk_batches")  # noqa: B009  # the module's own import of it
+    walk: Any = getattr(scanner, "walk_batches")  # noqa: B009  # the module's own import of it
 
     def measured(buf: Any, *arguments: Any, **options: Any) -> Any:
         sizes.append(len(buf))
         return walk(buf, *arguments, **options)
 
-    monkeypatch.setattr(walking, "walk_batches", measured)
+    monkeypatch.setattr(scanner, "walk_batches", measured)
     assert parts_of(path, 4096) == [*whole, (len(first), len(garbage), False)]
     assert max(sizes) <= 2 * 20_000 + 4096
     monkeypatch.undo()
@@ -352,5 +352,5 @@ def test_damage_has_no_offsets_that_are_not_known() -> None:
     files = opened(str(KILLED), FileSystemOptions())
     path = KILLED / FIRST
     segment = SegmentFile(str(path), 40, 0, None, Generation.MODERN)
-    [part] = walked(files, segment)
+    [part] = scan_segment(files, segment)
     assert part == Damaged(0, 40, 0, None, "it is longer than the rest of the log")

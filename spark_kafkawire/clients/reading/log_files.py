@@ -5,31 +5,28 @@
 
 A file that is gone is a loss of data, which ``failOnDataLoss`` decides about: a live broker deletes segments.
 
-The ``LogFeed`` of the generation, from ``FEEDS``, decodes the bytes.
+The ``LogFeed`` of the generation decodes the bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Container, Iterator, Sequence
 from typing import Final, Protocol
 
 from spark_kafkawire.directories.files import (
     WINDOW_BYTES,
-    FileAccessError,
     LogSlice,
     SegmentSlice,
     opened,
-    reading,
     windows,
 )
+from spark_kafkawire.directories.scanner import HEADER_BYTES, OFFSET_MAX, DamagedSegment, ShorterFileError
 from spark_kafkawire.directories.side_files import (
     AbortedTransaction,
     OffsetIndex,
     aborted_transactions,
     offset_index,
 )
-from spark_kafkawire.directories.walking import OFFSET_MAX, DamagedSegment, ShorterFileError
 from spark_kafkawire.errors import (
     LOG,
     CorruptDataError,
@@ -73,9 +70,7 @@ class LogFiles:
         self._window_bytes = window_bytes
         self._files = opened(self._slice.uri, self._slice.settings)
         self._damaged = DamagedRecords(task.range, options)
-        self._feed = FEEDS[self._slice.generation](
-            task.range, options, wanted, self._aborted(), self._slice.is_compacted
-        )
+        self._feed = _feed_of(self._slice, task.range, options, wanted, self._aborted())
 
     def columns(self) -> Iterator[Columns]:
         """All records of the range, in order.
@@ -212,10 +207,7 @@ class LogFiles:
             return pos, min(segment.size, stop_offset - segment.base_offset), none
         if segment.offset_index is None:
             return 0, segment.size, none
-        try:
-            data = self._files.read_entries(self._slice.path(segment.offset_index))
-        except FileNotFoundError:
-            return 0, segment.size, none
+        data = self._files.read_entries(self._slice.path(segment.offset_index))
         index = offset_index(data, segment.base_offset)
         pos = index.position_of(start_offset)
         if pos and not self._begins_at(path, pos):
@@ -224,14 +216,7 @@ class LogFiles:
 
     def _begins_at(self, path: str, pos: int) -> bool:
         """True if a batch with what is read next may begin at a position: an index has no checksum."""
-        header = memoryview(bytearray(HEADER_BYTES))
-        file = self._files.open(path)
-        try:
-            with reading(self._files, path):
-                size = file.read_into(header, pos)
-        finally:
-            file.close()
-        return self._feed.may_begin_with(header[:size])
+        return self._feed.may_begin_with(self._files.read_at(path, pos, HEADER_BYTES))
 
     def _aborted(self) -> list[AbortedTransaction]:
         """The transactions whose records may be in the range and do not count."""
@@ -241,8 +226,6 @@ class LogFiles:
             path = self._slice.path(name)
             try:
                 entries = aborted_transactions(self._files.read_entries(path))
-            except FileNotFoundError:  # it went with its segment
-                continue
             except CorruptDataError as error:
                 raise error.located(self._files.shown(path)) from error
             found += [
@@ -257,13 +240,7 @@ class LogFiles:
     def _lose(self, segment: SegmentSlice, path: str) -> None:
         """Raise an error for a file that is gone, or continue after it, as ``failOnDataLoss`` says."""
         shown = self._files.shown(path)
-        try:
-            self._files.listed(self._files.root)
-        except FileNotFoundError:
-            raise FileAccessError(
-                f"path {self._files.shown(self._files.root)} does not exist on this executor: it must be "
-                "there for the driver and for all executors, such as on shared storage"
-            ) from None
+        self._files.check_is_here()
         stop_offset = self._task.range.stop_offset
         next_offset = stop_offset if segment.next_base is None else min(segment.next_base, stop_offset)
         message = (
@@ -336,10 +313,6 @@ class LogFiles:
         return advised(located, self._options, "the file is damaged there")
 
 
-#: Bytes that tell whether a batch begins at a place.
-HEADER_BYTES: Final = 17
-
-
 class LogFeed(Protocol):
     """The rows of one range. No file, no waiting. ``offset`` is the first one that is not decoded."""
 
@@ -366,7 +339,7 @@ class LogFeed(Protocol):
         """Begin a segment, with the offsets where it and the next one begin. ``is_last`` is True if the log
         ended in it, where the range does, when the read was planned."""
 
-    def may_begin_with(self, header: memoryview) -> bool:
+    def may_begin_with(self, header: bytes) -> bool:
         """True if ``HEADER_BYTES`` at a place that an index names can begin what is read next."""
 
     def seek(self, pos: int, floor: int) -> None:
@@ -397,34 +370,17 @@ class LogFeed(Protocol):
         """Continue at an offset: the bytes before it are gone."""
 
 
-#: Arguments: the range, options, wanted columns, aborted transactions, and whether the log is compacted.
-_Make = Callable[[OffsetRange, FetchOptions, Container[str], Sequence[AbortedTransaction], bool], LogFeed]
-
-
-def _of_07(
-    range: OffsetRange,
-    options: FetchOptions,
-    wanted: Container[str],
-    _aborted: Sequence[AbortedTransaction],
-    _is_compacted: bool,
-) -> LogFeed:
-    from .v07 import MessageFeed
-
-    return MessageFeed(range, options, wanted)
-
-
-def _of_modern(
+def _feed_of(
+    files: LogSlice,
     range: OffsetRange,
     options: FetchOptions,
     wanted: Container[str],
     aborted: Sequence[AbortedTransaction],
-    is_compacted: bool,
 ) -> LogFeed:
+    if files.generation is Generation.V07:
+        from .v07 import MessageFeed
+
+        return MessageFeed(range, options, wanted)
     from .modern.batch_feed import BatchFeed
 
-    return BatchFeed(range, options, wanted, aborted, is_compacted)
-
-
-FEEDS: Final[Mapping[Generation, _Make]] = MappingProxyType(
-    {Generation.V07: _of_07, Generation.MODERN: _of_modern}
-)
+    return BatchFeed(range, options, wanted, aborted, files.is_compacted)

@@ -23,7 +23,7 @@ from typing import Final, Generic, TypeVar
 from spark_kafkawire.errors import Action, BrokerError, CorruptDataError, LimitError
 from spark_kafkawire.model import Leader, OffsetRange
 from spark_kafkawire.options import FetchOptions
-from spark_kafkawire.protocol.buffers import Buffers
+from spark_kafkawire.protocol.buffers import Buffers, joined
 from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.protocol.v07 import ErrorCode, FetchRequest, MultiFetchRequest, broker_error
@@ -332,8 +332,7 @@ class Stitcher:
         """
         chunk = frame[start:]
         if 0 < len(self._tail) <= start:
-            chunk = frame[start - len(self._tail) :]
-            chunk[: len(self._tail)] = self._tail
+            chunk = joined(self._tail, frame, start)
             self._tail.clear()
         elif self._tail:
             chunk = self._complete_tail(chunk)
@@ -453,7 +452,7 @@ class MessageFeed:
                 self._received,
             )
 
-    def may_begin_with(self, header: memoryview) -> bool:  # noqa: ARG002  # there is no index
+    def may_begin_with(self, header: bytes) -> bool:  # noqa: ARG002  # there is no index
         return False
 
     def seek(self, pos: int, floor: int) -> None:  # noqa: ARG002  # an offset is a place

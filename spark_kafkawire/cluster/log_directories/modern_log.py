@@ -16,9 +16,17 @@ from typing import Final
 import numpy as np
 
 from spark_kafkawire.directories.file_systems import FileInfo
-from spark_kafkawire.directories.files import Files, LogSlice, SegmentSlice, windows
+from spark_kafkawire.directories.files import Files, LogSlice, SegmentSlice, only_zeros, windows
 from spark_kafkawire.directories.names import LogName
 from spark_kafkawire.directories.replicas import Choice, Piece, Replica, choose, contradiction
+from spark_kafkawire.directories.scanner import (
+    BATCH_BYTES_MAX,
+    OFFSET_MAX,
+    Damaged,
+    SegmentFile,
+    Sound,
+    scan_segment,
+)
 from spark_kafkawire.directories.scanning import LogDirectory, Segment
 from spark_kafkawire.directories.side_files import (
     CLEANER_OFFSETS,
@@ -33,12 +41,10 @@ from spark_kafkawire.directories.side_files import (
     open_transactions,
     time_index,
 )
-from spark_kafkawire.directories.walking import OFFSET_MAX, DamagedSegment, whole_batches
 from spark_kafkawire.errors import LOG, CorruptDataError, DataLossError, OptionError, counted
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 from spark_kafkawire.records.batch.decoding import check_crcs
-from spark_kafkawire.records.damage import Walk, Whole
-from spark_kafkawire.records.damaged_batches import index_of, walk_batches, without_last
+from spark_kafkawire.records.damaged_batches import walk_batches
 from spark_kafkawire.records.log_index import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -50,6 +56,7 @@ from spark_kafkawire.records.log_index import (
     PRODUCER_ID,
     TRANSACTIONAL_BIT,
     BatchIndex,
+    whole_batches,
 )
 from spark_kafkawire.records.record_log import decode_batches
 
@@ -295,7 +302,9 @@ class ReplicaLog:
                 end, last, after = (int(each.table[-1, NEXT_OFFSET]), each, after + each.size)
         except CorruptDataError as error:
             is_empty = self._is_empty(segment, after)
-            is_inside = self._has_damage_before(segment, pos, after)
+            # One of the batches before it, whose headers are in order, may be the damaged one.
+            found = self._first_damage(segment, pos)
+            is_inside = found is not None and found < after
             if is_inside or (not is_empty and high_watermark is None):
                 raise
             if not is_empty and high_watermark is not None:
@@ -310,12 +319,6 @@ class ReplicaLog:
             return high_watermark  # the damage may have them
         return end if last is None else self._without_torn(last, end, high_watermark)
 
-    def _has_damage_before(self, segment: Segment, pos: int, stop_pos: int) -> bool:
-        """True if one of the batches of ``[pos, stop_pos)``, whose headers are in order, has a wrong one."""
-        floor = max(segment.base_offset, self._offset_index(segment).floor_of(pos))
-        found = first_damage(self._damaged_segment(segment), pos, floor)
-        return found is not None and found < stop_pos
-
     def _without_torn(self, last: BatchIndex, end: int, high_watermark: int | None) -> int:
         """The end without a last batch of which the disk has not all bytes: a machine lost its power."""
         row = last.count - 1
@@ -329,14 +332,12 @@ class ReplicaLog:
 
     def _is_empty(self, segment: Segment, pos: int) -> bool:
         """True if zeros alone follow a position: room for batches that were never written."""
-        rest = windows(self.directory.files, segment.file.path, pos, segment.size)
-        return not any(np.frombuffer(frame, np.uint8)[start:].any() for frame, start in rest)
+        return only_zeros(self.directory.files, segment.file.path, pos, segment.size)
 
     def _batches(self, segment: Segment, pos: int = 0) -> Iterator[BatchIndex]:
         """The batches of a segment from a position on. Raises ``CorruptDataError`` (fatal) for damage, or
         passes it."""
-        begin = pos, max(segment.base_offset, self._offset_index(segment).floor_of(pos))
-        floor = begin[1]
+        begin, floor = pos, max(segment.base_offset, self._offset_index(segment).floor_of(pos))
         try:
             for index in batches(
                 self.directory.files,
@@ -349,20 +350,17 @@ class ReplicaLog:
                 pos, floor = pos + index.size, int(index.table[-1, NEXT_OFFSET])
             self._check_torn(segment, pos, floor)
         except CorruptDataError as error:
-            damaged = self._damaged_segment(segment)
             if self.fail_on_damage:
-                raise self._named(error, segment, first_damage(damaged, *begin)) from error
+                raise self._named(error, segment, self._first_damage(segment, begin)) from error
             is_empty = self._is_empty(segment, pos + (error.pos or 0))
             if not is_empty and segment.base_offset not in self._damaged:
                 self._damaged.add(segment.base_offset)
                 LOG.warning("%s: %s; planning continues after it", self.shown(segment.file), error)
-            yield from sound_batches(damaged, pos, floor)
+            yield from self._sound_batches(segment, pos, floor)
 
     def _check_torn(self, segment: Segment, pos: int, floor: int) -> None:
         """Raise ``CorruptDataError`` if sound batches follow the cut one at ``pos``: its size is damaged."""
-        if pos < segment.size and any(
-            True for _ in sound_batches(self._damaged_segment(segment), pos, floor)
-        ):
+        if pos < segment.size and any(True for _ in self._sound_batches(segment, pos, floor)):
             raise CorruptDataError(
                 f"the batch at offset {floor} is damaged: its size cannot be; copy the file again from the "
                 "broker",
@@ -374,16 +372,35 @@ class ReplicaLog:
         located = error.located(self.shown(segment.file))
         return located if pos is None else located.advised(f"it begins at byte {pos} of the file")
 
-    def _damaged_segment(self, segment: Segment) -> DamagedSegment:
+    def _scanned(self, segment: Segment, pos: int, floor: int) -> Iterator[Sound | Damaged]:
+        """The parts of a segment with all checks, from a position on after which no offset is below
+        ``floor``."""
         later = [each.base_offset for each in self._folder.segments if each.base_offset > segment.base_offset]
-        return DamagedSegment(
-            self.directory.files,
+        file = SegmentFile(
             segment.file.path,
-            segment.base_offset,
             segment.size,
+            segment.base_offset,
             min(later, default=OFFSET_MAX),
-            self._offset_index(segment),
+            Generation.MODERN,
         )
+        return scan_segment(
+            self.directory.files,
+            file,
+            lambda: self._offset_index(segment),
+            pos=pos,
+            floor=floor,
+            window_bytes=_WINDOW_BYTES,
+        )
+
+    def _first_damage(self, segment: Segment, pos: int) -> int | None:
+        """The position of the first damage from that of an index entry on; None without any."""
+        parts = self._scanned(segment, pos, self._offset_index(segment).floor_of(pos))
+        return next((part.pos for part in parts if isinstance(part, Damaged)), None)
+
+    def _sound_batches(self, segment: Segment, pos: int, floor: int) -> Iterator[BatchIndex]:
+        for part in self._scanned(segment, pos, floor):
+            if isinstance(part, Sound) and isinstance(part.index, BatchIndex):
+                yield replace(part.index, buf=part.buf.copy())  # its user keeps it
 
     def _offset_index(self, segment: Segment) -> OffsetIndex:
         """The offset index of a segment; an empty one without the file."""
@@ -394,11 +411,8 @@ class ReplicaLog:
             self._offset_indexes[segment.base_offset] = offset_index(data, segment.base_offset)
         return self._offset_indexes[segment.base_offset]
 
-    def _content(self, file: FileInfo) -> bytes:
-        try:
-            return self.directory.files.read_entries(file.path)
-        except FileNotFoundError:  # it went with its segment
-            return b""
+    def _content(self, file: FileInfo | None) -> bytes:
+        return self.directory.files.read_entries(file.path if file else None)
 
     def last_stable_offset(self, end: int) -> int:
         """The first offset of the first transaction that is open at ``end``, or ``end``."""
@@ -453,8 +467,7 @@ class ReplicaLog:
         return None
 
     def _time_index(self, segment: Segment) -> TimeIndex:
-        data = b"" if segment.time_index is None else self._content(segment.time_index)
-        return time_index(data, segment.base_offset)
+        return time_index(self._content(segment.time_index), segment.base_offset)
 
     def slice(self, start_offset: int, stop_offset: int, *, is_committed: bool) -> LogSlice:
         """The files of a range."""
@@ -564,12 +577,6 @@ def _is_sound(data: bytes, row: list[int]) -> bool:
 
 #: Size of a window, bytes: most walks are over the few kilobytes after the last entry of an index.
 _WINDOW_BYTES: Final = 1 << 20
-#: Largest batch, bytes: a damaged size must not take all memory.
-_BATCH_BYTES_MAX: Final = 64 << 20
-
-
-#: Damage in a row after which a known boundary is next, bytes.
-_DAMAGE_BYTES_MAX: Final = 2 * _BATCH_BYTES_MAX
 
 
 def batches(
@@ -584,53 +591,14 @@ def batches(
     """
     tail = b""
     for frame, start in windows(files, path, pos, stop_pos, window_bytes=_WINDOW_BYTES):
-        index, damage = whole_batches(tail + bytes(frame[start:]))
+        index, damage = whole_batches(tail + bytes(frame[start:]))  # a copy, which its user keeps
         if index.count and (damage is None or yields_before_damage):
             yield index
         if damage is not None:
             raise damage
         tail = index.buf[index.size :].tobytes()
-        if len(tail) > _BATCH_BYTES_MAX:
+        if len(tail) > BATCH_BYTES_MAX:
             raise CorruptDataError(
-                f"a batch has more than {_BATCH_BYTES_MAX} bytes, so it is damaged; copy the file again",
+                f"a batch has more than {BATCH_BYTES_MAX} bytes, so it is damaged; copy the file again",
                 int.from_bytes(tail[:8], "big", signed=True),
             )
-
-
-def sound_batches(segment: DamagedSegment, pos: int, floor: int) -> Iterator[BatchIndex]:
-    """The sound batches from a position of a damaged segment on, where no offset is below ``floor``.
-
-    Raises ``FileNotFoundError``, ``FileAccessError`` (fatal)."""
-    for _, data, walk in _walks(segment, pos, floor):
-        for part in walk.parts:
-            if isinstance(part, Whole):
-                yield replace(index_of(data, part), size=part.stop)
-
-
-def first_damage(segment: DamagedSegment, pos: int, floor: int) -> int | None:
-    """The position of the first damage from a position of a segment on; None without any."""
-    for start, _, walk in _walks(segment, pos, floor):
-        if walk.first is not None:
-            return start + walk.first.pos
-    return None
-
-
-def _walks(segment: DamagedSegment, pos: int, floor: int) -> Iterator[tuple[int, bytes, Walk]]:
-    """The walks over a segment, each with the position and the bytes where it begins."""
-
-    def walk(data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
-        found = walk_batches(
-            data,
-            floor,
-            segment.stop_offset,
-            size_max=_BATCH_BYTES_MAX,
-            is_end=is_end,
-            boundaries=boundaries,
-            is_start=True,
-        )
-        return found if is_end else without_last(data, found)
-
-    while pos < segment.size:
-        data, found = segment.walk_at(pos, walk, window_bytes=_WINDOW_BYTES, bytes_max=_DAMAGE_BYTES_MAX)
-        yield pos, data, found
-        pos, floor = pos + found.size, found.next_offset

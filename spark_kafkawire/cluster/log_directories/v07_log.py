@@ -7,9 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-import numpy as np
-
-from spark_kafkawire.directories.files import LogSlice, SegmentSlice, windows
+from spark_kafkawire.directories.files import LogSlice, SegmentSlice, only_zeros, windows
 from spark_kafkawire.directories.names import LogName
 from spark_kafkawire.directories.scanning import LogDirectory, Segment
 from spark_kafkawire.errors import CorruptDataError
@@ -81,9 +79,7 @@ class V07Log:
             index = index_messages(chunk)
             pos, tail = pos + index.size, chunk[index.size :]
             if index.stop not in _SOUND:
-                rest = windows(files, path, pos, last.size)
-                is_empty = not any(np.frombuffer(each, np.uint8)[at:].any() for each, at in rest)
-                return pos if is_empty else last.size
+                return pos if only_zeros(files, path, pos, last.size) else last.size
             if len(tail) > _MESSAGE_BYTES_MAX:
                 return last.size
         # A cut message is the end, unless sound ones follow: then its length is damaged.

@@ -8,28 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
+from spark_kafkawire.directories.scanner import OFFSET_MAX
 from spark_kafkawire.directories.side_files import AbortedTransaction
-from spark_kafkawire.directories.walking import whole_batches
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.options import BadRecords, FetchOptions
+from spark_kafkawire.protocol.buffers import joined
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.batch.decoding import AbortedTransactions, check_crcs
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Damage, Walk, Whole
-from spark_kafkawire.records.damaged_batches import index_of, walk_batches, without_last
+from spark_kafkawire.records.damaged_batches import index_of, walk_batches
 from spark_kafkawire.records.limits import DecodeLimits
 from spark_kafkawire.records.log_index import (
     ATTRIBUTES,
     BASE_OFFSET,
     CODEC_MASK,
     CRC,
-    LOG_OVERHEAD,
     MAGIC,
     MAGIC_POS,
     NEXT_OFFSET,
@@ -37,14 +36,12 @@ from spark_kafkawire.records.log_index import (
     SIZE_POS,
     BatchIndex,
     MarkersDisagree,
+    whole_batches,
 )
 from spark_kafkawire.records.record_log import decode_batches
 from spark_kafkawire.records.spans import DecodeBuffers
 
 from ..task import UndecodablePart
-
-#: The end of a segment that no other one follows.
-_NO_BASE: Final = 2**63 - 1
 
 
 class BatchFeed:
@@ -71,7 +68,7 @@ class BatchFeed:
         self._first_offsets: Int64s = np.array([each.first_offset for each in aborted], np.int64)
         self._last_offsets: Int64s = np.array([each.last_offset for each in aborted], np.int64)
         self._is_compacted = is_compacted
-        self._tail = bytearray()
+        self._tail = b""
         self._holds_back = options.bad_records is not BadRecords.FAIL
         self._undecodable: dict[tuple[int, int], str] = {}
         self.pos = 0
@@ -92,15 +89,15 @@ class BatchFeed:
 
     def begin(self, base_offset: int, next_base: int | None, is_last: bool) -> None:
         self._base_offset = base_offset
-        self._next_base = _NO_BASE if next_base is None else next_base
+        self._next_base = OFFSET_MAX if next_base is None else next_base
         self._log_end = self._range.stop_offset if is_last else self._next_base
         self.pos, self._floor = 0, base_offset
 
     def seek(self, pos: int, floor: int) -> None:
-        self._tail = bytearray()
+        self._tail = b""
         self.pos, self._floor = pos, floor
 
-    def may_begin_with(self, header: memoryview) -> bool:
+    def may_begin_with(self, header: bytes) -> bool:
         if len(header) <= MAGIC_POS:
             return False
         base_offset = int.from_bytes(header[:SIZE_POS], "big", signed=True)
@@ -110,13 +107,7 @@ class BatchFeed:
         return is_before and self._base_offset <= base_offset < self._next_base
 
     def feed(self, frame: memoryview, start: int, is_last: bool) -> Iterator[Columns]:
-        chunk = frame[start:]
-        if self._tail and len(self._tail) <= start:
-            chunk = frame[start - len(self._tail) :]
-            chunk[: len(self._tail)] = self._tail
-        elif self._tail:
-            chunk = memoryview(self._tail + chunk)
-        self._tail = bytearray()
+        chunk, self._tail = joined(self._tail, frame, start), b""
         index, damage = whole_batches(chunk)
         if damage is not None and self._is_before_end(chunk, index, is_last):
             # What is before it is not used: a wrong offset there may be the damage.
@@ -129,15 +120,20 @@ class BatchFeed:
             return
         if damage is not None:
             raise damage
-        self._tail += chunk[index.size :]
-        self._check_size()
+        self._tail = bytes(chunk[index.size :])
+        size = index.cut_size
+        if size is not None and size > self._options.message_bytes_max:
+            raise LimitError(
+                f"a batch at offset {self.offset} or soon after it has {size} bytes, more than "
+                f"maxMessageBytes={self._options.message_bytes_max}; raise it"
+            )
 
     def _is_before_end(self, chunk: memoryview, index: BatchIndex, is_last: bool) -> bool:
         """True if damage after whole batches is in the range: they do not reach its end, or one of them has a
         wrong offset."""
         if self._holds_back or (index.next_offset or 0) < self._range.stop_offset:
             return True
-        walk = walk_batches(chunk, self._floor, self._log_end, is_end=is_last, is_start=True)
+        walk = walk_batches(chunk, self._floor, self._log_end, is_end=is_last, is_segment=True)
         return walk.first is not None and walk.first.pos < index.size
 
     def _checked(self, index: BatchIndex) -> Iterator[Columns]:
@@ -152,14 +148,14 @@ class BatchFeed:
         self.pos += index.size
 
     def finish(self) -> None:
-        tail, self._tail = self._tail, bytearray()
+        tail, self._tail = self._tail, b""
         if tail and not self.done:
             raise CorruptDataError(
                 f"the segment ends in the middle of a batch, {len(tail)} bytes after the last whole one; "
                 "copy it again from the broker",
                 self.offset,
             )
-        if not self.done and self._next_base < _NO_BASE:
+        if not self.done and self._next_base < OFFSET_MAX:
             self._cover_to(self._next_base)
 
     def _cover_to(self, offset: int) -> None:
@@ -170,8 +166,8 @@ class BatchFeed:
         self.offset = self._covered = max(self._covered, stop_offset)
 
     def walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
-        self._tail = bytearray()
-        found = walk_batches(
+        self._tail = b""
+        return walk_batches(
             data,
             self._floor,
             self._log_end,
@@ -180,9 +176,8 @@ class BatchFeed:
             boundaries=boundaries,
             limits=self._limits,
             undecodable=self._undecodable,
-            is_start=True,
+            is_segment=True,
         )
-        return found if is_end else without_last(data, found)
 
     def whole(self, data: bytes, part: Whole) -> Iterator[Columns]:
         if self._transactions is not None:
@@ -210,7 +205,7 @@ class BatchFeed:
         self._is_after_damage = True
 
     def skip(self, offset: int) -> None:
-        self._tail = bytearray()
+        self._tail = b""
         self._after = None
         self.offset = self._covered = offset
 
@@ -257,7 +252,7 @@ class BatchFeed:
             raise index.damage(
                 row,
                 f"its offset is outside its segment, which has [{self._base_offset}, {self._next_base})"
-                if self._next_base < _NO_BASE
+                if self._next_base < OFFSET_MAX
                 else f"its offset is before its segment, which begins at {self._base_offset}",
             )
         if self._after is not None and bases[0] < self._after:
@@ -281,13 +276,3 @@ class BatchFeed:
         stops = np.minimum(bases, self._range.stop_offset)
         rows = np.flatnonzero((stops > starts) & ~is_opaque)
         self.gaps += zip(starts[rows].tolist(), stops[rows].tolist(), strict=True)
-
-    def _check_size(self) -> None:
-        if len(self._tail) < LOG_OVERHEAD:
-            return
-        size = LOG_OVERHEAD + int.from_bytes(self._tail[SIZE_POS:LOG_OVERHEAD], "big", signed=True)
-        if size > self._options.message_bytes_max:
-            raise LimitError(
-                f"a batch at offset {self.offset} or soon after it has {size} bytes, more than "
-                f"maxMessageBytes={self._options.message_bytes_max}; raise it"
-            )

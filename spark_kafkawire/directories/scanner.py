@@ -1,6 +1,6 @@
 """The whole of a segment file in order: sound batches, and the damage between them, in bounded memory.
 
-    for part in walked(files, segment_file):
+    for part in scan_segment(files, segment_file):
         if isinstance(part, Damaged): ...
         else: part.index             # BatchIndex, or MessageIndex in 0.7
 
@@ -19,67 +19,31 @@ damage in a row the log continues at the next known boundary.
 from __future__ import annotations
 
 import struct
-import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from ..errors import CorruptDataError
 from ..model import Generation
-from ..protocol.primitives import Buffer
+from ..protocol.buffers import joined
 from ..records import log_index
 from ..records.arrays import Uint8s, byte_array
 from ..records.batch.decoding import check_crcs
 from ..records.checksum import first_mismatch
 from ..records.damage import Damage, Walk
-from ..records.damaged_batches import walk_batches, without_last
-from ..records.limits import VALUE_BYTES_MAX
-from ..records.log_index import (
-    CUT,
-    END,
-    LOG_OVERHEAD,
-    MAGIC_POS,
-    SIZE_POS,
-    BatchIndex,
-    index_batches,
-    index_table,
-)
+from ..records.damaged_batches import walk_batches
+from ..records.log_index import CUT, END, MAGIC_POS, SIZE_POS, BatchIndex, index_table, whole_batches
 from ..records.message_set.index import MessageIndex, Stop, index_messages, walk_messages
-from .files import WINDOW_BYTES, Files, reading, windows
+from .files import WINDOW_BYTES, Files, windows
 from .side_files import OffsetIndex
 
-_SOUND: Final = frozenset((CUT, END))
-
-
-def whole_batches(chunk: Buffer) -> tuple[BatchIndex, CorruptDataError | None]:
-    """The whole batches at the start of a chunk, and the damage after them; None where the chunk ends there,
-    or cuts a batch."""
-    array = byte_array(chunk)[:VALUE_BYTES_MAX]
-    code, pos, table = index_table(array, sys.maxsize)
-    found = BatchIndex(array, table, pos)
-    if code in _SOUND:
-        return found, None
-    # The offset of a batch that alone would be one repeats what is before it.
-    offset = int.from_bytes(array[pos : pos + 8].tobytes(), "big", signed=True)
-    reason = "it has offsets that the batch before it has, or has passed"
-    try:
-        index_batches(array[pos:].data)
-    except CorruptDataError as error:
-        reason = error.reason
-    return found, CorruptDataError(
-        f"batch at offset {offset} is damaged: {reason}; the records before it are whole, read up to that "
-        "offset",
-        offset,
-        reason=reason,
-        pos=pos,
-    )
-
-
 _OFFSET: Final = struct.Struct(">q")
-_HEADER_BYTES: Final = MAGIC_POS + 1
+#: Bytes that tell whether a batch begins at a place.
+HEADER_BYTES: Final = MAGIC_POS + 1
 _MAGIC_2: Final = 2
 OFFSET_MAX: Final = 2**63 - 1
 
@@ -138,16 +102,10 @@ class DamagedSegment:
             count = bytes_max if found.damages else min(2 * count, bytes_max)
 
     def _read(self, pos: int, stop: int) -> bytes:
-        data = bytearray(stop - pos)
-        file = self.files.open(self.path)
-        try:
-            with reading(self.files, self.path):
-                size = file.read_into(memoryview(data), pos)
-        finally:
-            file.close()
-        if size < stop - pos:
-            raise ShorterFileError.of(pos + size, self.size)
-        return bytes(data)
+        data = self.files.read_at(self.path, pos, stop - pos)
+        if len(data) < stop - pos:
+            raise ShorterFileError.of(pos + len(data), self.size)
+        return data
 
     def _boundaries(self, data: bytes, start: int) -> list[int]:
         """Places of the bytes where batches begin by the index, and by the headers there."""
@@ -156,7 +114,7 @@ class DamagedSegment:
         found = []
         for row in range(*np.searchsorted(self.index.positions, (start + 1, start + len(data))).tolist()):
             place = int(self.index.positions[row]) - start
-            if self._first_offset(row, data[place : place + _HEADER_BYTES]) is not None:
+            if self._first_offset(row, data[place : place + HEADER_BYTES]) is not None:
                 found.append(place)
         return found
 
@@ -164,7 +122,7 @@ class DamagedSegment:
         """An offset at which a batch begins, or before that, if it can be the one that an entry of the index
         names. An index has no checksum, so the header must agree with it."""
         assert self.index is not None
-        if len(header) < _HEADER_BYTES or header[MAGIC_POS] > _MAGIC_2:
+        if len(header) < HEADER_BYTES or header[MAGIC_POS] > _MAGIC_2:
             return None
         before = int(self.index.offsets[row - 1]) if row else self.base_offset - 1
         offset = int(_OFFSET.unpack_from(header)[0])
@@ -177,9 +135,9 @@ class DamagedSegment:
         """The walk whose damage ends at the next known boundary after ``stop``."""
         next_pos, next_offset = self.size, self.stop_offset
         places = np.zeros(0, np.int64) if self.index is None else self.index.positions
-        for row in range(*np.searchsorted(places, (stop, self.size - _HEADER_BYTES)).tolist()):
+        for row in range(*np.searchsorted(places, (stop, self.size - HEADER_BYTES)).tolist()):
             place = int(places[row])
-            first = self._first_offset(row, self._read(place, place + _HEADER_BYTES))
+            first = self._first_offset(row, self._read(place, place + HEADER_BYTES))
             if first is not None:
                 next_pos, next_offset = place, first
                 break
@@ -204,7 +162,7 @@ def _certain(found: Walk, stop: int) -> Walk:
 
 #: Largest batch, bytes: a damaged size must not take all memory.
 BATCH_BYTES_MAX: Final = 64 << 20
-_LENGTH_BYTES: Final = 4
+_SIZE_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,29 +199,36 @@ class Damaged:
     reason: str
 
 
-def walked(
+def scan_segment(
     files: Files,
     segment: SegmentFile,
     find_index: Callable[[], OffsetIndex | None] = lambda: None,
     *,
     pos: int = 0,
+    floor: int = 0,
     window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[Sound | Damaged]:
-    """All bytes of a segment file from ``pos`` on, where a batch begins. A batch that the end of the file
-    cuts is damage, too. A file that is shorter than ``segment.size`` ends where it does.
+    """All bytes of a segment file from ``pos`` on, where a batch begins that has no offset below ``floor``. A
+    batch that the end of the file cuts is damage, too. A file that is shorter than ``segment.size`` ends
+    where it does.
 
     ``find_index`` gives the offset index; it is called at each damage. Raises as ``windows`` does, and
     ``ShorterFileError`` (fatal) for a file that is cut while its damage is examined.
     """
-    walker = _Walker(files, segment, find_index, pos, window_bytes)
-    while walker.pos < walker.size:
-        yield from walker.sound()
-        if walker.pos < walker.size:
-            yield from walker.damaged()
+    scanner = _SCANNERS[segment.generation](files, segment, find_index, pos, floor, window_bytes)
+    while scanner.pos < scanner.size:
+        yield from scanner.sound()
+        if scanner.pos < scanner.size:
+            yield from scanner.damaged()
 
 
-class _Walker:
+class _Scanner(ABC):
     """A place in a segment: all before ``pos`` is given."""
+
+    #: Place of the size in the header of a batch, which counts the bytes after it.
+    _size_pos: int
+    #: True if offsets count records, False if they are positions.
+    _counts_records: bool
 
     def __init__(
         self,
@@ -271,14 +236,14 @@ class _Walker:
         segment: SegmentFile,
         find_index: Callable[[], OffsetIndex | None],
         pos: int,
+        floor: int,
         window_bytes: int,
     ) -> None:
         self.pos, self.size = pos, segment.size
         self._files, self._segment, self._find_index = files, segment, find_index
         self._window_bytes = window_bytes
-        self._format = _FORMATS[segment.generation]
-        self._stop_offset = self._format.stop_offset(segment)
-        self._offset = segment.base_offset
+        self._offset = max(segment.base_offset, floor)
+        self._stop_offset = self._end_of(segment)
 
     def sound(self) -> Iterator[Sound]:
         """The sound batches up to the first one that is not, or to the end."""
@@ -287,16 +252,10 @@ class _Walker:
         for frame, start in windows(self._files, path, self.pos, size, window_bytes=self._window_bytes):
             read += len(frame) - start
             is_end = read == size or len(frame) - start < self._window_bytes
-            if len(tail) <= start:
-                frame[start - len(tail) : start] = tail
-                chunk: Buffer = frame[start - len(tail) :]
-            else:
-                chunk = tail + bytes(frame[start:])
-            buf = byte_array(chunk)
-            found = self._format.sound(buf, self._offset, self._stop_offset, is_end)
-            if found is None:
+            buf = byte_array(joined(tail, frame, start))
+            index = self._index(buf, is_end)
+            if index is None:
                 return
-            index, self._offset = found
             if index.count:
                 yield Sound(self.pos, buf, index)
             self.pos += index.size
@@ -310,8 +269,11 @@ class _Walker:
 
     def _is_cut(self, rest: Uint8s) -> bool:
         """True if the rest of a chunk is the begin of a batch that can be complete later in the file."""
-        size = self._format.claimed_size(rest)
-        return size is None or size <= min(self.size - self.pos, BATCH_BYTES_MAX)
+        stop = self._size_pos + _SIZE_BYTES
+        if len(rest) < stop:
+            return True
+        size = stop + int.from_bytes(rest[self._size_pos : stop].tobytes(), "big", signed=True)
+        return size <= min(self.size - self.pos, BATCH_BYTES_MAX)
 
     def damaged(self) -> Iterator[Sound | Damaged]:
         """The next parts, of which the first one is damaged or begins at a batch that is."""
@@ -333,18 +295,13 @@ class _Walker:
                 yield self._damage(part, buf)
             else:
                 own = buf[part.pos : part.stop]
-                yield Sound(self.pos + part.pos, own, self._format.index(own))
+                yield Sound(self.pos + part.pos, own, self._index_of(own))
         self.pos, self._offset = self.pos + walk.size, walk.next_offset
-
-    def _walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
-        is_counted = self._format.counts_records
-        offset = self._offset if is_counted else self._segment.base_offset + self.pos
-        return self._format.walk(data, offset, self._stop_offset, is_end, boundaries)
 
     def _damage(self, damage: Damage, buf: Uint8s) -> Damaged:
         is_empty = damage.stop <= len(buf) and not buf[damage.pos : damage.stop].any()
         is_ended = self._segment.next_base is not None or damage.stop_offset < self._stop_offset
-        is_known = self._format.counts_records and is_ended and damage.start_offset < damage.stop_offset
+        is_known = self._counts_records and is_ended and damage.start_offset < damage.stop_offset
         return Damaged(
             self.pos + damage.pos,
             self.pos + damage.stop,
@@ -353,92 +310,60 @@ class _Walker:
             "there are only zeros" if is_empty else damage.reason,
         )
 
-
-class _Format(Protocol):
-    """Batches of a log of one generation."""
-
-    #: True if offsets count records, False if they are positions.
-    counts_records: bool
-
-    def stop_offset(self, segment: SegmentFile) -> int:
+    @abstractmethod
+    def _end_of(self, segment: SegmentFile) -> int:
         """An offset that no batch of a segment reaches."""
 
-    def sound(
-        self, buf: Uint8s, offset: int, stop_offset: int, is_end: bool
-    ) -> tuple[BatchIndex | MessageIndex, int] | None:
-        """The whole batches at the begin of a buffer, and the offset after them; None if there is damage.
-        The last one may be left out if the file goes on."""
+    @abstractmethod
+    def _index(self, buf: Uint8s, is_end: bool) -> BatchIndex | MessageIndex | None:
+        """The whole batches at the begin of a buffer; None if there is damage. The last one may be left out
+        if the file goes on."""
 
-    def index(self, buf: Uint8s) -> BatchIndex | MessageIndex:
+    @abstractmethod
+    def _index_of(self, buf: Uint8s) -> BatchIndex | MessageIndex:
         """The index of sound batches."""
 
-    def claimed_size(self, rest: Uint8s) -> int | None:
-        """The size of the batch at the begin of a buffer by its header; None if that is not there."""
-
-    def walk(
-        self,
-        data: bytes,
-        offset: int,
-        stop_offset: int,
-        is_end: bool,
-        boundaries: Sequence[int],
-    ) -> Walk:
-        """The sound batches of a buffer and the damage between them, without a last one as in ``sound``."""
+    @abstractmethod
+    def _walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
+        """The walk over bytes from ``pos`` on."""
 
 
-class _Batches:
-    """``_Format`` of Kafka 0.8 to 4.x."""
+class _BatchScanner(_Scanner):
+    """Scanner for Kafka 0.8 to 4.x."""
 
-    counts_records = True
+    _size_pos, _counts_records = SIZE_POS, True
 
-    def stop_offset(self, segment: SegmentFile) -> int:
+    def _end_of(self, segment: SegmentFile) -> int:
         # A broker begins the next segment before an index entry, of four bytes, cannot hold the offset.
         return segment.base_offset + (1 << 31) if segment.next_base is None else segment.next_base
 
-    def sound(
-        self, buf: Uint8s, offset: int, stop_offset: int, is_end: bool
-    ) -> tuple[BatchIndex, int] | None:
+    def _index(self, buf: Uint8s, is_end: bool) -> BatchIndex | None:
         code, pos, table = index_table(buf, len(buf))
-        if code not in (log_index.END, log_index.CUT):
+        if code not in (CUT, END):
             return None
         if len(table) and not is_end:  # the next batch may show that its offsets are wrong
             pos, table = int(table[-1, log_index.POS]), table[:-1]
         index = BatchIndex(buf, table, pos)
-        if not index.count:
-            return index, offset
-        first, last = (
-            int(table[0, log_index.BASE_OFFSET]),
-            int(table[-1, log_index.NEXT_OFFSET]),
-        )
-        return (index, last) if offset <= first and last <= stop_offset and _is_right(index) else None
+        if index.count:
+            first, last = int(table[0, log_index.BASE_OFFSET]), int(table[-1, log_index.NEXT_OFFSET])
+            if not (self._offset <= first and last <= self._stop_offset and _is_right(index)):
+                return None
+            self._offset = last
+        return index
 
-    def index(self, buf: Uint8s) -> BatchIndex:
-        _, pos, table = index_table(buf, len(buf))
-        return BatchIndex(buf, table, pos)
+    def _index_of(self, buf: Uint8s) -> BatchIndex:
+        return whole_batches(buf.data)[0]
 
-    def claimed_size(self, rest: Uint8s) -> int | None:
-        if len(rest) <= MAGIC_POS:
-            return None
-        return LOG_OVERHEAD + int.from_bytes(rest[SIZE_POS:LOG_OVERHEAD].tobytes(), "big", signed=True)
-
-    def walk(
-        self,
-        data: bytes,
-        offset: int,
-        stop_offset: int,
-        is_end: bool,
-        boundaries: Sequence[int],
-    ) -> Walk:
-        found = walk_batches(
+    def _walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
+        return walk_batches(
             data,
-            offset,
-            stop_offset,
+            self._offset,
+            self._stop_offset,
             size_max=BATCH_BYTES_MAX,
             is_end=is_end,
             boundaries=boundaries,
-            is_start=True,
+            is_segment=True,
         )
-        return found if is_end else without_last(data, found)
 
 
 def _is_right(index: BatchIndex) -> bool:
@@ -457,53 +382,35 @@ def _is_right(index: BatchIndex) -> bool:
     return not len(old) or first_mismatch(index.buf, starts, sizes, claimed) is None
 
 
-class _Messages:
-    """``_Format`` of Kafka 0.7."""
+class _MessageScanner(_Scanner):
+    """Scanner for Kafka 0.7."""
 
-    counts_records = False
+    _size_pos, _counts_records = 0, False
 
-    def stop_offset(self, segment: SegmentFile) -> int:
+    def _end_of(self, segment: SegmentFile) -> int:
         return OFFSET_MAX if segment.next_base is None else segment.next_base
 
-    def sound(
-        self,
-        buf: Uint8s,
-        offset: int,
-        stop_offset: int,  # noqa: ARG002
-        is_end: bool,  # noqa: ARG002
-    ) -> tuple[MessageIndex, int] | None:
+    def _index(self, buf: Uint8s, is_end: bool) -> MessageIndex | None:  # noqa: ARG002
         index = index_messages(buf.data)
         if index.stop not in (Stop.END, Stop.CUT):
             return None
         wrong = first_mismatch(buf, index.payload_pos, index.payload_size, index.crc) if index.count else None
-        return None if wrong is not None else (index, offset)
+        return index if wrong is None else None
 
-    def index(self, buf: Uint8s) -> MessageIndex:
+    def _index_of(self, buf: Uint8s) -> MessageIndex:
         return index_messages(buf.data)
 
-    def claimed_size(self, rest: Uint8s) -> int | None:
-        if len(rest) < _LENGTH_BYTES:
-            return None
-        return _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES].tobytes(), "big", signed=True)
-
-    def walk(
-        self,
-        data: bytes,
-        offset: int,
-        stop_offset: int,
-        is_end: bool,
-        boundaries: Sequence[int],
-    ) -> Walk:
+    def _walk(self, data: bytes, is_end: bool, boundaries: Sequence[int]) -> Walk:
         return walk_messages(
             data,
-            offset,
-            stop_offset,
+            self._segment.base_offset + self.pos,
+            self._stop_offset,
             size_max=BATCH_BYTES_MAX,
             is_end=is_end,
             boundaries=boundaries,
         )
 
 
-_FORMATS: Final[Mapping[Generation, _Format]] = MappingProxyType(
-    {Generation.MODERN: _Batches(), Generation.V07: _Messages()}
+_SCANNERS: Final[Mapping[Generation, type[_Scanner]]] = MappingProxyType(
+    {Generation.MODERN: _BatchScanner, Generation.V07: _MessageScanner}
 )

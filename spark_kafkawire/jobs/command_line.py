@@ -40,10 +40,10 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO
 
 from ..errors import OptionError, close_matches, one_line, printable, quoted
+from ..options import TypedOptions
 from ..options.references import RepeatedProperty, parse_properties
 from ..options.selection import SYNONYMS
 from ..options.table import keep_secrets
-from ..options.typed import KEY_FORMAT, VALUE_FORMAT
 from .ending import ExitCode, exit_code, explained, failures, interruptible, missing_module
 from .files import read_file
 from .progress import DATA_LOSS_KEY, ENDED_BY_KEY, Progress, Summary, print_summary, progress_on
@@ -227,7 +227,7 @@ class _JvmErrors(io.RawIOBase):
 
 
 #: Options of typed keys and values, in lower case.
-_FORMATS: Final = frozenset((KEY_FORMAT.name.lower(), VALUE_FORMAT.name.lower()))
+_FORMATS: Final = frozenset((TypedOptions.key_format.name.lower(), TypedOptions.value_format.name.lower()))
 
 
 def add_connection(

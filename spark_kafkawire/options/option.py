@@ -1,16 +1,19 @@
-"""Declaration of an option: name, type, bounds, default, meaning, sides and generation; and the user's
+"""Options as fields of their groups: name, type, bounds, default, sides, generation, meaning; and the user's
 strings, looked up by the declarations and read as their types (``RawOptions``).
 
-    MAX_WAIT: Final = option(
-        "kafka.fetch.max.wait.ms", seconds(), default="500", sides=READ, generation=MODERN,
-        meaning="the time that a broker waits for a record",
-    )
+    @dataclass(frozen=True)
+    class FetchOptions(Group):
+        wait_ms: Option[int] = option("kafka.fetch.max.wait.ms", milliseconds, "500", READ, MODERN).means(
+            "the time that a broker waits for a record"
+        )
 
-    options[MAX_WAIT]       # of RawOptions: seconds, as the user gave them, or 0.5
-    MAX_WAIT.value          # 0.5, the default of the frozen value's field
+    FetchOptions.wait_ms                    # the option: its name, its default, what it is for
+    options[FetchOptions.wait_ms]           # of RawOptions: milliseconds, as the user gave them, or 500
+    FetchOptions.parse(options).wait_ms     # the same, with all other fields of the group
 
-The table, the hints for unknown names and the rows of ``docs/options.md`` follow from the declarations
-(``table``). The type of an option is a function of its name and its text, which raises ``OptionError``.
+The table of all options, the refusal of unknown names with its hints, and the rows of ``docs/options.md``
+follow from the groups (``table``). The type of an option is a function of its name and its text, which raises
+``OptionError``.
 
 Other properties ``kafka.*`` of Java's clients are not supported here. Supported ones are rows of
 ``OPTIONS``. Some others are refused, as Spark refuses them, because they would change the meaning of a
@@ -26,8 +29,8 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar, overload
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, TypeVar, overload
 
 from ..errors import LOG, OptionError, close_matches, printable, quoted
 from ..model import Generation
@@ -187,11 +190,30 @@ class Option(Generic[T]):
     name: str
     kind: Kind[Any]
     default: str | None
-    meaning: str
     sides: Sides
     generation: Generation | None
     aliases: tuple[Option[Any], ...]
     secrets: Secrets | None
+    meaning: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def means(self, meaning: str) -> Option[T]:
+        """The option with its meaning, as the documentation has it."""
+        return replace(self, meaning=meaning)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Option[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> Option[T] | T:
+        """The option, of a class. An instance of a group has the value in place of it."""
+        return self
+
+    if TYPE_CHECKING:
+
+        def __set__(self, instance: object, value: T) -> None: ...
 
     @property
     def value(self) -> T:
@@ -230,11 +252,10 @@ class Option(Generic[T]):
 def option(
     name: str,
     kind: Kind[T],
-    *,
     default: str,
-    meaning: str,
     sides: Sides = ...,
     generation: Generation | None = ...,
+    *,
     aliases: tuple[Option[T | None], ...] = ...,
     secrets: Secrets | None = ...,
 ) -> Option[T]: ...
@@ -242,31 +263,67 @@ def option(
 def option(
     name: str,
     kind: Kind[T],
-    *,
-    meaning: str,
+    default: None = ...,
     sides: Sides = ...,
     generation: Generation | None = ...,
+    *,
     aliases: tuple[Option[T | None], ...] = ...,
     secrets: Secrets | None = ...,
 ) -> Option[T | None]: ...
 def option(
     name: str,
     kind: Kind[Any],
-    *,
-    meaning: str,
     default: str | None = None,
     sides: Sides = BOTH,
     generation: Generation | None = None,
+    *,
     aliases: tuple[Option[Any], ...] = (),
     secrets: Secrets | None = None,
 ) -> Option[Any]:
-    """Declare an option, in the module of the value that is parsed from it."""
-    return Option(name, kind, default, meaning, sides, generation, aliases, secrets)
+    """Declare an option, as a field of its ``Group``."""
+    return Option(name, kind, default, sides, generation, aliases, secrets)
 
 
 def kafka_name(name: str, of: str, kind: Kind[T], sides: Sides = BOTH) -> Option[T | None]:
     """Declare the name that Kafka's own clients have for the option ``of``."""
-    return option(name, kind, meaning=f"Kafka's name of `{of}`", sides=sides, generation=MODERN)
+    return option(name, kind, None, sides, MODERN).means(f"Kafka's name of `{of}`")
+
+
+GroupT = TypeVar("GroupT", bound="Group")
+
+
+class Group:
+    """Options that belong together. The class has the options, an instance of it their values.
+
+    A dataclass of a group has fields for options that are annotated, and for what is derived from others.
+    """
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, Option):
+                object.__setattr__(self, name, value.value)
+
+    @classmethod
+    def options(cls) -> tuple[Option[Any], ...]:
+        """The options in their order, with those of groups within the group, each before its aliases."""
+        found: list[Option[Any]] = []
+        for each in vars(cls).values():
+            if isinstance(each, Option):
+                found += (each, *each.aliases)
+            elif isinstance(each, type) and issubclass(each, Group):
+                found += each.options()
+        return tuple(found)
+
+    @classmethod
+    def parse(cls: type[GroupT], options: RawOptions, **derived: Any) -> GroupT:
+        """The values of all fields that are options, as the user gave them, with those that are derived.
+
+        Raises ``OptionError`` (fatal).
+        """
+        own = cls.__dataclass_fields__  # type: ignore[attr-defined]
+        plain = {name: getattr(cls, name, None) for name in own if name not in derived}
+        given = {name: options[each] for name, each in plain.items() if isinstance(each, Option)}
+        return cls(**given, **derived)
 
 
 def whole(text: str) -> tuple[str, ...]:
@@ -345,6 +402,11 @@ def seconds(*, zero: bool = False, high_s: float = _TIME_MAX_S) -> Kind[float]:
         return time_s
 
     return parse
+
+
+def milliseconds(name: str, given: str) -> int:
+    """A time with or without a unit, in whole milliseconds."""
+    return int(1000 * seconds()(name, given))
 
 
 def _number(given: str, units: Mapping[str, N], no_number: N) -> N:

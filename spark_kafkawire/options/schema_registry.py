@@ -5,57 +5,44 @@ The module ``registry_settings`` reads their values. Only reads and writes with 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from .option import Group, after_colons, choice, option, string, whole
+from .security import TlsOptions
 
-from .option import Option, after_colons, choice, option, string, whole
-from .security import tls_options
 
-URL: Final = option(
-    "schema.registry.url",
-    string,
-    meaning="`http://h:p` or `https://h:p`: the schema registry; several servers of one registry as `a,b`",
-)
-BASIC_SOURCE: Final = option(
-    "basic.auth.credentials.source",
-    choice("user_info"),
-    meaning="`USER_INFO`, the only supported source of a user and a password",
-)
-BASIC: Final = option(
-    "basic.auth.user.info",
-    string,
-    meaning="`user:password`: the login to the schema registry",
-    secrets=after_colons(1),
-)
-BEARER_SOURCE: Final = option(
-    "bearer.auth.credentials.source",
-    choice("static_token", "oauthbearer"),
-    meaning="`STATIC_TOKEN` or `OAUTHBEARER`; by default as the other options of the login say",
-)
-TOKEN: Final = option(
-    "bearer.auth.token", string, meaning="a token, instead of a user and a password", secrets=whole
-)
-TOKEN_URL: Final = option(
-    "bearer.auth.issuer.endpoint.url",
-    string,
-    meaning="the https URL that gives tokens for the client below",
-)
-CLIENT_ID: Final = option("bearer.auth.client.id", string, meaning="the client that gets tokens")
-CLIENT_SECRET: Final = option(
-    "bearer.auth.client.secret", string, meaning="the secret of that client", secrets=whole
-)
-SCOPE: Final = option("bearer.auth.scope", string, meaning="the scope of its tokens")
-LOGICAL_CLUSTER: Final = option(
-    "bearer.auth.logical.cluster",
-    string,
-    meaning="the logical cluster of a registry in Confluent Cloud, for logins with a token",
-)
-IDENTITY_POOL: Final = option(
-    "bearer.auth.identity.pool.id", string, meaning="the identity pool there, for logins with a token"
-)
-#: The options of TLS to registries. Those of trust are for the server of tokens, too.
-TLS: Final = tls_options("schema.registry.ssl", None)
-OF_BASIC: Final = (BASIC, BASIC_SOURCE)
-OF_CLIENT: Final = (TOKEN_URL, CLIENT_ID, CLIENT_SECRET, SCOPE)
-OF_TOKENS: Final = (TOKEN, BEARER_SOURCE, LOGICAL_CLUSTER, IDENTITY_POOL, *OF_CLIENT)
-#: All options of a registry.
-OPTIONS: Final[tuple[Option[Any], ...]] = (URL, *OF_BASIC, *OF_TOKENS, *TLS)
+class RegistryTls(TlsOptions, prefix="schema.registry.ssl"):
+    """Options of TLS to registries."""
+
+
+class Registry(Group):
+    """The servers, the login and the certificates of a schema registry."""
+
+    url = option("schema.registry.url", string).means(
+        "`http://h:p` or `https://h:p`: the schema registry; several servers of one registry as `a,b`"
+    )
+    basic_source = option("basic.auth.credentials.source", choice("user_info")).means(
+        "`USER_INFO`, the only supported source of a user and a password"
+    )
+    basic = option("basic.auth.user.info", string, secrets=after_colons(1)).means(
+        "`user:password`: the login to the schema registry"
+    )
+    bearer_source = option("bearer.auth.credentials.source", choice("static_token", "oauthbearer")).means(
+        "`STATIC_TOKEN` or `OAUTHBEARER`; by default as the other options of the login say"
+    )
+    token = option("bearer.auth.token", string, secrets=whole).means(
+        "a token, instead of a user and a password"
+    )
+    token_url = option("bearer.auth.issuer.endpoint.url", string).means(
+        "the https URL that gives tokens for the client below"
+    )
+    client_id = option("bearer.auth.client.id", string).means("the client that gets tokens")
+    client_secret = option("bearer.auth.client.secret", string, secrets=whole).means(
+        "the secret of that client"
+    )
+    scope = option("bearer.auth.scope", string).means("the scope of its tokens")
+    logical_cluster = option("bearer.auth.logical.cluster", string).means(
+        "the logical cluster of a registry in Confluent Cloud, for logins with a token"
+    )
+    identity_pool = option("bearer.auth.identity.pool.id", string).means(
+        "the identity pool there, for logins with a token"
+    )
+    tls = RegistryTls

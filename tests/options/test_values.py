@@ -63,7 +63,12 @@ def test_a_read_has_the_documented_defaults() -> None:
     assert not options.latest_if_no_match
     assert options.min_partitions is options.partition_size_max is None
     assert options.fetch == FetchOptions(
-        4 << 20, 4, 64 << 20, 256 << 20, fail_on_data_loss=True, retry_timeout_s=60.0
+        fetch_bytes=4 << 20,
+        fetches_in_flight=4,
+        message_bytes_max=64 << 20,
+        decompressed_bytes_max=256 << 20,
+        fail_on_data_loss=True,
+        retry_timeout_s=60.0,
     )
 
 

@@ -29,7 +29,6 @@ from .option import (
     bad_value,
     count,
     flag,
-    kafka_name,
     mapped,
     option,
     seconds,
@@ -112,7 +111,7 @@ ExpectedBrokers = int | frozenset[int]
 
 
 @dataclass(frozen=True)
-class Discovery(Group):
+class Discovery(Group, generation=V07):
     """The source of brokers: exactly one of ZooKeeper, a fixed list, and some brokers of a cluster; or log
     directories in their place. Some brokers of a cluster have the ids -1, -2, …, as in Kafka's own clients,
     because their real ids are not known.
@@ -123,7 +122,7 @@ class Discovery(Group):
     servers = option("kafka.bootstrap.servers", _servers, generation=MODERN).means(
         "`h:p,h:p`: some brokers of a cluster of Kafka 0.8 to 4.x"
     )
-    zookeeper_connect: Option[str | None] = option("zookeeper.connect", _connect, generation=V07).means(
+    zookeeper_connect: Option[str | None] = option("zookeeper.connect", _connect).means(
         "`h:p,h:p/chroot`: the ZooKeeper that lists brokers and topics"
     )
     zookeeper_auth: Option[tuple[str, str] | None] = field(
@@ -132,10 +131,8 @@ class Discovery(Group):
         ),
         repr=False,
     )
-    brokers = option("broker.list", _broker_list, generation=V07).means(
-        "`id:h:p,id:h:p`: the brokers, without ZooKeeper"
-    )
-    expected = option("expectedBrokers", string, generation=V07).means(
+    brokers = option("broker.list", _broker_list).means("`id:h:p,id:h:p`: the brokers, without ZooKeeper")
+    expected = option("expectedBrokers", string).means(
         "the number of brokers, or their ids, `0,1,2`: fewer or others are an error"
     )
     broker_list: tuple[Broker, ...] = ()
@@ -208,14 +205,20 @@ def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discov
     return discovery
 
 
+def _ids(text: str) -> list[int]:
+    """Different ids, as ``0,1,2``; none for other texts."""
+    entries = [entry.strip() for entry in text.split(",")]
+    ids = [int(entry) for entry in entries if re.fullmatch(r"0|[1-9][0-9]{0,8}", entry)]
+    return ids if len(ids) == len(set(ids)) == len(entries) else []
+
+
 def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> ExpectedBrokers | None:
     """``3``: a number; ``0,1,2``: ids."""
     text = options[Discovery.expected]
     if text is None:
         return None
-    entries = [entry.strip() for entry in text.split(",")]
-    ids = [int(entry) for entry in entries if re.fullmatch(r"0|[1-9][0-9]{0,8}", entry)]
-    if len(ids) != len(entries) or len(set(ids)) != len(ids) or ids == [0]:
+    ids = _ids(text)
+    if ids in ([], [0]):
         raise bad_value(
             Discovery.expected.name, text, "how many brokers there must be, or their ids, like 0,1,2"
         )
@@ -244,26 +247,24 @@ _PATHS_COUNT_MAX: Final = 1000
 
 
 @dataclass(frozen=True)
-class Directories(Group):
+class Directories(Group, sides=BATCH_READ):
     """Log directories to read. ``broker_ids`` has an id for each path."""
 
     paths: tuple[str, ...]
     broker_ids: tuple[int, ...]
     generation: Generation
     settings: FileSystemOptions
-    path = option("path", string, None, BATCH_READ).means(
-        "the argument of `load`: a broker's `log.dirs`, read without brokers"
-    )
-    path_list = option("paths", _listed, None, BATCH_READ).means(
+    path = option("path", string).means("the argument of `load`: a broker's `log.dirs`, read without brokers")
+    path_list = option("paths", _listed).means(
         'the same of several brokers, `["/b1","/b2"]`; the argument of `load` may be such a list'
     )
-    brokers = option("brokers", string, None, BATCH_READ, V07).means(
+    brokers = option("brokers", string, generation=V07).means(
         "`0,1`: the ids of the brokers whose directories are read, in their order; else 0, 1, ..."
     )
-    endpoint = option("fs.endpoint", string, None, BATCH_READ).means(
+    endpoint = option("fs.endpoint", string).means(
         "`http://host:port`: the address of the object store that has the directories"
     )
-    region = option("fs.region", string, None, BATCH_READ).means("the region of that store")
+    region = option("fs.region", string).means("the region of that store")
 
 
 def parse_directories(options: RawOptions) -> Directories | None:
@@ -312,9 +313,8 @@ def _broker_ids(options: RawOptions, count: int) -> tuple[int, ...]:
     text = options[Directories.brokers]
     if text is None:
         return tuple(range(count))
-    entries = [entry.strip() for entry in text.split(",")]
-    ids = [int(entry) for entry in entries if re.fullmatch(r"0|[1-9][0-9]{0,8}", entry)]
-    if len(ids) != len(entries) or len(set(ids)) != len(ids) or len(ids) != count:
+    ids = _ids(text)
+    if len(ids) != count:
         raise bad_value(
             Directories.brokers.name, text, f"{count} different ids, one for each path, such as 0,1"
         )
@@ -355,12 +355,11 @@ class NetOptions(Group):
         "`proposal`: messages have the format that was proposed for 0.8, for brokers that support it; "
         "see [The New Wire Format Proposal](kafka-0.7.md#the-new-wire-format-proposal)"
     )
-    request_timeout = option(
-        "requestTimeout",
-        seconds(),
-        "30s",
-        aliases=(kafka_name("kafka.request.timeout.ms", "requestTimeout", seconds()),),
-    ).means("the deadline of each wait for a broker or for ZooKeeper")
+    request_timeout = (
+        option("requestTimeout", seconds(), "30s")
+        .means("the deadline of each wait for a broker or for ZooKeeper")
+        .also("kafka.request.timeout.ms")
+    )
     broker_down_timeout = option("brokerDownTimeout", seconds(zero=True), "60s").means(
         "the time to wait for a broker that restarts, whatever `retries` is; `120s` for streams, `0s` if "
         "only `retries` is set"
@@ -369,18 +368,16 @@ class NetOptions(Group):
         "the time to wait for the first answer of a cluster; bounded by `brokerDownTimeout` or `retries` "
         "if only these are set; in `writeStream` only if set"
     )
-    retries = option(
-        "retries",
-        count(0, _RETRIES_MAX),
-        "3",
-        aliases=(kafka_name("kafka.retries", "retries", _kafka_retries),),
-    ).means("the number of times that a failed request is tried again; a 0.7 write only connects again")
-    retry_backoff = option(
-        "retryBackoff",
-        seconds(),
-        "100ms",
-        aliases=(kafka_name("kafka.retry.backoff.ms", "retryBackoff", seconds()),),
-    ).means("the wait before the first retry; it doubles, up to 10 s")
+    retries = (
+        option("retries", count(0, _RETRIES_MAX), "3")
+        .means("the number of times that a failed request is tried again; a 0.7 write only connects again")
+        .also("kafka.retries", _kafka_retries)
+    )
+    retry_backoff = (
+        option("retryBackoff", seconds(), "100ms")
+        .means("the wait before the first retry; it doubles, up to 10 s")
+        .also("kafka.retry.backoff.ms")
+    )
     client_id = option("kafka.client.id", string, "spark-kafkawire", generation=MODERN).means(
         "the name of this client in the logs and quotas of brokers"
     )

@@ -27,7 +27,6 @@ from .option import (
     choice,
     count,
     flag,
-    kafka_name,
     option,
     seconds,
     size,
@@ -72,7 +71,10 @@ LEVELS: Final = {
 }
 #: Kafka's names of ``compressionLevel``: one for each codec. Only the name of the chosen codec counts.
 LEVEL_OPTIONS: Final = {
-    name: kafka_name(f"kafka.compression.{name}.level", "compressionLevel", string, WRITE) for name in LEVELS
+    name: option(f"kafka.compression.{name}.level", string, None, WRITE, MODERN).means(
+        "Kafka's name of `compressionLevel`"
+    )
+    for name in LEVELS
 }
 
 
@@ -128,7 +130,7 @@ _IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
 
 
 @dataclass(frozen=True)
-class DeliveryOptions(Group):
+class DeliveryOptions(Group, sides=WRITE):
     """Delivery of batches to modern brokers; sizes in bytes.
 
     ``acks`` is Produce's own number. With ``insists_on_idempotence`` a write without idempotence is
@@ -139,14 +141,13 @@ class DeliveryOptions(Group):
     for ``available_s`` gets no such rows.
     """
 
-    topic = option("topic", string, None, WRITE).means("the topic to write to; overrides a `topic` column")
+    topic = option("topic", string).means("the topic to write to; overrides a `topic` column")
     partitioner = option(
         "partitioner",
         choice("murmur2", "consistent", "consistent_random", "roundrobin", "sticky"),
         "murmur2",
-        WRITE,
         aliases=(
-            option("kafka.partitioner.class", _of_class, None, WRITE, MODERN).means(
+            option("kafka.partitioner.class", _of_class, generation=MODERN).means(
                 "Java's name of `murmur2`, `roundrobin` or `sticky`"
             ),
         ),
@@ -154,76 +155,72 @@ class DeliveryOptions(Group):
         "how keys choose partitions: Java's `murmur2`, librdkafka's `consistent` (null keys in one "
         "partition) and `consistent_random`; `roundrobin`, row by row, and `sticky`, run by run, ignore keys"
     )
-    seed = option("partitionerSeed", count(0, INT64_MAX), None, WRITE).means(
+    seed = option("partitionerSeed", count(0, INT64_MAX)).means(
         "a whole number, the seed by which each task draws the first partition of its rows without keys, "
         "the same in each run"
     )
-    ignores_keys = option("kafka.partitioner.ignore.keys", flag, "false", WRITE, MODERN).means(
+    ignores_keys = option("kafka.partitioner.ignore.keys", flag, "false", generation=MODERN).means(
         "`true`: `murmur2` becomes `sticky`"
     )
     adapts: Option[bool] = option(
-        "kafka.partitioner.adaptive.partitioning.enable", flag, "true", WRITE, MODERN
+        "kafka.partitioner.adaptive.partitioning.enable", flag, "true", generation=MODERN
     ).means(
         "`true`: slow brokers get fewer of the rows without keys; `false`: all brokers get the same "
         "number; not for `partitionerSeed` and `delivery=exactly-once`"
     )
     availability = option(
-        "kafka.partitioner.availability.timeout.ms", seconds(zero=True), "0", WRITE, MODERN
+        "kafka.partitioner.availability.timeout.ms", seconds(zero=True), "0", generation=MODERN
     ).means(
         "a broker that has not answered for this time gets no rows without keys, while others answer; "
         "`0`: no limit"
     )
     # The choice depends on the generation, and the levels on the choice.
-    compression = option(
-        "compression",
-        string,
-        "none",
-        WRITE,
-        aliases=(kafka_name("kafka.compression.type", "compression", string, WRITE),),
-    ).means(_compressions_meaning())
-    compression_level = option(
-        "compressionLevel", string, None, WRITE, aliases=tuple(LEVEL_OPTIONS.values())
-    ).means(_levels_meaning())
-    acknowledged = option(
-        "acks", string, None, WRITE, aliases=(kafka_name("kafka.acks", "acks", string, WRITE),)
-    ).means(
-        "the acknowledgement that a task waits for: `0`, `1` or `verify` in 0.7 (by default `1`), `0`, "
-        "`1` or `all` later (by default `all`)"
+    compression = (
+        option("compression", string, "none").means(_compressions_meaning()).also("kafka.compression.type")
+    )
+    compression_level = option("compressionLevel", string, aliases=tuple(LEVEL_OPTIONS.values())).means(
+        _levels_meaning()
+    )
+    acknowledged = (
+        option("acks", string)
+        .means(
+            "the acknowledgement that a task waits for: `0`, `1` or `verify` in 0.7 (by default `1`), `0`, "
+            "`1` or `all` later (by default `all`)"
+        )
+        .also("kafka.acks")
     )
     # Kafka's own batch.size may be 0, which means one record each.
-    batch_bytes = option(
-        "batchBytes",
-        size(0),
-        "1000000",
-        WRITE,
-        aliases=(kafka_name("kafka.batch.size", "batchBytes", size(0), WRITE),),
-    ).means("the bytes of messages gathered for one request, or for one batch from 0.8 on")
+    batch_bytes = (
+        option("batchBytes", size(0), "1000000")
+        .means("the bytes of messages gathered for one request, or for one batch from 0.8 on")
+        .also("kafka.batch.size")
+    )
     # Brokers drop a message set with a larger message, and report nothing.
-    message_size_max = option("max.message.size", size(1), "1000000", WRITE, V07).means(
+    message_size_max = option("max.message.size", size(1), "1000000", generation=V07).means(
         "the brokers' own setting of that name"
     )
-    idempotence = option("kafka.enable.idempotence", flag, None, WRITE, MODERN).means(
+    idempotence = option("kafka.enable.idempotence", flag, generation=MODERN).means(
         "a batch that is sent again is stored once: `true` unless other options that are set exclude it"
     )
     request_bytes_max: Option[int] = option(
-        "kafka.max.request.size", size(1), "1000000", WRITE, MODERN
+        "kafka.max.request.size", size(1), "1000000", generation=MODERN
     ).means(
         "the largest request, and the largest record; unless it is set, a record may have 1048576 bytes, "
         "Kafka's own default, and goes alone in a larger request"
     )
-    buffer_bytes: Option[int] = option("kafka.buffer.memory", size(1), "33554432", WRITE, MODERN).means(
+    buffer_bytes: Option[int] = option("kafka.buffer.memory", size(1), "33554432", generation=MODERN).means(
         "the bytes that a task gathers before it sends"
     )
     requests_in_flight: Option[int] = option(
-        "kafka.max.in.flight.requests.per.connection", count(1, 1000), "5", WRITE, MODERN
+        "kafka.max.in.flight.requests.per.connection", count(1, 1000), "5", generation=MODERN
     ).means("the requests that wait for one broker at the same time")
-    timeout_s: Option[float] = option("kafka.delivery.timeout.ms", seconds(), "120000", WRITE, MODERN).means(
-        "the time to deliver a batch, retries included"
-    )
-    metadata_timeout_s: Option[float] = option("kafka.max.block.ms", seconds(), "60000", WRITE, MODERN).means(
-        "the time to wait for a topic that does not exist yet"
-    )
-    linger = option("kafka.linger.ms", count(0, INT32_MAX), "0", WRITE, MODERN).means(
+    timeout_s: Option[float] = option(
+        "kafka.delivery.timeout.ms", seconds(), "120000", generation=MODERN
+    ).means("the time to deliver a batch, retries included")
+    metadata_timeout_s: Option[float] = option(
+        "kafka.max.block.ms", seconds(), "60000", generation=MODERN
+    ).means("the time to wait for a topic that does not exist yet")
+    linger = option("kafka.linger.ms", count(0, INT32_MAX), "0", generation=MODERN).means(
         "ignored: a batch waits until it is full"
     )
 
@@ -332,7 +329,7 @@ def _name(option: str, given: str) -> str:
 
 
 @dataclass(frozen=True)
-class TransactionOptions(Group):
+class TransactionOptions(Group, sides=WRITE, generation=MODERN):
     """An exactly-once write: its rows are committed in one step.
 
     ``prefix`` begins its transactional ids; ``is_named`` is true if the user gave it. ``batch`` identifies
@@ -343,23 +340,23 @@ class TransactionOptions(Group):
     prefix: str
     is_named: bool
     batch: str = ""
-    delivery = option(
-        "delivery", choice("at-least-once", EXACTLY_ONCE), "at-least-once", WRITE, MODERN
-    ).means("`exactly-once`: the write is all or nothing; see [Exactly once](exactly-once.md)")
-    transactional_id = option("kafka.transactional.id", _name, None, WRITE, MODERN).means(
+    delivery = option("delivery", choice("at-least-once", EXACTLY_ONCE), "at-least-once").means(
+        "`exactly-once`: the write is all or nothing; see [Exactly once](exactly-once.md)"
+    )
+    transactional_id = option("kafka.transactional.id", _name).means(
         "names the write, or the stream, for `delivery=exactly-once`: a second run writes nothing; "
         "required for streams"
     )
-    batch_name = option("batch", _name, None, WRITE, MODERN).means(
+    batch_name = option("batch", _name).means(
         "names one of the writes of one `kafka.transactional.id`; not for streams, which number theirs"
     )
     timeout_ms: Option[int | None] = option(
-        "kafka.transaction.timeout.ms", count(_TIMEOUT_MS_MIN, INT32_MAX), None, WRITE, MODERN
+        "kafka.transaction.timeout.ms", count(_TIMEOUT_MS_MIN, INT32_MAX)
     ).means(
         "the time that a task's transaction may stay open; by default 15 min, or the brokers' maximum if "
         "that is less"
     )
-    two_phase_commit: Option[bool] = option("twoPhaseCommit", flag, "false", WRITE, MODERN).means(
+    two_phase_commit: Option[bool] = option("twoPhaseCommit", flag, "false").means(
         "`true`: no timeout ends transactions, if brokers allow that (KIP-939)"
     )
 

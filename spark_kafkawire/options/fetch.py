@@ -39,7 +39,7 @@ def _kafka_fetch_bytes(name: str, given: str) -> int:
 
 
 @dataclass(frozen=True)
-class FetchOptions(Group):
+class FetchOptions(Group, sides=READ):
     """Settings with which an executor reads one range; all sizes in bytes.
 
     ``wire_format`` is None for the generation's own format.
@@ -49,40 +49,39 @@ class FetchOptions(Group):
     """
 
     bad_records: Option[BadRecords] = TypedOptions.bad_records
-    corrupt_bytes_max: Option[int] = option("maxCorruptBytes", size(0), "1MiB", READ).means(
+    corrupt_bytes_max: Option[int] = option("maxCorruptBytes", size(0), "1MiB").means(
         "the most bytes of damaged records that `_corrupt_record` has in one row; a key or value that "
         "cannot be decoded is there whole"
     )
-    fail_on_data_loss: Option[bool] = option("failOnDataLoss", flag, "true", READ).means(
+    fail_on_data_loss: Option[bool] = option("failOnDataLoss", flag, "true").means(
         "`false`: if offsets are gone, log a warning and read what is left"
     )
     isolation_level: Option[int] = option(
         "kafka.isolation.level",
         mapped({"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}),
         "read_uncommitted",
-        READ,
-        MODERN,
+        generation=MODERN,
     ).means("`read_committed`: leave out the records of open and aborted transactions")
-    poll_timeout = option("kafkaConsumer.pollTimeoutMs", seconds(), "120000", READ, MODERN).means(
+    poll_timeout = option("kafkaConsumer.pollTimeoutMs", seconds(), "120000", generation=MODERN).means(
         "the time that a task waits for records that are due, or for a leader, whatever `retries` is"
     )
-    fetch_bytes: Option[int] = option("fetchBytes", size(_FETCH_BYTES_MIN), "4MiB", READ).means(
+    fetch_bytes: Option[int] = option("fetchBytes", size(_FETCH_BYTES_MIN), "4MiB").means(
         "the size of one fetch, which must arrive within `requestTimeout`; from 0.8 on `12MiB`"
     )
     # Of 0.7's fetches several are under way at once, of later ones a single one: it may be larger.
     kafka_fetch_bytes = option(
-        "kafka.max.partition.fetch.bytes", _kafka_fetch_bytes, "12MiB", READ, MODERN
+        "kafka.max.partition.fetch.bytes", _kafka_fetch_bytes, "12MiB", generation=MODERN
     ).means("Kafka's name of `fetchBytes`")
-    wait_ms: Option[int] = option("kafka.fetch.max.wait.ms", milliseconds, "500", READ, MODERN).means(
+    wait_ms: Option[int] = option("kafka.fetch.max.wait.ms", milliseconds, "500", generation=MODERN).means(
         "the time that a broker waits for a record"
     )
-    fetches_in_flight: Option[int] = option("fetchesInFlight", count(1, 64), "4", READ, V07).means(
+    fetches_in_flight: Option[int] = option("fetchesInFlight", count(1, 64), "4", generation=V07).means(
         "the number of fetches that wait for a response on one connection"
     )
-    message_bytes_max: Option[int] = option("maxMessageBytes", size(1), "64MiB", READ).means(
+    message_bytes_max: Option[int] = option("maxMessageBytes", size(1), "64MiB").means(
         "a larger message is an error"
     )
-    decompressed_bytes_max: Option[int] = option("maxDecompressedBytes", size(1), "256MiB", READ).means(
+    decompressed_bytes_max: Option[int] = option("maxDecompressedBytes", size(1), "256MiB").means(
         "the largest size of one compressed message after decompression; each message in it counts as at "
         "least 128 bytes (256 in Kafka 0.8 to 0.10)"
     )

@@ -26,13 +26,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from math import gcd
-from types import MappingProxyType
 from typing import Any, Final
 
 from ..errors import OptionError, counted, printable
 from ..model import Generation, TopicPartition, WireFormat
 from .connection import Discovery
-from .option import BLANKS, MODERN, READ, Group, RawOptions, bad_value, flag, mapped, option, string
+from .option import BLANKS, MODERN, READ, V07, Group, RawOptions, bad_value, flag, mapped, option, string
 from .selection import (
     PARTITION_SYNTAX,
     Selection,
@@ -120,34 +119,37 @@ class PartitionerCheck(enum.Enum):
 
 
 @dataclass(frozen=True)
-class KeyOrder(Group):
+class KeyOrder(Group, sides=READ):
     """Layouts of the topics of a read in the order of its keys; no ``topics`` if the records show them.
 
     ``moments_ms`` are the times when topics without boundaries of their layouts grew, one for each such
     topic.
     """
 
-    is_set = option("keyOrder", flag, "false", READ).means(
+    is_set = option("keyOrder", flag, "false").means(
         "`true`: give all records of a key in the order in which they were produced, also if partitions "
         "were added; see [Key order](key-order.md)"
     )
-    layouts = option("partitionLayouts", string, None, READ).means(
+    layouts = option("partitionLayouts", string).means(
         'for `keyOrder`: `{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}`, the '
         "numbers of partitions, and the end of each old one when some were added; in 0.7 partitions by "
         "broker, "
         '`{"partitions":{"0":2}}`'
     )
-    expansion = option("expansionTimestamp", string, None, READ, MODERN).means(
+    expansion = option("expansionTimestamp", string, generation=MODERN).means(
         "for `keyOrder`, instead of boundaries: when partitions were added, milliseconds since 1970; "
         "several as `a,b`; a batch read without `partitionLayouts` finds the numbers of partitions, too"
     )
     verifies = option(
-        "verifyPartitioner", mapped({each.value: each for each in PartitionerCheck}), "strict", READ, MODERN
+        "verifyPartitioner",
+        mapped({each.value: each for each in PartitionerCheck}),
+        "strict",
+        generation=MODERN,
     ).means(
         "for `keyOrder`: a key in a partition where murmur2 never puts it is an error; `true`: a column "
         "`misplaced` marks it; `false`: keys are not checked"
     )
-    packs_small = option("packSmallPartitions", flag, "false", READ).means(
+    packs_small = option("packSmallPartitions", flag, "false").means(
         "`true`: read small ranges of many partitions in one Spark partition, with one request"
     )
 
@@ -168,7 +170,9 @@ def parse_key_order(options: RawOptions, generation: Generation) -> KeyOrder | N
             raise OptionError(f"option {given[0]} is for keyOrder=true: set that, too, or leave it out")
         return None
     _check_others(options)
-    moments_ms, check = _moments(options), _SYNTAX[generation].check(options)
+    moments_ms = _moments(options)
+    # Messages of 0.7 have no keys.
+    check = PartitionerCheck.NONE if generation is V07 else options[KeyOrder.verifies]
     topics = _topics(options, generation)
     for topic, layouts in topics.items():
         _check_moments(topic, layouts, moments_ms)
@@ -274,32 +278,27 @@ def _broker_partitions(topic: str, given: Any) -> Partitions | None:
 class _Syntax:
     """Key order as the options of one generation give it.
 
-    ``example`` is a value of ``partitionLayouts``, ``meaning`` says what it has, ``partitions_of`` reads the
-    partitions of a layout, and ``check`` reads ``verifyPartitioner``.
+    ``example`` is a value of ``partitionLayouts``, ``meaning`` says what it has, and ``partitions_of`` reads
+    the partitions of a layout.
     """
 
     example: str
     meaning: str
     partitions_of: Callable[[str, Any], Partitions | None]
-    check: Callable[[RawOptions], PartitionerCheck]
 
 
-_SYNTAX: Final[Mapping[Generation, _Syntax]] = MappingProxyType(
-    {
-        Generation.V07: _Syntax(
-            '{"t":[{"partitions":{"0":1}},{"partitions":{"0":1,"1":1},"boundaries":{"0-0":9}}]}',
-            "partitions by broker, then the offsets at which the old ones ended",
-            _broker_partitions,
-            lambda _: PartitionerCheck.NONE,  # its messages have no keys
-        ),
-        Generation.MODERN: _Syntax(
-            '{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}',
-            "the number of partitions, then the offsets at which the old ones ended",
-            _partitions,
-            lambda options: options[KeyOrder.verifies],
-        ),
-    }
-)
+_SYNTAX: Final = {
+    Generation.V07: _Syntax(
+        '{"t":[{"partitions":{"0":1}},{"partitions":{"0":1,"1":1},"boundaries":{"0-0":9}}]}',
+        "partitions by broker, then the offsets at which the old ones ended",
+        _broker_partitions,
+    ),
+    Generation.MODERN: _Syntax(
+        '{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}',
+        "the number of partitions, then the offsets at which the old ones ended",
+        _partitions,
+    ),
+}
 
 
 class _LayoutReader:

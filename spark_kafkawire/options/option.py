@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Typ
 
 from ..errors import LOG, OptionError, close_matches, printable, quoted
 from ..model import Generation
+from ..regular_files import open_regular
 
 PREFIX: Final = "kafka."
 
@@ -88,6 +89,19 @@ def _warn(name: str, hint: str) -> None:
 def pass_over_in_batch(name: str) -> None:
     """Accept an option of streams in a batch read, with one warning in this process."""
     LOG.warning("option %s is for readStream and has no effect in a batch read", name)
+
+
+def file_bytes(where: str, path: str, bytes_max: int, advice: str, advice_if_long: str) -> bytes:
+    """The bytes of a regular file on the driver. Raises ``OptionError`` (fatal), which begins with ``where``."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(bytes_max + 1)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
+        raise OptionError(f"{where} cannot be read on the driver: {reason}; {advice}") from None
+    if len(data) > bytes_max:
+        raise OptionError(f"{where} is longer than {bytes_max} bytes; {advice_if_long}")
+    return data
 
 
 class NotAnObject(ValueError):
@@ -203,6 +217,25 @@ class Option(Generic[T]):
         """The option with its meaning, as the documentation has it."""
         return replace(self, meaning=meaning)
 
+    def also(self, name: str, kind: Kind[Any] | None = None) -> Option[T]:
+        """The option with the name that Kafka's own clients have for it."""
+        meaning = f"Kafka's name of `{self.name}`"
+        alias = option(name, kind or self.kind, None, self.sides, MODERN).means(meaning)
+        return replace(self, aliases=(*self.aliases, alias))
+
+    def within(self, prefix: str, sides: Sides, generation: Generation | None) -> Option[T]:
+        """The option in a group: with a ``prefix`` of its name, and with the group's sides and generation where
+        it has none."""
+        changed = replace(
+            self,
+            name=prefix + self.name,
+            sides=sides if self.sides == BOTH else self.sides,
+            generation=self.generation or generation,
+            aliases=tuple(each.within(prefix, sides, generation) for each in self.aliases),
+        )
+        same = (changed.name, changed.sides, changed.generation) == (self.name, self.sides, self.generation)
+        return self if same else changed
+
     @overload
     def __get__(self, instance: None, owner: type) -> Option[T]: ...
     @overload
@@ -284,19 +317,23 @@ def option(
     return Option(name, kind, default, sides, generation, aliases, secrets)
 
 
-def kafka_name(name: str, of: str, kind: Kind[T], sides: Sides = BOTH) -> Option[T | None]:
-    """Declare the name that Kafka's own clients have for the option ``of``."""
-    return option(name, kind, None, sides, MODERN).means(f"Kafka's name of `{of}`")
-
-
 GroupT = TypeVar("GroupT", bound="Group")
 
 
 class Group:
     """Options that belong together. The class has the options, an instance of it their values.
 
-    A dataclass of a group has fields for options that are annotated, and for what is derived from others.
+    A group may have sides and a generation, for its options without any, and a prefix of their names. A
+    dataclass of a group has fields for options that are annotated, and for what is derived from others.
     """
+
+    def __init_subclass__(
+        cls, *, prefix: str = "", sides: Sides = BOTH, generation: Generation | None = None
+    ) -> None:
+        fields = {name: each for base in reversed(cls.__mro__) for name, each in vars(base).items()}
+        for name, each in fields.items():
+            if isinstance(each, Option):
+                setattr(cls, name, each.within(prefix, sides, generation))
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

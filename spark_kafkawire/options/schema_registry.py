@@ -9,7 +9,7 @@ from .option import Group, after_colons, choice, option, string, whole
 from .security import TlsOptions
 
 
-class RegistryTls(TlsOptions, prefix="schema.registry.ssl"):
+class RegistryTls(TlsOptions, prefix="schema.registry.ssl."):
     """Options of TLS to registries."""
 
 

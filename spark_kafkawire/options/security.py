@@ -8,11 +8,9 @@ are errors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from ..errors import LOG, OptionError, quoted
-from ..model import Generation
 from .option import (
     BLANKS,
     MODERN,
@@ -113,104 +111,93 @@ def _algorithm(name: str, given: str) -> str:
     return mapped({"rs256": "RS256", "es256": "ES256"})(name, given)
 
 
-class Tokens(Group):
+class Tokens(Group, generation=MODERN):
     """All options that choose or change how a client gets bearer tokens."""
 
-    handler = option(
-        f"{_LOGIN}.callback.handler.class", _java_class(_HANDLERS, _INSTEAD), generation=MODERN
-    ).means(
+    handler = option(f"{_LOGIN}.callback.handler.class", _java_class(_HANDLERS, _INSTEAD)).means(
         "Java's class that gets tokens: those of Kafka, Amazon and Google choose the same login here, "
         "others are an error"
     )
     client_handler = option(
-        "kafka.sasl.client.callback.handler.class", _java_class(_HANDLERS, _INSTEAD), generation=MODERN
+        "kafka.sasl.client.callback.handler.class", _java_class(_HANDLERS, _INSTEAD)
     ).means("the same for the exchange with the broker")
     login_class = option(
-        f"{_LOGIN}.class",
-        _java_class(_LOGINS, "Java classes are not run here; leave the option out"),
-        generation=MODERN,
+        f"{_LOGIN}.class", _java_class(_LOGINS, "Java classes are not run here; leave the option out")
     ).means("Kafka's own classes have no effect, others are an error")
-    retriever = option(
-        f"{_OAUTH}.jwt.retriever.class", _java_class(_RETRIEVERS, _INSTEAD), generation=MODERN
-    ).means("Kafka's class that gets tokens; others are an error")
+    retriever = option(f"{_OAUTH}.jwt.retriever.class", _java_class(_RETRIEVERS, _INSTEAD)).means(
+        "Kafka's class that gets tokens; others are an error"
+    )
     validator = option(
         f"{_OAUTH}.jwt.validator.class",
         _java_class(
             _VALIDATORS, "Java classes are not run here, and brokers check tokens; leave the option out"
         ),
-        generation=MODERN,
     ).means("Kafka's classes for clients have no effect, others are an error")
-    client_id = option(f"{_OAUTH}.client.credentials.client.id", string, generation=MODERN).means(
+    client_id = option(f"{_OAUTH}.client.credentials.client.id", string).means(
         "the name of this client at the token endpoint, instead of `clientId` of the login module"
     )
-    client_secret = option(
-        f"{_OAUTH}.client.credentials.client.secret", string, generation=MODERN, secrets=whole
-    ).means("its secret, instead of `clientSecret` of the login module")
-    scope = option(f"{_OAUTH}.scope", string, generation=MODERN).means(
+    client_secret = option(f"{_OAUTH}.client.credentials.client.secret", string, secrets=whole).means(
+        "its secret, instead of `clientSecret` of the login module"
+    )
+    scope = option(f"{_OAUTH}.scope", string).means(
         "the scope of tokens, instead of `scope` of the login module"
     )
-    encodes_header = option(f"{_OAUTH}.header.urlencode", flag, "false", generation=MODERN).means(
+    encodes_header = option(f"{_OAUTH}.header.urlencode", flag, "false").means(
         "`true`: name and secret are encoded as in a URL before they go into the header"
     )
-    algorithm = option(f"{_ASSERTION}.algorithm", _algorithm, "RS256", generation=MODERN).means(
+    algorithm = option(f"{_ASSERTION}.algorithm", _algorithm, "RS256").means(
         "the signature of assertions: `RS256` or `ES256`"
     )
-    key_file = option(f"{_ASSERTION}.private.key.file", string, generation=MODERN).means(
+    key_file = option(f"{_ASSERTION}.private.key.file", string).means(
         "a PEM file of the key that signs assertions, on the driver; needs `pip install cryptography`"
     )
-    key_passphrase = option(
-        f"{_ASSERTION}.private.key.passphrase", string, generation=MODERN, secrets=whole
-    ).means("the password of that key")
-    assertion_file = option(f"{_ASSERTION}.file", string, generation=MODERN).means(
+    key_passphrase = option(f"{_ASSERTION}.private.key.passphrase", string, secrets=whole).means(
+        "the password of that key"
+    )
+    assertion_file = option(f"{_ASSERTION}.file", string).means(
         "a file with a signed assertion, on each machine that connects; it is read for each token"
     )
-    template_file = option(f"{_ASSERTION}.template.file", string, generation=MODERN).means(
+    template_file = option(f"{_ASSERTION}.template.file", string).means(
         "a JSON file of `header` and `payload` of assertions, on the driver"
     )
-    audience = option(f"{_ASSERTION}.claim.aud", string, generation=MODERN).means(
-        "the claim `aud` of assertions"
-    )
-    issuer = option(f"{_ASSERTION}.claim.iss", string, generation=MODERN).means(
-        "the claim `iss` of assertions"
-    )
-    subject = option(f"{_ASSERTION}.claim.sub", string, generation=MODERN).means(
-        "the claim `sub` of assertions"
-    )
-    expires = option(f"{_ASSERTION}.claim.exp.seconds", count(1, 86_400), "300", generation=MODERN).means(
+    audience = option(f"{_ASSERTION}.claim.aud", string).means("the claim `aud` of assertions")
+    issuer = option(f"{_ASSERTION}.claim.iss", string).means("the claim `iss` of assertions")
+    subject = option(f"{_ASSERTION}.claim.sub", string).means("the claim `sub` of assertions")
+    expires = option(f"{_ASSERTION}.claim.exp.seconds", count(1, 86_400), "300").means(
         "the lifetime of assertions, in seconds"
     )
-    not_before = option(f"{_ASSERTION}.claim.nbf.seconds", count(0, 3600), "60", generation=MODERN).means(
+    not_before = option(f"{_ASSERTION}.claim.nbf.seconds", count(0, 3600), "60").means(
         "the seconds before now from which on assertions are valid"
     )
-    has_id = option(f"{_ASSERTION}.claim.jti.include", flag, "false", generation=MODERN).means(
+    has_id = option(f"{_ASSERTION}.claim.jti.include", flag, "false").means(
         "`true`: assertions have a claim `jti`, which is different in each"
     )
-    connect_timeout = option(f"{_LOGIN}.connect.timeout.ms", seconds(), generation=MODERN).means(
+    connect_timeout = option(f"{_LOGIN}.connect.timeout.ms", seconds()).means(
         "the time to connect to the token endpoint; by default `requestTimeout` bounds the whole login"
     )
-    read_timeout = option(f"{_LOGIN}.read.timeout.ms", seconds(), generation=MODERN).means(
+    read_timeout = option(f"{_LOGIN}.read.timeout.ms", seconds()).means(
         "the time of one request to the token endpoint; by default `requestTimeout` bounds it"
     )
-    backoff = option(f"{_LOGIN}.retry.backoff.ms", seconds(), "100", generation=MODERN).means(
+    backoff = option(f"{_LOGIN}.retry.backoff.ms", seconds(), "100").means(
         "the wait before a failed request to the token endpoint is tried again; it doubles; only has an "
         "effect if it or the next option is set: by default the connection to the broker is tried again"
     )
-    backoff_max = option(f"{_LOGIN}.retry.backoff.max.ms", seconds(), "10000", generation=MODERN).means(
+    backoff_max = option(f"{_LOGIN}.retry.backoff.max.ms", seconds(), "10000").means(
         "the time for all these attempts, within `requestTimeout`"
     )
-    refresh_factor = option(
-        f"{_LOGIN}.refresh.window.factor", _fraction(0.5, 1.0), "0.8", generation=MODERN
-    ).means("the part of a token's lifetime after which a new one is requested, for the next connection")
-    refresh_jitter = option(
-        f"{_LOGIN}.refresh.window.jitter", _fraction(0.0, 0.25), "0", generation=MODERN
-    ).means("the largest random part of the lifetime that is added")
-    refresh_period_min = option(
-        f"{_LOGIN}.refresh.min.period.seconds", count(0, 900), "0", generation=MODERN
-    ).means("the least time between two requests for a token, in seconds")
-    refresh_buffer = option(f"{_LOGIN}.refresh.buffer.seconds", count(0, 3600), "0", generation=MODERN).means(
+    refresh_factor = option(f"{_LOGIN}.refresh.window.factor", _fraction(0.5, 1.0), "0.8").means(
+        "the part of a token's lifetime after which a new one is requested, for the next connection"
+    )
+    refresh_jitter = option(f"{_LOGIN}.refresh.window.jitter", _fraction(0.0, 0.25), "0").means(
+        "the largest random part of the lifetime that is added"
+    )
+    refresh_period_min = option(f"{_LOGIN}.refresh.min.period.seconds", count(0, 900), "0").means(
+        "the least time between two requests for a token, in seconds"
+    )
+    refresh_buffer = option(f"{_LOGIN}.refresh.buffer.seconds", count(0, 3600), "0").means(
         "the least time between the request for a new token and the end of the last one, in seconds"
     )
-    provider = option(PROVIDER_NAME, string, generation=MODERN).means(
+    provider = option(PROVIDER_NAME, string).means(
         "`package.module:function`: a function that returns `(token, expires_at_seconds[, principal, "
         "extensions])` for `OAUTHBEARER`; or `aws`, `google` or `azure`; see "
         "[Bearer tokens](security.md#bearer-tokens)"
@@ -260,7 +247,7 @@ def host_name_check(name: str, given: str) -> bool:
 
 
 class TlsOptions(Group):
-    """Options of TLS to one kind of peer. A group of them has its ``prefix`` before Java's names."""
+    """Options of TLS to one kind of peer, by Java's names without the prefix that says which."""
 
     trust_type = option("truststore.type", in_capitals).means(_STORE_TYPE)
     trust_location = option("truststore.location", string).means(
@@ -293,18 +280,13 @@ class TlsOptions(Group):
         "cipher suites of TLS 1.2 by Java's names, as `a,b`"
     )
 
-    def __init_subclass__(cls, *, prefix: str, generation: Generation | None = None) -> None:
-        for field, each in vars(TlsOptions).items():
-            if isinstance(each, Option):
-                setattr(cls, field, replace(each, name=f"{prefix}.{each.name}", generation=generation))
-
     @classmethod
     def trusts(cls) -> tuple[Option[Any], ...]:
         """The options that say whom to trust. They are for the server of tokens, too."""
         return cls.trust_type, cls.trust_location, cls.trust_password, cls.trust_certificates
 
 
-class BrokerTls(TlsOptions, prefix="kafka.ssl", generation=MODERN):
+class BrokerTls(TlsOptions, prefix="kafka.ssl.", generation=MODERN):
     """Options of TLS to brokers."""
 
 
@@ -314,28 +296,28 @@ def _secrets_of_jaas(text: str) -> Iterable[str]:
     return secrets_of(text)
 
 
-class Layers(Group):
+class Layers(Group, generation=MODERN):
     """Encryption and login of connections to brokers."""
 
-    protocol = option("kafka.security.protocol", _protocol, "PLAINTEXT", generation=MODERN).means(
+    protocol = option("kafka.security.protocol", _protocol, "PLAINTEXT").means(
         "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`"
     )
     tls = BrokerTls
-    mechanism = option("kafka.sasl.mechanism", in_capitals, generation=MODERN).means(
+    mechanism = option("kafka.sasl.mechanism", in_capitals).means(
         "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `AWS_MSK_IAM` or `GSSAPI`"
     )
-    jaas = option("kafka.sasl.jaas.config", string, generation=MODERN, secrets=_secrets_of_jaas).means(
+    jaas = option("kafka.sasl.jaas.config", string, secrets=_secrets_of_jaas).means(
         "the login module with its secrets, in the syntax of Java"
     )
-    token_url = option("kafka.sasl.oauthbearer.token.endpoint.url", string, generation=MODERN).means(
+    token_url = option("kafka.sasl.oauthbearer.token.endpoint.url", string).means(
         "the https URL of an authorization server that gives tokens; or `file:///path` of a token on "
         "each machine that connects, which each connection reads"
     )
-    service_name = option("kafka.sasl.kerberos.service.name", string, generation=MODERN).means(
+    service_name = option("kafka.sasl.kerberos.service.name", string).means(
         "the first part of the brokers' Kerberos principals, `kafka` of `kafka/host@REALM`; it may be "
         "`serviceName` of the login module instead"
     )
-    delegates = option("delegationTokens", flag, "false", generation=MODERN).means(
+    delegates = option("delegationTokens", flag, "false").means(
         "`true`: the driver alone uses the login, and gets delegation tokens with which executors log "
         "in; see [Delegation tokens](security.md#delegation-tokens)"
     )

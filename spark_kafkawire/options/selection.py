@@ -20,6 +20,7 @@ from .option import (
     INT64_MAX,
     MODERN,
     READ,
+    V07,
     Group,
     NotAnObject,
     Option,
@@ -40,16 +41,8 @@ from .option import (
 #: The tables of log directories, and all tables, as ``tables`` has them.
 DIRECTORY_TABLES: Final = ("segments", "batches")
 TABLES: Final = (
-    "brokers",
-    "topics",
-    "partitions",
-    "groups",
-    "group_members",
-    "group_offsets",
-    "configs",
-    "transactions",
-    "producers",
-    *DIRECTORY_TABLES,
+    *("brokers", "topics", "partitions", "groups", "group_members", "group_offsets", "configs"),
+    *("transactions", "producers", *DIRECTORY_TABLES),
 )
 
 #: A pattern that every name of a topic matches.
@@ -64,65 +57,65 @@ def group_name(name: str, given: str) -> str:
 
 
 @dataclass(frozen=True)
-class Selection(Group):
-    """The partitions to read: exactly one field is set. The options are those of topics and partitions, of their
-    two ends, of their split into Spark partitions, of the group, and of the retries of planning."""
+class Selection(Group, sides=READ):
+    """The partitions to read: exactly one field is set. The options are those of topics, partitions and
+    their two ends, of the split into Spark partitions, of the group, and of the retries of planning."""
 
     subscribe: tuple[str, ...] = ()
     pattern: str | None = None
     assign: tuple[TopicPartition, ...] = ()
-    topics = option("subscribe", string, None, READ).means("topics, `a,b`")
-    topic_pattern = option("subscribePattern", string, None, READ).means(
+    topics = option("subscribe", string).means("topics, `a,b`")
+    topic_pattern = option("subscribePattern", string).means(
         "a Java regular expression: selects the topics whose names contain a match"
     )
-    partitions = option("assign", string, None, READ).means(
+    partitions = option("assign", string).means(
         '`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions'
     )
-    table = option("table", choice(*TABLES), None, READ).means(
+    table = option("table", choice(*TABLES)).means(
         "reads a [table of the cluster](tables.md), or of log directories, in place of records: "
         + ", ".join(f"`{name}`" for name in TABLES)
     )
-    starting_offsets = option("startingOffsets", string, "earliest", READ).means(
+    starting_offsets = option("startingOffsets", string, "earliest").means(
         '`earliest`, `committed` (the offsets of `kafka.group.id`), or `{"t":{"0":23}}`, '
         'in 0.7 `{"t":{"0-1":123}}`; -2 is earliest'
     )
     ending_offsets = option("endingOffsets", string, "latest", BATCH_READ).means(
         '`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest'
     )
-    starting_timestamp = option("startingTimestamp", string, None, READ).means(
+    starting_timestamp = option("startingTimestamp", string).means(
         "milliseconds since 1970; overrides startingOffsetsByTimestamp and startingOffsets; -1 is "
         "latest, -2 is earliest"
     )
-    ending_timestamp = option("endingTimestamp", string, None, BATCH_READ).means(
+    ending_timestamp = option("endingTimestamp", string, sides=BATCH_READ).means(
         "milliseconds since 1970; overrides endingOffsetsByTimestamp and endingOffsets; -1 is latest, -2 "
         "is earliest"
     )
-    starting_by_timestamp = option("startingOffsetsByTimestamp", string, None, READ).means(
+    starting_by_timestamp = option("startingOffsetsByTimestamp", string).means(
         '`{"t":{"0":1700000000000}}`; overrides startingOffsets; -1 is latest, -2 is earliest'
     )
-    ending_by_timestamp = option("endingOffsetsByTimestamp", string, None, BATCH_READ).means(
+    ending_by_timestamp = option("endingOffsetsByTimestamp", string, sides=BATCH_READ).means(
         '`{"t":{"0":1700000000000}}`; overrides endingOffsets; -1 is latest, -2 is earliest'
     )
     latest_if_no_match = option(
-        "startingOffsetsByTimestampStrategy", mapped({"error": False, "latest": True}), "error", READ
+        "startingOffsetsByTimestampStrategy", mapped({"error": False, "latest": True}), "error"
     ).means("the start if no record has this timestamp or a later one: `error` or `latest`")
-    min_partitions = option("minPartitions", count(1, 1_000_000), None, READ).means(
+    min_partitions = option("minPartitions", count(1, 1_000_000)).means(
         "the least number of Spark partitions; large ranges are split"
     )
-    partition_bytes = option("maxBytesPerPartition", size(1, 1 << 62), None, READ).means(
+    partition_bytes = option("maxBytesPerPartition", size(1, 1 << 62)).means(
         "split ranges larger than this; for Kafka 0.7, and for log directories"
     )
-    partition_records = option("maxRecordsPerPartition", count(1, INT64_MAX), None, READ, MODERN).means(
+    partition_records = option("maxRecordsPerPartition", count(1, INT64_MAX), generation=MODERN).means(
         "split ranges of more offsets than this"
     )
-    group_id = option("kafka.group.id", group_name, None, READ, MODERN).means(
+    group_id = option("kafka.group.id", group_name, generation=MODERN).means(
         "the group of `startingOffsets=committed`; no group is joined"
     )
-    group_id_prefix = option("groupIdPrefix", string, None, READ, MODERN).means("ignored: no group is joined")
-    planning_retries = option("fetchOffset.numRetries", count(0, 1000), None, READ, MODERN).means(
+    group_id_prefix = option("groupIdPrefix", string, generation=MODERN).means("ignored: no group is joined")
+    planning_retries = option("fetchOffset.numRetries", count(0, 1000), generation=MODERN).means(
         "the value of `retries` for planning"
     )
-    planning_backoff = option("fetchOffset.retryIntervalMs", seconds(), None, READ, MODERN).means(
+    planning_backoff = option("fetchOffset.retryIntervalMs", seconds(), generation=MODERN).means(
         "the value of `retryBackoff` for planning"
     )
 
@@ -421,16 +414,10 @@ def _is_text(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)
 
 
-#: The option that has the size of a range in the unit of offsets.
-_SIZES: Final[Mapping[Generation, Option[int | None]]] = {
-    Generation.V07: Selection.partition_bytes,
-    MODERN: Selection.partition_records,
-}
-
-
 def parse_partition_size(options: RawOptions, discovery: Discovery) -> int | None:
     """The size from which a range is split: bytes in 0.7, offsets later."""
-    return options[_SIZES[discovery.generation]]
+    is_07 = discovery.generation is V07
+    return options[Selection.partition_bytes if is_07 else Selection.partition_records]
 
 
 def parse_partition_bytes(options: RawOptions, discovery: Discovery) -> int | None:
@@ -438,8 +425,7 @@ def parse_partition_bytes(options: RawOptions, discovery: Discovery) -> int | No
 
     Raises ``OptionError`` (fatal) for brokers whose offsets count records.
     """
-    size = _SIZES[discovery.generation]
-    if size is Selection.partition_bytes or not options.given(Selection.partition_bytes):
+    if discovery.generation is V07 or not options.given(Selection.partition_bytes):
         return None
     if discovery.directories is None:
         raise OptionError(

@@ -33,24 +33,24 @@ from .selection import EARLIEST, LATEST, OffsetLimits, Selection, group_name
 
 
 @dataclass(frozen=True)
-class StreamLimits(Group):
+class StreamLimits(Group, sides=READ):
     """Limits of one batch of a stream: bytes in 0.7, records later; None without a limit.
 
     A batch that would be smaller than ``size_min`` waits for ``delay_max_s`` at most.
     """
 
     size_max: int | None = None
-    offsets_max = option("maxOffsetsPerTrigger", count(1, INT64_MAX), None, READ, MODERN).means(
+    offsets_max = option("maxOffsetsPerTrigger", count(1, INT64_MAX), generation=MODERN).means(
         "the largest number of records in one batch, shared by the partitions in proportion to their lags"
     )
     size_min: Option[int | None] = option(
-        "minOffsetsPerTrigger", count(1, INT64_MAX), None, READ, MODERN
+        "minOffsetsPerTrigger", count(1, INT64_MAX), generation=MODERN
     ).means("the number of records that a batch waits for")
     # Spark's connector takes any delay; no socket waits for this one.
     delay_max_s: Option[float] = option(
-        "maxTriggerDelay", seconds(high_s=3650 * 86_400.0), "15m", READ, MODERN
+        "maxTriggerDelay", seconds(high_s=3650 * 86_400.0), "15m", generation=MODERN
     ).means("the longest time that a batch waits for `minOffsetsPerTrigger`")
-    bytes_max = option("maxBytesPerTrigger", size(1, INT64_MAX), None, READ, V07).means(
+    bytes_max = option("maxBytesPerTrigger", size(1, INT64_MAX), generation=V07).means(
         "the largest number of bytes in one batch, which ends at the end of segments or partitions: at "
         "least one segment of each partition"
     )
@@ -69,28 +69,26 @@ def parse_stream_limits(options: RawOptions) -> StreamLimits:
 
 
 @dataclass(frozen=True)
-class GroupMembershipOptions(Group):
-    """The group that a read joins, and the number of consumers' threads that it counts as there. The options are
-    also those of streams that commit offsets to a group without joining it, or that end on new fields."""
+class GroupMembershipOptions(Group, sides=READ):
+    """The group that a read joins, and the number of consumers' threads that it counts as there. Some
+    options are those of streams that commit offsets without joining, or that end on new fields."""
 
     group: str
-    joins = option("groupMembership", mapped({"none": False, "join": True}), "none", READ, V07).means(
+    joins = option("groupMembership", mapped({"none": False, "join": True}), "none", generation=V07).means(
         "`join`: the query is a consumer of the group `kafka.group.id`, beside the JVM's; see "
         "[Kafka 0.7](kafka-0.7.md#join-a-group)"
     )
-    thread_count: Option[int] = option("groupThreads", count(1, 1000), "1", READ, V07).means(
+    thread_count: Option[int] = option("groupThreads", count(1, 1000), "1", generation=V07).means(
         "the number of threads that the query counts as when the group shares partitions"
     )
-    commits_offsets = option("commitOffsets", flag, "false", READ).means(
+    commits_offsets = option("commitOffsets", flag, "false").means(
         "`true`: commit the offsets of finished batches to the group, a batch late"
     )
-    group_id = option("kafka.group.id", group_name, None, READ).means(
+    group_id = option("kafka.group.id", group_name).means(
         "the group of `commitOffsets` and of `groupMembership`, in 0.7 in ZooKeeper, and of "
         "`startingOffsets=committed`; without these no group is joined"
     )
-    evolution = option(
-        "avroSchemaEvolutionMode", mapped({"none": False, "restart": True}), "none", READ
-    ).means(
+    evolution = option("avroSchemaEvolutionMode", mapped({"none": False, "restart": True}), "none").means(
         "`restart`: the query ends when a message's schema has a field that the schema of the query "
         "lacks; the next `load()` takes it"
     )

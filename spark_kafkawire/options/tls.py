@@ -26,8 +26,7 @@ from ..net.stores import (
     unsupported,
 )
 from ..net.tls import OF_BROKERS, Tls, TlsLimits, TlsNames, context
-from ..regular_files import open_regular
-from .option import Option, RawOptions, bad_value, capitals, hint
+from .option import Option, RawOptions, bad_value, capitals, file_bytes, hint
 from .security import BrokerTls, TlsOptions
 
 #: OpenSSL's names of all suites of TLS 1.2 that Java 17 has. Source: openssl ciphers -stdname.
@@ -228,25 +227,25 @@ def _contents(
     ``store`` are the options of its kind, its location and its password, ``texts`` those of its parts as PEM;
     ``without`` is the effect of leaving it out.
     """
-    kind, file, password = store
-    said, path, given = _said_kind(options, kind), options[file], options.given(*texts)
+    kind, store_path, password = store
+    said, path, given = _said_kind(options, kind), options[store_path], options.given(*texts)
     if path is not None:
         if given:
-            raise OptionError(f"options {file} and {given[0]} are both set; set one of them")
-        data = _bytes_of(file.name, path, without)
+            raise OptionError(f"options {store_path} and {given[0]} are both set; set one of them")
+        data = _bytes_of(store_path.name, path, without)
         key = ("", None) if key_password is None else (key_password.name, options[key_password])
         try:
             found = _Contents(
                 read(Store(data, options[password], key[1], password.name, key[0])), kind_of(data)
             )
         except StoreError as error:
-            raise OptionError(f"option {file}: {quoted(path)}: {error}") from error
+            raise OptionError(f"option {store_path}: {quoted(path)}: {error}") from error
         if found.kind == PEM and options.given(password):
             _warn_of_password(password.name)
     else:
         if options.given(password):
             raise OptionError(
-                f"option {password} is the password of a store, and {file} is not set; set it, too"
+                f"option {password} is the password of a store, and {store_path} is not set; set it, too"
             )
         if not given:
             return None
@@ -271,20 +270,9 @@ def _bytes_of(name: str, location: str, without: str) -> bytes:
             f"option {name}: the path is empty; give that of a store that is on the driver, or leave the "
             f"option out {without}"
         )
-    try:
-        with open_regular(location) as file:
-            data = file.read(STORE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(
-            f"option {name}: {quoted(location)} cannot be read on the driver: {reason}; give the path of a "
-            "store that is on the driver"
-        ) from error
-    if len(data) > STORE_BYTES_MAX:
-        raise OptionError(
-            f"option {name}: {quoted(location)} is longer than {STORE_BYTES_MAX} bytes; is it a store?"
-        )
-    return data
+    where = f"option {name}: {quoted(location)}"
+    advice = "give the path of a store that is on the driver"
+    return file_bytes(where, location, STORE_BYTES_MAX, advice, "is it a store?")
 
 
 def _joined(options: RawOptions, texts: tuple[Option[str | None], ...]) -> str:

@@ -216,10 +216,9 @@ class TypedOptions(Group):
     recursion_depth = option(
         "recursiveFieldMaxDepth",
         _depth,
-        None,
-        READ,
+        sides=READ,
         aliases=(
-            option("recursive.fields.max.depth", _depth, None, READ).means(
+            option("recursive.fields.max.depth", _depth, sides=READ).means(
                 "the name that Spark's `from_protobuf` has for `recursiveFieldMaxDepth`"
             ),
         ),

@@ -456,25 +456,29 @@ def parse_wire_format(options: RawOptions, contradictions: Mapping[Option[Any], 
 
 def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
     """Read the options of connections to brokers. Raises ``OptionError`` (fatal)."""
+    of = NetOptions
     connection = ConnectionSettings(
         discovery.generation,
-        options[NetOptions.request_timeout],
-        options[NetOptions.client_id],
+        options[of.request_timeout],
+        options[of.client_id],
         _security(options),
         bootstrap_servers=discovery.bootstrap_servers,
         assumed_release=_assumed_release(options),
     )
     if connection.assumed_release is not None and connection.security.sasl is not None:
         raise OptionError(
-            f"option {NetOptions.release}: brokers of {connection.assumed_release} support no login but "
-            f"Kerberos, and a login to them is not supported; leave {NetOptions.asks_for_versions} out "
-            "where they take kafka.sasl.mechanism"
+            f"option {of.release}: brokers of {connection.assumed_release} support no login but Kerberos, "
+            f"and a login to them is not supported; leave {of.asks_for_versions} out where they take "
+            "kafka.sasl.mechanism"
         )
-    bootstrap = Bootstrap(discovery.place, _bootstrap_timeout_s(options))
-    retry = RetryPolicy(
-        options[NetOptions.retries], options[NetOptions.retry_backoff], _retry_timeout_s(options), bootstrap
-    )
-    return NetOptions(connection, retry)
+    # A user who sets a time or a number of attempts means the first contact, too.
+    is_bounded = options.given(of.broker_down_timeout, of.retries) and not options.given(of.bootstrap_timeout)
+    bootstrap = Bootstrap(discovery.place, None if is_bounded else options[of.bootstrap_timeout])
+    # A user who sets only the number of retries means it.
+    is_counted = options.given(of.retries) and not options.given(of.broker_down_timeout)
+    retries, backoff_s = options[of.retries], options[of.retry_backoff]
+    retry_timeout_s = 0.0 if is_counted else options[of.broker_down_timeout]
+    return of(connection, RetryPolicy(retries, backoff_s, retry_timeout_s, bootstrap))
 
 
 def _security(options: RawOptions) -> Security:
@@ -492,43 +496,26 @@ def _security(options: RawOptions) -> Security:
     )
 
 
-def _retry_timeout_s(options: RawOptions) -> float:
-    """A user who sets only the number of retries means it."""
-    if options.given(NetOptions.retries) and not options.given(NetOptions.broker_down_timeout):
-        return 0.0
-    return options[NetOptions.broker_down_timeout]
-
-
-def _bootstrap_timeout_s(options: RawOptions) -> float | None:
-    """A user who sets a time or a number of attempts means the first contact, too."""
-    if options.given(NetOptions.broker_down_timeout, NetOptions.retries) and not options.given(
-        NetOptions.bootstrap_timeout
-    ):
-        return None
-    return options[NetOptions.bootstrap_timeout]
-
-
 def _assumed_release(options: RawOptions) -> str | None:
     """``0.8`` or ``0.9`` if the user says so, in the words of librdkafka; None if brokers are asked.
 
     Unlike in librdkafka, the release alone has no effect: a failed request is no proof of an older broker.
     """
-    asks, text = options[NetOptions.asks_for_versions], options[NetOptions.release]
+    of = NetOptions
+    asks, text = options[of.asks_for_versions], options[of.release]
     match = re.fullmatch(r"(0\.[89])(?:\.[0-9]{1,3}){0,2}", (text or "").strip())
     if text is not None and not match:
         allowed = "0.8 or 0.9, with or without more numbers: brokers from 0.10 on tell their versions"
-        raise bad_value(NetOptions.release.name, text, allowed)
+        raise bad_value(of.release.name, text, allowed)
     if match and not asks:
         return match[1]
-    asking = NetOptions.asks_for_versions.name
     if not asks:
         raise OptionError(
-            f"option {asking}: false needs {NetOptions.release}, 0.8 or 0.9: later brokers are asked"
+            f"option {of.asks_for_versions}: false needs {of.release}, 0.8 or 0.9: later brokers are asked"
         )
     if match:
         LOG.warning(
             "option %s has no effect unless %s=false, because brokers report their versions themselves",
-            NetOptions.release.name,
-            asking,
+            *(of.release, of.asks_for_versions),
         )
     return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from ..errors import LOG, OptionError, printable, quoted
@@ -109,20 +109,13 @@ def bearer_of(options: RawOptions, login: Mapping[str, str], trust: Callable[[],
     for each in (Tokens.login_class, Tokens.validator):
         options[each]  # unknown classes are refused
     chosen = _chosen(options)
-    source, used = _SOURCES[chosen](options, login, trust)
-    known = (
-        *of.ENDPOINT_OPTIONS,
-        *of.CLIENT_OPTIONS,
-        *of.SIGNING_OPTIONS,
-        Tokens.assertion_file,
-        Layers.token_url,
-    )
-    if unused := options.given(*(each for each in known if each not in used)):
-        LOG.warning("tokens of %s do not use %s", chosen, ", ".join(unused))
+    source = _SOURCES[chosen](options, login, trust)
     renewal = Renewal(
         *(options[Tokens.refresh_factor], options[Tokens.refresh_jitter]),
         *(options[Tokens.refresh_period_min], options[Tokens.refresh_buffer]),
     )
+    if unused := options.unread(*Tokens.options(), Layers.token_url):
+        LOG.warning("tokens of %s do not use %s", chosen, ", ".join(unused))
     return Bearer(source, _extensions(login), renewal)
 
 
@@ -139,7 +132,7 @@ def _chosen(options: RawOptions) -> str:
         raise OptionError(
             f"options {' and '.join(chosen)} choose different sources of tokens; set one of them"
         )
-    return next(iter(chosen.values()), _by_options(options))
+    return next(iter(chosen.values()), "") or _by_options(options)
 
 
 def _by_options(options: RawOptions) -> str:
@@ -151,11 +144,7 @@ def _by_options(options: RawOptions) -> str:
     return of.ASSERTION if options.given(Tokens.key_file, Tokens.assertion_file) else of.CLIENT
 
 
-#: What a source is made from, and the options that it uses.
-_Made = tuple[TokenSource, tuple[Option[Any], ...]]
-
-
-def _fixed(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
+def _fixed(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], Tls]) -> TokenSource:
     client = f"{Tokens.client_id} and {Tokens.client_secret}"
     instead = f", or set {Layers.token_url} with {client}, or {of.PROVIDER_NAME}"
     token = needed(login, "token", instead)
@@ -163,15 +152,15 @@ def _fixed(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], 
         raise OptionError(
             f"option {Layers.jaas}: token is not one word of ASCII (its value is not shown); correct it"
         )
-    return FixedToken(token), ()
+    return FixedToken(token)
 
 
-def _client(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
+def _client(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> TokenSource:
     in_options = bool(options.given(Tokens.client_id, Tokens.client_secret))
     pairs = ((Tokens.client_id, "clientId"), (Tokens.client_secret, "clientSecret"))
     # Each may be in either place; the options take precedence, as in Java's client.
     name, secret = (_option_or(options, each, login, name, in_options) for each, name in pairs)
-    source = ClientCredentials(
+    return ClientCredentials(
         endpoint_url=_url(options),
         client_id=name,
         client_secret=secret,
@@ -181,7 +170,6 @@ def _client(options: RawOptions, login: Mapping[str, str], trust: Callable[[], T
         encodes_header=options[Tokens.encodes_header],
         patience=_patience(options),
     )
-    return source, (*of.CLIENT_OPTIONS, *of.ENDPOINT_OPTIONS, Layers.token_url)
 
 
 def _option_or(
@@ -189,17 +177,17 @@ def _option_or(
 ) -> str:
     value = options[given]
     if value is None and in_options and name not in login:
-        raise OptionError(f"option {given.name} is not set, and the login needs it: set it, too")
+        raise OptionError(f"option {given} is not set, and the login needs it: set it, too")
     if value is None:
-        return needed(login, name, f", or set {given.name}")
+        return needed(login, name, f", or set {given}")
     if not value or "\0" in value:
         raise OptionError(
-            f"option {given.name} is empty, or has a character NUL (its value is not shown); correct it"
+            f"option {given} is empty, or has a character NUL (its value is not shown); correct it"
         )
     return value
 
 
-def _file(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
+def _file(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], Tls]) -> TokenSource:
     text = _url(options)
     url = urlsplit(text)
     path = unquote(url.path)
@@ -212,10 +200,10 @@ def _file(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], T
         raise OptionError(
             f"option {Layers.token_url} is not of the form file:///path/of/a/token (its value is not shown)"
         )
-    return TokenFile(path), (Layers.token_url,)
+    return TokenFile(path)
 
 
-def _assertion(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
+def _assertion(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> TokenSource:
     path = options[Tokens.assertion_file]
     signer, claims = None, Claims()
     if path is None:
@@ -239,8 +227,7 @@ def _assertion(options: RawOptions, login: Mapping[str, str], trust: Callable[[]
     )
     if signer is not None:
         source.assertion()  # a bad key fails here, not in the tasks
-    made_of = (Tokens.assertion_file,) if path is not None else of.SIGNING_OPTIONS
-    return source, (*made_of, *of.ENDPOINT_OPTIONS, Layers.token_url)
+    return source
 
 
 def _claims(options: RawOptions) -> Claims:
@@ -277,26 +264,14 @@ def _template(options: RawOptions) -> tuple[str, str]:
     return json.dumps(parts[0]), json.dumps(parts[1])
 
 
-def _aws(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
-    return MskToken(aws_login_of(login)), ()
-
-
-def _google(_options: RawOptions, _login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
-    return GoogleToken(trust()), ()
-
-
-def _azure(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
+def _azure(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> TokenSource:
     scope = (_scope(options, login) or "").strip()
     if not scope.endswith("/.default"):
         raise OptionError(
             f"option {Tokens.scope}: {of.PROVIDER_NAME}=azure needs a scope that ends in /.default, such as "
             "https://NAMESPACE.servicebus.windows.net/.default"
         )
-    return AzureToken(scope, trust()), (Tokens.scope,)
-
-
-def _function(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
-    return TokenProvider((options[Tokens.provider] or "").strip()), ()
+    return AzureToken(scope, trust())
 
 
 _FIXED: Final = "kafka.sasl.jaas.config"
@@ -304,15 +279,15 @@ _FUNCTION: Final = "saslTokenProvider"
 #: Sources that ``saslTokenProvider`` names by one word.
 _BUILT_IN: Final = (of.AWS, of.GOOGLE, of.AZURE)
 #: The table of sources of tokens.
-_SOURCES: Final[Mapping[str, Callable[[RawOptions, Mapping[str, str], Callable[[], Tls]], _Made]]] = {
+_SOURCES: Final[Mapping[str, Callable[[RawOptions, Mapping[str, str], Callable[[], Tls]], TokenSource]]] = {
     _FIXED: _fixed,
     of.CLIENT: _client,
     of.FILE: _file,
     of.ASSERTION: _assertion,
-    of.AWS: _aws,
-    of.GOOGLE: _google,
+    of.AWS: lambda _options, login, _trust: MskToken(aws_login_of(login)),
+    of.GOOGLE: lambda _options, _login, trust: GoogleToken(trust()),
     of.AZURE: _azure,
-    _FUNCTION: _function,
+    _FUNCTION: lambda options, _login, _trust: TokenProvider((options[Tokens.provider] or "").strip()),
 }
 
 

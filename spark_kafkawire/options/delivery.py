@@ -99,8 +99,8 @@ def _levels_meaning() -> str:
 
 def parse_compression(options: RawOptions, generation: Generation) -> tuple[str, int | None]:
     """The compression of a write and its level. Raises ``OptionError`` (fatal)."""
-    given = options[DeliveryOptions.compression]
-    compression = choice(*COMPRESSIONS[generation])(options.name_of(DeliveryOptions.compression), given)
+    of = DeliveryOptions.compression
+    compression = choice(*COMPRESSIONS[generation])(options.name_of(of), options[of])
     own = [LEVEL_OPTIONS[compression]] if compression in LEVEL_OPTIONS else []
     chosen = options.chosen(DeliveryOptions.compression_level, *own)
     level = options.one_of(chosen)
@@ -233,12 +233,9 @@ class DeliveryOptions(Group, sides=WRITE):
 
 def parse_acks(options: RawOptions, generation: Generation) -> str:
     """The acknowledgement that a task waits for. Raises ``OptionError`` (fatal)."""
-    known, given = ACKS_OF[generation], options[DeliveryOptions.acknowledged]
-    acks = (
-        known.default
-        if given is None
-        else choice(*known.values)(options.name_of(DeliveryOptions.acknowledged), given)
-    )
+    known, of = ACKS_OF[generation], DeliveryOptions.acknowledged
+    given = options[of]
+    acks = known.default if given is None else choice(*known.values)(options.name_of(of), given)
     return "all" if acks == "-1" else acks
 
 

@@ -93,12 +93,11 @@ class FetchOptions(Group, sides=READ):
 def parse_fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
     """Read the options of fetches. Raises ``OptionError`` (fatal)."""
     of, is_07 = FetchOptions, net.connection.generation is V07
+    sizes = [of.fetch_bytes] if is_07 else [of.kafka_fetch_bytes, of.fetch_bytes]
     sized = dict.fromkeys((of.fetch_bytes, of.fetches_in_flight), _NO_SIZE)
     return of.parse(
         options,
-        fetch_bytes=options[of.fetch_bytes]
-        if is_07
-        else options.one_of(of.kafka_fetch_bytes, of.fetch_bytes),
+        fetch_bytes=options.one_of(*sizes),
         retry_timeout_s=net.retry.retry_timeout_s if is_07 else options[of.poll_timeout],
         # A broker that waited for longer would seem not to respond.
         wait_ms=min(options[of.wait_ms], int(500 * net.request_timeout_s)),

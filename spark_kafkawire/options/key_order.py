@@ -118,6 +118,16 @@ class PartitionerCheck(enum.Enum):
     STRICT = "strict"
 
 
+def _moments(name: str, text: str) -> tuple[int, ...]:
+    parts = [part.strip(BLANKS) for part in text.split(",")]
+    if not all(re.fullmatch("[0-9]{1,18}", part) for part in parts):
+        raise bad_value(name, text, "milliseconds since 1970, several as 1700000000000,1700000500000")
+    moments_ms = tuple(map(int, parts))
+    if any(second <= first for first, second in pairwise(moments_ms)):
+        raise bad_value(name, text, "in the order of time; sort the moments, each one once")
+    return moments_ms
+
+
 @dataclass(frozen=True)
 class KeyOrder(Group, sides=READ):
     """Layouts of the topics of a read in the order of its keys; no ``topics`` if the records show them.
@@ -136,7 +146,7 @@ class KeyOrder(Group, sides=READ):
         "broker, "
         '`{"partitions":{"0":2}}`'
     )
-    expansion = option("expansionTimestamp", string, generation=MODERN).means(
+    expansion = option("expansionTimestamp", _moments, generation=MODERN).means(
         "for `keyOrder`, instead of boundaries: when partitions were added, milliseconds since 1970; "
         "several as `a,b`; a batch read without `partitionLayouts` finds the numbers of partitions, too"
     )
@@ -170,7 +180,7 @@ def parse_key_order(options: RawOptions, generation: Generation) -> KeyOrder | N
             raise OptionError(f"option {given[0]} is for keyOrder=true: set that, too, or leave it out")
         return None
     _check_others(options)
-    moments_ms = _moments(options)
+    moments_ms = options[KeyOrder.expansion] or ()
     # Messages of 0.7 have no keys.
     check = PartitionerCheck.NONE if generation is V07 else options[KeyOrder.verifies]
     topics = _topics(options, generation)
@@ -215,21 +225,6 @@ def _check_others(options: RawOptions) -> None:
             "option assign: a key may have been in any partition, and keyOrder=true reads them all: name the "
             "topics with subscribe, or leave keyOrder out"
         )
-
-
-def _moments(options: RawOptions) -> tuple[int, ...]:
-    text = options[KeyOrder.expansion]
-    if text is None:
-        return ()
-    parts = [part.strip(BLANKS) for part in text.split(",")]
-    if not all(re.fullmatch("[0-9]{1,18}", part) for part in parts):
-        raise bad_value(
-            "expansionTimestamp", text, "milliseconds since 1970, several as 1700000000000,1700000500000"
-        )
-    moments_ms = tuple(map(int, parts))
-    if any(second <= first for first, second in pairwise(moments_ms)):
-        raise bad_value("expansionTimestamp", text, "in the order of time; sort the moments, each one once")
-    return moments_ms
 
 
 def _takes_moments(layouts: TopicLayouts) -> bool:

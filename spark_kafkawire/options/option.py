@@ -92,7 +92,7 @@ def pass_over_in_batch(name: str) -> None:
 
 
 def file_bytes(where: str, path: str, bytes_max: int, advice: str, advice_if_long: str) -> bytes:
-    """The bytes of a regular file on the driver. Raises ``OptionError`` (fatal), which begins with ``where``."""
+    """The bytes of a regular file on the driver. Raises ``OptionError`` that begins with ``where``."""
     try:
         with open_regular(path) as file:
             data = file.read(bytes_max + 1)
@@ -224,8 +224,8 @@ class Option(Generic[T]):
         return replace(self, aliases=(*self.aliases, alias))
 
     def within(self, prefix: str, sides: Sides, generation: Generation | None) -> Option[T]:
-        """The option in a group: with a ``prefix`` of its name, and with the group's sides and generation where
-        it has none."""
+        """The option in a group: with a ``prefix`` before its name, and with the group's sides and generation
+        if it has none."""
         changed = replace(
             self,
             name=prefix + self.name,
@@ -486,6 +486,7 @@ class RawOptions:
         self._values = values
         self._generations = {option.name: option.generation for option in known}
         self._passed_over = passed_over
+        self._read: set[str] = set()
 
     def __getitem__(self, option: Option[T]) -> T:
         """The value of the option, by whichever of its names the user gave it, or its default.
@@ -497,6 +498,7 @@ class RawOptions:
     def one_of(self, option: Option[T], *others: Option[Any]) -> T:
         """The value of the given option among several; the default of the first one if none is given."""
         chosen = self.chosen(option, *others)
+        self._read.add(chosen.name)
         # The text of another one is given, so that its value is of the same type.
         value: T = chosen.parse(self._values.get(chosen.name))
         return value
@@ -513,6 +515,10 @@ class RawOptions:
         """The names of those of the options that the user set, aliases included."""
         names = (each.name for option in options for each in (option, *option.aliases))
         return [name for name in names if name in self._values]
+
+    def unread(self, *options: Option[Any]) -> list[str]:
+        """The names of those of the options that the user set, and whose values nothing has read."""
+        return [name for name in self.given(*options) if name not in self._read]
 
     def name_of(self, option: Option[Any]) -> str:
         """The name by which the user gave the option; its own where it was not given."""

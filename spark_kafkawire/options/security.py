@@ -204,20 +204,6 @@ class Tokens(Group, generation=MODERN):
     )
 
 
-#: Options of assertions, beside the file of a signed one.
-SIGNING_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    Tokens.algorithm, Tokens.key_file, Tokens.key_passphrase, Tokens.template_file, Tokens.audience,
-    Tokens.issuer, Tokens.subject, Tokens.expires, Tokens.not_before, Tokens.has_id,
-)  # fmt: skip
-#: Options of requests to a token endpoint.
-ENDPOINT_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    Tokens.scope, Tokens.connect_timeout, Tokens.read_timeout, Tokens.backoff, Tokens.backoff_max,
-)  # fmt: skip
-CLIENT_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    Tokens.client_id,
-    Tokens.client_secret,
-    Tokens.encodes_header,
-)
 #: Options that say who has the credentials.
 CHOOSING_OPTIONS: Final[tuple[Option[Any], ...]] = (Tokens.provider, Tokens.handler, Tokens.client_handler)
 

@@ -56,6 +56,66 @@ def group_name(name: str, given: str) -> str:
     return given
 
 
+def _topics(name: str, text: str) -> tuple[str, ...]:
+    topics = tuple(sorted({topic.strip() for topic in text.split(",")} - {""}))
+    if not topics:
+        raise bad_value(name, text.strip(), "a topic or a list of topics, a,b")
+    return topics
+
+
+def _pattern(name: str, text: str) -> str:
+    """The pattern, checked before its first use."""
+    from .java_pattern import JavaPattern, PatternError
+
+    text = text.strip()
+    if not text:
+        raise bad_value(name, text, "a regular expression; give one like orders-.*")
+    try:
+        JavaPattern(text)
+    except PatternError as error:
+        raise OptionError(
+            f"option {name}: {quoted(text)} is not a supported Java regular expression: {printable(error)}"
+        ) from error
+    return text
+
+
+class LimitKind(enum.Enum):
+    """Kinds of ends of a range."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+    COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimit:
+    """An end of one partition's range. ``value``: an offset, or milliseconds since 1970."""
+
+    kind: LimitKind
+    value: int = 0
+
+
+EARLIEST: Final = OffsetLimit(LimitKind.EARLIEST)
+LATEST: Final = OffsetLimit(LimitKind.LATEST)
+COMMITTED: Final = OffsetLimit(LimitKind.COMMITTED)
+#: Numbers that are neither an offset nor a timestamp, as requests for offsets have them.
+_SPECIAL: Final = {-2: EARLIEST, -1: LATEST}
+
+
+def _moment(time_ms: int) -> OffsetLimit:
+    return _SPECIAL.get(time_ms, OffsetLimit(LimitKind.TIMESTAMP, time_ms))
+
+
+def _timestamp(name: str, text: str) -> OffsetLimit:
+    text = text.strip(BLANKS)
+    if not re.fullmatch(r"-[12]|[0-9]{1,19}", text) or int(text) > INT64_MAX:
+        allowed = "milliseconds since 1970, like 1767225600000, or -1 for latest, -2 for earliest"
+        raise bad_value(name, text, allowed)
+    return _moment(int(text))
+
+
 @dataclass(frozen=True)
 class Selection(Group, sides=READ):
     """The partitions to read: exactly one field is set. The options are those of topics, partitions and
@@ -64,8 +124,8 @@ class Selection(Group, sides=READ):
     subscribe: tuple[str, ...] = ()
     pattern: str | None = None
     assign: tuple[TopicPartition, ...] = ()
-    topics = option("subscribe", string).means("topics, `a,b`")
-    topic_pattern = option("subscribePattern", string).means(
+    topics = option("subscribe", _topics).means("topics, `a,b`")
+    topic_pattern = option("subscribePattern", _pattern).means(
         "a Java regular expression: selects the topics whose names contain a match"
     )
     partitions = option("assign", string).means(
@@ -82,11 +142,11 @@ class Selection(Group, sides=READ):
     ending_offsets = option("endingOffsets", string, "latest", BATCH_READ).means(
         '`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest'
     )
-    starting_timestamp = option("startingTimestamp", string).means(
+    starting_timestamp = option("startingTimestamp", _timestamp).means(
         "milliseconds since 1970; overrides startingOffsetsByTimestamp and startingOffsets; -1 is "
         "latest, -2 is earliest"
     )
-    ending_timestamp = option("endingTimestamp", string, sides=BATCH_READ).means(
+    ending_timestamp = option("endingTimestamp", _timestamp, sides=BATCH_READ).means(
         "milliseconds since 1970; overrides endingOffsetsByTimestamp and endingOffsets; -1 is latest, -2 "
         "is earliest"
     )
@@ -144,66 +204,20 @@ def parse_selection(options: RawOptions, syntax: PartitionSyntax, *, may_be_all:
         problem = "none is set" if not given else " and ".join(given) + " are set"
         raise OptionError(f"set exactly one of the options subscribe, subscribePattern and assign: {problem}")
     if (topics := options[Selection.topics]) is not None:
-        return Selection(subscribe=_topics(topics))
+        return Selection(subscribe=topics)
     if (assigned := options[Selection.partitions]) is not None:
         return Selection(assign=parse_assign(assigned.strip(), syntax))
-    return Selection(pattern=_pattern((options[Selection.topic_pattern] or "").strip()))
-
-
-def _topics(text: str) -> tuple[str, ...]:
-    topics = tuple(sorted({name.strip() for name in text.split(",")} - {""}))
-    if not topics:
-        raise bad_value(Selection.topics.name, text.strip(), "a topic or a list of topics, a,b")
-    return topics
-
-
-def _pattern(text: str) -> str:
-    """The pattern, checked before its first use."""
-    from .java_pattern import JavaPattern, PatternError
-
-    if not text:
-        raise bad_value(Selection.topic_pattern.name, text, "a regular expression; give one like orders-.*")
-    try:
-        JavaPattern(text)
-    except PatternError as error:
-        raise OptionError(
-            f"option subscribePattern: {quoted(text)} is not a supported Java regular "
-            f"expression: {printable(error)}"
-        ) from error
-    return text
+    return Selection(pattern=options[Selection.topic_pattern])
 
 
 #: The options of one end of all partitions: the first one that is set counts.
-End = tuple[Option[str | None], Option[str | None], Option[str]]
+End = tuple[Option[OffsetLimit | None], Option[str | None], Option[str]]
 STARTING: Final[End] = (
     Selection.starting_timestamp,
     Selection.starting_by_timestamp,
     Selection.starting_offsets,
 )
 ENDING: Final[End] = (Selection.ending_timestamp, Selection.ending_by_timestamp, Selection.ending_offsets)
-
-
-class LimitKind(enum.Enum):
-    """Kinds of ends of a range."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    OFFSET = "offset"
-    TIMESTAMP = "timestamp"
-    COMMITTED = "committed"
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetLimit:
-    """An end of one partition's range. ``value``: an offset, or milliseconds since 1970."""
-
-    kind: LimitKind
-    value: int = 0
-
-
-EARLIEST: Final = OffsetLimit(LimitKind.EARLIEST)
-LATEST: Final = OffsetLimit(LimitKind.LATEST)
-COMMITTED: Final = OffsetLimit(LimitKind.COMMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +239,6 @@ _PARTITION: Final = re.compile(_NUMBER)
 _BROKER_PARTITION: Final = re.compile(rf"({_NUMBER})-({_NUMBER})")
 
 
-#: Numbers that are neither an offset nor a timestamp, as requests for offsets have them.
-_SPECIAL: Final = {-2: EARLIEST, -1: LATEST}
 #: Words of other clients and systems for the ends of a partition.
 SYNONYMS: Final = dict.fromkeys(
     ("beginning", "first", "oldest", "smallest", "start"), EARLIEST
@@ -295,19 +307,12 @@ def parse_limits(
     """
     by_time, by_log_time, by_offset = end
     if (timestamp := options[by_time]) is not None:
-        return _timestamp(by_time.name, timestamp.strip(BLANKS))
+        return OffsetLimits(by_time.name, for_all=timestamp)
     if (timestamps := options[by_log_time]) is not None:
         return _timestamps(by_log_time.name, timestamps.strip(BLANKS), syntax)
     if forbidden is None and not options.given(by_offset):
         return OffsetLimits(by_offset.name, for_all=LATEST)
     return _offsets(by_offset.name, options[by_offset].strip(BLANKS), forbidden, syntax)
-
-
-def _timestamp(name: str, text: str) -> OffsetLimits:
-    if not re.fullmatch(r"-[12]|[0-9]{1,19}", text) or int(text) > INT64_MAX:
-        allowed = "milliseconds since 1970, like 1767225600000, or -1 for latest, -2 for earliest"
-        raise bad_value(name, text, allowed)
-    return OffsetLimits(name, for_all=_moment(int(text)))
 
 
 def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
@@ -319,10 +324,6 @@ def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
             "1970, or -1 for latest, -2 for earliest"
         )
     return OffsetLimits(name, by_partition={tp: _moment(ms) for tp, ms in by_partition.items()})
-
-
-def _moment(time_ms: int) -> OffsetLimit:
-    return _SPECIAL.get(time_ms, OffsetLimit(LimitKind.TIMESTAMP, time_ms))
 
 
 def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: PartitionSyntax) -> OffsetLimits:

@@ -266,13 +266,7 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
     _, source = options[of.strategy], options[of.schema_id_from]
     _ = options[of.bad_records], options[of.auto_register]
     if not key.has_schemas and not value.has_schemas:
-        _refuse(
-            options,
-            of.strategy,
-            of.schema_id_from,
-            of.auto_register,
-            needed=_WITH_SCHEMAS,
-        )
+        _refuse(options, of.strategy, of.schema_id_from, of.auto_register, needed=_WITH_SCHEMAS)
         if unused := options.given(*Registry.options()):
             LOG.warning("without a format that has schemas, %s has no effect", ", ".join(unused))
     if key.format == value.format == BINARY:

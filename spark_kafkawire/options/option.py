@@ -282,27 +282,9 @@ class Option(Generic[T]):
 
 
 @overload
-def option(
-    name: str,
-    kind: Kind[T],
-    default: str,
-    sides: Sides = ...,
-    generation: Generation | None = ...,
-    *,
-    aliases: tuple[Option[T | None], ...] = ...,
-    secrets: Secrets | None = ...,
-) -> Option[T]: ...
+def option(name: str, kind: Kind[T], default: str, *_: Any, **__: Any) -> Option[T]: ...
 @overload
-def option(
-    name: str,
-    kind: Kind[T],
-    default: None = ...,
-    sides: Sides = ...,
-    generation: Generation | None = ...,
-    *,
-    aliases: tuple[Option[T | None], ...] = ...,
-    secrets: Secrets | None = ...,
-) -> Option[T | None]: ...
+def option(name: str, kind: Kind[T], default: None = ..., *_: Any, **__: Any) -> Option[T | None]: ...
 def option(
     name: str,
     kind: Kind[Any],

@@ -107,10 +107,6 @@ def _fraction(low: float, high: float) -> Kind[float]:
     return parse
 
 
-def _algorithm(name: str, given: str) -> str:
-    return mapped({"rs256": "RS256", "es256": "ES256"})(name, given)
-
-
 class Tokens(Group, generation=MODERN):
     """All options that choose or change how a client gets bearer tokens."""
 
@@ -145,9 +141,9 @@ class Tokens(Group, generation=MODERN):
     encodes_header = option(f"{_OAUTH}.header.urlencode", flag, "false").means(
         "`true`: name and secret are encoded as in a URL before they go into the header"
     )
-    algorithm = option(f"{_ASSERTION}.algorithm", _algorithm, "RS256").means(
-        "the signature of assertions: `RS256` or `ES256`"
-    )
+    algorithm = option(
+        f"{_ASSERTION}.algorithm", mapped({"rs256": "RS256", "es256": "ES256"}), "RS256"
+    ).means("the signature of assertions: `RS256` or `ES256`")
     key_file = option(f"{_ASSERTION}.private.key.file", string).means(
         "a PEM file of the key that signs assertions, on the driver; needs `pip install cryptography`"
     )

@@ -143,8 +143,7 @@ class KeyOrder(Group, sides=READ):
     layouts = option("partitionLayouts", string).means(
         'for `keyOrder`: `{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}`, the '
         "numbers of partitions, and the end of each old one when some were added; in 0.7 partitions by "
-        "broker, "
-        '`{"partitions":{"0":2}}`'
+        'broker, `{"partitions":{"0":2}}`'
     )
     expansion = option("expansionTimestamp", _moments, generation=MODERN).means(
         "for `keyOrder`, instead of boundaries: when partitions were added, milliseconds since 1970; "

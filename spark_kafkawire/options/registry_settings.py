@@ -15,7 +15,7 @@ from ..net.http import Url
 from ..registry import BasicLogin, BearerToken, Login, RegistrySettings
 from .connection import NetOptions
 from .option import BLANKS, Option, RawOptions
-from .schema_registry import Registry, RegistryTls
+from .security import Registry, RegistryTls
 
 _HTTPS: Final = "https"
 #: A token in the header of a request.
@@ -40,7 +40,7 @@ def registry_settings(options: RawOptions, net: NetOptions) -> RegistrySettings 
     secret."""
     text = options[Registry.url]
     if text is None:
-        if given := options.given(*Registry.options()):
+        if given := options.given(*_OF_BASIC, *_OF_TOKENS, *RegistryTls.options()):
             raise OptionError(
                 f"option {given[0]} is for a schema registry, and {Registry.url} is not set; set it"
             )

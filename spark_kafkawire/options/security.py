@@ -1,8 +1,8 @@
-"""Options of TLS and login to modern brokers, under the names that Kafka's Java clients have for them.
+"""Options of TLS and login to modern brokers, and of a schema registry, under the names of Java's clients.
 
-The modules ``tls`` and ``credentials`` read their values. Only connections that are encrypted or log in
-import them. Java's classes are not run: those that are known choose a source of tokens here, and all others
-are errors.
+The modules ``tls``, ``credentials`` and ``registry_settings`` read their values. Only connections that are
+encrypted, log in or go to a registry import them. Java's classes are not run: those that are known choose a
+source of tokens here, and all others are errors.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from .option import (
     Kind,
     Option,
     RawOptions,
+    after_colons,
     bad_value,
     capitals,
+    choice,
     count,
     flag,
     mapped,
@@ -272,6 +274,45 @@ class BrokerTls(TlsOptions, prefix="kafka.ssl.", generation=MODERN):
     """Options of TLS to brokers."""
 
 
+class RegistryTls(TlsOptions, prefix="schema.registry.ssl."):
+    """Options of TLS to registries."""
+
+
+class Registry(Group):
+    """The servers, the login and the certificates of a schema registry."""
+
+    url = option("schema.registry.url", string).means(
+        "`http://h:p` or `https://h:p`: the schema registry; several servers of one registry as `a,b`"
+    )
+    basic_source = option("basic.auth.credentials.source", choice("user_info")).means(
+        "`USER_INFO`, the only supported source of a user and a password"
+    )
+    basic = option("basic.auth.user.info", string, secrets=after_colons(1)).means(
+        "`user:password`: the login to the schema registry"
+    )
+    bearer_source = option("bearer.auth.credentials.source", choice("static_token", "oauthbearer")).means(
+        "`STATIC_TOKEN` or `OAUTHBEARER`; by default as the other options of the login say"
+    )
+    token = option("bearer.auth.token", string, secrets=whole).means(
+        "a token, instead of a user and a password"
+    )
+    token_url = option("bearer.auth.issuer.endpoint.url", string).means(
+        "the https URL that gives tokens for the client below"
+    )
+    client_id = option("bearer.auth.client.id", string).means("the client that gets tokens")
+    client_secret = option("bearer.auth.client.secret", string, secrets=whole).means(
+        "the secret of that client"
+    )
+    scope = option("bearer.auth.scope", string).means("the scope of its tokens")
+    logical_cluster = option("bearer.auth.logical.cluster", string).means(
+        "the logical cluster of a registry in Confluent Cloud, for logins with a token"
+    )
+    identity_pool = option("bearer.auth.identity.pool.id", string).means(
+        "the identity pool there, for logins with a token"
+    )
+    tls = RegistryTls
+
+
 def _secrets_of_jaas(text: str) -> Iterable[str]:
     from .jaas import secrets_of
 
@@ -306,11 +347,8 @@ class Layers(Group, generation=MODERN):
 
 
 _SASL_OPTIONS: Final = (
-    Layers.mechanism,
-    Layers.jaas,
-    Layers.token_url,
-    Layers.service_name,
-    *Tokens.options(),
+    *(Layers.mechanism, Layers.jaas, Layers.token_url, Layers.service_name),
+    *(*CHOOSING_OPTIONS, *Tokens.options()),
 )
 
 

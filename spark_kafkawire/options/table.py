@@ -26,8 +26,7 @@ from .option import (
     pass_over,
     pass_over_in_batch,
 )
-from .schema_registry import Registry
-from .security import Layers, Tokens
+from .security import Layers, Registry, Tokens
 from .selection import Selection
 from .stream import GroupMembershipOptions, StreamLimits
 from .typed import TypedOptions

@@ -27,7 +27,7 @@ from .option import (
     string,
     word,
 )
-from .schema_registry import Registry
+from .security import Registry
 
 if TYPE_CHECKING:
     from ..registry import RegistrySettings

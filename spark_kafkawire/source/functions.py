@@ -16,7 +16,7 @@ from ..clients.reading.typed_values import MessageDecoder, TypedTask
 from ..clients.writing.typed_values import TypedRows
 from ..errors import CorruptDataError, OptionError, close_matches, printable, quoted
 from ..options import BadRecords, NetOptions, ReadOptions, TypedOptions, WriteOptions
-from ..options.schema_registry import Registry
+from ..options.security import Registry
 from ..planner.schemas import fixed_schemas, schema_in
 from ..planner.write_schemas import column_encoding
 from ..values.formats import STRING

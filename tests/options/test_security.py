@@ -28,7 +28,7 @@ from spark_kafkawire.net.tls import OF_REGISTRY, Tls, TlsLimits, context
 from spark_kafkawire.options import OPTIONS, ReadOptions, WriteOptions, tls
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.options.option import RawOptions
-from spark_kafkawire.options.schema_registry import RegistryTls
+from spark_kafkawire.options.security import RegistryTls
 from spark_kafkawire.options.tls import TLS_1_2_SUITES, TLS_1_3_SUITES
 from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, Certificates

@@ -322,6 +322,10 @@ class Group:
             if isinstance(value, Option):
                 object.__setattr__(self, name, value.value)
 
+    def __reduce__(self) -> tuple[type[Group], tuple[Any, ...]]:
+        # Spark sends values with each task: without the names of fields they are shorter.
+        return type(self), tuple(vars(self).values())
+
     @classmethod
     def options(cls) -> tuple[Option[Any], ...]:
         """The options in their order, with those of groups within the group, each before its aliases."""

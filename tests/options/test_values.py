@@ -87,6 +87,13 @@ def test_a_write_has_the_documented_defaults() -> None:
     )
 
 
+def test_a_group_has_options_and_an_instance_of_it_has_their_values() -> None:
+    assert str(FetchOptions.fetch_bytes) == "fetchBytes"
+    assert FetchOptions().fetch_bytes == FetchOptions.fetch_bytes.value == 4 << 20
+    assert read(fetchBytes="1MiB").fetch == replace(read().fetch, fetch_bytes=1 << 20)
+    assert pickle.loads(pickle.dumps(FetchOptions())) == FetchOptions()
+
+
 @for_each("option", [*OPTIONS, *STREAM_OPTIONS], ids=lambda option: option.name)
 def test_a_default_is_a_value_of_its_option(option: Option[Any]) -> None:
     assert (option.value is None) == (option.default in (None, WITHOUT_PROPOSAL))

@@ -26,11 +26,11 @@ from typing import Any, Final, TypeVar
 
 from ..errors import OptionError, close_matches, printable, quoted
 from ..model import OffsetUnit
+from ..options import TypedOptions
 from ..options.delivery import EXACTLY_ONCE
 from ..options.references import RepeatedProperty, parse_properties
 from ..options.selection import SYNONYMS
 from ..options.table import keep_secrets
-from ..options.typed import KEY_FORMAT, VALUE_FORMAT
 from .files import read_file
 
 T = TypeVar("T")
@@ -161,7 +161,7 @@ def connection_args(
 
 
 #: Options of typed keys and values, in lower case.
-_FORMATS: Final = frozenset((KEY_FORMAT.name.lower(), VALUE_FORMAT.name.lower()))
+_FORMATS: Final = frozenset((TypedOptions.key_format.name.lower(), TypedOptions.value_format.name.lower()))
 #: Options that these arguments set, for ``refuses``.
 TRANSACTION_OPTIONS: Final = dict.fromkeys(
     ("delivery", "kafka.transactional.id"), "is set by --exactly-once and --transactional-id; leave it out"

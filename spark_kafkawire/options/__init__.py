@@ -7,7 +7,7 @@ Option names are case-insensitive, as Spark's are; sizes take a unit (``4MiB``),
 
 from .connection import Directories, Discovery, ExpectedBrokers, NetOptions, is_node_name
 from .delivery import COMPRESSIONS, DeliveryOptions, TransactionOptions
-from .fetch import BadRecords, FetchOptions
+from .fetch import FetchOptions
 from .key_order import KeyOrder, PartitionerCheck, TopicLayouts
 from .option import Option
 from .read import ReadOptions, StreamOptions, TableOptions, TaskOptions, read_options_of
@@ -23,45 +23,14 @@ from .selection import (
 )
 from .stream import GroupMembershipOptions, StreamLimits
 from .table import OPTIONS, STREAM_OPTIONS, of_side, reading_options
-from .typed import ColumnFormat, SchemaVersion, TypedOptions
+from .typed import BadRecords, ColumnFormat, SchemaVersion, TypedOptions
 from .write import WriteOptions
 
 __all__ = [
-    "COMMITTED",
-    "COMPRESSIONS",
-    "EARLIEST",
-    "LATEST",
-    "OPTIONS",
-    "STREAM_OPTIONS",
-    "BadRecords",
-    "ColumnFormat",
-    "DeliveryOptions",
-    "Directories",
-    "Discovery",
-    "ExpectedBrokers",
-    "FetchOptions",
-    "GroupMembershipOptions",
-    "KeyOrder",
-    "LimitKind",
-    "NetOptions",
-    "OffsetLimit",
-    "OffsetLimits",
-    "Option",
-    "PartitionerCheck",
-    "ReadOptions",
-    "SchemaVersion",
-    "Selection",
-    "StreamLimits",
-    "StreamOptions",
-    "TableOptions",
-    "TaskOptions",
-    "TopicLayouts",
-    "TransactionOptions",
-    "TypedOptions",
-    "WriteOptions",
-    "chooses_table",
-    "is_node_name",
-    "of_side",
-    "read_options_of",
-    "reading_options",
-]
+    "COMMITTED", "COMPRESSIONS", "EARLIEST", "LATEST", "OPTIONS", "STREAM_OPTIONS", "BadRecords",
+    "ColumnFormat", "DeliveryOptions", "Directories", "Discovery", "ExpectedBrokers", "FetchOptions",
+    "GroupMembershipOptions", "KeyOrder", "LimitKind", "NetOptions", "OffsetLimit", "OffsetLimits",
+    "Option", "PartitionerCheck", "ReadOptions", "SchemaVersion", "Selection", "StreamLimits",
+    "StreamOptions", "TableOptions", "TaskOptions", "TopicLayouts", "TransactionOptions", "TypedOptions",
+    "WriteOptions", "chooses_table", "is_node_name", "of_side", "read_options_of", "reading_options",
+]  # fmt: skip

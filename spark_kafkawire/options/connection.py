@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,53 +22,24 @@ from .option import (
     INT32_MAX,
     MODERN,
     V07,
+    Group,
     Option,
     RawOptions,
     after_colons,
     bad_value,
     count,
     flag,
-    kafka_name,
     mapped,
     option,
     seconds,
     string,
 )
-from .security import delegates, used_layers
+from .security import Layers, used_layers
 
 if TYPE_CHECKING:
     from ..directories.files import FileSystemOptions
     from ..net.sasl import Sasl
 
-
-BOOTSTRAP_SERVERS: Final = option(
-    "kafka.bootstrap.servers",
-    string,
-    generation=MODERN,
-    meaning="`h:p,h:p`: some brokers of a cluster of Kafka 0.8 to 4.x",
-)
-ZOOKEEPER_CONNECT: Final = option(
-    "zookeeper.connect",
-    string,
-    generation=V07,
-    meaning="`h:p,h:p/chroot`: the ZooKeeper that lists brokers and topics",
-)
-ZOOKEEPER_AUTH: Final = option(
-    "zookeeper.auth",
-    string,
-    generation=V07,
-    meaning="`digest:user:password`: the login to ZooKeeper",
-    secrets=after_colons(2),
-)
-BROKER_LIST: Final = option(
-    "broker.list", string, generation=V07, meaning="`id:h:p,id:h:p`: the brokers, without ZooKeeper"
-)
-EXPECTED_BROKERS: Final = option(
-    "expectedBrokers",
-    string,
-    generation=V07,
-    meaning="the number of brokers, or their ids, `0,1,2`: fewer or others are an error",
-)
 
 _HOST_AND_PORT: Final = re.compile(r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?")
 #: Names of groups and topics of 0.7, which must be valid names of ZooKeeper nodes.
@@ -80,12 +51,67 @@ def is_node_name(name: str) -> bool:
     return _NODE_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
+def _servers(name: str, text: str) -> tuple[Broker, ...]:
+    """``host:port,host:port``; Kafka's clients also take ``SSL://host:port`` and empty entries."""
+    addresses = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\[\]]+):([0-9]{1,5})", entry)
+        if not match or not _is_port(match[2]) or not entry.isprintable():
+            raise bad_value(name, text, "of the form host:port,host:port")
+        addresses.append((match[1].strip("[]"), int(match[2])))
+    if not addresses:
+        raise bad_value(name, text, "of the form host:port,host:port")
+    servers = enumerate(dict.fromkeys(addresses), 1)
+    return tuple(Broker(-number, *address) for number, address in servers)
+
+
+def _digest(name: str, text: str) -> tuple[str, str]:
+    scheme, _, credential = text.partition(":")
+    if scheme != "digest" or ":" not in credential:
+        raise OptionError(f"option {name} is not of the form digest:user:password (its value is not shown)")
+    return scheme, credential
+
+
+def _connect(name: str, text: str) -> str:
+    connect = ",".join(entry.strip() for entry in text.split(","))
+    if not _is_connect_string(connect):
+        raise bad_value(name, connect, "of the form host:port,host:port/chroot")
+    return connect
+
+
+def _is_connect_string(text: str) -> bool:
+    if not text.isprintable():
+        return False
+    hosts, slash, chroot = text.partition("/")
+    names = chroot.split("/") if slash and chroot else []
+    if any(name in ("", ".", "..") or re.search(r"\s", name) for name in names):
+        return False
+    matches = [_HOST_AND_PORT.fullmatch(host) for host in hosts.split(",")]
+    return all(match and (match[1] is None or _is_port(match[1])) for match in matches)
+
+
+def _is_port(text: str) -> bool:
+    return 0 < int(text) < 65536
+
+
+def _broker_list(name: str, text: str) -> tuple[Broker, ...]:
+    brokers = []
+    for entry in (part.strip() for part in text.split(",")):
+        match = re.fullmatch(r"([0-9]{1,9}):(\[[0-9a-fA-F:]+\]|[^\s:]+):([0-9]{1,5})", entry)
+        if not match or not _is_port(match[3]) or not entry.isprintable():
+            raise bad_value(name, text, "of the form id:host:port,id:host:port")
+        brokers.append(Broker(int(match[1]), match[2].strip("[]"), int(match[3])))
+    if len({broker.id for broker in brokers}) != len(brokers):
+        raise OptionError(f"option {name}: {quoted(text)} has a broker id twice; give each broker its own")
+    return tuple(sorted(brokers))
+
+
 #: The number of brokers of 0.7, or their ids.
 ExpectedBrokers = int | frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+@dataclass(frozen=True)
+class Discovery(Group, generation=V07):
     """The source of brokers: exactly one of ZooKeeper, a fixed list, and some brokers of a cluster; or log
     directories in their place. Some brokers of a cluster have the ids -1, -2, …, as in Kafka's own clients,
     because their real ids are not known.
@@ -93,8 +119,22 @@ class Discovery:
     ``expected_brokers`` are the 0.7 brokers that discovery must find.
     """
 
-    zookeeper_connect: str | None = None
-    zookeeper_auth: tuple[str, str] | None = field(default=None, repr=False)
+    servers = option("kafka.bootstrap.servers", _servers, generation=MODERN).means(
+        "`h:p,h:p`: some brokers of a cluster of Kafka 0.8 to 4.x"
+    )
+    zookeeper_connect: Option[str | None] = option("zookeeper.connect", _connect).means(
+        "`h:p,h:p/chroot`: the ZooKeeper that lists brokers and topics"
+    )
+    zookeeper_auth: Option[tuple[str, str] | None] = field(
+        default=option("zookeeper.auth", _digest, generation=V07, secrets=after_colons(2)).means(
+            "`digest:user:password`: the login to ZooKeeper"
+        ),
+        repr=False,
+    )
+    brokers = option("broker.list", _broker_list).means("`id:h:p,id:h:p`: the brokers, without ZooKeeper")
+    expected = option("expectedBrokers", string).means(
+        "the number of brokers, or their ids, `0,1,2`: fewer or others are an error"
+    )
     broker_list: tuple[Broker, ...] = ()
     bootstrap_servers: tuple[Broker, ...] = ()
     expected_brokers: ExpectedBrokers | None = None
@@ -126,25 +166,36 @@ def parse_discovery(options: RawOptions) -> Discovery:
 
     Raises ``OptionError`` (fatal).
     """
-    given = options.given(*_DISCOVERY)
-    if paths := options.given(PATH, PATHS):
+    of = Discovery
+    places = (of.servers, of.zookeeper_connect, of.brokers)
+    given, names = options.given(*places), [each.name for each in places]
+    if paths := options.given(Directories.path, Directories.path_list):
         return _of_directories(options, paths[0], given)
-    names = [option.name for option in _DISCOVERY]
     if len(given) != 1:
         none = f"none is set{options.hint_of(names)}"
         problem = f"{' and '.join(given)} are set" if given else none
         raise OptionError(
             f"set exactly one of the options {', '.join(names[:-1])} and {names[-1]}: {problem}"
         )
-    [parse] = (parse for option, parse in _DISCOVERY.items() if option.name in given)
-    discovery = parse(options)
+    if given == [of.brokers.name] and options.given(of.zookeeper_auth):
+        raise OptionError(
+            "option zookeeper.auth needs zookeeper.connect: with broker.list nothing logs in to ZooKeeper; "
+            "leave one of the two out"
+        )
+    servers, brokers = options[of.servers], options[of.brokers]
+    discovery = of(
+        zookeeper_auth=options[of.zookeeper_auth] if of.zookeeper_connect.name in given else None,
+        zookeeper_connect=options[of.zookeeper_connect],
+        bootstrap_servers=servers or (),
+        broker_list=brokers or (),
+    )
     options.check_generation(discovery.generation, given[0])
     parse_directories(options)  # refuses options of log directories without one
     return replace(discovery, expected_brokers=_expected_brokers(options, discovery.broker_list))
 
 
 def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discovery:
-    if strangers := others or options.given(EXPECTED_BROKERS, ZOOKEEPER_AUTH):
+    if strangers := others or options.given(Discovery.expected, Discovery.zookeeper_auth):
         raise OptionError(
             f"options {name} and {strangers[0]} are both set: a path is read without brokers; leave out one "
             "of the two"
@@ -154,16 +205,22 @@ def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discov
     return discovery
 
 
-def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> ExpectedBrokers | None:
-    """``3``: a number; ``0,1,2``: ids."""
-    text = options[EXPECTED_BROKERS]
-    if text is None:
-        return None
+def _ids(text: str) -> list[int]:
+    """Different ids, as ``0,1,2``; none for other texts."""
     entries = [entry.strip() for entry in text.split(",")]
     ids = [int(entry) for entry in entries if re.fullmatch(r"0|[1-9][0-9]{0,8}", entry)]
-    if len(ids) != len(entries) or len(set(ids)) != len(ids) or ids == [0]:
+    return ids if len(ids) == len(set(ids)) == len(entries) else []
+
+
+def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> ExpectedBrokers | None:
+    """``3``: a number; ``0,1,2``: ids."""
+    text = options[Discovery.expected]
+    if text is None:
+        return None
+    ids = _ids(text)
+    if ids in ([], [0]):
         raise bad_value(
-            EXPECTED_BROKERS.name, text, "how many brokers there must be, or their ids, like 0,1,2"
+            Discovery.expected.name, text, "how many brokers there must be, or their ids, like 0,1,2"
         )
     expected = ids[0] if len(ids) == 1 else frozenset(ids)
     listed = {broker.id for broker in broker_list}
@@ -175,119 +232,39 @@ def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> E
     return expected
 
 
-def _bootstrap(options: RawOptions) -> Discovery:
-    """``host:port,host:port``; Kafka's clients also take ``SSL://host:port`` and empty entries."""
-    text = options[BOOTSTRAP_SERVERS] or ""
-    addresses = []
-    for entry in filter(None, (part.strip() for part in text.split(","))):
-        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\[\]]+):([0-9]{1,5})", entry)
-        if not match or not _is_port(match[2]) or not entry.isprintable():
-            raise bad_value(BOOTSTRAP_SERVERS.name, text, "of the form host:port,host:port")
-        addresses.append((match[1].strip("[]"), int(match[2])))
-    if not addresses:
-        raise bad_value(BOOTSTRAP_SERVERS.name, text, "of the form host:port,host:port")
-    servers = enumerate(dict.fromkeys(addresses), 1)
-    return Discovery(bootstrap_servers=tuple(Broker(-number, *address) for number, address in servers))
+def _listed(name: str, text: str) -> list[str]:
+    try:
+        paths = json.loads(text)
+    except ValueError:
+        paths = None
+    if not isinstance(paths, list) or not paths or not all(isinstance(each, str) for each in paths):
+        raise bad_value(name, text, 'a list of paths in JSON, ["/b1","/b2"]')
+    return paths
 
 
-def _fixed(options: RawOptions) -> Discovery:
-    if options[ZOOKEEPER_AUTH] is not None:
-        raise OptionError(
-            "option zookeeper.auth needs zookeeper.connect: with broker.list nothing logs in to ZooKeeper; "
-            "leave one of the two out"
-        )
-    return Discovery(broker_list=_broker_list(options[BROKER_LIST] or ""))
-
-
-def _zookeeper(options: RawOptions) -> Discovery:
-    auth = options[ZOOKEEPER_AUTH]
-    scheme, separator, credential = (auth or "").partition(":")
-    if auth is not None and (scheme != "digest" or ":" not in credential or not separator):
-        raise OptionError(
-            "option zookeeper.auth is not of the form digest:user:password (its value is not shown)"
-        )
-    entries = (options[ZOOKEEPER_CONNECT] or "").split(",")
-    connect = ",".join(entry.strip() for entry in entries)
-    if not _is_connect_string(connect):
-        raise bad_value(ZOOKEEPER_CONNECT.name, connect, "of the form host:port,host:port/chroot")
-    return Discovery(zookeeper_connect=connect, zookeeper_auth=(scheme, credential) if auth else None)
-
-
-#: The options that name the brokers, and the parser of each.
-_DISCOVERY: Final[Mapping[Option[Any], Callable[[RawOptions], Discovery]]] = {
-    BOOTSTRAP_SERVERS: _bootstrap,
-    ZOOKEEPER_CONNECT: _zookeeper,
-    BROKER_LIST: _fixed,
-}
-
-
-def _is_connect_string(text: str) -> bool:
-    if not text.isprintable():
-        return False
-    hosts, slash, chroot = text.partition("/")
-    names = chroot.split("/") if slash and chroot else []
-    if any(name in ("", ".", "..") or re.search(r"\s", name) for name in names):
-        return False
-    matches = [_HOST_AND_PORT.fullmatch(host) for host in hosts.split(",")]
-    return all(match and (match[1] is None or _is_port(match[1])) for match in matches)
-
-
-def _is_port(text: str) -> bool:
-    return 0 < int(text) < 65536
-
-
-def _broker_list(text: str) -> tuple[Broker, ...]:
-    brokers = []
-    for entry in (part.strip() for part in text.split(",")):
-        match = re.fullmatch(r"([0-9]{1,9}):(\[[0-9a-fA-F:]+\]|[^\s:]+):([0-9]{1,5})", entry)
-        if not match or not _is_port(match[3]) or not entry.isprintable():
-            raise bad_value(BROKER_LIST.name, text, "of the form id:host:port,id:host:port")
-        brokers.append(Broker(int(match[1]), match[2].strip("[]"), int(match[3])))
-    if len({broker.id for broker in brokers}) != len(brokers):
-        raise OptionError(
-            f"option broker.list: {quoted(text)} has a broker id twice; give each broker its own"
-        )
-    return tuple(sorted(brokers))
-
-
-PATH: Final = option(
-    "path",
-    string,
-    sides=BATCH_READ,
-    meaning="the argument of `load`: a broker's `log.dirs`, read without brokers",
-)
-PATHS: Final = option(
-    "paths",
-    string,
-    sides=BATCH_READ,
-    meaning='the same of several brokers, `["/b1","/b2"]`; the argument of `load` may be such a list',
-)
-BROKERS: Final = option(
-    "brokers",
-    string,
-    sides=BATCH_READ,
-    generation=V07,
-    meaning="`0,1`: the ids of the brokers whose directories are read, in their order; else 0, 1, ...",
-)
-FILE_ENDPOINT: Final = option(
-    "fs.endpoint",
-    string,
-    sides=BATCH_READ,
-    meaning="`http://host:port`: the address of the object store that has the directories",
-)
-FILE_REGION: Final = option("fs.region", string, sides=BATCH_READ, meaning="the region of that store")
 #: Most directories of one read.
 _PATHS_COUNT_MAX: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Directories:
+@dataclass(frozen=True)
+class Directories(Group, sides=BATCH_READ):
     """Log directories to read. ``broker_ids`` has an id for each path."""
 
     paths: tuple[str, ...]
     broker_ids: tuple[int, ...]
     generation: Generation
     settings: FileSystemOptions
+    path = option("path", string).means("the argument of `load`: a broker's `log.dirs`, read without brokers")
+    path_list = option("paths", _listed).means(
+        'the same of several brokers, `["/b1","/b2"]`; the argument of `load` may be such a list'
+    )
+    brokers = option("brokers", string, generation=V07).means(
+        "`0,1`: the ids of the brokers whose directories are read, in their order; else 0, 1, ..."
+    )
+    endpoint = option("fs.endpoint", string).means(
+        "`http://host:port`: the address of the object store that has the directories"
+    )
+    region = option("fs.region", string).means("the region of that store")
 
 
 def parse_directories(options: RawOptions) -> Directories | None:
@@ -296,9 +273,9 @@ def parse_directories(options: RawOptions) -> Directories | None:
 
     Raises ``OptionError`` (fatal).
     """
-    given = options.given(PATH, PATHS)
+    given = options.given(Directories.path, Directories.path_list)
     if not given:
-        if strangers := options.given(BROKERS, FILE_ENDPOINT, FILE_REGION):
+        if strangers := options.given(Directories.brokers, Directories.endpoint, Directories.region):
             raise OptionError(
                 f"option {strangers[0]} is for log directories, and no path is set: give a path to load()"
             )
@@ -308,18 +285,18 @@ def parse_directories(options: RawOptions) -> Directories | None:
     paths = _paths(options)
     from ..directories.files import FileSystemOptions
 
-    settings = FileSystemOptions(options[FILE_ENDPOINT], options[FILE_REGION])
+    settings = FileSystemOptions(options[Directories.endpoint], options[Directories.region])
     return Directories(paths, _broker_ids(options, len(paths)), _generation(paths, settings), settings)
 
 
 def _paths(options: RawOptions) -> tuple[str, ...]:
-    path = options[PATH]
-    given = _listed(options[PATHS] or "") if path is None else [path]
-    found = tuple(each.strip().rstrip("/") or "/" for each in given)
+    path = options[Directories.path]
+    listed = options[Directories.path_list] if path is None else [path]
+    found = tuple(each.strip().rstrip("/") or "/" for each in listed or ())
     if "/" in found or "" in found:
         raise OptionError(
-            f"option {options.given(PATH, PATHS)[0]}: {quoted('/')} is not the path of logs; give one like "
-            "/backup/kafka-logs"
+            f"option {options.given(Directories.path, Directories.path_list)[0]}: {quoted('/')} is not the "
+            "path of logs; give one like /backup/kafka-logs"
         )
     if len(set(found)) != len(found):
         twice = next(each for each in found if found.count(each) > 1)
@@ -332,24 +309,15 @@ def _paths(options: RawOptions) -> tuple[str, ...]:
     return found
 
 
-def _listed(text: str) -> list[str]:
-    try:
-        paths = json.loads(text)
-    except ValueError:
-        paths = None
-    if not isinstance(paths, list) or not paths or not all(isinstance(each, str) for each in paths):
-        raise bad_value(PATHS.name, text, 'a list of paths in JSON, ["/b1","/b2"]')
-    return paths
-
-
 def _broker_ids(options: RawOptions, count: int) -> tuple[int, ...]:
-    text = options[BROKERS]
+    text = options[Directories.brokers]
     if text is None:
         return tuple(range(count))
-    entries = [entry.strip() for entry in text.split(",")]
-    ids = [int(entry) for entry in entries if re.fullmatch(r"0|[1-9][0-9]{0,8}", entry)]
-    if len(ids) != len(entries) or len(set(ids)) != len(ids) or len(ids) != count:
-        raise bad_value(BROKERS.name, text, f"{count} different ids, one for each path, such as 0,1")
+    ids = _ids(text)
+    if len(ids) != count:
+        raise bad_value(
+            Directories.brokers.name, text, f"{count} different ids, one for each path, such as 0,1"
+        )
     return tuple(ids)
 
 
@@ -376,85 +344,54 @@ def _kafka_retries(name: str, given: str) -> int:
     return min(count(0, INT32_MAX)(name, given), _RETRIES_MAX)
 
 
-WIRE_FORMAT: Final = option(
-    "wireFormat",
-    mapped({"0.7": None, "proposal": WireFormat.PROPOSAL}),
-    default="0.7",
-    generation=V07,
-    meaning="`proposal`: messages have the format that was proposed for 0.8, for brokers that support it; "
-    "see [The New Wire Format Proposal](kafka-0.7.md#the-new-wire-format-proposal)",
-)
-REQUEST_TIMEOUT: Final = option(
-    "requestTimeout",
-    seconds(),
-    default="30s",
-    aliases=(kafka_name("kafka.request.timeout.ms", "requestTimeout", seconds()),),
-    meaning="the deadline of each wait for a broker or for ZooKeeper",
-)
-BROKER_DOWN_TIMEOUT: Final = option(
-    "brokerDownTimeout",
-    seconds(zero=True),
-    default="60s",
-    meaning="the time to wait for a broker that restarts, whatever `retries` is; `120s` for streams, `0s` if "
-    "only `retries` is set",
-)
-BOOTSTRAP_TIMEOUT: Final = option(
-    "bootstrapTimeout",
-    seconds(),
-    default="20s",
-    meaning="the time to wait for the first answer of a cluster; bounded by `brokerDownTimeout` or `retries` "
-    "if only these are set; in `writeStream` only if set",
-)
-RETRIES: Final = option(
-    "retries",
-    count(0, _RETRIES_MAX),
-    default="3",
-    aliases=(kafka_name("kafka.retries", "retries", _kafka_retries),),
-    meaning="the number of times that a failed request is tried again; a 0.7 write only connects again",
-)
-RETRY_BACKOFF: Final = option(
-    "retryBackoff",
-    seconds(),
-    default="100ms",
-    aliases=(kafka_name("kafka.retry.backoff.ms", "retryBackoff", seconds()),),
-    meaning="the wait before the first retry; it doubles, up to 10 s",
-)
-CLIENT_ID: Final = option(
-    "kafka.client.id",
-    string,
-    default="spark-kafkawire",
-    generation=MODERN,
-    meaning="the name of this client in the logs and quotas of brokers",
-)
-ASKS_FOR_VERSIONS: Final = option(
-    "kafka.api.version.request",
-    flag,
-    default="true",
-    generation=MODERN,
-    meaning="`false`: do not ask brokers for their versions; all have `kafka.broker.version.fallback`",
-)
-RELEASE: Final = option(
-    "kafka.broker.version.fallback",
-    string,
-    generation=MODERN,
-    meaning="the version of brokers that do not answer with one: `0.8`, `0.9`, or an exact version, "
-    "`0.8.2.2`",
-)
-INCLUDE_HEADERS: Final = option(
-    "includeHeaders",
-    flag,
-    default="false",
-    generation=MODERN,
-    meaning="`true`: reads have a column `headers`; writes take that column in any case",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class NetOptions:
+@dataclass(frozen=True)
+class NetOptions(Group):
     """Connections to brokers, and retries."""
 
     connection: ConnectionSettings
-    retry: RetryPolicy = RetryPolicy(RETRIES.value, RETRY_BACKOFF.value, BROKER_DOWN_TIMEOUT.value)
+    wire_format = option(
+        "wireFormat", mapped({"0.7": None, "proposal": WireFormat.PROPOSAL}), "0.7", generation=V07
+    ).means(
+        "`proposal`: messages have the format that was proposed for 0.8, for brokers that support it; "
+        "see [The New Wire Format Proposal](kafka-0.7.md#the-new-wire-format-proposal)"
+    )
+    request_timeout = (
+        option("requestTimeout", seconds(), "30s")
+        .means("the deadline of each wait for a broker or for ZooKeeper")
+        .also("kafka.request.timeout.ms")
+    )
+    broker_down_timeout = option("brokerDownTimeout", seconds(zero=True), "60s").means(
+        "the time to wait for a broker that restarts, whatever `retries` is; `120s` for streams, `0s` if "
+        "only `retries` is set"
+    )
+    bootstrap_timeout = option("bootstrapTimeout", seconds(), "20s").means(
+        "the time to wait for the first answer of a cluster; bounded by `brokerDownTimeout` or `retries` "
+        "if only these are set; in `writeStream` only if set"
+    )
+    retries = (
+        option("retries", count(0, _RETRIES_MAX), "3")
+        .means("the number of times that a failed request is tried again; a 0.7 write only connects again")
+        .also("kafka.retries", _kafka_retries)
+    )
+    retry_backoff = (
+        option("retryBackoff", seconds(), "100ms")
+        .means("the wait before the first retry; it doubles, up to 10 s")
+        .also("kafka.retry.backoff.ms")
+    )
+    client_id = option("kafka.client.id", string, "spark-kafkawire", generation=MODERN).means(
+        "the name of this client in the logs and quotas of brokers"
+    )
+    asks_for_versions = option("kafka.api.version.request", flag, "true", generation=MODERN).means(
+        "`false`: do not ask brokers for their versions; all have `kafka.broker.version.fallback`"
+    )
+    release = option("kafka.broker.version.fallback", string, generation=MODERN).means(
+        "the version of brokers that do not answer with one: `0.8`, `0.9`, or an exact version, `0.8.2.2`"
+    )
+    include_headers = option("includeHeaders", flag, "false", generation=MODERN).means(
+        "`true`: reads have a column `headers`; writes take that column in any case"
+    )
+
+    retry: RetryPolicy = RetryPolicy(retries.value, retry_backoff.value, broker_down_timeout.value)
 
     @property
     def request_timeout_s(self) -> float:
@@ -507,36 +444,41 @@ def parse_wire_format(options: RawOptions, contradictions: Mapping[Option[Any], 
 
     Raises ``OptionError`` (fatal) for options that contradict the proposal; ``contradictions`` says why.
     """
-    wire_format = options[WIRE_FORMAT]
+    wire_format = options[NetOptions.wire_format]
     given = [option for option in contradictions if options.given(option)]
     if wire_format is WireFormat.PROPOSAL and given:
         raise OptionError(
-            f"option {given[0].name} cannot be combined with wireFormat=proposal: "
-            f"{contradictions[given[0]]}; leave "
-            "out one of the two"
+            f"option {given[0]} cannot be combined with wireFormat=proposal: {contradictions[given[0]]}; "
+            "leave out one of the two"
         )
     return wire_format
 
 
 def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
     """Read the options of connections to brokers. Raises ``OptionError`` (fatal)."""
+    of = NetOptions
     connection = ConnectionSettings(
         discovery.generation,
-        options[REQUEST_TIMEOUT],
-        options[CLIENT_ID],
+        options[of.request_timeout],
+        options[of.client_id],
         _security(options),
         bootstrap_servers=discovery.bootstrap_servers,
         assumed_release=_assumed_release(options),
     )
     if connection.assumed_release is not None and connection.security.sasl is not None:
         raise OptionError(
-            f"option {RELEASE.name}: brokers of {connection.assumed_release} support no login but Kerberos, "
-            f"and a login to them is not supported; leave {ASKS_FOR_VERSIONS.name} out where they take "
+            f"option {of.release}: brokers of {connection.assumed_release} support no login but Kerberos, "
+            f"and a login to them is not supported; leave {of.asks_for_versions} out where they take "
             "kafka.sasl.mechanism"
         )
-    bootstrap = Bootstrap(discovery.place, _bootstrap_timeout_s(options))
-    retry = RetryPolicy(options[RETRIES], options[RETRY_BACKOFF], _retry_timeout_s(options), bootstrap)
-    return NetOptions(connection, retry)
+    # A user who sets a time or a number of attempts means the first contact, too.
+    is_bounded = options.given(of.broker_down_timeout, of.retries) and not options.given(of.bootstrap_timeout)
+    bootstrap = Bootstrap(discovery.place, None if is_bounded else options[of.bootstrap_timeout])
+    # A user who sets only the number of retries means it.
+    is_counted = options.given(of.retries) and not options.given(of.broker_down_timeout)
+    retries, backoff_s = options[of.retries], options[of.retry_backoff]
+    retry_timeout_s = 0.0 if is_counted else options[of.broker_down_timeout]
+    return of(connection, RetryPolicy(retries, backoff_s, retry_timeout_s, bootstrap))
 
 
 def _security(options: RawOptions) -> Security:
@@ -550,22 +492,8 @@ def _security(options: RawOptions) -> Security:
     return Security(
         tls_of(options) if with_tls else None,
         sasl_of(options) if with_sasl else None,
-        delegates(options),
+        options[Layers.delegates],
     )
-
-
-def _retry_timeout_s(options: RawOptions) -> float:
-    """A user who sets only the number of retries means it."""
-    if options.given(RETRIES) and not options.given(BROKER_DOWN_TIMEOUT):
-        return 0.0
-    return options[BROKER_DOWN_TIMEOUT]
-
-
-def _bootstrap_timeout_s(options: RawOptions) -> float | None:
-    """A user who sets a time or a number of attempts means the first contact, too."""
-    if options.given(BROKER_DOWN_TIMEOUT, RETRIES) and not options.given(BOOTSTRAP_TIMEOUT):
-        return None
-    return options[BOOTSTRAP_TIMEOUT]
 
 
 def _assumed_release(options: RawOptions) -> str | None:
@@ -573,20 +501,21 @@ def _assumed_release(options: RawOptions) -> str | None:
 
     Unlike in librdkafka, the release alone has no effect: a failed request is no proof of an older broker.
     """
-    asks, text = options[ASKS_FOR_VERSIONS], options[RELEASE]
+    of = NetOptions
+    asks, text = options[of.asks_for_versions], options[of.release]
     match = re.fullmatch(r"(0\.[89])(?:\.[0-9]{1,3}){0,2}", (text or "").strip())
     if text is not None and not match:
         allowed = "0.8 or 0.9, with or without more numbers: brokers from 0.10 on tell their versions"
-        raise bad_value(RELEASE.name, text, allowed)
+        raise bad_value(of.release.name, text, allowed)
     if match and not asks:
         return match[1]
-    asking = ASKS_FOR_VERSIONS.name
     if not asks:
-        raise OptionError(f"option {asking}: false needs {RELEASE.name}, 0.8 or 0.9: later brokers are asked")
+        raise OptionError(
+            f"option {of.asks_for_versions}: false needs {of.release}, 0.8 or 0.9: later brokers are asked"
+        )
     if match:
         LOG.warning(
             "option %s has no effect unless %s=false, because brokers report their versions themselves",
-            RELEASE.name,
-            asking,
+            *(of.release, of.asks_for_versions),
         )
     return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from ..errors import LOG, OptionError, printable, quoted
@@ -45,23 +45,10 @@ from ..net.logins.tokens.token import (
 )
 from ..net.sasl import MECHANISMS, Sasl
 from ..net.tls import Tls
-from ..regular_files import open_regular
 from . import security as of
 from .jaas import JaasLogin, parse_jaas
-from .option import Option, RawOptions, bad_value, word
-from .security import (
-    AWS,
-    CHOOSING_OPTIONS,
-    CLIENT_HANDLER,
-    DELEGATES,
-    HANDLER,
-    JAAS,
-    MECHANISM,
-    PROVIDER,
-    SERVICE_NAME,
-    TOKEN_OPTIONS,
-    TOKEN_URL,
-)
+from .option import Option, RawOptions, bad_value, file_bytes, word
+from .security import Layers, Tokens
 from .tls import check, trusted
 
 _PROFILE: Final = "awsProfileName"
@@ -92,7 +79,7 @@ def aws_login_of(login: Mapping[str, str]) -> AwsLogin:
     if _ROLE in login and _PROFILE in login:
         raise _bad(f"it has {_PROFILE} and {_ROLE}; give one of them")
     if unused := [name for name in _UNUSED_OF_AWS if name in login]:
-        LOG.warning("option %s: kafkawire does not use %s", JAAS.name, ", ".join(unused))
+        LOG.warning("option %s: kafkawire does not use %s", Layers.jaas.name, ", ".join(unused))
     keys = Keys(login[_ACCESS], login[_SECRET], login.get(_SESSION)) if _ACCESS in login else None
     return AwsLogin(
         login.get(_PROFILE),
@@ -109,7 +96,7 @@ def _is_aws_text(value: str) -> bool:
 
 
 def _bad(problem: str) -> OptionError:
-    return OptionError(f"option {JAAS.name}: {problem} (its value is not shown)")
+    return OptionError(f"option {Layers.jaas}: {problem} (its value is not shown)")
 
 
 #: Longest file of a key or a template, bytes.
@@ -119,71 +106,70 @@ FILE_BYTES_MAX: Final = 1 << 20
 def bearer_of(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> Bearer:
     """The login with bearer tokens. ``login`` are the options of the login module; ``trust`` reads the
     certificates that token endpoints are checked against. Raises ``OptionError`` (fatal)."""
-    for each in (of.LOGIN_CLASS, of.VALIDATOR):
+    for each in (Tokens.login_class, Tokens.validator):
         options[each]  # unknown classes are refused
     chosen = _chosen(options)
-    source, used = _SOURCES[chosen](options, login, trust)
-    known = (*of.ENDPOINT_OPTIONS, *of.CLIENT_OPTIONS, *of.SIGNING_OPTIONS, of.ASSERTION_FILE, TOKEN_URL)
-    if unused := options.given(*(each for each in known if each not in used)):
+    source = _SOURCES[chosen](options, login, trust)
+    renewal = Renewal(
+        *(options[Tokens.refresh_factor], options[Tokens.refresh_jitter]),
+        *(options[Tokens.refresh_period_min], options[Tokens.refresh_buffer]),
+    )
+    if unused := options.unread(*Tokens.options(), Layers.token_url):
         LOG.warning("tokens of %s do not use %s", chosen, ", ".join(unused))
-    renewal = Renewal(*(options[each] for each in of.RENEWAL_OPTIONS))
     return Bearer(source, _extensions(login), renewal)
 
 
 def _chosen(options: RawOptions) -> str:
     """The name of the source of tokens. Raises ``OptionError`` (fatal) if two options choose differently."""
-    by_class = {each.name: options[each] for each in (of.HANDLER, of.CLIENT_HANDLER, of.RETRIEVER)}
+    by_class = {
+        each.name: options[each] for each in (Tokens.handler, Tokens.client_handler, Tokens.retriever)
+    }
     chosen = {name: source for name, source in by_class.items() if source}
-    if options.given(of.PROVIDER):
-        given = (options[of.PROVIDER] or "").strip()
-        chosen = {of.PROVIDER.name: given if given in _BUILT_IN else _FUNCTION, **chosen}
+    if options.given(Tokens.provider):
+        given = (options[Tokens.provider] or "").strip()
+        chosen = {Tokens.provider.name: given if given in _BUILT_IN else _FUNCTION, **chosen}
     if len(set(chosen.values())) > 1:
         raise OptionError(
             f"options {' and '.join(chosen)} choose different sources of tokens; set one of them"
         )
-    return next(iter(chosen.values()), _by_options(options))
+    return next(iter(chosen.values()), "") or _by_options(options)
 
 
 def _by_options(options: RawOptions) -> str:
-    url = options[TOKEN_URL]
+    url = options[Layers.token_url]
     if url is None:
         return _FIXED
     if url.strip().lower().startswith("file:"):
         return of.FILE
-    return of.ASSERTION if options.given(of.KEY_FILE, of.ASSERTION_FILE) else of.CLIENT
+    return of.ASSERTION if options.given(Tokens.key_file, Tokens.assertion_file) else of.CLIENT
 
 
-#: What a source is made from, and the options that it uses.
-_Made = tuple[TokenSource, tuple[Option[Any], ...]]
-
-
-def _fixed(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
-    client = f"{of.CLIENT_ID.name} and {of.CLIENT_SECRET.name}"
-    instead = f", or set {TOKEN_URL.name} with {client}, or {of.PROVIDER_NAME}"
+def _fixed(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], Tls]) -> TokenSource:
+    client = f"{Tokens.client_id} and {Tokens.client_secret}"
+    instead = f", or set {Layers.token_url} with {client}, or {of.PROVIDER_NAME}"
     token = needed(login, "token", instead)
     if not is_token(token):
         raise OptionError(
-            f"option {JAAS.name}: token is not one word of ASCII (its value is not shown); correct it"
+            f"option {Layers.jaas}: token is not one word of ASCII (its value is not shown); correct it"
         )
-    return FixedToken(token), ()
+    return FixedToken(token)
 
 
-def _client(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
-    in_options = bool(options.given(of.CLIENT_ID, of.CLIENT_SECRET))
-    pairs = ((of.CLIENT_ID, "clientId"), (of.CLIENT_SECRET, "clientSecret"))
+def _client(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> TokenSource:
+    in_options = bool(options.given(Tokens.client_id, Tokens.client_secret))
+    pairs = ((Tokens.client_id, "clientId"), (Tokens.client_secret, "clientSecret"))
     # Each may be in either place; the options take precedence, as in Java's client.
     name, secret = (_option_or(options, each, login, name, in_options) for each, name in pairs)
-    source = ClientCredentials(
+    return ClientCredentials(
         endpoint_url=_url(options),
         client_id=name,
         client_secret=secret,
         scope=_scope(options, login),
         tls=trust(),
         names=IN_OPTIONS if in_options else OF_BROKERS,
-        encodes_header=options[of.ENCODES_HEADER],
+        encodes_header=options[Tokens.encodes_header],
         patience=_patience(options),
     )
-    return source, (*of.CLIENT_OPTIONS, *of.ENDPOINT_OPTIONS, TOKEN_URL)
 
 
 def _option_or(
@@ -191,17 +177,17 @@ def _option_or(
 ) -> str:
     value = options[given]
     if value is None and in_options and name not in login:
-        raise OptionError(f"option {given.name} is not set, and the login needs it: set it, too")
+        raise OptionError(f"option {given} is not set, and the login needs it: set it, too")
     if value is None:
-        return needed(login, name, f", or set {given.name}")
+        return needed(login, name, f", or set {given}")
     if not value or "\0" in value:
         raise OptionError(
-            f"option {given.name} is empty, or has a character NUL (its value is not shown); correct it"
+            f"option {given} is empty, or has a character NUL (its value is not shown); correct it"
         )
     return value
 
 
-def _file(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
+def _file(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], Tls]) -> TokenSource:
     text = _url(options)
     url = urlsplit(text)
     path = unquote(url.path)
@@ -212,20 +198,22 @@ def _file(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], T
         or "\0" in path
     ):
         raise OptionError(
-            f"option {TOKEN_URL.name} is not of the form file:///path/of/a/token (its value is not shown)"
+            f"option {Layers.token_url} is not of the form file:///path/of/a/token (its value is not shown)"
         )
-    return TokenFile(path), (TOKEN_URL,)
+    return TokenFile(path)
 
 
-def _assertion(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
-    path = options[of.ASSERTION_FILE]
+def _assertion(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> TokenSource:
+    path = options[Tokens.assertion_file]
     signer, claims = None, Claims()
     if path is None:
-        key = options[of.KEY_FILE]
+        key = options[Tokens.key_file]
         if key is None:
-            raise OptionError(f"option {of.KEY_FILE.name} is not set: set it, or {of.ASSERTION_FILE.name}")
+            raise OptionError(f"option {Tokens.key_file} is not set: set it, or {Tokens.assertion_file}")
         signer = Signer(
-            options[of.ALGORITHM], _read(of.KEY_FILE.name, key), options[of.KEY_PASSPHRASE] or None
+            options[Tokens.algorithm],
+            _read(Tokens.key_file.name, key),
+            options[Tokens.key_passphrase] or None,
         )
         claims = _claims(options)
     source = JwtAssertion(
@@ -239,30 +227,29 @@ def _assertion(options: RawOptions, login: Mapping[str, str], trust: Callable[[]
     )
     if signer is not None:
         source.assertion()  # a bad key fails here, not in the tasks
-    made_of = (of.ASSERTION_FILE,) if path is not None else of.SIGNING_OPTIONS
-    return source, (*made_of, *of.ENDPOINT_OPTIONS, TOKEN_URL)
+    return source
 
 
 def _claims(options: RawOptions) -> Claims:
-    named = {"aud": of.AUDIENCE, "iss": of.ISSUER, "sub": of.SUBJECT}
+    named = {"aud": Tokens.audience, "iss": Tokens.issuer, "sub": Tokens.subject}
     values = ((name, options[each]) for name, each in named.items())
     header, payload = _template(options)
     return Claims(
         tuple((name, value) for name, value in values if value is not None),
         header,
         payload,
-        options[of.EXPIRES],
-        options[of.NOT_BEFORE],
-        options[of.HAS_ID],
+        options[Tokens.expires],
+        options[Tokens.not_before],
+        options[Tokens.has_id],
     )
 
 
 def _template(options: RawOptions) -> tuple[str, str]:
     """The header and the payload of a template, JSON objects as text."""
-    path = options[of.TEMPLATE_FILE]
+    path = options[Tokens.template_file]
     if path is None:
         return "{}", "{}"
-    name = of.TEMPLATE_FILE.name
+    name = Tokens.template_file.name
     text = _read(name, path)
     try:
         found = json.loads(text)
@@ -277,26 +264,14 @@ def _template(options: RawOptions) -> tuple[str, str]:
     return json.dumps(parts[0]), json.dumps(parts[1])
 
 
-def _aws(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
-    return MskToken(aws_login_of(login)), ()
-
-
-def _google(_options: RawOptions, _login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
-    return GoogleToken(trust()), ()
-
-
-def _azure(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> _Made:
+def _azure(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> TokenSource:
     scope = (_scope(options, login) or "").strip()
     if not scope.endswith("/.default"):
         raise OptionError(
-            f"option {of.SCOPE.name}: {of.PROVIDER_NAME}=azure needs a scope that ends in /.default, such as "
+            f"option {Tokens.scope}: {of.PROVIDER_NAME}=azure needs a scope that ends in /.default, such as "
             "https://NAMESPACE.servicebus.windows.net/.default"
         )
-    return AzureToken(scope, trust()), (of.SCOPE,)
-
-
-def _function(options: RawOptions, _login: Mapping[str, str], _trust: Callable[[], Tls]) -> _Made:
-    return TokenProvider((options[of.PROVIDER] or "").strip()), ()
+    return AzureToken(scope, trust())
 
 
 _FIXED: Final = "kafka.sasl.jaas.config"
@@ -304,37 +279,37 @@ _FUNCTION: Final = "saslTokenProvider"
 #: Sources that ``saslTokenProvider`` names by one word.
 _BUILT_IN: Final = (of.AWS, of.GOOGLE, of.AZURE)
 #: The table of sources of tokens.
-_SOURCES: Final[Mapping[str, Callable[[RawOptions, Mapping[str, str], Callable[[], Tls]], _Made]]] = {
+_SOURCES: Final[Mapping[str, Callable[[RawOptions, Mapping[str, str], Callable[[], Tls]], TokenSource]]] = {
     _FIXED: _fixed,
     of.CLIENT: _client,
     of.FILE: _file,
     of.ASSERTION: _assertion,
-    of.AWS: _aws,
-    of.GOOGLE: _google,
+    of.AWS: lambda _options, login, _trust: MskToken(aws_login_of(login)),
+    of.GOOGLE: lambda _options, _login, trust: GoogleToken(trust()),
     of.AZURE: _azure,
-    _FUNCTION: _function,
+    _FUNCTION: lambda options, _login, _trust: TokenProvider((options[Tokens.provider] or "").strip()),
 }
 
 
 def _url(options: RawOptions) -> str:
-    url = options[TOKEN_URL]
+    url = options[Layers.token_url]
     if url is None:
-        raise OptionError(f"option {TOKEN_URL.name} is not set, and {of.RETRIEVER.name} needs it: set it")
+        raise OptionError(f"option {Layers.token_url} is not set, and {Tokens.retriever} needs it: set it")
     return url.strip()
 
 
 def _scope(options: RawOptions, login: Mapping[str, str]) -> str | None:
-    scope = options[of.SCOPE]
+    scope = options[Tokens.scope]
     return login.get("scope") if scope is None else scope
 
 
 def _patience(options: RawOptions) -> Patience:
-    retries = bool(options.given(of.BACKOFF, of.BACKOFF_MAX))
+    retries = bool(options.given(Tokens.backoff, Tokens.backoff_max))
     return Patience(
-        options[of.CONNECT_TIMEOUT],
-        options[of.READ_TIMEOUT],
-        options[of.BACKOFF] if retries else 0.0,
-        options[of.BACKOFF_MAX] if retries else 0.0,
+        options[Tokens.connect_timeout],
+        options[Tokens.read_timeout],
+        options[Tokens.backoff] if retries else 0.0,
+        options[Tokens.backoff_max] if retries else 0.0,
     )
 
 
@@ -347,27 +322,16 @@ def _extensions(login: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     )
     if not all(is_extension(name, value) for name, value in extensions):
         raise OptionError(
-            f"option {JAAS.name}: the name of an extension has other signs than letters, or is auth; rename "
-            "it (its value is not shown)"
+            f"option {Layers.jaas}: the name of an extension has other signs than letters, or is auth; "
+            "rename it (its value is not shown)"
         )
     return extensions
 
 
 def _read(name: str, path: str) -> str:
-    try:
-        with open_regular(path) as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(
-            f"option {name}: {quoted(path)} cannot be read on the driver: {reason}; give the path of a file "
-            "that is there"
-        ) from error
-    if len(data) > FILE_BYTES_MAX:
-        raise OptionError(
-            f"option {name}: {quoted(path)} is longer than {FILE_BYTES_MAX} bytes; give the path of a "
-            "smaller file"
-        )
+    advice = "give the path of a file that is there"
+    where = f"option {name}: {quoted(path)}"
+    data = file_bytes(where, path, FILE_BYTES_MAX, advice, "give the path of a smaller file")
     return data.decode("utf-8", "replace")
 
 
@@ -376,7 +340,7 @@ def needed(login: Mapping[str, str], name: str, instead: str = "") -> str:
     value = login.get(name)
     if not value or "\0" in value:
         raise OptionError(
-            f'option {JAAS.name} has no {name}: give it {name}="…"{instead} (its value is not shown)'
+            f'option {Layers.jaas} has no {name}: give it {name}="…"{instead} (its value is not shown)'
         )
     return value
 
@@ -404,8 +368,10 @@ _FORM: Final = (
 def default_mechanism(options: RawOptions) -> str:
     """The mechanism without ``kafka.sasl.mechanism``: as in Java GSSAPI, if other options are those of
     Kerberos."""
-    text = options[JAAS]
-    is_kerberos = options.given(SERVICE_NAME) or (text is not None and parse_jaas(text).module == _MODULE)
+    text = options[Layers.jaas]
+    is_kerberos = options.given(Layers.service_name) or (
+        text is not None and parse_jaas(text).module == _MODULE
+    )
     return "GSSAPI" if is_kerberos else ""
 
 
@@ -420,12 +386,12 @@ def kerberos_login_of(options: RawOptions, login: Mapping[str, str]) -> Kerberos
     if not flags.get(_INITIATES, True):
         raise _bad(f"{_INITIATES}=false is for servers; leave it out")
     if unused := [name for name in _UNUSED if flags.get(name)]:
-        LOG.warning("option %s: kafkawire does not use %s", JAAS.name, ", ".join(unused))
+        LOG.warning("option %s: kafkawire does not use %s", Layers.jaas.name, ", ".join(unused))
     service, principal = _service_name(options, login), login.get(_PRINCIPAL)
     if flags.get(_USES_KEY_TAB):
         if flags.get(_USES_CACHE):
             LOG.warning(
-                "option %s: kafkawire does not use %s beside %s", JAAS.name, _USES_CACHE, _USES_KEY_TAB
+                "option %s: kafkawire does not use %s beside %s", Layers.jaas.name, _USES_CACHE, _USES_KEY_TAB
             )
         return KerberosLogin(service, needed(login, _PRINCIPAL), needed(login, _KEY_TAB))
     if _KEY_TAB in login:
@@ -436,21 +402,21 @@ def kerberos_login_of(options: RawOptions, login: Mapping[str, str]) -> Kerberos
 
 
 def _service_name(options: RawOptions, login: Mapping[str, str]) -> str:
-    by_option, by_module = options[SERVICE_NAME], login.get(_SERVICE)
+    by_option, by_module = options[Layers.service_name], login.get(_SERVICE)
     service = by_module if by_option is None else by_option
     if not service:
         raise OptionError(
-            f"option {SERVICE_NAME.name} is not set: set it to the first part of the brokers' principals, "
+            f"option {Layers.service_name} is not set: set it to the first part of the brokers' principals, "
             "such as kafka in kafka/host@REALM"
         )
     if by_module not in (None, service):
         raise OptionError(
-            f"option {SERVICE_NAME.name} is {printable(service)}, but {_SERVICE} in {JAAS.name} is "
+            f"option {Layers.service_name} is {printable(service)}, but {_SERVICE} in {Layers.jaas} is "
             f"{printable(by_module)}: set only one of them"
         )
     if not _is_text(service) or set(service) & set("/@ "):
         raise OptionError(
-            f"option {SERVICE_NAME.name}: {printable(service)} is not a name of a service, such as kafka: "
+            f"option {Layers.service_name}: {printable(service)} is not a name of a service, such as kafka: "
             "leave host and realm out"
         )
     return service
@@ -469,7 +435,7 @@ def _is_text(value: str) -> bool:
 
 def sasl_of(options: RawOptions) -> Sasl:
     """Login of the client. Raises ``OptionError`` (fatal), which shows no secret."""
-    mechanism = options[MECHANISM] or default_mechanism(options)
+    mechanism = options[Layers.mechanism] or default_mechanism(options)
     if mechanism not in MECHANISMS:
         known = " or ".join(MECHANISMS)
         if not mechanism:
@@ -480,42 +446,45 @@ def sasl_of(options: RawOptions) -> Sasl:
         return Sasl(mechanism, bearer_of(options, login.options, lambda: _trust_alone(options)))
     if mechanism == "AWS_MSK_IAM" and _has_amazons_handlers(options):
         return Sasl(mechanism, aws_login_of(login.options))
-    if foreign := options.given(*CHOOSING_OPTIONS):
+    if foreign := options.given(*of.CHOOSING_OPTIONS):
         raise OptionError(
-            f"option {foreign[0]}: kafka.sasl.mechanism={mechanism} takes its credentials from {JAAS.name} "
+            f"option {foreign[0]}: kafka.sasl.mechanism={mechanism} takes its credentials from {Layers.jaas} "
             "alone; leave the option out"
         )
-    if unused := options.given(*TOKEN_OPTIONS):
+    if unused := options.given(*Tokens.options()):
         LOG.warning("kafka.sasl.mechanism=%s does not use %s", mechanism, ", ".join(unused))
     if mechanism == "GSSAPI":
         return Sasl(mechanism, kerberos_login_of(options, login.options))
-    if options.given(SERVICE_NAME):
-        LOG.warning("kafka.sasl.mechanism=%s does not use %s", mechanism, SERVICE_NAME.name)
+    if options.given(Layers.service_name):
+        LOG.warning("kafka.sasl.mechanism=%s does not use %s", mechanism, Layers.service_name.name)
     if mechanism in HASHES:
-        return Sasl(mechanism, _scram(login, delegates=options[DELEGATES]))
+        return Sasl(mechanism, _scram(login, delegates=options[Layers.delegates]))
     return Sasl(mechanism, _password(login))
 
 
 def _has_amazons_handlers(options: RawOptions) -> bool:
     """True if no option chooses other credentials than those of AWS. Raises ``OptionError`` (fatal) for an
     unknown class of Java."""
-    return not options.given(PROVIDER) and {options[HANDLER], options[CLIENT_HANDLER]} <= {None, AWS}
+    return not options.given(Tokens.provider) and {
+        options[Tokens.handler],
+        options[Tokens.client_handler],
+    } <= {None, of.AWS}
 
 
 def _login(options: RawOptions, mechanism: str) -> JaasLogin:
     """The login module. One without options may be left out."""
-    text, module = options[JAAS], MECHANISMS[mechanism].module
+    text, module = options[Layers.jaas], MECHANISMS[mechanism].module
     if text is None and mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         return JaasLogin(module, {})
     if text is None:
         raise OptionError(
-            f"option {JAAS.name} is not set, and kafka.sasl.mechanism={mechanism} needs it: set it to "
+            f"option {Layers.jaas} is not set, and kafka.sasl.mechanism={mechanism} needs it: set it to "
             f"'{module} required …;'"
         )
     login = parse_jaas(text)
     if login.module != module:
         raise OptionError(
-            f"option {JAAS.name}: its login module is not that of kafka.sasl.mechanism={mechanism}; begin "
+            f"option {Layers.jaas}: its login module is not that of kafka.sasl.mechanism={mechanism}; begin "
             f"it with {module} (its value is not shown)"
         )
     return login
@@ -533,8 +502,8 @@ def _scram(login: JaasLogin, *, delegates: bool) -> Password | DelegationToken:
         return found
     if delegates:
         raise OptionError(
-            f"option {DELEGATES.name}: brokers give no token to a client that logs in with one; leave out "
-            f"the option, or tokenauth in {JAAS.name}"
+            f"option {Layers.delegates}: brokers give no token to a client that logs in with one; leave out "
+            f"the option, or tokenauth in {Layers.jaas}"
         )
     return DelegationToken(found.username, found.password)
 

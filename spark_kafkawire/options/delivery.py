@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from ..errors import OptionError, quoted
@@ -16,19 +14,19 @@ from ..model import Generation
 from ..net.retry import RetryPolicy
 from ..protocol.modern.limits import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from ..records.compression import CODECS, Format, codec_names
-from .connection import RETRIES, NetOptions
+from .connection import NetOptions
 from .option import (
     INT32_MAX,
     INT64_MAX,
     MODERN,
     V07,
     WRITE,
+    Group,
     Option,
     RawOptions,
     choice,
     count,
     flag,
-    kafka_name,
     option,
     seconds,
     size,
@@ -36,13 +34,11 @@ from .option import (
 )
 
 #: The classes of ``kafka.partitioner.class`` that are one of our partitioners.
-_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "murmur2",
-        "org.apache.kafka.clients.producer.RoundRobinPartitioner": "roundrobin",
-        "org.apache.kafka.clients.producer.UniformStickyPartitioner": "sticky",
-    }
-)
+_CLASSES: Final = {
+    "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "murmur2",
+    "org.apache.kafka.clients.producer.RoundRobinPartitioner": "roundrobin",
+    "org.apache.kafka.clients.producer.UniformStickyPartitioner": "sticky",
+}
 
 
 def _of_class(name: str, given: str) -> str:
@@ -54,105 +50,32 @@ def _of_class(name: str, given: str) -> str:
     return _CLASSES[given.strip()]
 
 
-TOPIC: Final = option(
-    "topic", string, sides=WRITE, meaning="the topic to write to; overrides a `topic` column"
-)
-PARTITIONER: Final = option(
-    "partitioner",
-    choice("murmur2", "consistent", "consistent_random", "roundrobin", "sticky"),
-    default="murmur2",
-    sides=WRITE,
-    aliases=(
-        option(
-            "kafka.partitioner.class",
-            _of_class,
-            sides=WRITE,
-            generation=MODERN,
-            meaning="Java's name of `murmur2`, `roundrobin` or `sticky`",
-        ),
-    ),
-    meaning="how keys choose partitions: Java's `murmur2`, librdkafka's `consistent` (null keys in one "
-    "partition) and `consistent_random`; `roundrobin`, row by row, and `sticky`, run by run, ignore keys",
-)
-PARTITIONER_SEED: Final = option(
-    "partitionerSeed",
-    count(0, INT64_MAX),
-    sides=WRITE,
-    meaning="a whole number, the seed by which each task draws the first partition of its rows without keys, "
-    "the same in each run",
-)
-IGNORES_KEYS: Final = option(
-    "kafka.partitioner.ignore.keys",
-    flag,
-    default="false",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="`true`: `murmur2` becomes `sticky`",
-)
-ADAPTS: Final = option(
-    "kafka.partitioner.adaptive.partitioning.enable",
-    flag,
-    default="true",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="`true`: slow brokers get fewer of the rows without keys; `false`: all brokers get the same "
-    "number; not for `partitionerSeed` and `delivery=exactly-once`",
-)
-AVAILABILITY: Final = option(
-    "kafka.partitioner.availability.timeout.ms",
-    seconds(zero=True),
-    default="0",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="a broker that has not answered for this time gets no rows without keys, while others answer; "
-    "`0`: no limit",
-)
-
-
 def parse_partitioner(options: RawOptions) -> str:
     """The name of the partitioner. Raises ``OptionError`` (fatal)."""
-    chosen, ignores_keys = options[PARTITIONER], options[IGNORES_KEYS]
+    chosen, ignores_keys = options[DeliveryOptions.partitioner], options[DeliveryOptions.ignores_keys]
     # As in Java: it is for the default partitioner, and others ignore it.
     return "sticky" if chosen == "murmur2" and ignores_keys else chosen
 
 
-def parse_adapts(options: RawOptions) -> bool:
-    """True if slow brokers get fewer of the rows without keys. Raises ``OptionError`` (fatal)."""
-    if not options[ADAPTS]:
-        return False
-    if not options.given(PARTITIONER_SEED):
-        return True
-    if options.given(ADAPTS):
-        raise OptionError(
-            f"option {ADAPTS.name}=true makes partitions depend on the speed of brokers, and "
-            "partitionerSeed makes them the same in each run; leave one of them out"
-        )
-    return False
-
-
 #: The values of ``compression``. The connection to a broker shows if it is new enough.
-COMPRESSIONS: Final[Mapping[Generation, tuple[str, ...]]] = MappingProxyType(
-    {
-        Generation.V07: codec_names(Format.MESSAGE_SET),
-        Generation.MODERN: codec_names(Format.MAGIC_2),
-    }
-)
+COMPRESSIONS: Final = {
+    Generation.V07: codec_names(Format.MESSAGE_SET),
+    Generation.MODERN: codec_names(Format.MAGIC_2),
+}
 #: The compressions that have levels, and their lowest and highest ones. Options hold no negative numbers. For
 #: codecs with negative levels the lowest is 1, because 0 means the default.
-LEVELS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {
-        codec.name: (1 if codec.levels[0] < 0 else codec.levels[0], codec.levels[1])
-        for codec in CODECS.values()
-        if codec.levels
-    }
-)
+LEVELS: Final = {
+    codec.name: (1 if codec.levels[0] < 0 else codec.levels[0], codec.levels[1])
+    for codec in CODECS.values()
+    if codec.levels
+}
 #: Kafka's names of ``compressionLevel``: one for each codec. Only the name of the chosen codec counts.
-LEVEL_OPTIONS: Final[Mapping[str, Option[str | None]]] = MappingProxyType(
-    {
-        name: kafka_name(f"kafka.compression.{name}.level", "compressionLevel", string, WRITE)
-        for name in LEVELS
-    }
-)
+LEVEL_OPTIONS: Final = {
+    name: option(f"kafka.compression.{name}.level", string, None, WRITE, MODERN).means(
+        "Kafka's name of `compressionLevel`"
+    )
+    for name in LEVELS
+}
 
 
 def _compressions_meaning() -> str:
@@ -174,35 +97,17 @@ def _levels_meaning() -> str:
     )
 
 
-# The choice depends on the generation, and the levels on the choice.
-COMPRESSION: Final = option(
-    "compression",
-    string,
-    default="none",
-    sides=WRITE,
-    aliases=(kafka_name("kafka.compression.type", "compression", string, WRITE),),
-    meaning=_compressions_meaning(),
-)
-COMPRESSION_LEVEL: Final = option(
-    "compressionLevel",
-    string,
-    sides=WRITE,
-    aliases=tuple(LEVEL_OPTIONS.values()),
-    meaning=_levels_meaning(),
-)
-
-
 def parse_compression(options: RawOptions, generation: Generation) -> tuple[str, int | None]:
     """The compression of a write and its level. Raises ``OptionError`` (fatal)."""
-    given = options[COMPRESSION]
-    compression = choice(*COMPRESSIONS[generation])(options.name_of(COMPRESSION), given)
+    of = DeliveryOptions.compression
+    compression = choice(*COMPRESSIONS[generation])(options.name_of(of), options[of])
     own = [LEVEL_OPTIONS[compression]] if compression in LEVEL_OPTIONS else []
-    chosen = options.chosen(COMPRESSION_LEVEL, *own)
+    chosen = options.chosen(DeliveryOptions.compression_level, *own)
     level = options.one_of(chosen)
     if level is None:
         return compression, None
     if compression not in LEVELS:
-        raise OptionError(f"option {chosen.name} is not for compression={compression}; leave it out")
+        raise OptionError(f"option {chosen} is not for compression={compression}; leave it out")
     return compression, count(*LEVELS[compression])(chosen.name, level)
 
 
@@ -215,99 +120,17 @@ class Acks:
     values: tuple[str, ...]
 
 
-ACKS_OF: Final[Mapping[Generation, Acks]] = MappingProxyType(
-    {V07: Acks("1", "verify", ("0", "1", "verify")), MODERN: Acks("all", "all", ("0", "1", "all", "-1"))}
-)
+ACKS_OF: Final = {
+    V07: Acks("1", "verify", ("0", "1", "verify")),
+    MODERN: Acks("all", "all", ("0", "1", "all", "-1")),
+}
 _ACKS_OF_PRODUCE: Final = {"0": ACKS_NONE, "1": ACKS_LEADER, "all": ACKS_ALL}
 #: Requests in flight up to which a broker remembers a producer's batches. Source: KIP-98.
 _IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
 
-ACKS: Final = option(
-    "acks",
-    string,
-    sides=WRITE,
-    aliases=(kafka_name("kafka.acks", "acks", string, WRITE),),
-    meaning="the acknowledgement that a task waits for: `0`, `1` or `verify` in 0.7 (by default `1`), `0`, "
-    "`1` or `all` later (by default `all`)",
-)
-BATCH_BYTES: Final = option(
-    "batchBytes",
-    # Kafka's own batch.size may be 0, which means one record each.
-    size(0),
-    default="1000000",
-    sides=WRITE,
-    aliases=(kafka_name("kafka.batch.size", "batchBytes", size(0), WRITE),),
-    meaning="the bytes of messages gathered for one request, or for one batch from 0.8 on",
-)
-# Brokers drop a message set with a larger message, and report nothing.
-MESSAGE_SIZE: Final = option(
-    "max.message.size",
-    size(1),
-    default="1000000",
-    sides=WRITE,
-    generation=V07,
-    meaning="the brokers' own setting of that name",
-)
-IDEMPOTENCE: Final = option(
-    "kafka.enable.idempotence",
-    flag,
-    sides=WRITE,
-    generation=MODERN,
-    meaning="a batch that is sent again is stored once: `true` unless other options that are set exclude it",
-)
-REQUEST_BYTES: Final = option(
-    "kafka.max.request.size",
-    size(1),
-    default="1000000",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="the largest request, and the largest record; unless it is set, a record may have 1048576 bytes, "
-    "Kafka's own default, and goes alone in a larger request",
-)
-BUFFER_BYTES: Final = option(
-    "kafka.buffer.memory",
-    size(1),
-    default="33554432",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="the bytes that a task gathers before it sends",
-)
-REQUESTS_IN_FLIGHT: Final = option(
-    "kafka.max.in.flight.requests.per.connection",
-    count(1, 1000),
-    default="5",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="the requests that wait for one broker at the same time",
-)
-DELIVERY_TIMEOUT: Final = option(
-    "kafka.delivery.timeout.ms",
-    seconds(),
-    default="120000",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="the time to deliver a batch, retries included",
-)
-MAX_BLOCK: Final = option(
-    "kafka.max.block.ms",
-    seconds(),
-    default="60000",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="the time to wait for a topic that does not exist yet",
-)
-LINGER: Final = option(
-    "kafka.linger.ms",
-    count(0, INT32_MAX),
-    default="0",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="ignored: a batch waits until it is full",
-)
 
-
-@dataclass(frozen=True, slots=True)
-class DeliveryOptions:
+@dataclass(frozen=True)
+class DeliveryOptions(Group, sides=WRITE):
     """Delivery of batches to modern brokers; sizes in bytes.
 
     ``acks`` is Produce's own number. With ``insists_on_idempotence`` a write without idempotence is
@@ -318,65 +141,151 @@ class DeliveryOptions:
     for ``available_s`` gets no such rows.
     """
 
+    topic = option("topic", string).means("the topic to write to; overrides a `topic` column")
+    partitioner = option(
+        "partitioner",
+        choice("murmur2", "consistent", "consistent_random", "roundrobin", "sticky"),
+        "murmur2",
+        aliases=(
+            option("kafka.partitioner.class", _of_class, generation=MODERN).means(
+                "Java's name of `murmur2`, `roundrobin` or `sticky`"
+            ),
+        ),
+    ).means(
+        "how keys choose partitions: Java's `murmur2`, librdkafka's `consistent` (null keys in one "
+        "partition) and `consistent_random`; `roundrobin`, row by row, and `sticky`, run by run, ignore keys"
+    )
+    seed = option("partitionerSeed", count(0, INT64_MAX)).means(
+        "a whole number, the seed by which each task draws the first partition of its rows without keys, "
+        "the same in each run"
+    )
+    ignores_keys = option("kafka.partitioner.ignore.keys", flag, "false", generation=MODERN).means(
+        "`true`: `murmur2` becomes `sticky`"
+    )
+    adapts: Option[bool] = option(
+        "kafka.partitioner.adaptive.partitioning.enable", flag, "true", generation=MODERN
+    ).means(
+        "`true`: slow brokers get fewer of the rows without keys; `false`: all brokers get the same "
+        "number; not for `partitionerSeed` and `delivery=exactly-once`"
+    )
+    availability = option(
+        "kafka.partitioner.availability.timeout.ms", seconds(zero=True), "0", generation=MODERN
+    ).means(
+        "a broker that has not answered for this time gets no rows without keys, while others answer; "
+        "`0`: no limit"
+    )
+    # The choice depends on the generation, and the levels on the choice.
+    compression = (
+        option("compression", string, "none").means(_compressions_meaning()).also("kafka.compression.type")
+    )
+    compression_level = option("compressionLevel", string, aliases=tuple(LEVEL_OPTIONS.values())).means(
+        _levels_meaning()
+    )
+    acknowledged = (
+        option("acks", string)
+        .means(
+            "the acknowledgement that a task waits for: `0`, `1` or `verify` in 0.7 (by default `1`), `0`, "
+            "`1` or `all` later (by default `all`)"
+        )
+        .also("kafka.acks")
+    )
+    # Kafka's own batch.size may be 0, which means one record each.
+    batch_bytes = (
+        option("batchBytes", size(0), "1000000")
+        .means("the bytes of messages gathered for one request, or for one batch from 0.8 on")
+        .also("kafka.batch.size")
+    )
+    # Brokers drop a message set with a larger message, and report nothing.
+    message_size_max = option("max.message.size", size(1), "1000000", generation=V07).means(
+        "the brokers' own setting of that name"
+    )
+    idempotence = option("kafka.enable.idempotence", flag, generation=MODERN).means(
+        "a batch that is sent again is stored once: `true` unless other options that are set exclude it"
+    )
+    request_bytes_max: Option[int] = option(
+        "kafka.max.request.size", size(1), "1000000", generation=MODERN
+    ).means(
+        "the largest request, and the largest record; unless it is set, a record may have 1048576 bytes, "
+        "Kafka's own default, and goes alone in a larger request"
+    )
+    buffer_bytes: Option[int] = option("kafka.buffer.memory", size(1), "33554432", generation=MODERN).means(
+        "the bytes that a task gathers before it sends"
+    )
+    requests_in_flight: Option[int] = option(
+        "kafka.max.in.flight.requests.per.connection", count(1, 1000), "5", generation=MODERN
+    ).means("the requests that wait for one broker at the same time")
+    timeout_s: Option[float] = option(
+        "kafka.delivery.timeout.ms", seconds(), "120000", generation=MODERN
+    ).means("the time to deliver a batch, retries included")
+    metadata_timeout_s: Option[float] = option(
+        "kafka.max.block.ms", seconds(), "60000", generation=MODERN
+    ).means("the time to wait for a topic that does not exist yet")
+    linger = option("kafka.linger.ms", count(0, INT32_MAX), "0", generation=MODERN).means(
+        "ignored: a batch waits until it is full"
+    )
+
     acks: int = ACKS_ALL
     idempotent: bool = True
     insists_on_idempotence: bool = False
-    requests_in_flight: int = REQUESTS_IN_FLIGHT.value
-    request_bytes_max: int = REQUEST_BYTES.value
-    buffer_bytes: int = BUFFER_BYTES.value
     retry: RetryPolicy = RetryPolicy(INT32_MAX)
-    timeout_s: float = DELIVERY_TIMEOUT.value
-    metadata_timeout_s: float = MAX_BLOCK.value
-    adapts: bool = True
     available_s: float | None = None
 
 
 def parse_acks(options: RawOptions, generation: Generation) -> str:
     """The acknowledgement that a task waits for. Raises ``OptionError`` (fatal)."""
-    known, given = ACKS_OF[generation], options[ACKS]
-    acks = known.default if given is None else choice(*known.values)(options.name_of(ACKS), given)
+    known, of = ACKS_OF[generation], DeliveryOptions.acknowledged
+    given = options[of]
+    acks = known.default if given is None else choice(*known.values)(options.name_of(of), given)
     return "all" if acks == "-1" else acks
 
 
 def parse_delivery(options: RawOptions, net: NetOptions, acks: str) -> DeliveryOptions:
     """Read the options of delivery as the Java producer does. Raises ``OptionError`` (fatal)."""
-    in_flight, retries = options[REQUESTS_IN_FLIGHT], _retries(options, net)
-    _ = options[LINGER]  # checked, and ignored
-    return DeliveryOptions(
+    of = DeliveryOptions
+    retries = net.retry.retries if options.given(NetOptions.retries) else INT32_MAX
+    in_flight = options[of.requests_in_flight]
+    _ = options[of.linger]  # checked, and ignored
+    return of.parse(
+        options,
         acks=_ACKS_OF_PRODUCE[acks],
         idempotent=_idempotent(options, acks, in_flight, retries),
-        insists_on_idempotence=options[IDEMPOTENCE] is True,
-        requests_in_flight=in_flight,
-        request_bytes_max=options[REQUEST_BYTES],
-        buffer_bytes=options[BUFFER_BYTES],
+        insists_on_idempotence=options[of.idempotence] is True,
+        # As in Java, a producer tries again until kafka.delivery.timeout.ms unless retries is set.
         retry=RetryPolicy(retries, net.retry.backoff_s),
         timeout_s=_timeout_s(options, net),
-        metadata_timeout_s=options[MAX_BLOCK],
-        adapts=parse_adapts(options),
-        available_s=options[AVAILABILITY] or None,
+        adapts=_adapts(options),
+        available_s=options[of.availability] or None,
     )
+
+
+def _adapts(options: RawOptions) -> bool:
+    """True if slow brokers get fewer of the rows without keys. Raises ``OptionError`` (fatal)."""
+    if not options[DeliveryOptions.adapts]:
+        return False
+    if not options.given(DeliveryOptions.seed):
+        return True
+    if options.given(DeliveryOptions.adapts):
+        raise OptionError(
+            f"option {DeliveryOptions.adapts}=true makes partitions depend on the speed of brokers, and "
+            "partitionerSeed makes them the same in each run; leave one of them out"
+        )
+    return False
 
 
 def _timeout_s(options: RawOptions, net: NetOptions) -> float:
     """As in Java: a batch has the time of one request at least. Source: KafkaProducer.java."""
-    timeout_s = options[DELIVERY_TIMEOUT]
-    if timeout_s < net.request_timeout_s and options.given(DELIVERY_TIMEOUT):
+    timeout_s = options[DeliveryOptions.timeout_s]
+    if timeout_s < net.request_timeout_s and options.given(DeliveryOptions.timeout_s):
         raise OptionError(
-            f"option kafka.delivery.timeout.ms: {timeout_s:g} s is less than the "
-            f"{net.request_timeout_s:g} s of "
-            "requestTimeout, the time in which a broker may answer; raise the one, or lower the other"
+            f"option kafka.delivery.timeout.ms: {timeout_s:g} s is less than the {net.request_timeout_s:g} "
+            "s of requestTimeout, the time in which a broker may answer; raise the one, or lower the other"
         )
     return max(timeout_s, net.request_timeout_s)
 
 
-def _retries(options: RawOptions, net: NetOptions) -> int:
-    # As in Java, a producer tries again until kafka.delivery.timeout.ms unless retries is set.
-    return net.retry.retries if options.given(RETRIES) else INT32_MAX
-
-
 def _idempotent(options: RawOptions, acks: str, in_flight: int, retries: int) -> bool:
     """On, unless it is switched off or other options that were set do not go with it."""
-    wanted = options[IDEMPOTENCE]
+    wanted = options[DeliveryOptions.idempotence]
     if wanted is False:
         return False
     problems = [
@@ -416,51 +325,8 @@ def _name(option: str, given: str) -> str:
     return name
 
 
-DELIVERY: Final = option(
-    "delivery",
-    choice("at-least-once", EXACTLY_ONCE),
-    default="at-least-once",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="`exactly-once`: the write is all or nothing; see [Exactly once](exactly-once.md)",
-)
-TRANSACTIONAL_ID: Final = option(
-    "kafka.transactional.id",
-    _name,
-    sides=WRITE,
-    generation=MODERN,
-    meaning="names the write, or the stream, for `delivery=exactly-once`: a second run writes nothing; "
-    "required for streams",
-)
-BATCH: Final = option(
-    "batch",
-    _name,
-    sides=WRITE,
-    generation=MODERN,
-    meaning="names one of the writes of one `kafka.transactional.id`; not for streams, which number theirs",
-)
-TRANSACTION_TIMEOUT: Final = option(
-    "kafka.transaction.timeout.ms",
-    count(_TIMEOUT_MS_MIN, INT32_MAX),
-    sides=WRITE,
-    generation=MODERN,
-    meaning="the time that a task's transaction may stay open; by default 15 min, or the brokers' maximum if "
-    "that is less",
-)
-TWO_PHASE_COMMIT: Final = option(
-    "twoPhaseCommit",
-    flag,
-    default="false",
-    sides=WRITE,
-    generation=MODERN,
-    meaning="`true`: no timeout ends transactions, if brokers allow that (KIP-939)",
-)
-#: Options that other writes ignore.
-_OWN: Final = (TRANSACTIONAL_ID, TRANSACTION_TIMEOUT, BATCH, TWO_PHASE_COMMIT)
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionOptions:
+@dataclass(frozen=True)
+class TransactionOptions(Group, sides=WRITE, generation=MODERN):
     """An exactly-once write: its rows are committed in one step.
 
     ``prefix`` begins its transactional ids; ``is_named`` is true if the user gave it. ``batch`` identifies
@@ -471,14 +337,32 @@ class TransactionOptions:
     prefix: str
     is_named: bool
     batch: str = ""
-    timeout_ms: int | None = None
-    two_phase_commit: bool = False
+    delivery = option("delivery", choice("at-least-once", EXACTLY_ONCE), "at-least-once").means(
+        "`exactly-once`: the write is all or nothing; see [Exactly once](exactly-once.md)"
+    )
+    transactional_id = option("kafka.transactional.id", _name).means(
+        "names the write, or the stream, for `delivery=exactly-once`: a second run writes nothing; "
+        "required for streams"
+    )
+    batch_name = option("batch", _name).means(
+        "names one of the writes of one `kafka.transactional.id`; not for streams, which number theirs"
+    )
+    timeout_ms: Option[int | None] = option(
+        "kafka.transaction.timeout.ms", count(_TIMEOUT_MS_MIN, INT32_MAX)
+    ).means(
+        "the time that a task's transaction may stay open; by default 15 min, or the brokers' maximum if "
+        "that is less"
+    )
+    two_phase_commit: Option[bool] = option("twoPhaseCommit", flag, "false").means(
+        "`true`: no timeout ends transactions, if brokers allow that (KIP-939)"
+    )
 
 
 def parse_transactions(options: RawOptions, delivery: DeliveryOptions) -> TransactionOptions | None:
     """Settings of an exactly-once write; None for other writes. Raises ``OptionError`` (fatal)."""
-    if options[DELIVERY] != EXACTLY_ONCE:
-        if given := options.given(*_OWN):
+    of = TransactionOptions
+    if options[of.delivery] != EXACTLY_ONCE:
+        if given := options.given(of.transactional_id, of.timeout_ms, of.batch_name, of.two_phase_commit):
             raise OptionError(f"option {given[0]} is for transactions: set delivery={EXACTLY_ONCE} too")
         return None
     if not delivery.idempotent:
@@ -486,14 +370,14 @@ def parse_transactions(options: RawOptions, delivery: DeliveryOptions) -> Transa
             f"option delivery: {EXACTLY_ONCE} needs what idempotent writes do: leave acks, retries, "
             "kafka.enable.idempotence and kafka.max.in.flight.requests.per.connection out"
         )
-    name, batch = options[TRANSACTIONAL_ID], options[BATCH]
+    name, batch = options[of.transactional_id], options[of.batch_name]
     if batch is not None and name is None:
         raise OptionError(
             "option batch distinguishes writes of one kafka.transactional.id, which is not set: set that "
             "too, or leave batch out"
         )
-    timeout_ms = options[TRANSACTION_TIMEOUT]
-    return TransactionOptions(
+    timeout_ms = options[of.timeout_ms]
+    return of(
         prefix=name or f"kafkawire-{uuid.uuid4().hex[:16]}",
         is_named=name is not None,
         batch=batch or "",
@@ -503,7 +387,7 @@ def parse_transactions(options: RawOptions, delivery: DeliveryOptions) -> Transa
 
 
 def _two_phase_commit(options: RawOptions, name: str | None, timeout_ms: int | None) -> bool:
-    if not options[TWO_PHASE_COMMIT]:
+    if not options[TransactionOptions.two_phase_commit]:
         return False
     if timeout_ms is not None:
         raise OptionError(

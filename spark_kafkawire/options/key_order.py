@@ -26,19 +26,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from math import gcd
-from types import MappingProxyType
 from typing import Any, Final
 
 from ..errors import OptionError, counted, printable
 from ..model import Generation, TopicPartition, WireFormat
 from .connection import Discovery
-from .option import BLANKS, MODERN, READ, RawOptions, bad_value, flag, mapped, option, string
+from .option import BLANKS, MODERN, READ, V07, Group, RawOptions, bad_value, flag, mapped, option, string
 from .selection import (
-    ASSIGN,
-    MAX_BYTES_PER_PARTITION,
-    MAX_RECORDS_PER_PARTITION,
-    MIN_PARTITIONS,
     PARTITION_SYNTAX,
+    Selection,
     json_option,
 )
 
@@ -122,48 +118,49 @@ class PartitionerCheck(enum.Enum):
     STRICT = "strict"
 
 
-KEY_ORDER: Final = option(
-    "keyOrder",
-    flag,
-    default="false",
-    sides=READ,
-    meaning="`true`: give all records of a key in the order in which they were produced, also if partitions "
-    "were added; see [Key order](key-order.md)",
-)
-PARTITION_LAYOUTS: Final = option(
-    "partitionLayouts",
-    string,
-    sides=READ,
-    meaning='for `keyOrder`: `{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}`, the '
-    "numbers of partitions, and the end of each old one when some were added; in 0.7 partitions by broker, "
-    '`{"partitions":{"0":2}}`',
-)
-EXPANSION_TIMESTAMP: Final = option(
-    "expansionTimestamp",
-    string,
-    sides=READ,
-    generation=MODERN,
-    meaning="for `keyOrder`, instead of boundaries: when partitions were added, milliseconds since 1970; "
-    "several as `a,b`; a batch read without `partitionLayouts` finds the numbers of partitions, too",
-)
-VERIFY_PARTITIONER: Final = option(
-    "verifyPartitioner",
-    mapped({each.value: each for each in PartitionerCheck}),
-    default="strict",
-    sides=READ,
-    generation=MODERN,
-    meaning="for `keyOrder`: a key in a partition where murmur2 never puts it is an error; `true`: a column "
-    "`misplaced` marks it; `false`: keys are not checked",
-)
+def _moments(name: str, text: str) -> tuple[int, ...]:
+    parts = [part.strip(BLANKS) for part in text.split(",")]
+    if not all(re.fullmatch("[0-9]{1,18}", part) for part in parts):
+        raise bad_value(name, text, "milliseconds since 1970, several as 1700000000000,1700000500000")
+    moments_ms = tuple(map(int, parts))
+    if any(second <= first for first, second in pairwise(moments_ms)):
+        raise bad_value(name, text, "in the order of time; sort the moments, each one once")
+    return moments_ms
 
 
-@dataclass(frozen=True, slots=True)
-class KeyOrder:
+@dataclass(frozen=True)
+class KeyOrder(Group, sides=READ):
     """Layouts of the topics of a read in the order of its keys; no ``topics`` if the records show them.
 
     ``moments_ms`` are the times when topics without boundaries of their layouts grew, one for each such
     topic.
     """
+
+    is_set = option("keyOrder", flag, "false").means(
+        "`true`: give all records of a key in the order in which they were produced, also if partitions "
+        "were added; see [Key order](key-order.md)"
+    )
+    layouts = option("partitionLayouts", string).means(
+        'for `keyOrder`: `{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}`, the '
+        "numbers of partitions, and the end of each old one when some were added; in 0.7 partitions by "
+        'broker, `{"partitions":{"0":2}}`'
+    )
+    expansion = option("expansionTimestamp", _moments, generation=MODERN).means(
+        "for `keyOrder`, instead of boundaries: when partitions were added, milliseconds since 1970; "
+        "several as `a,b`; a batch read without `partitionLayouts` finds the numbers of partitions, too"
+    )
+    verifies = option(
+        "verifyPartitioner",
+        mapped({each.value: each for each in PartitionerCheck}),
+        "strict",
+        generation=MODERN,
+    ).means(
+        "for `keyOrder`: a key in a partition where murmur2 never puts it is an error; `true`: a column "
+        "`misplaced` marks it; `false`: keys are not checked"
+    )
+    packs_small = option("packSmallPartitions", flag, "false").means(
+        "`true`: read small ranges of many partitions in one Spark partition, with one request"
+    )
 
     topics: Mapping[str, TopicLayouts] = field(default_factory=dict)
     moments_ms: tuple[int, ...] = ()
@@ -177,12 +174,14 @@ class KeyOrder:
 
 def parse_key_order(options: RawOptions, generation: Generation) -> KeyOrder | None:
     """Read the options of key order; None without ``keyOrder=true``. Raises ``OptionError`` (fatal)."""
-    if not options[KEY_ORDER]:
-        if given := options.given(PARTITION_LAYOUTS, EXPANSION_TIMESTAMP, VERIFY_PARTITIONER):
+    if not options[KeyOrder.is_set]:
+        if given := options.given(KeyOrder.layouts, KeyOrder.expansion, KeyOrder.verifies):
             raise OptionError(f"option {given[0]} is for keyOrder=true: set that, too, or leave it out")
         return None
     _check_others(options)
-    moments_ms, check = _moments(options), _SYNTAX[generation].check(options)
+    moments_ms = options[KeyOrder.expansion] or ()
+    # Messages of 0.7 have no keys.
+    check = PartitionerCheck.NONE if generation is V07 else options[KeyOrder.verifies]
     topics = _topics(options, generation)
     for topic, layouts in topics.items():
         _check_moments(topic, layouts, moments_ms)
@@ -205,7 +204,7 @@ def parse_key_order(options: RawOptions, generation: Generation) -> KeyOrder | N
 
 
 def _topics(options: RawOptions, generation: Generation) -> dict[str, TopicLayouts]:
-    text = options[PARTITION_LAYOUTS]
+    text = options[KeyOrder.layouts]
     if text is None:
         return {}
     listed = json_option("partitionLayouts", text.strip(BLANKS), _SYNTAX[generation].example)
@@ -214,30 +213,17 @@ def _topics(options: RawOptions, generation: Generation) -> dict[str, TopicLayou
 
 def _check_others(options: RawOptions) -> None:
     """Refuse options that split partitions, which a read in key order keeps together."""
-    if given := options.given(MIN_PARTITIONS, MAX_BYTES_PER_PARTITION, MAX_RECORDS_PER_PARTITION):
+    if given := options.given(
+        Selection.min_partitions, Selection.partition_bytes, Selection.partition_records
+    ):
         raise OptionError(
             f"option {given[0]} splits what keyOrder=true reads one after the other: leave one of them out"
         )
-    if options.given(ASSIGN):
+    if options.given(Selection.partitions):
         raise OptionError(
             "option assign: a key may have been in any partition, and keyOrder=true reads them all: name the "
             "topics with subscribe, or leave keyOrder out"
         )
-
-
-def _moments(options: RawOptions) -> tuple[int, ...]:
-    text = options[EXPANSION_TIMESTAMP]
-    if text is None:
-        return ()
-    parts = [part.strip(BLANKS) for part in text.split(",")]
-    if not all(re.fullmatch("[0-9]{1,18}", part) for part in parts):
-        raise bad_value(
-            "expansionTimestamp", text, "milliseconds since 1970, several as 1700000000000,1700000500000"
-        )
-    moments_ms = tuple(map(int, parts))
-    if any(second <= first for first, second in pairwise(moments_ms)):
-        raise bad_value("expansionTimestamp", text, "in the order of time; sort the moments, each one once")
-    return moments_ms
 
 
 def _takes_moments(layouts: TopicLayouts) -> bool:
@@ -286,32 +272,27 @@ def _broker_partitions(topic: str, given: Any) -> Partitions | None:
 class _Syntax:
     """Key order as the options of one generation give it.
 
-    ``example`` is a value of ``partitionLayouts``, ``meaning`` says what it has, ``partitions_of`` reads the
-    partitions of a layout, and ``check`` reads ``verifyPartitioner``.
+    ``example`` is a value of ``partitionLayouts``, ``meaning`` says what it has, and ``partitions_of`` reads
+    the partitions of a layout.
     """
 
     example: str
     meaning: str
     partitions_of: Callable[[str, Any], Partitions | None]
-    check: Callable[[RawOptions], PartitionerCheck]
 
 
-_SYNTAX: Final[Mapping[Generation, _Syntax]] = MappingProxyType(
-    {
-        Generation.V07: _Syntax(
-            '{"t":[{"partitions":{"0":1}},{"partitions":{"0":1,"1":1},"boundaries":{"0-0":9}}]}',
-            "partitions by broker, then the offsets at which the old ones ended",
-            _broker_partitions,
-            lambda _: PartitionerCheck.NONE,  # its messages have no keys
-        ),
-        Generation.MODERN: _Syntax(
-            '{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}',
-            "the number of partitions, then the offsets at which the old ones ended",
-            _partitions,
-            lambda options: options[VERIFY_PARTITIONER],
-        ),
-    }
-)
+_SYNTAX: Final = {
+    Generation.V07: _Syntax(
+        '{"t":[{"partitions":{"0":1}},{"partitions":{"0":1,"1":1},"boundaries":{"0-0":9}}]}',
+        "partitions by broker, then the offsets at which the old ones ended",
+        _broker_partitions,
+    ),
+    Generation.MODERN: _Syntax(
+        '{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}',
+        "the number of partitions, then the offsets at which the old ones ended",
+        _partitions,
+    ),
+}
 
 
 class _LayoutReader:
@@ -384,15 +365,6 @@ class _LayoutReader:
         return OptionError(f"option partitionLayouts: {printable(self._topic)}: {what}")
 
 
-PACK_SMALL_PARTITIONS: Final = option(
-    "packSmallPartitions",
-    flag,
-    default="false",
-    sides=READ,
-    meaning="`true`: read small ranges of many partitions in one Spark partition, with one request",
-)
-
-
 def parse_packing(options: RawOptions, discovery: Discovery, wire_format: WireFormat | None) -> bool | None:
     """True if small ranges are packed, False if they could be; None if other options rule it out.
 
@@ -400,19 +372,19 @@ def parse_packing(options: RawOptions, discovery: Discovery, wire_format: WireFo
     """
     reason = _reason_against_it(options, discovery, wire_format)
     if reason is None:
-        return options[PACK_SMALL_PARTITIONS]
-    if options[PACK_SMALL_PARTITIONS]:
-        raise OptionError(f"option {PACK_SMALL_PARTITIONS.name}=true {reason}")
+        return options[KeyOrder.packs_small]
+    if options[KeyOrder.packs_small]:
+        raise OptionError(f"option {KeyOrder.packs_small}=true {reason}")
     return None
 
 
 def _reason_against_it(
     options: RawOptions, discovery: Discovery, wire_format: WireFormat | None
 ) -> str | None:
-    if options.given(MIN_PARTITIONS):
-        return f"makes fewer Spark partitions, and {MIN_PARTITIONS.name} more: leave out one of them"
-    if options[KEY_ORDER]:
-        return f"packs ranges, and {KEY_ORDER.name} chains them: leave out one of them"
+    if options.given(Selection.min_partitions):
+        return f"makes fewer Spark partitions, and {Selection.min_partitions} more: leave out one of them"
+    if options[KeyOrder.is_set]:
+        return f"packs ranges, and {KeyOrder.is_set} chains them: leave out one of them"
     if discovery.directories is not None:
         return "packs requests to brokers, and log directories need none: leave it out"
     if wire_format is WireFormat.PROPOSAL:

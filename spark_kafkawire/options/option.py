@@ -1,16 +1,19 @@
-"""Declaration of an option: name, type, bounds, default, meaning, sides and generation; and the user's
+"""Options as fields of their groups: name, type, bounds, default, sides, generation, meaning; and the user's
 strings, looked up by the declarations and read as their types (``RawOptions``).
 
-    MAX_WAIT: Final = option(
-        "kafka.fetch.max.wait.ms", seconds(), default="500", sides=READ, generation=MODERN,
-        meaning="the time that a broker waits for a record",
-    )
+    @dataclass(frozen=True)
+    class FetchOptions(Group):
+        wait_ms: Option[int] = option("kafka.fetch.max.wait.ms", milliseconds, "500", READ, MODERN).means(
+            "the time that a broker waits for a record"
+        )
 
-    options[MAX_WAIT]       # of RawOptions: seconds, as the user gave them, or 0.5
-    MAX_WAIT.value          # 0.5, the default of the frozen value's field
+    FetchOptions.wait_ms                    # the option: its name, its default, what it is for
+    options[FetchOptions.wait_ms]           # of RawOptions: milliseconds, as the user gave them, or 500
+    FetchOptions.parse(options).wait_ms     # the same, with all other fields of the group
 
-The table, the hints for unknown names and the rows of ``docs/options.md`` follow from the declarations
-(``table``). The type of an option is a function of its name and its text, which raises ``OptionError``.
+The table of all options, the refusal of unknown names with its hints, and the rows of ``docs/options.md``
+follow from the groups (``table``). The type of an option is a function of its name and its text, which raises
+``OptionError``.
 
 Other properties ``kafka.*`` of Java's clients are not supported here. Supported ones are rows of
 ``OPTIONS``. Some others are refused, as Spark refuses them, because they would change the meaning of a
@@ -26,11 +29,12 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar, overload
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, TypeVar, overload
 
 from ..errors import LOG, OptionError, close_matches, printable, quoted
 from ..model import Generation
+from ..regular_files import open_regular
 
 PREFIX: Final = "kafka."
 
@@ -85,6 +89,19 @@ def _warn(name: str, hint: str) -> None:
 def pass_over_in_batch(name: str) -> None:
     """Accept an option of streams in a batch read, with one warning in this process."""
     LOG.warning("option %s is for readStream and has no effect in a batch read", name)
+
+
+def file_bytes(where: str, path: str, bytes_max: int, advice: str, advice_if_long: str) -> bytes:
+    """The bytes of a regular file on the driver. Raises ``OptionError`` that begins with ``where``."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(bytes_max + 1)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
+        raise OptionError(f"{where} cannot be read on the driver: {reason}; {advice}") from None
+    if len(data) > bytes_max:
+        raise OptionError(f"{where} is longer than {bytes_max} bytes; {advice_if_long}")
+    return data
 
 
 class NotAnObject(ValueError):
@@ -187,11 +204,49 @@ class Option(Generic[T]):
     name: str
     kind: Kind[Any]
     default: str | None
-    meaning: str
     sides: Sides
     generation: Generation | None
     aliases: tuple[Option[Any], ...]
     secrets: Secrets | None
+    meaning: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def means(self, meaning: str) -> Option[T]:
+        """The option with its meaning, as the documentation has it."""
+        return replace(self, meaning=meaning)
+
+    def also(self, name: str, kind: Kind[Any] | None = None) -> Option[T]:
+        """The option with the name that Kafka's own clients have for it."""
+        meaning = f"Kafka's name of `{self.name}`"
+        alias = option(name, kind or self.kind, None, self.sides, MODERN).means(meaning)
+        return replace(self, aliases=(*self.aliases, alias))
+
+    def within(self, prefix: str, sides: Sides, generation: Generation | None) -> Option[T]:
+        """The option in a group: with a ``prefix`` before its name, and with the group's sides and generation
+        if it has none."""
+        changed = replace(
+            self,
+            name=prefix + self.name,
+            sides=sides if self.sides == BOTH else self.sides,
+            generation=self.generation or generation,
+            aliases=tuple(each.within(prefix, sides, generation) for each in self.aliases),
+        )
+        same = (changed.name, changed.sides, changed.generation) == (self.name, self.sides, self.generation)
+        return self if same else changed
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Option[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> Option[T] | T:
+        """The option, of a class. An instance of a group has the value in place of it."""
+        return self
+
+    if TYPE_CHECKING:
+
+        def __set__(self, instance: object, value: T) -> None: ...
 
     @property
     def value(self) -> T:
@@ -227,46 +282,71 @@ class Option(Generic[T]):
 
 
 @overload
-def option(
-    name: str,
-    kind: Kind[T],
-    *,
-    default: str,
-    meaning: str,
-    sides: Sides = ...,
-    generation: Generation | None = ...,
-    aliases: tuple[Option[T | None], ...] = ...,
-    secrets: Secrets | None = ...,
-) -> Option[T]: ...
+def option(name: str, kind: Kind[T], default: str, *_: Any, **__: Any) -> Option[T]: ...
 @overload
-def option(
-    name: str,
-    kind: Kind[T],
-    *,
-    meaning: str,
-    sides: Sides = ...,
-    generation: Generation | None = ...,
-    aliases: tuple[Option[T | None], ...] = ...,
-    secrets: Secrets | None = ...,
-) -> Option[T | None]: ...
+def option(name: str, kind: Kind[T], default: None = ..., *_: Any, **__: Any) -> Option[T | None]: ...
 def option(
     name: str,
     kind: Kind[Any],
-    *,
-    meaning: str,
     default: str | None = None,
     sides: Sides = BOTH,
     generation: Generation | None = None,
+    *,
     aliases: tuple[Option[Any], ...] = (),
     secrets: Secrets | None = None,
 ) -> Option[Any]:
-    """Declare an option, in the module of the value that is parsed from it."""
-    return Option(name, kind, default, meaning, sides, generation, aliases, secrets)
+    """Declare an option, as a field of its ``Group``."""
+    return Option(name, kind, default, sides, generation, aliases, secrets)
 
 
-def kafka_name(name: str, of: str, kind: Kind[T], sides: Sides = BOTH) -> Option[T | None]:
-    """Declare the name that Kafka's own clients have for the option ``of``."""
-    return option(name, kind, meaning=f"Kafka's name of `{of}`", sides=sides, generation=MODERN)
+GroupT = TypeVar("GroupT", bound="Group")
+
+
+class Group:
+    """Options that belong together. The class has the options, an instance of it their values.
+
+    A group may have sides and a generation, for its options without any, and a prefix of their names. A
+    dataclass of a group has fields for options that are annotated, and for what is derived from others.
+    """
+
+    def __init_subclass__(
+        cls, *, prefix: str = "", sides: Sides = BOTH, generation: Generation | None = None
+    ) -> None:
+        fields = {name: each for base in reversed(cls.__mro__) for name, each in vars(base).items()}
+        for name, each in fields.items():
+            if isinstance(each, Option):
+                setattr(cls, name, each.within(prefix, sides, generation))
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, Option):
+                object.__setattr__(self, name, value.value)
+
+    def __reduce__(self) -> tuple[type[Group], tuple[Any, ...]]:
+        # Spark sends values with each task: without the names of fields they are shorter.
+        return type(self), tuple(vars(self).values())
+
+    @classmethod
+    def options(cls) -> tuple[Option[Any], ...]:
+        """The options in their order, with those of groups within the group, each before its aliases."""
+        found: list[Option[Any]] = []
+        for each in vars(cls).values():
+            if isinstance(each, Option):
+                found += (each, *each.aliases)
+            elif isinstance(each, type) and issubclass(each, Group):
+                found += each.options()
+        return tuple(found)
+
+    @classmethod
+    def parse(cls: type[GroupT], options: RawOptions, **derived: Any) -> GroupT:
+        """The values of all fields that are options, as the user gave them, with those that are derived.
+
+        Raises ``OptionError`` (fatal).
+        """
+        own = cls.__dataclass_fields__  # type: ignore[attr-defined]
+        plain = {name: getattr(cls, name, None) for name in own if name not in derived}
+        given = {name: options[each] for name, each in plain.items() if isinstance(each, Option)}
+        return cls(**given, **derived)
 
 
 def whole(text: str) -> tuple[str, ...]:
@@ -347,6 +427,11 @@ def seconds(*, zero: bool = False, high_s: float = _TIME_MAX_S) -> Kind[float]:
     return parse
 
 
+def milliseconds(name: str, given: str) -> int:
+    """A time with or without a unit, in whole milliseconds."""
+    return int(1000 * seconds()(name, given))
+
+
 def _number(given: str, units: Mapping[str, N], no_number: N) -> N:
     """A number times its unit; ``no_number`` for other texts and unknown units."""
     match = _NUMBER.fullmatch(word(given))
@@ -387,6 +472,7 @@ class RawOptions:
         self._values = values
         self._generations = {option.name: option.generation for option in known}
         self._passed_over = passed_over
+        self._read: set[str] = set()
 
     def __getitem__(self, option: Option[T]) -> T:
         """The value of the option, by whichever of its names the user gave it, or its default.
@@ -398,6 +484,7 @@ class RawOptions:
     def one_of(self, option: Option[T], *others: Option[Any]) -> T:
         """The value of the given option among several; the default of the first one if none is given."""
         chosen = self.chosen(option, *others)
+        self._read.add(chosen.name)
         # The text of another one is given, so that its value is of the same type.
         value: T = chosen.parse(self._values.get(chosen.name))
         return value
@@ -414,6 +501,10 @@ class RawOptions:
         """The names of those of the options that the user set, aliases included."""
         names = (each.name for option in options for each in (option, *option.aliases))
         return [name for name in names if name in self._values]
+
+    def unread(self, *options: Option[Any]) -> list[str]:
+        """The names of those of the options that the user set, and whose values nothing has read."""
+        return [name for name in self.given(*options) if name not in self._read]
 
     def name_of(self, option: Option[Any]) -> str:
         """The name by which the user gave the option; its own where it was not given."""

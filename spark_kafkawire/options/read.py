@@ -11,38 +11,18 @@ from typing import Final
 
 from ..errors import OptionError
 from ..net.retry import RetryPolicy
-from . import connection, security
-from .connection import (
-    BROKER_DOWN_TIMEOUT,
-    INCLUDE_HEADERS,
-    PATH,
-    PATHS,
-    RETRIES,
-    Discovery,
-    NetOptions,
-    is_node_name,
-    parse_discovery,
-    parse_net,
-)
+from .connection import Directories, Discovery, NetOptions, is_node_name, parse_discovery, parse_net
 from .fetch import FetchOptions, parse_fetch
 from .key_order import KeyOrder, parse_key_order, parse_packing
 from .option import RawOptions, bad_value
+from .security import Layers, Tokens
 from .selection import (
-    ASSIGN,
     DIRECTORY_TABLES,
     EARLIEST,
     ENDING,
-    GROUP_ID,
     LATEST,
-    LATEST_IF_NO_MATCH,
-    MIN_PARTITIONS,
     PARTITION_SYNTAX,
-    PLANNING_BACKOFF,
-    PLANNING_RETRIES,
     STARTING,
-    SUBSCRIBE,
-    SUBSCRIBE_PATTERN,
-    TABLE,
     LimitKind,
     OffsetLimits,
     Selection,
@@ -54,15 +34,13 @@ from .selection import (
     refuse_table,
 )
 from .stream import (
-    COMMITS_OFFSETS,
-    EVOLUTION,
     GroupMembershipOptions,
     StreamLimits,
     parse_membership,
     parse_stream_limits,
     refuse_membership,
 )
-from .table import OF_STREAMS_ALONE, OPTIONS, declared, raw_options
+from .table import OF_STREAMS_ALONE, OPTIONS, of_groups, raw_options
 from .typed import TypedOptions, parse_typed
 
 
@@ -151,14 +129,14 @@ class ReadOptions:
             ),
             starting=starting,
             ending=ending,
-            latest_if_no_match=options[LATEST_IF_NO_MATCH],
-            min_partitions=options[MIN_PARTITIONS],
+            latest_if_no_match=options[Selection.latest_if_no_match],
+            min_partitions=options[Selection.min_partitions],
             partition_size_max=parse_partition_size(options, discovery),
             partition_bytes_max=parse_partition_bytes(options, discovery),
             fetch=fetch,
             planning_retry=parse_planning_retry(options, net.retry),
-            group_id=options[GROUP_ID],
-            include_headers=options[INCLUDE_HEADERS],
+            group_id=options[Selection.group_id],
+            include_headers=options[NetOptions.include_headers],
             key_order=parse_key_order(options, discovery.generation),
             typed=typed,
             packs_small=parse_packing(options, discovery, fetch.wire_format),
@@ -200,7 +178,7 @@ class StreamOptions:
             read = ReadOptions.assembled(options, discovery, net, starting, ending)
             read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
             read = replace(read, typed=_evolving(options, read.typed))
-            parsed = cls(read, parse_stream_limits(options), options[COMMITS_OFFSETS])
+            parsed = cls(read, parse_stream_limits(options), options[GroupMembershipOptions.commits_offsets])
             if read.key_order is not None and not read.key_order.topics:
                 raise OptionError(
                     "option expansionTimestamp: a stream needs partitionLayouts, too, because the records "
@@ -248,34 +226,34 @@ def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
 
 
 def _evolving(options: RawOptions, typed: TypedOptions | None) -> TypedOptions | None:
-    if not options[EVOLUTION]:
+    if not options[GroupMembershipOptions.evolution]:
         return typed
     formats = () if typed is None else (typed.key.format, typed.value.format)
     if typed is None or "avro" not in formats:
         raise OptionError(
-            f"option {EVOLUTION.name}=restart is for valueFormat=avro or keyFormat=avro, which are not set; "
-            "set one of them, or leave it out"
+            f"option {GroupMembershipOptions.evolution}=restart is for valueFormat=avro or keyFormat=avro, "
+            "which are not set; set one of them, or leave it out"
         )
     return replace(typed, ends_on_new_fields=True)
 
 
 def _patient(options: RawOptions, net: NetOptions) -> NetOptions:
-    if options.given(BROKER_DOWN_TIMEOUT, RETRIES):
+    if options.given(NetOptions.broker_down_timeout, NetOptions.retries):
         return net
     return replace(net, retry=replace(net.retry, retry_timeout_s=_RETRY_TIMEOUT_S))
 
 
 #: Options that choose rows of a table. Each table takes some of them.
-FILTERS: Final = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, GROUP_ID)
+FILTERS: Final = (Selection.topics, Selection.topic_pattern, Selection.partitions, Selection.group_id)
 #: Options of every table: the cluster or the directories, connections and logins, and retries.
 _OF_EVERY_TABLE: Final = frozenset(
     (
-        TABLE,
-        PLANNING_RETRIES,
-        PLANNING_BACKOFF,
-        *declared(connection, security),
+        Selection.table,
+        Selection.planning_retries,
+        Selection.planning_backoff,
+        *of_groups(Discovery, Directories, NetOptions, Tokens, Layers),
     )
-) - {connection.INCLUDE_HEADERS, connection.WIRE_FORMAT}
+) - {NetOptions.include_headers, NetOptions.wire_format}
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +278,7 @@ class TableOptions:
     def parse(cls, raw: Mapping[str, str]) -> TableOptions:
         """Read and check the options. Raises ``OptionError`` (fatal), also for options of records."""
         with raw_options(raw, read=True) as options:
-            table = options[TABLE]
+            table = options[Selection.table]
             assert table is not None
             of_records = [each for each in OPTIONS if each not in _OF_EVERY_TABLE and each not in FILTERS]
             if given := options.given(*of_records):
@@ -308,14 +286,14 @@ class TableOptions:
             _check_place(table, options)
             found = parse_discovery(options)
             net = parse_net(options, found)
-            chooses = options.given(SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
+            chooses = options.given(Selection.topics, Selection.topic_pattern, Selection.partitions)
             return cls(
                 table=table,
                 discovery=found,
                 net=net,
                 planning_retry=parse_planning_retry(options, net.retry),
                 selection=parse_selection(options, PARTITION_SYNTAX[found.generation]) if chooses else None,
-                group_id=options[GROUP_ID],
+                group_id=options[Selection.group_id],
                 filters=tuple(options.given(*FILTERS)),
             )
 
@@ -329,7 +307,7 @@ class TableOptions:
 def _check_place(table: str, options: RawOptions) -> None:
     """Raise ``OptionError`` (fatal) for a table of a cluster with a path, or one of directories without. It
     is checked before anything below the path is read."""
-    paths = options.given(PATH, PATHS)
+    paths = options.given(Directories.path, Directories.path_list)
     if table in DIRECTORY_TABLES and not paths:
         raise OptionError(
             f"option table={table} reads log directories, and no path is set: give their path to load()"

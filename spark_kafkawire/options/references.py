@@ -27,11 +27,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 from ..errors import OptionError, printable, quoted
-from ..regular_files import open_regular
+from .option import file_bytes
 
 #: The key up to a blank, ``=`` or ``:`` without a backslash before it, and the rest.
 _KEY_AND_VALUE: Final = re.compile(r"((?:\\.|[^ \t\f=:\\])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
@@ -192,18 +191,8 @@ def _of_directory(place: str, asked: str) -> str:
 
 
 def _text(place: str, path: str) -> str:
-    try:
-        with open_regular(Path(path)) as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(
-            f"{place}: the file cannot be read on the driver: {reason}; give the path of a file that is there"
-        ) from None
-    if len(data) > FILE_BYTES_MAX:
-        raise OptionError(
-            f"{place}: the file is longer than {FILE_BYTES_MAX} bytes; give the path of a smaller one"
-        )
+    advice = "give the path of a file that is there"
+    data = file_bytes(f"{place}: the file", path, FILE_BYTES_MAX, advice, "give the path of a smaller one")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

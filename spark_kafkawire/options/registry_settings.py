@@ -13,38 +13,44 @@ from typing import Any, Final
 from ..errors import LOG, OptionError, quoted
 from ..net.http import Url
 from ..registry import BasicLogin, BearerToken, Login, RegistrySettings
-from . import schema_registry as names
 from .connection import NetOptions
 from .option import BLANKS, Option, RawOptions
+from .security import Registry, RegistryTls
 
 _HTTPS: Final = "https"
 #: A token in the header of a request.
 _TOKEN: Final = re.compile("[!-~]+")
 #: A value that a header may have.
 _HEADER: Final = re.compile("[!-~]{1,200}")
+_OF_BASIC: Final = (Registry.basic, Registry.basic_source)
+_OF_CLIENT: Final = (Registry.token_url, Registry.client_id, Registry.client_secret, Registry.scope)
+_OF_TOKENS: Final = (
+    *(Registry.token, Registry.bearer_source, Registry.logical_cluster, Registry.identity_pool),
+    *_OF_CLIENT,
+)
 #: Headers of Confluent Cloud, beside a token.
 _HEADERS: Final = (
-    ("target-sr-cluster", names.LOGICAL_CLUSTER),
-    ("Confluent-Identity-Pool-Id", names.IDENTITY_POOL),
+    ("target-sr-cluster", Registry.logical_cluster),
+    ("Confluent-Identity-Pool-Id", Registry.identity_pool),
 )
 
 
 def registry_settings(options: RawOptions, net: NetOptions) -> RegistrySettings | None:
     """The settings of the registry; None without its URL. Raises ``OptionError`` (fatal), which shows no
     secret."""
-    text = options[names.URL]
+    text = options[Registry.url]
     if text is None:
-        if given := options.given(*names.OPTIONS):
+        if given := options.given(*_OF_BASIC, *_OF_TOKENS, *RegistryTls.options()):
             raise OptionError(
-                f"option {given[0]} is for a schema registry, and {names.URL.name} is not set; set it"
+                f"option {given[0]} is for a schema registry, and {Registry.url} is not set; set it"
             )
         return None
     urls = _urls(text)
     is_encrypted = any(url.scheme == _HTTPS for url in urls)
-    asks_for_tokens = bool(options.given(names.TOKEN_URL))
-    used = names.TLS if is_encrypted else names.TLS.trusts if asks_for_tokens else ()
-    if unused := options.given(*(each for each in names.TLS if each not in used)):
-        LOG.warning("%s with http:// does not use %s", names.URL.name, ", ".join(unused))
+    asks_for_tokens = bool(options.given(Registry.token_url))
+    used = RegistryTls.options() if is_encrypted else RegistryTls.trusts() if asks_for_tokens else ()
+    if unused := options.given(*(each for each in RegistryTls.options() if each not in used)):
+        LOG.warning("%s with http:// does not use %s", Registry.url.name, ", ".join(unused))
     return RegistrySettings(
         urls,
         _login(options),
@@ -61,59 +67,59 @@ def _urls(text: str) -> tuple[Url, ...]:
     for part in (part.strip(BLANKS) for part in text.split(",")):
         if "@" in part:  # a password may be in front of it
             raise OptionError(
-                f"option {names.URL.name}: a URL with a login is not supported, because URLs are shown (its "
-                f"value is not shown here); set {names.BASIC.name}"
+                f"option {Registry.url}: a URL with a login is not supported, because URLs are shown (its "
+                f"value is not shown here); set {Registry.basic}"
             )
         url = Url.parse(part)
         if url is None or "?" in part:
-            raise OptionError(f"option {names.URL.name}: {quoted(part)} is not {form}")
+            raise OptionError(f"option {Registry.url}: {quoted(part)} is not {form}")
         urls.append(url)
     return tuple(urls)
 
 
 def _login(options: RawOptions) -> Login | None:
-    basic, tokens = options.given(*names.OF_BASIC), options.given(*names.OF_TOKENS)
+    basic, tokens = options.given(*_OF_BASIC), options.given(*_OF_TOKENS)
     if basic and tokens:
         raise OptionError(f"options {basic[0]} and {tokens[0]} are two logins; set one of them")
-    _ = options[names.BASIC_SOURCE]
+    _ = options[Registry.basic_source]
     if basic:
         return _basic(options)
     return _bearer(options) if tokens else None
 
 
 def _basic(options: RawOptions) -> BasicLogin:
-    user, colon, password = _needed(options, names.BASIC).partition(":")
+    user, colon, password = _needed(options, Registry.basic).partition(":")
     if not user or not colon or not re.fullmatch(r"[^\x00-\x1f\x7f]*", user + password):
         raise OptionError(
-            f"option {names.BASIC.name} is not of the form user:password (its value is not shown)"
+            f"option {Registry.basic} is not of the form user:password (its value is not shown)"
         )
     return BasicLogin(user, password)
 
 
 def _bearer(options: RawOptions) -> Login:
-    source, client = options[names.BEARER_SOURCE], options.given(*names.OF_CLIENT)
-    if client and (options.given(names.TOKEN) or source == "static_token"):
+    source, client = options[Registry.bearer_source], options.given(*_OF_CLIENT)
+    if client and (options.given(Registry.token) or source == "static_token"):
         raise OptionError(
-            f"option {client[0]} is for a client that gets tokens; leave it out, or leave {names.TOKEN.name} "
-            f"and {names.BEARER_SOURCE.name}=STATIC_TOKEN out"
+            f"option {client[0]} is for a client that gets tokens; leave it out, or leave {Registry.token} "
+            f"and {Registry.bearer_source}=STATIC_TOKEN out"
         )
     if not client and source != "oauthbearer":
-        token = _needed(options, names.TOKEN).strip(BLANKS)
+        token = _needed(options, Registry.token).strip(BLANKS)
         if not _TOKEN.fullmatch(token):
             raise OptionError(
-                f"option {names.TOKEN.name} is not one word of ASCII (its value is not shown); set the "
+                f"option {Registry.token} is not one word of ASCII (its value is not shown); set the "
                 "token alone"
             )
         return BearerToken(token)
     from ..net.logins.tokens.oauth import ClientCredentials, OptionNames
 
     return ClientCredentials(
-        endpoint_url=_needed(options, names.TOKEN_URL).strip(BLANKS),
-        client_id=_needed(options, names.CLIENT_ID),
-        client_secret=_needed(options, names.CLIENT_SECRET),
-        scope=options[names.SCOPE],
+        endpoint_url=_needed(options, Registry.token_url).strip(BLANKS),
+        client_id=_needed(options, Registry.client_id),
+        client_secret=_needed(options, Registry.client_secret),
+        scope=options[Registry.scope],
         tls=replace(_tls(options), identity=None, key_password=None, checks_host_name=True),
-        names=OptionNames(names.TOKEN_URL.name, f"{names.CLIENT_ID.name} and {names.CLIENT_SECRET.name}"),
+        names=OptionNames(Registry.token_url.name, f"{Registry.client_id} and {Registry.client_secret}"),
     )
 
 
@@ -129,11 +135,11 @@ def _tls(options: RawOptions) -> Any:
     from ..net.tls import OF_REGISTRY
     from .tls import tls_of
 
-    return tls_of(options, names.TLS, OF_REGISTRY)
+    return tls_of(options, RegistryTls, OF_REGISTRY)
 
 
 def _needed(options: RawOptions, of: Option[str | None]) -> str:
     value = options[of]
     if not value:
-        raise OptionError(f"option {of.name} is not set: set it, for the login to the schema registry")
+        raise OptionError(f"option {of} is not set: set it, for the login to the schema registry")
     return value

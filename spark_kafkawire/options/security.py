@@ -1,26 +1,27 @@
-"""Options of TLS and login to modern brokers, under the names that Kafka's Java clients have for them.
+"""Options of TLS and login to modern brokers, and of a schema registry, under the names of Java's clients.
 
-The modules ``tls`` and ``credentials`` read their values. Only connections that are encrypted or log in
-import them. Java's classes are not run: those that are known choose a source of tokens here, and all others
-are errors.
+The modules ``tls``, ``credentials`` and ``registry_settings`` read their values. Only connections that are
+encrypted, log in or go to a registry import them. Java's classes are not run: those that are known choose a
+source of tokens here, and all others are errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ..errors import LOG, OptionError, quoted
-from ..model import Generation
 from .option import (
     BLANKS,
     MODERN,
+    Group,
     Kind,
     Option,
     RawOptions,
-    Secrets,
+    after_colons,
     bad_value,
     capitals,
+    choice,
     count,
     flag,
     mapped,
@@ -108,238 +109,101 @@ def _fraction(low: float, high: float) -> Kind[float]:
     return parse
 
 
-def _algorithm(name: str, given: str) -> str:
-    return mapped({"rs256": "RS256", "es256": "ES256"})(name, given)
+class Tokens(Group, generation=MODERN):
+    """All options that choose or change how a client gets bearer tokens."""
+
+    handler = option(f"{_LOGIN}.callback.handler.class", _java_class(_HANDLERS, _INSTEAD)).means(
+        "Java's class that gets tokens: those of Kafka, Amazon and Google choose the same login here, "
+        "others are an error"
+    )
+    client_handler = option(
+        "kafka.sasl.client.callback.handler.class", _java_class(_HANDLERS, _INSTEAD)
+    ).means("the same for the exchange with the broker")
+    login_class = option(
+        f"{_LOGIN}.class", _java_class(_LOGINS, "Java classes are not run here; leave the option out")
+    ).means("Kafka's own classes have no effect, others are an error")
+    retriever = option(f"{_OAUTH}.jwt.retriever.class", _java_class(_RETRIEVERS, _INSTEAD)).means(
+        "Kafka's class that gets tokens; others are an error"
+    )
+    validator = option(
+        f"{_OAUTH}.jwt.validator.class",
+        _java_class(
+            _VALIDATORS, "Java classes are not run here, and brokers check tokens; leave the option out"
+        ),
+    ).means("Kafka's classes for clients have no effect, others are an error")
+    client_id = option(f"{_OAUTH}.client.credentials.client.id", string).means(
+        "the name of this client at the token endpoint, instead of `clientId` of the login module"
+    )
+    client_secret = option(f"{_OAUTH}.client.credentials.client.secret", string, secrets=whole).means(
+        "its secret, instead of `clientSecret` of the login module"
+    )
+    scope = option(f"{_OAUTH}.scope", string).means(
+        "the scope of tokens, instead of `scope` of the login module"
+    )
+    encodes_header = option(f"{_OAUTH}.header.urlencode", flag, "false").means(
+        "`true`: name and secret are encoded as in a URL before they go into the header"
+    )
+    algorithm = option(
+        f"{_ASSERTION}.algorithm", mapped({"rs256": "RS256", "es256": "ES256"}), "RS256"
+    ).means("the signature of assertions: `RS256` or `ES256`")
+    key_file = option(f"{_ASSERTION}.private.key.file", string).means(
+        "a PEM file of the key that signs assertions, on the driver; needs `pip install cryptography`"
+    )
+    key_passphrase = option(f"{_ASSERTION}.private.key.passphrase", string, secrets=whole).means(
+        "the password of that key"
+    )
+    assertion_file = option(f"{_ASSERTION}.file", string).means(
+        "a file with a signed assertion, on each machine that connects; it is read for each token"
+    )
+    template_file = option(f"{_ASSERTION}.template.file", string).means(
+        "a JSON file of `header` and `payload` of assertions, on the driver"
+    )
+    audience = option(f"{_ASSERTION}.claim.aud", string).means("the claim `aud` of assertions")
+    issuer = option(f"{_ASSERTION}.claim.iss", string).means("the claim `iss` of assertions")
+    subject = option(f"{_ASSERTION}.claim.sub", string).means("the claim `sub` of assertions")
+    expires = option(f"{_ASSERTION}.claim.exp.seconds", count(1, 86_400), "300").means(
+        "the lifetime of assertions, in seconds"
+    )
+    not_before = option(f"{_ASSERTION}.claim.nbf.seconds", count(0, 3600), "60").means(
+        "the seconds before now from which on assertions are valid"
+    )
+    has_id = option(f"{_ASSERTION}.claim.jti.include", flag, "false").means(
+        "`true`: assertions have a claim `jti`, which is different in each"
+    )
+    connect_timeout = option(f"{_LOGIN}.connect.timeout.ms", seconds()).means(
+        "the time to connect to the token endpoint; by default `requestTimeout` bounds the whole login"
+    )
+    read_timeout = option(f"{_LOGIN}.read.timeout.ms", seconds()).means(
+        "the time of one request to the token endpoint; by default `requestTimeout` bounds it"
+    )
+    backoff = option(f"{_LOGIN}.retry.backoff.ms", seconds(), "100").means(
+        "the wait before a failed request to the token endpoint is tried again; it doubles; only has an "
+        "effect if it or the next option is set: by default the connection to the broker is tried again"
+    )
+    backoff_max = option(f"{_LOGIN}.retry.backoff.max.ms", seconds(), "10000").means(
+        "the time for all these attempts, within `requestTimeout`"
+    )
+    refresh_factor = option(f"{_LOGIN}.refresh.window.factor", _fraction(0.5, 1.0), "0.8").means(
+        "the part of a token's lifetime after which a new one is requested, for the next connection"
+    )
+    refresh_jitter = option(f"{_LOGIN}.refresh.window.jitter", _fraction(0.0, 0.25), "0").means(
+        "the largest random part of the lifetime that is added"
+    )
+    refresh_period_min = option(f"{_LOGIN}.refresh.min.period.seconds", count(0, 900), "0").means(
+        "the least time between two requests for a token, in seconds"
+    )
+    refresh_buffer = option(f"{_LOGIN}.refresh.buffer.seconds", count(0, 3600), "0").means(
+        "the least time between the request for a new token and the end of the last one, in seconds"
+    )
+    provider = option(PROVIDER_NAME, string).means(
+        "`package.module:function`: a function that returns `(token, expires_at_seconds[, principal, "
+        "extensions])` for `OAUTHBEARER`; or `aws`, `google` or `azure`; see "
+        "[Bearer tokens](security.md#bearer-tokens)"
+    )
 
 
-HANDLER: Final = option(
-    f"{_LOGIN}.callback.handler.class",
-    _java_class(_HANDLERS, _INSTEAD),
-    generation=MODERN,
-    meaning="Java's class that gets tokens: those of Kafka, Amazon and Google choose the same login here, "
-    "others are an error",
-)
-CLIENT_HANDLER: Final = option(
-    "kafka.sasl.client.callback.handler.class",
-    _java_class(_HANDLERS, _INSTEAD),
-    generation=MODERN,
-    meaning="the same for the exchange with the broker",
-)
-LOGIN_CLASS: Final = option(
-    f"{_LOGIN}.class",
-    _java_class(_LOGINS, "Java classes are not run here; leave the option out"),
-    generation=MODERN,
-    meaning="Kafka's own classes have no effect, others are an error",
-)
-RETRIEVER: Final = option(
-    f"{_OAUTH}.jwt.retriever.class",
-    _java_class(_RETRIEVERS, _INSTEAD),
-    generation=MODERN,
-    meaning="Kafka's class that gets tokens; others are an error",
-)
-VALIDATOR: Final = option(
-    f"{_OAUTH}.jwt.validator.class",
-    _java_class(_VALIDATORS, "Java classes are not run here, and brokers check tokens; leave the option out"),
-    generation=MODERN,
-    meaning="Kafka's classes for clients have no effect, others are an error",
-)
-CLIENT_ID: Final = option(
-    f"{_OAUTH}.client.credentials.client.id",
-    string,
-    generation=MODERN,
-    meaning="the name of this client at the token endpoint, instead of `clientId` of the login module",
-)
-CLIENT_SECRET: Final = option(
-    f"{_OAUTH}.client.credentials.client.secret",
-    string,
-    generation=MODERN,
-    meaning="its secret, instead of `clientSecret` of the login module",
-    secrets=whole,
-)
-SCOPE: Final = option(
-    f"{_OAUTH}.scope",
-    string,
-    generation=MODERN,
-    meaning="the scope of tokens, instead of `scope` of the login module",
-)
-ENCODES_HEADER: Final = option(
-    f"{_OAUTH}.header.urlencode",
-    flag,
-    default="false",
-    generation=MODERN,
-    meaning="`true`: name and secret are encoded as in a URL before they go into the header",
-)
-ALGORITHM: Final = option(
-    f"{_ASSERTION}.algorithm",
-    _algorithm,
-    default="RS256",
-    generation=MODERN,
-    meaning="the signature of assertions: `RS256` or `ES256`",
-)
-KEY_FILE: Final = option(
-    f"{_ASSERTION}.private.key.file",
-    string,
-    generation=MODERN,
-    meaning="a PEM file of the key that signs assertions, on the driver; needs `pip install cryptography`",
-)
-KEY_PASSPHRASE: Final = option(
-    f"{_ASSERTION}.private.key.passphrase",
-    string,
-    generation=MODERN,
-    meaning="the password of that key",
-    secrets=whole,
-)
-ASSERTION_FILE: Final = option(
-    f"{_ASSERTION}.file",
-    string,
-    generation=MODERN,
-    meaning="a file with a signed assertion, on each machine that connects; it is read for each token",
-)
-TEMPLATE_FILE: Final = option(
-    f"{_ASSERTION}.template.file",
-    string,
-    generation=MODERN,
-    meaning="a JSON file of `header` and `payload` of assertions, on the driver",
-)
-AUDIENCE: Final = option(
-    f"{_ASSERTION}.claim.aud", string, generation=MODERN, meaning="the claim `aud` of assertions"
-)
-ISSUER: Final = option(
-    f"{_ASSERTION}.claim.iss", string, generation=MODERN, meaning="the claim `iss` of assertions"
-)
-SUBJECT: Final = option(
-    f"{_ASSERTION}.claim.sub", string, generation=MODERN, meaning="the claim `sub` of assertions"
-)
-EXPIRES: Final = option(
-    f"{_ASSERTION}.claim.exp.seconds",
-    count(1, 86_400),
-    default="300",
-    generation=MODERN,
-    meaning="the lifetime of assertions, in seconds",
-)
-NOT_BEFORE: Final = option(
-    f"{_ASSERTION}.claim.nbf.seconds",
-    count(0, 3600),
-    default="60",
-    generation=MODERN,
-    meaning="the seconds before now from which on assertions are valid",
-)
-HAS_ID: Final = option(
-    f"{_ASSERTION}.claim.jti.include",
-    flag,
-    default="false",
-    generation=MODERN,
-    meaning="`true`: assertions have a claim `jti`, which is different in each",
-)
-CONNECT_TIMEOUT: Final = option(
-    f"{_LOGIN}.connect.timeout.ms",
-    seconds(),
-    generation=MODERN,
-    meaning="the time to connect to the token endpoint; by default `requestTimeout` bounds the whole login",
-)
-READ_TIMEOUT: Final = option(
-    f"{_LOGIN}.read.timeout.ms",
-    seconds(),
-    generation=MODERN,
-    meaning="the time of one request to the token endpoint; by default `requestTimeout` bounds it",
-)
-BACKOFF: Final = option(
-    f"{_LOGIN}.retry.backoff.ms",
-    seconds(),
-    default="100",
-    generation=MODERN,
-    meaning="the wait before a failed request to the token endpoint is tried again; it doubles; only has an "
-    "effect if it or the next option is set: by default the connection to the broker is tried again",
-)
-BACKOFF_MAX: Final = option(
-    f"{_LOGIN}.retry.backoff.max.ms",
-    seconds(),
-    default="10000",
-    generation=MODERN,
-    meaning="the time for all these attempts, within `requestTimeout`",
-)
-REFRESH_FACTOR: Final = option(
-    f"{_LOGIN}.refresh.window.factor",
-    _fraction(0.5, 1.0),
-    default="0.8",
-    generation=MODERN,
-    meaning="the part of a token's lifetime after which a new one is requested, for the next connection",
-)
-REFRESH_JITTER: Final = option(
-    f"{_LOGIN}.refresh.window.jitter",
-    _fraction(0.0, 0.25),
-    default="0",
-    generation=MODERN,
-    meaning="the largest random part of the lifetime that is added",
-)
-REFRESH_PERIOD_MIN: Final = option(
-    f"{_LOGIN}.refresh.min.period.seconds",
-    count(0, 900),
-    default="0",
-    generation=MODERN,
-    meaning="the least time between two requests for a token, in seconds",
-)
-REFRESH_BUFFER: Final = option(
-    f"{_LOGIN}.refresh.buffer.seconds",
-    count(0, 3600),
-    default="0",
-    generation=MODERN,
-    meaning="the least time between the request for a new token and the end of the last one, in seconds",
-)
-PROVIDER: Final = option(
-    PROVIDER_NAME,
-    string,
-    generation=MODERN,
-    meaning="`package.module:function`: a function that returns `(token, expires_at_seconds[, principal, "
-    "extensions])` for `OAUTHBEARER`; or `aws`, `google` or `azure`; see "
-    "[Bearer tokens](security.md#bearer-tokens)",
-)
-
-#: Options of assertions, beside the file of a signed one.
-SIGNING_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    ALGORITHM, KEY_FILE, KEY_PASSPHRASE, TEMPLATE_FILE, AUDIENCE, ISSUER, SUBJECT, EXPIRES, NOT_BEFORE,
-    HAS_ID,
-)  # fmt: skip
-#: Options of requests to a token endpoint.
-ENDPOINT_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    SCOPE, CONNECT_TIMEOUT, READ_TIMEOUT, BACKOFF, BACKOFF_MAX,
-)  # fmt: skip
-CLIENT_OPTIONS: Final[tuple[Option[Any], ...]] = (CLIENT_ID, CLIENT_SECRET, ENCODES_HEADER)
-RENEWAL_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    REFRESH_FACTOR, REFRESH_JITTER, REFRESH_PERIOD_MIN, REFRESH_BUFFER,
-)  # fmt: skip
 #: Options that say who has the credentials.
-CHOOSING_OPTIONS: Final[tuple[Option[Any], ...]] = (PROVIDER, HANDLER, CLIENT_HANDLER)
-#: All that choose or change how a client gets tokens.
-TOKEN_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    *CHOOSING_OPTIONS,
-    *(LOGIN_CLASS, RETRIEVER, VALIDATOR, ASSERTION_FILE),
-    *(*SIGNING_OPTIONS, *ENDPOINT_OPTIONS, *CLIENT_OPTIONS, *RENEWAL_OPTIONS),
-)
-
-
-class TlsOptions(NamedTuple):
-    """Options of TLS to one kind of peer, as ``tls_options`` declares them."""
-
-    trust_type: Option[str | None]
-    trust_location: Option[str | None]
-    trust_password: Option[str | None]
-    trust_certificates: Option[str | None]
-    key_type: Option[str | None]
-    key_location: Option[str | None]
-    key_store_password: Option[str | None]
-    key_text: Option[str | None]
-    key_certificates: Option[str | None]
-    key_password: Option[str | None]
-    checks_host_name: Option[bool]
-    protocol: Option[str | None]
-    enabled_protocols: Option[str | None]
-    cipher_suites: Option[str | None]
-
-    @property
-    def trusts(self) -> tuple[Option[str | None], ...]:
-        """The options that say whom to trust."""
-        return self[:4]
+CHOOSING_OPTIONS: Final[tuple[Option[Any], ...]] = (Tokens.provider, Tokens.handler, Tokens.client_handler)
 
 
 _STORE_TYPE: Final = "`JKS`, `PKCS12` or `PEM`; by default the content of the store decides"
@@ -366,45 +230,87 @@ def host_name_check(name: str, given: str) -> bool:
     return bool(algorithm)
 
 
-def tls_options(prefix: str, generation: Generation | None) -> TlsOptions:
-    """Declare the options of TLS to one kind of peer; ``prefix`` comes before Java's names of them."""
+class TlsOptions(Group):
+    """Options of TLS to one kind of peer, by Java's names without the prefix that says which."""
 
-    def text(
-        name: str, meaning: str, kind: Kind[str] = string, secrets: Secrets | None = None
-    ) -> Option[str | None]:
-        return option(f"{prefix}.{name}", kind, generation=generation, meaning=meaning, secrets=secrets)
-
-    return TlsOptions(
-        trust_type=text("truststore.type", _STORE_TYPE, in_capitals),
-        trust_location=text(
-            "truststore.location",
-            "a store of trusted authorities, on the driver; by default those of the system",
-        ),
-        trust_password=text("truststore.password", "the password of that store", secrets=whole),
-        trust_certificates=text("truststore.certificates", "trusted authorities as PEM text"),
-        key_type=text("keystore.type", _STORE_TYPE, in_capitals),
-        key_location=text("keystore.location", "a store of the client's key and certificates, on the driver"),
-        key_store_password=text("keystore.password", "the password of that store", secrets=whole),
-        key_text=text("keystore.key", "the client's key as PEM text", secrets=whole),
-        key_certificates=text("keystore.certificate.chain", "the client's certificates as PEM text"),
-        key_password=text(
-            "key.password",
-            "the password of the client's key, where it is not that of the store",
-            secrets=whole,
-        ),
-        checks_host_name=option(
-            f"{prefix}.endpoint.identification.algorithm",
-            host_name_check,
-            default="https",
-            generation=generation,
-            meaning="an empty value turns off the check of host names",
-        ),
-        protocol=text("protocol", "`TLSv1.2` leaves TLS 1.3 out; `TLSv1.3` and `TLS` do not"),
-        enabled_protocols=text(
-            "enabled.protocols", "`TLSv1.2`, `TLSv1.3` or, by default, both: `TLSv1.2,TLSv1.3`"
-        ),
-        cipher_suites=text("cipher.suites", "cipher suites of TLS 1.2 by Java's names, as `a,b`"),
+    trust_type = option("truststore.type", in_capitals).means(_STORE_TYPE)
+    trust_location = option("truststore.location", string).means(
+        "a store of trusted authorities, on the driver; by default those of the system"
     )
+    trust_password = option("truststore.password", string, secrets=whole).means("the password of that store")
+    trust_certificates = option("truststore.certificates", string).means("trusted authorities as PEM text")
+    key_type = option("keystore.type", in_capitals).means(_STORE_TYPE)
+    key_location = option("keystore.location", string).means(
+        "a store of the client's key and certificates, on the driver"
+    )
+    key_store_password = option("keystore.password", string, secrets=whole).means(
+        "the password of that store"
+    )
+    key_text = option("keystore.key", string, secrets=whole).means("the client's key as PEM text")
+    key_certificates = option("keystore.certificate.chain", string).means(
+        "the client's certificates as PEM text"
+    )
+    key_password = option("key.password", string, secrets=whole).means(
+        "the password of the client's key, where it is not that of the store"
+    )
+    checks_host_name = option("endpoint.identification.algorithm", host_name_check, "https").means(
+        "an empty value turns off the check of host names"
+    )
+    protocol = option("protocol", string).means("`TLSv1.2` leaves TLS 1.3 out; `TLSv1.3` and `TLS` do not")
+    enabled_protocols = option("enabled.protocols", string).means(
+        "`TLSv1.2`, `TLSv1.3` or, by default, both: `TLSv1.2,TLSv1.3`"
+    )
+    cipher_suites = option("cipher.suites", string).means(
+        "cipher suites of TLS 1.2 by Java's names, as `a,b`"
+    )
+
+    @classmethod
+    def trusts(cls) -> tuple[Option[Any], ...]:
+        """The options that say whom to trust. They are for the server of tokens, too."""
+        return cls.trust_type, cls.trust_location, cls.trust_password, cls.trust_certificates
+
+
+class BrokerTls(TlsOptions, prefix="kafka.ssl.", generation=MODERN):
+    """Options of TLS to brokers."""
+
+
+class RegistryTls(TlsOptions, prefix="schema.registry.ssl."):
+    """Options of TLS to registries."""
+
+
+class Registry(Group):
+    """The servers, the login and the certificates of a schema registry."""
+
+    url = option("schema.registry.url", string).means(
+        "`http://h:p` or `https://h:p`: the schema registry; several servers of one registry as `a,b`"
+    )
+    basic_source = option("basic.auth.credentials.source", choice("user_info")).means(
+        "`USER_INFO`, the only supported source of a user and a password"
+    )
+    basic = option("basic.auth.user.info", string, secrets=after_colons(1)).means(
+        "`user:password`: the login to the schema registry"
+    )
+    bearer_source = option("bearer.auth.credentials.source", choice("static_token", "oauthbearer")).means(
+        "`STATIC_TOKEN` or `OAUTHBEARER`; by default as the other options of the login say"
+    )
+    token = option("bearer.auth.token", string, secrets=whole).means(
+        "a token, instead of a user and a password"
+    )
+    token_url = option("bearer.auth.issuer.endpoint.url", string).means(
+        "the https URL that gives tokens for the client below"
+    )
+    client_id = option("bearer.auth.client.id", string).means("the client that gets tokens")
+    client_secret = option("bearer.auth.client.secret", string, secrets=whole).means(
+        "the secret of that client"
+    )
+    scope = option("bearer.auth.scope", string).means("the scope of its tokens")
+    logical_cluster = option("bearer.auth.logical.cluster", string).means(
+        "the logical cluster of a registry in Confluent Cloud, for logins with a token"
+    )
+    identity_pool = option("bearer.auth.identity.pool.id", string).means(
+        "the identity pool there, for logins with a token"
+    )
+    tls = RegistryTls
 
 
 def _secrets_of_jaas(text: str) -> Iterable[str]:
@@ -413,66 +319,47 @@ def _secrets_of_jaas(text: str) -> Iterable[str]:
     return secrets_of(text)
 
 
-PROTOCOL: Final = option(
-    "kafka.security.protocol",
-    _protocol,
-    default="PLAINTEXT",
-    generation=MODERN,
-    meaning="`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`",
-)
-#: The options of TLS to brokers. Those of trust are for the server of tokens, too, with TLS or without.
-TLS_OPTIONS: Final = tls_options("kafka.ssl", MODERN)
-MECHANISM: Final = option(
-    "kafka.sasl.mechanism",
-    in_capitals,
-    generation=MODERN,
-    meaning="`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `AWS_MSK_IAM` or `GSSAPI`",
-)
-JAAS: Final = option(
-    "kafka.sasl.jaas.config",
-    string,
-    generation=MODERN,
-    meaning="the login module with its secrets, in the syntax of Java",
-    secrets=_secrets_of_jaas,
-)
-TOKEN_URL: Final = option(
-    "kafka.sasl.oauthbearer.token.endpoint.url",
-    string,
-    generation=MODERN,
-    meaning="the https URL of an authorization server that gives tokens; or `file:///path` of a token on "
-    "each machine that connects, which each connection reads",
-)
-SERVICE_NAME: Final = option(
-    "kafka.sasl.kerberos.service.name",
-    string,
-    generation=MODERN,
-    meaning="the first part of the brokers' Kerberos principals, `kafka` of `kafka/host@REALM`; it may be "
-    "`serviceName` of the login module instead",
-)
-DELEGATES: Final = option(
-    "delegationTokens",
-    flag,
-    default="false",
-    generation=MODERN,
-    meaning="`true`: the driver alone uses the login, and gets delegation tokens with which executors log "
-    "in; see [Delegation tokens](security.md#delegation-tokens)",
-)
-_SASL_OPTIONS: Final = (MECHANISM, JAAS, TOKEN_URL, SERVICE_NAME, *TOKEN_OPTIONS)
+class Layers(Group, generation=MODERN):
+    """Encryption and login of connections to brokers."""
+
+    protocol = option("kafka.security.protocol", _protocol, "PLAINTEXT").means(
+        "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`"
+    )
+    tls = BrokerTls
+    mechanism = option("kafka.sasl.mechanism", in_capitals).means(
+        "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `AWS_MSK_IAM` or `GSSAPI`"
+    )
+    jaas = option("kafka.sasl.jaas.config", string, secrets=_secrets_of_jaas).means(
+        "the login module with its secrets, in the syntax of Java"
+    )
+    token_url = option("kafka.sasl.oauthbearer.token.endpoint.url", string).means(
+        "the https URL of an authorization server that gives tokens; or `file:///path` of a token on "
+        "each machine that connects, which each connection reads"
+    )
+    service_name = option("kafka.sasl.kerberos.service.name", string).means(
+        "the first part of the brokers' Kerberos principals, `kafka` of `kafka/host@REALM`; it may be "
+        "`serviceName` of the login module instead"
+    )
+    delegates = option("delegationTokens", flag, "false").means(
+        "`true`: the driver alone uses the login, and gets delegation tokens with which executors log "
+        "in; see [Delegation tokens](security.md#delegation-tokens)"
+    )
 
 
-def delegates(options: RawOptions) -> bool:
-    """Read if tasks log in with delegation tokens, and not as the driver does."""
-    return options[DELEGATES]
+_SASL_OPTIONS: Final = (
+    *(Layers.mechanism, Layers.jaas, Layers.token_url, Layers.service_name),
+    *(*CHOOSING_OPTIONS, *Tokens.options()),
+)
 
 
 def used_layers(options: RawOptions) -> tuple[bool, bool]:
     """Read if connections are encrypted, and if they log in. Raises ``OptionError`` (fatal), which
     shows no secret."""
-    protocol = options[PROTOCOL]
+    protocol = options[Layers.protocol]
     with_tls, with_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
-    if options[DELEGATES] and not with_sasl:
+    if options[Layers.delegates] and not with_sasl:
         raise OptionError(
-            f"option {DELEGATES.name}: delegation tokens are logins by SASL, and kafka.security.protocol="
+            f"option {Layers.delegates}: delegation tokens are logins by SASL, and kafka.security.protocol="
             f"{protocol} does not log in; set kafka.security.protocol=SASL_SSL, or leave the option out"
         )
     if not with_sasl and (login := options.given(*_SASL_OPTIONS)):
@@ -482,12 +369,13 @@ def used_layers(options: RawOptions) -> tuple[bool, bool]:
             "kafka.security.protocol=SASL_SSL, or SASL_PLAINTEXT where brokers take logins without TLS, or "
             "leave the options of the login out"
         )
-    asking = options.given(TOKEN_URL, *CHOOSING_OPTIONS)
+    asking = options.given(Layers.token_url, *CHOOSING_OPTIONS)
     asks_for_tokens = with_sasl and (
-        options[MECHANISM] == "AWS_MSK_IAM" or (options[MECHANISM] == "OAUTHBEARER" and asking != [])
+        options[Layers.mechanism] == "AWS_MSK_IAM"
+        or (options[Layers.mechanism] == "OAUTHBEARER" and asking != [])
     )
-    trusts = TLS_OPTIONS.trusts if asks_for_tokens else ()
-    used = TLS_OPTIONS if with_tls else trusts
-    if unused := options.given(*(option for option in TLS_OPTIONS if option not in used)):
+    trusts = BrokerTls.trusts() if asks_for_tokens else ()
+    used = BrokerTls.options() if with_tls else trusts
+    if unused := options.given(*(option for option in BrokerTls.options() if option not in used)):
         LOG.warning("kafka.security.protocol=%s does not use %s", protocol, ", ".join(unused))
     return with_tls, with_sasl

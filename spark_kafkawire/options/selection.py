@@ -8,7 +8,6 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, Final
 
 from ..errors import OptionError, close_matches, printable, quoted
@@ -21,6 +20,8 @@ from .option import (
     INT64_MAX,
     MODERN,
     READ,
+    V07,
+    Group,
     NotAnObject,
     Option,
     RawOptions,
@@ -37,161 +38,45 @@ from .option import (
     word,
 )
 
-SUBSCRIBE: Final = option("subscribe", string, sides=READ, meaning="topics, `a,b`")
-SUBSCRIBE_PATTERN: Final = option(
-    "subscribePattern",
-    string,
-    sides=READ,
-    meaning="a Java regular expression: selects the topics whose names contain a match",
-)
-ASSIGN: Final = option(
-    "assign",
-    string,
-    sides=READ,
-    meaning='`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions',
-)
 #: The tables of log directories, and all tables, as ``tables`` has them.
 DIRECTORY_TABLES: Final = ("segments", "batches")
 TABLES: Final = (
-    "brokers",
-    "topics",
-    "partitions",
-    "groups",
-    "group_members",
-    "group_offsets",
-    "configs",
-    "transactions",
-    "producers",
-    *DIRECTORY_TABLES,
-)
-TABLE: Final = option(
-    "table",
-    choice(*TABLES),
-    sides=READ,
-    meaning="reads a [table of the cluster](tables.md), or of log directories, in place of records: "
-    + ", ".join(f"`{name}`" for name in TABLES),
+    *("brokers", "topics", "partitions", "groups", "group_members", "group_offsets", "configs"),
+    *("transactions", "producers", *DIRECTORY_TABLES),
 )
 
 #: A pattern that every name of a topic matches.
 _ANY: Final = "."
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The partitions to read: exactly one field is set."""
-
-    subscribe: tuple[str, ...] = ()
-    pattern: str | None = None
-    assign: tuple[TopicPartition, ...] = ()
+def group_name(name: str, given: str) -> str:
+    """The name of a consumer group."""
+    if not given.strip():
+        raise bad_value(name, given, "the name of a consumer group")
+    return given
 
 
-def chooses_table(raw: Mapping[str, str]) -> bool:
-    """True if the user's options choose a table of the cluster."""
-    return any(name.lower() == TABLE.name for name in raw)
-
-
-def refuse_table(options: RawOptions) -> None:
-    """Raise ``OptionError`` (fatal) for a table where records are read."""
-    if (table := options[TABLE]) is not None:
-        raise OptionError(
-            f"option table={quoted(table)} is for spark.read: a table of the cluster is a snapshot, not a "
-            "stream, and no job reads it; leave it out"
-        )
-
-
-def parse_selection(options: RawOptions, syntax: PartitionSyntax, *, may_be_all: bool = False) -> Selection:
-    """The partitions that the user selects: all topics without a choice if it ``may_be_all``. Raises
-    ``OptionError`` (fatal)."""
-    given = options.given(SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
-    if not given and may_be_all:
-        return Selection(pattern=_ANY)
-    if len(given) != 1:
-        problem = "none is set" if not given else " and ".join(given) + " are set"
-        raise OptionError(f"set exactly one of the options subscribe, subscribePattern and assign: {problem}")
-    if (topics := options[SUBSCRIBE]) is not None:
-        return Selection(subscribe=_topics(topics))
-    if (assigned := options[ASSIGN]) is not None:
-        return Selection(assign=parse_assign(assigned.strip(), syntax))
-    return Selection(pattern=_pattern((options[SUBSCRIBE_PATTERN] or "").strip()))
-
-
-def _topics(text: str) -> tuple[str, ...]:
-    topics = tuple(sorted({name.strip() for name in text.split(",")} - {""}))
+def _topics(name: str, text: str) -> tuple[str, ...]:
+    topics = tuple(sorted({topic.strip() for topic in text.split(",")} - {""}))
     if not topics:
-        raise bad_value(SUBSCRIBE.name, text.strip(), "a topic or a list of topics, a,b")
+        raise bad_value(name, text.strip(), "a topic or a list of topics, a,b")
     return topics
 
 
-def _pattern(text: str) -> str:
+def _pattern(name: str, text: str) -> str:
     """The pattern, checked before its first use."""
     from .java_pattern import JavaPattern, PatternError
 
+    text = text.strip()
     if not text:
-        raise bad_value(SUBSCRIBE_PATTERN.name, text, "a regular expression; give one like orders-.*")
+        raise bad_value(name, text, "a regular expression; give one like orders-.*")
     try:
         JavaPattern(text)
     except PatternError as error:
         raise OptionError(
-            f"option subscribePattern: {quoted(text)} is not a supported Java regular "
-            f"expression: {printable(error)}"
+            f"option {name}: {quoted(text)} is not a supported Java regular expression: {printable(error)}"
         ) from error
     return text
-
-
-STARTING_OFFSETS: Final = option(
-    "startingOffsets",
-    string,
-    default="earliest",
-    sides=READ,
-    meaning='`earliest`, `committed` (the offsets of `kafka.group.id`), or `{"t":{"0":23}}`, '
-    'in 0.7 `{"t":{"0-1":123}}`; -2 is earliest',
-)
-ENDING_OFFSETS: Final = option(
-    "endingOffsets",
-    string,
-    default="latest",
-    sides=BATCH_READ,
-    meaning='`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest',
-)
-STARTING_TIMESTAMP: Final = option(
-    "startingTimestamp",
-    string,
-    sides=READ,
-    meaning="milliseconds since 1970; overrides startingOffsetsByTimestamp and startingOffsets; -1 is "
-    "latest, -2 is earliest",
-)
-ENDING_TIMESTAMP: Final = option(
-    "endingTimestamp",
-    string,
-    sides=BATCH_READ,
-    meaning="milliseconds since 1970; overrides endingOffsetsByTimestamp and endingOffsets; -1 is latest, -2 "
-    "is earliest",
-)
-STARTING_OFFSETS_BY_TIMESTAMP: Final = option(
-    "startingOffsetsByTimestamp",
-    string,
-    sides=READ,
-    meaning='`{"t":{"0":1700000000000}}`; overrides startingOffsets; -1 is latest, -2 is earliest',
-)
-ENDING_OFFSETS_BY_TIMESTAMP: Final = option(
-    "endingOffsetsByTimestamp",
-    string,
-    sides=BATCH_READ,
-    meaning='`{"t":{"0":1700000000000}}`; overrides endingOffsets; -1 is latest, -2 is earliest',
-)
-LATEST_IF_NO_MATCH: Final = option(
-    "startingOffsetsByTimestampStrategy",
-    mapped({"error": False, "latest": True}),
-    default="error",
-    sides=READ,
-    meaning="the start if no record has this timestamp or a later one: `error` or `latest`",
-)
-
-
-#: The options of one end of all partitions: the first one that is set counts.
-End = tuple[Option[str | None], Option[str | None], Option[str]]
-STARTING: Final[End] = (STARTING_TIMESTAMP, STARTING_OFFSETS_BY_TIMESTAMP, STARTING_OFFSETS)
-ENDING: Final[End] = (ENDING_TIMESTAMP, ENDING_OFFSETS_BY_TIMESTAMP, ENDING_OFFSETS)
 
 
 class LimitKind(enum.Enum):
@@ -215,6 +100,124 @@ class OffsetLimit:
 EARLIEST: Final = OffsetLimit(LimitKind.EARLIEST)
 LATEST: Final = OffsetLimit(LimitKind.LATEST)
 COMMITTED: Final = OffsetLimit(LimitKind.COMMITTED)
+#: Numbers that are neither an offset nor a timestamp, as requests for offsets have them.
+_SPECIAL: Final = {-2: EARLIEST, -1: LATEST}
+
+
+def _moment(time_ms: int) -> OffsetLimit:
+    return _SPECIAL.get(time_ms, OffsetLimit(LimitKind.TIMESTAMP, time_ms))
+
+
+def _timestamp(name: str, text: str) -> OffsetLimit:
+    text = text.strip(BLANKS)
+    if not re.fullmatch(r"-[12]|[0-9]{1,19}", text) or int(text) > INT64_MAX:
+        allowed = "milliseconds since 1970, like 1767225600000, or -1 for latest, -2 for earliest"
+        raise bad_value(name, text, allowed)
+    return _moment(int(text))
+
+
+@dataclass(frozen=True)
+class Selection(Group, sides=READ):
+    """The partitions to read: exactly one field is set. The options are those of topics, partitions and
+    their two ends, of the split into Spark partitions, of the group, and of the retries of planning."""
+
+    subscribe: tuple[str, ...] = ()
+    pattern: str | None = None
+    assign: tuple[TopicPartition, ...] = ()
+    topics = option("subscribe", _topics).means("topics, `a,b`")
+    topic_pattern = option("subscribePattern", _pattern).means(
+        "a Java regular expression: selects the topics whose names contain a match"
+    )
+    partitions = option("assign", string).means(
+        '`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions'
+    )
+    table = option("table", choice(*TABLES)).means(
+        "reads a [table of the cluster](tables.md), or of log directories, in place of records: "
+        + ", ".join(f"`{name}`" for name in TABLES)
+    )
+    starting_offsets = option("startingOffsets", string, "earliest").means(
+        '`earliest`, `committed` (the offsets of `kafka.group.id`), or `{"t":{"0":23}}`, '
+        'in 0.7 `{"t":{"0-1":123}}`; -2 is earliest'
+    )
+    ending_offsets = option("endingOffsets", string, "latest", BATCH_READ).means(
+        '`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest'
+    )
+    starting_timestamp = option("startingTimestamp", _timestamp).means(
+        "milliseconds since 1970; overrides startingOffsetsByTimestamp and startingOffsets; -1 is "
+        "latest, -2 is earliest"
+    )
+    ending_timestamp = option("endingTimestamp", _timestamp, sides=BATCH_READ).means(
+        "milliseconds since 1970; overrides endingOffsetsByTimestamp and endingOffsets; -1 is latest, -2 "
+        "is earliest"
+    )
+    starting_by_timestamp = option("startingOffsetsByTimestamp", string).means(
+        '`{"t":{"0":1700000000000}}`; overrides startingOffsets; -1 is latest, -2 is earliest'
+    )
+    ending_by_timestamp = option("endingOffsetsByTimestamp", string, sides=BATCH_READ).means(
+        '`{"t":{"0":1700000000000}}`; overrides endingOffsets; -1 is latest, -2 is earliest'
+    )
+    latest_if_no_match = option(
+        "startingOffsetsByTimestampStrategy", mapped({"error": False, "latest": True}), "error"
+    ).means("the start if no record has this timestamp or a later one: `error` or `latest`")
+    min_partitions = option("minPartitions", count(1, 1_000_000)).means(
+        "the least number of Spark partitions; large ranges are split"
+    )
+    partition_bytes = option("maxBytesPerPartition", size(1, 1 << 62)).means(
+        "split ranges larger than this; for Kafka 0.7, and for log directories"
+    )
+    partition_records = option("maxRecordsPerPartition", count(1, INT64_MAX), generation=MODERN).means(
+        "split ranges of more offsets than this"
+    )
+    group_id = option("kafka.group.id", group_name, generation=MODERN).means(
+        "the group of `startingOffsets=committed`; no group is joined"
+    )
+    group_id_prefix = option("groupIdPrefix", string, generation=MODERN).means("ignored: no group is joined")
+    planning_retries = option("fetchOffset.numRetries", count(0, 1000), generation=MODERN).means(
+        "the value of `retries` for planning"
+    )
+    planning_backoff = option("fetchOffset.retryIntervalMs", seconds(), generation=MODERN).means(
+        "the value of `retryBackoff` for planning"
+    )
+
+
+def chooses_table(raw: Mapping[str, str]) -> bool:
+    """True if the user's options choose a table of the cluster."""
+    return any(name.lower() == Selection.table.name for name in raw)
+
+
+def refuse_table(options: RawOptions) -> None:
+    """Raise ``OptionError`` (fatal) for a table where records are read."""
+    if (table := options[Selection.table]) is not None:
+        raise OptionError(
+            f"option table={quoted(table)} is for spark.read: a table of the cluster is a snapshot, not a "
+            "stream, and no job reads it; leave it out"
+        )
+
+
+def parse_selection(options: RawOptions, syntax: PartitionSyntax, *, may_be_all: bool = False) -> Selection:
+    """The partitions that the user selects: all topics without a choice if it ``may_be_all``. Raises
+    ``OptionError`` (fatal)."""
+    given = options.given(Selection.topics, Selection.topic_pattern, Selection.partitions)
+    if not given and may_be_all:
+        return Selection(pattern=_ANY)
+    if len(given) != 1:
+        problem = "none is set" if not given else " and ".join(given) + " are set"
+        raise OptionError(f"set exactly one of the options subscribe, subscribePattern and assign: {problem}")
+    if (topics := options[Selection.topics]) is not None:
+        return Selection(subscribe=topics)
+    if (assigned := options[Selection.partitions]) is not None:
+        return Selection(assign=parse_assign(assigned.strip(), syntax))
+    return Selection(pattern=options[Selection.topic_pattern])
+
+
+#: The options of one end of all partitions: the first one that is set counts.
+End = tuple[Option[OffsetLimit | None], Option[str | None], Option[str]]
+STARTING: Final[End] = (
+    Selection.starting_timestamp,
+    Selection.starting_by_timestamp,
+    Selection.starting_offsets,
+)
+ENDING: Final[End] = (Selection.ending_timestamp, Selection.ending_by_timestamp, Selection.ending_offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +239,10 @@ _PARTITION: Final = re.compile(_NUMBER)
 _BROKER_PARTITION: Final = re.compile(rf"({_NUMBER})-({_NUMBER})")
 
 
-#: Numbers that are neither an offset nor a timestamp, as requests for offsets have them.
-_SPECIAL: Final = MappingProxyType({-2: EARLIEST, -1: LATEST})
 #: Words of other clients and systems for the ends of a partition.
-SYNONYMS: Final[Mapping[str, OffsetLimit]] = MappingProxyType(
-    dict.fromkeys(("beginning", "first", "oldest", "smallest", "start"), EARLIEST)
-    | dict.fromkeys(("end", "largest", "last", "newest", "now"), LATEST)
-)
+SYNONYMS: Final = dict.fromkeys(
+    ("beginning", "first", "oldest", "smallest", "start"), EARLIEST
+) | dict.fromkeys(("end", "largest", "last", "newest", "now"), LATEST)
 #: A key or a value in single quotes, as Python writes those of a dict.
 _SINGLE_QUOTED: Final = re.compile(r"[{\[,:]\s*'")
 
@@ -276,16 +276,12 @@ def _partition_number(topic: str, number: Any) -> TopicPartition | None:
 
 
 #: 0.7 names a partition by its broker, too.
-PARTITION_SYNTAX: Final[Mapping[Generation, PartitionSyntax]] = MappingProxyType(
-    {
-        Generation.V07: PartitionSyntax(
-            '{"t":["0-0","1-2"]} (broker-partition)', "0-1", _broker_partition, _broker_partition
-        ),
-        Generation.MODERN: PartitionSyntax(
-            '{"topicA":[0,1],"topicB":[0,1]}', "0", _partition_number, _partition
-        ),
-    }
-)
+PARTITION_SYNTAX: Final[Mapping[Generation, PartitionSyntax]] = {
+    Generation.V07: PartitionSyntax(
+        '{"t":["0-0","1-2"]} (broker-partition)', "0-1", _broker_partition, _broker_partition
+    ),
+    Generation.MODERN: PartitionSyntax('{"topicA":[0,1],"topicB":[0,1]}', "0", _partition_number, _partition),
+}
 
 
 def parse_assign(text: str, syntax: PartitionSyntax) -> tuple[TopicPartition, ...]:
@@ -311,19 +307,12 @@ def parse_limits(
     """
     by_time, by_log_time, by_offset = end
     if (timestamp := options[by_time]) is not None:
-        return _timestamp(by_time.name, timestamp.strip(BLANKS))
+        return OffsetLimits(by_time.name, for_all=timestamp)
     if (timestamps := options[by_log_time]) is not None:
         return _timestamps(by_log_time.name, timestamps.strip(BLANKS), syntax)
     if forbidden is None and not options.given(by_offset):
         return OffsetLimits(by_offset.name, for_all=LATEST)
     return _offsets(by_offset.name, options[by_offset].strip(BLANKS), forbidden, syntax)
-
-
-def _timestamp(name: str, text: str) -> OffsetLimits:
-    if not re.fullmatch(r"-[12]|[0-9]{1,19}", text) or int(text) > INT64_MAX:
-        allowed = "milliseconds since 1970, like 1767225600000, or -1 for latest, -2 for earliest"
-        raise bad_value(name, text, allowed)
-    return OffsetLimits(name, for_all=_moment(int(text)))
 
 
 def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
@@ -335,10 +324,6 @@ def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
             "1970, or -1 for latest, -2 for earliest"
         )
     return OffsetLimits(name, by_partition={tp: _moment(ms) for tp, ms in by_partition.items()})
-
-
-def _moment(time_ms: int) -> OffsetLimit:
-    return _SPECIAL.get(time_ms, OffsetLimit(LimitKind.TIMESTAMP, time_ms))
 
 
 def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: PartitionSyntax) -> OffsetLimits:
@@ -430,69 +415,10 @@ def _is_text(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)
 
 
-MIN_PARTITIONS: Final = option(
-    "minPartitions",
-    count(1, 1_000_000),
-    sides=READ,
-    meaning="the least number of Spark partitions; large ranges are split",
-)
-MAX_BYTES_PER_PARTITION: Final = option(
-    "maxBytesPerPartition",
-    size(1, 1 << 62),
-    sides=READ,
-    meaning="split ranges larger than this; for Kafka 0.7, and for log directories",
-)
-MAX_RECORDS_PER_PARTITION: Final = option(
-    "maxRecordsPerPartition",
-    count(1, INT64_MAX),
-    sides=READ,
-    generation=MODERN,
-    meaning="split ranges of more offsets than this",
-)
-
-
-def group_name(name: str, given: str) -> str:
-    """The name of a consumer group."""
-    if not given.strip():
-        raise bad_value(name, given, "the name of a consumer group")
-    return given
-
-
-GROUP_ID: Final = option(
-    "kafka.group.id",
-    group_name,
-    sides=READ,
-    generation=MODERN,
-    meaning="the group of `startingOffsets=committed`; no group is joined",
-)
-GROUP_ID_PREFIX: Final = option(
-    "groupIdPrefix", string, sides=READ, generation=MODERN, meaning="ignored: no group is joined"
-)
-PLANNING_RETRIES: Final = option(
-    "fetchOffset.numRetries",
-    count(0, 1000),
-    sides=READ,
-    generation=MODERN,
-    meaning="the value of `retries` for planning",
-)
-PLANNING_BACKOFF: Final = option(
-    "fetchOffset.retryIntervalMs",
-    seconds(),
-    sides=READ,
-    generation=MODERN,
-    meaning="the value of `retryBackoff` for planning",
-)
-
-
-#: The option that has the size of a range in the unit of offsets.
-_SIZES: Final[Mapping[Generation, Option[int | None]]] = MappingProxyType(
-    {Generation.V07: MAX_BYTES_PER_PARTITION, MODERN: MAX_RECORDS_PER_PARTITION}
-)
-
-
 def parse_partition_size(options: RawOptions, discovery: Discovery) -> int | None:
     """The size from which a range is split: bytes in 0.7, offsets later."""
-    return options[_SIZES[discovery.generation]]
+    is_07 = discovery.generation is V07
+    return options[Selection.partition_bytes if is_07 else Selection.partition_records]
 
 
 def parse_partition_bytes(options: RawOptions, discovery: Discovery) -> int | None:
@@ -500,20 +426,19 @@ def parse_partition_bytes(options: RawOptions, discovery: Discovery) -> int | No
 
     Raises ``OptionError`` (fatal) for brokers whose offsets count records.
     """
-    size = _SIZES[discovery.generation]
-    if size is MAX_BYTES_PER_PARTITION or not options.given(MAX_BYTES_PER_PARTITION):
+    if discovery.generation is V07 or not options.given(Selection.partition_bytes):
         return None
     if discovery.directories is None:
         raise OptionError(
-            f"option {MAX_BYTES_PER_PARTITION.name} does not apply to brokers of Kafka "
-            f"{discovery.generation.value}, whose offsets count records; set {MAX_RECORDS_PER_PARTITION.name}"
+            f"option {Selection.partition_bytes} does not apply to brokers of Kafka "
+            f"{discovery.generation.value}, whose offsets count records; set {Selection.partition_records}"
         )
-    return options[MAX_BYTES_PER_PARTITION]
+    return options[Selection.partition_bytes]
 
 
 def parse_planning_retry(options: RawOptions, default: RetryPolicy) -> RetryPolicy:
     """Retries of planning."""
-    retries, backoff_s = options[PLANNING_RETRIES], options[PLANNING_BACKOFF]
+    retries, backoff_s = options[Selection.planning_retries], options[Selection.planning_backoff]
     return replace(
         default,
         retries=default.retries if retries is None else retries,

@@ -12,12 +12,14 @@ from typing import Final
 
 from ..errors import OptionError
 from .connection import Discovery, is_node_name
-from .key_order import KEY_ORDER
+from .key_order import KeyOrder
 from .option import (
     INT64_MAX,
     MODERN,
     READ,
     V07,
+    Group,
+    Option,
     RawOptions,
     bad_value,
     count,
@@ -29,121 +31,90 @@ from .option import (
 )
 from .selection import EARLIEST, LATEST, OffsetLimits, Selection, group_name
 
-MAX_OFFSETS: Final = option(
-    "maxOffsetsPerTrigger",
-    count(1, INT64_MAX),
-    sides=READ,
-    generation=MODERN,
-    meaning="the largest number of records in one batch, shared by the partitions in proportion to "
-    "their lags",
-)
-MIN_OFFSETS: Final = option(
-    "minOffsetsPerTrigger",
-    count(1, INT64_MAX),
-    sides=READ,
-    generation=MODERN,
-    meaning="the number of records that a batch waits for",
-)
-MAX_DELAY: Final = option(
-    "maxTriggerDelay",
-    # Spark's connector takes any delay; no socket waits for this one.
-    seconds(high_s=3650 * 86_400.0),
-    default="15m",
-    sides=READ,
-    generation=MODERN,
-    meaning="the longest time that a batch waits for `minOffsetsPerTrigger`",
-)
-MAX_BYTES: Final = option(
-    "maxBytesPerTrigger",
-    size(1, INT64_MAX),
-    sides=READ,
-    generation=V07,
-    meaning="the largest number of bytes in one batch, which ends at the end of segments or partitions: at "
-    "least one segment of each partition",
-)
 
-
-@dataclass(frozen=True, slots=True)
-class StreamLimits:
+@dataclass(frozen=True)
+class StreamLimits(Group, sides=READ):
     """Limits of one batch of a stream: bytes in 0.7, records later; None without a limit.
 
     A batch that would be smaller than ``size_min`` waits for ``delay_max_s`` at most.
     """
 
     size_max: int | None = None
-    size_min: int | None = None
-    delay_max_s: float = MAX_DELAY.value
+    offsets_max = option("maxOffsetsPerTrigger", count(1, INT64_MAX), generation=MODERN).means(
+        "the largest number of records in one batch, shared by the partitions in proportion to their lags"
+    )
+    size_min: Option[int | None] = option(
+        "minOffsetsPerTrigger", count(1, INT64_MAX), generation=MODERN
+    ).means("the number of records that a batch waits for")
+    # Spark's connector takes any delay; no socket waits for this one.
+    delay_max_s: Option[float] = option(
+        "maxTriggerDelay", seconds(high_s=3650 * 86_400.0), "15m", generation=MODERN
+    ).means("the longest time that a batch waits for `minOffsetsPerTrigger`")
+    bytes_max = option("maxBytesPerTrigger", size(1, INT64_MAX), generation=V07).means(
+        "the largest number of bytes in one batch, which ends at the end of segments or partitions: at "
+        "least one segment of each partition"
+    )
 
 
 def parse_stream_limits(options: RawOptions) -> StreamLimits:
     """The limits of one batch. Raises ``OptionError`` (fatal)."""
-    most, least = options[MAX_BYTES] or options[MAX_OFFSETS], options[MIN_OFFSETS]
+    most = options[StreamLimits.bytes_max] or options[StreamLimits.offsets_max]
+    least = options[StreamLimits.size_min]
     if most is not None and least is not None and least > most:
         raise OptionError(
             f"option minOffsetsPerTrigger: {least} is more than maxOffsetsPerTrigger={most}; lower the one, "
             "or raise the other"
         )
-    return StreamLimits(most, least, options[MAX_DELAY])
+    return StreamLimits.parse(options, size_max=most)
 
 
-JOINS: Final = option(
-    "groupMembership",
-    mapped({"none": False, "join": True}),
-    default="none",
-    sides=READ,
-    generation=V07,
-    meaning="`join`: the query is a consumer of the group `kafka.group.id`, beside the JVM's; see "
-    "[Kafka 0.7](kafka-0.7.md#join-a-group)",
-)
-THREADS: Final = option(
-    "groupThreads",
-    count(1, 1000),
-    default="1",
-    sides=READ,
-    generation=V07,
-    meaning="the number of threads that the query counts as when the group shares partitions",
-)
-COMMITS_OFFSETS: Final = option(
-    "commitOffsets",
-    flag,
-    default="false",
-    sides=READ,
-    meaning="`true`: commit the offsets of finished batches to the group, a batch late",
-)
-STREAM_GROUP_ID: Final = option(
-    "kafka.group.id",
-    group_name,
-    sides=READ,
-    meaning="the group of `commitOffsets` and of `groupMembership`, in 0.7 in ZooKeeper, and of "
-    "`startingOffsets=committed`; without these no group is joined",
-)
-MEMBERSHIP: Final = JOINS.name
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMembershipOptions:
-    """The group that a read joins, and the number of consumers' threads that it counts as there."""
+@dataclass(frozen=True)
+class GroupMembershipOptions(Group, sides=READ):
+    """The group that a read joins, and the number of consumers' threads that it counts as there. Some
+    options are those of streams that commit offsets without joining, or that end on new fields."""
 
     group: str
-    thread_count: int = THREADS.value
+    joins = option("groupMembership", mapped({"none": False, "join": True}), "none", generation=V07).means(
+        "`join`: the query is a consumer of the group `kafka.group.id`, beside the JVM's; see "
+        "[Kafka 0.7](kafka-0.7.md#join-a-group)"
+    )
+    thread_count: Option[int] = option("groupThreads", count(1, 1000), "1", generation=V07).means(
+        "the number of threads that the query counts as when the group shares partitions"
+    )
+    commits_offsets = option("commitOffsets", flag, "false").means(
+        "`true`: commit the offsets of finished batches to the group, a batch late"
+    )
+    group_id = option("kafka.group.id", group_name).means(
+        "the group of `commitOffsets` and of `groupMembership`, in 0.7 in ZooKeeper, and of "
+        "`startingOffsets=committed`; without these no group is joined"
+    )
+    evolution = option("avroSchemaEvolutionMode", mapped({"none": False, "restart": True}), "none").means(
+        "`restart`: the query ends when a message's schema has a field that the schema of the query "
+        "lacks; the next `load()` takes it"
+    )
+
+
+MEMBERSHIP: Final = GroupMembershipOptions.joins.name
 
 
 def parse_membership(
     options: RawOptions, discovery: Discovery, selection: Selection, starting: OffsetLimits
 ) -> GroupMembershipOptions | None:
     """The group that a read joins; None without a group. Raises ``OptionError`` (fatal)."""
-    joins, thread_count = options[JOINS], options[THREADS]
+    of = GroupMembershipOptions
+    joins, thread_count = options[of.joins], options[of.thread_count]
     if not joins:
-        if options.given(THREADS):
+        if options.given(of.thread_count):
             raise OptionError(
-                f"option {THREADS.name} is for {MEMBERSHIP}=join, which is not set; set it, or leave this out"
+                f"option {of.thread_count} is for {MEMBERSHIP}=join, which is not set; set it, or leave "
+                "this out"
             )
         return None
     if discovery.zookeeper_connect is None:
         raise OptionError(
             f"option {MEMBERSHIP}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
         )
-    group = options[STREAM_GROUP_ID]
+    group = options[of.group_id]
     if group is None:
         raise OptionError(
             f"option {MEMBERSHIP}=join needs kafka.group.id, which is not set: set it to the group to join"
@@ -151,7 +122,7 @@ def parse_membership(
     if not is_node_name(group):
         raise bad_value("kafka.group.id", group, "the name of a node in ZooKeeper, which has no slash")
     _check_contradictions(options, selection, starting)
-    return GroupMembershipOptions(group, thread_count)
+    return of(group, thread_count)
 
 
 def _check_contradictions(options: RawOptions, selection: Selection, starting: OffsetLimits) -> None:
@@ -167,11 +138,11 @@ def _check_contradictions(options: RawOptions, selection: Selection, starting: O
             "group; leave it out, or set startingOffsets to earliest or latest, for partitions that the "
             "group has never read"
         )
-    if options[COMMITS_OFFSETS]:
+    if options[GroupMembershipOptions.commits_offsets]:
         raise OptionError(
             f"option commitOffsets: {MEMBERSHIP}=join always commits offsets; leave commitOffsets out"
         )
-    if options[KEY_ORDER]:
+    if options[KeyOrder.is_set]:
         raise OptionError(
             f"option keyOrder: with {MEMBERSHIP}=join others read some of the partitions that keys have "
             "moved between, at any time; set one of them"
@@ -187,13 +158,3 @@ def refuse_membership(raw: Mapping[str, str]) -> None:
                 "that ends before its rows are read, and the group would have no member; use GroupRead of "
                 "spark_kafkawire.groups, or a stream with the trigger availableNow"
             )
-
-
-EVOLUTION: Final = option(
-    "avroSchemaEvolutionMode",
-    mapped({"none": False, "restart": True}),
-    default="none",
-    sides=READ,
-    meaning="`restart`: the query ends when a message's schema has a field that the schema of the query "
-    "lacks; the next `load()` takes it",
-)

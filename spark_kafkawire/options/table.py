@@ -1,4 +1,4 @@
-"""All options, as the modules of their values declare them.
+"""All options, as their groups have them.
 
 The tables of ``docs/options.md`` and ``docs/streaming.md`` have a row for each, and unknown names are
 compared with these.
@@ -8,18 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any, Final
 
 from ..errors import OptionError, printable
 from ..secrecy import keep_secret
-from . import connection, delivery, fetch, key_order, schema_registry, security, selection, stream, typed
-from .option import TYPING_ERROR, Option, RawOptions, hint, is_kafka_property, pass_over, pass_over_in_batch
+from .connection import Directories, Discovery, NetOptions
+from .delivery import DeliveryOptions, TransactionOptions
+from .fetch import FetchOptions
+from .key_order import KeyOrder
+from .option import (
+    TYPING_ERROR,
+    Group,
+    Option,
+    RawOptions,
+    hint,
+    is_kafka_property,
+    pass_over,
+    pass_over_in_batch,
+)
+from .security import Layers, Registry, Tokens
+from .selection import Selection
+from .stream import GroupMembershipOptions, StreamLimits
+from .typed import TypedOptions
 
 #: Spark's own option of each streaming query.
 _CHECKPOINT: Final = "checkpointLocation"
 #: Options whose texts may have ``${`` as a part of another language: patterns and schemas.
-_WITHOUT_REFERENCES: Final = frozenset((selection.SUBSCRIBE_PATTERN, typed.VALUE_SCHEMA, typed.KEY_SCHEMA))
+_WITHOUT_REFERENCES: Final = frozenset(
+    (Selection.topic_pattern, TypedOptions.value_schema, TypedOptions.key_schema)
+)
 #: The argument of ``load()``, as Spark passes it.
 _PATHS: Final = frozenset(("path", "paths"))
 #: The option that a write goes by, and those that a read selects by, in lower case.
@@ -27,23 +44,19 @@ _TOPIC: Final = "topic"
 _SELECTIONS: Final = frozenset({"subscribe", "subscribepattern", "assign"})
 
 
-def declared(*modules: ModuleType) -> tuple[Option[Any], ...]:
-    """The options that are declared at the top of the modules, in their order, each before its aliases."""
-    values = (each for module in modules for each in vars(module).values())
-    found = (
-        option
-        for each in values
-        for option in (each if isinstance(each, security.TlsOptions) else [each])
-        if isinstance(option, Option)
-    )
-    return tuple(dict.fromkeys(name for option in found for name in (option, *option.aliases)))
+def of_groups(*groups: type[Group]) -> tuple[Option[Any], ...]:
+    """The options of the groups in their order, each once."""
+    return tuple(dict.fromkeys(option for group in groups for option in group.options()))
 
 
-OPTIONS: Final = declared(connection, security, typed, schema_registry, selection, fetch, key_order, delivery)
+OPTIONS: Final = of_groups(
+    *(Discovery, Directories, NetOptions, Tokens, Layers, TypedOptions, Registry),
+    *(Selection, FetchOptions, KeyOrder, DeliveryOptions, TransactionOptions),
+)
 #: Options that only streams take: limits of one batch, commits to a group, and new fields of schemas. Batch
 #: reads ignore them with a warning, as they do those of Spark's own connector. One that is in ``OPTIONS``,
 #: too, means something else to streams.
-STREAM_OPTIONS: Final = tuple(option for option in declared(stream) if option not in OPTIONS)
+STREAM_OPTIONS: Final = of_groups(StreamLimits, GroupMembershipOptions)
 #: Names that batch reads do not know, by their lower case: Spark hands names on in small letters.
 OF_STREAMS_ALONE: Final = {
     option.name.lower(): option.name

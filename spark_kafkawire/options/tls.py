@@ -26,9 +26,8 @@ from ..net.stores import (
     unsupported,
 )
 from ..net.tls import OF_BROKERS, Tls, TlsLimits, TlsNames, context
-from ..regular_files import open_regular
-from .option import Option, RawOptions, bad_value, capitals, hint
-from .security import TLS_OPTIONS, TlsOptions
+from .option import Option, RawOptions, bad_value, capitals, file_bytes, hint
+from .security import BrokerTls, TlsOptions
 
 #: OpenSSL's names of all suites of TLS 1.2 that Java 17 has. Source: openssl ciphers -stdname.
 TLS_1_2_SUITES: Final = {
@@ -76,7 +75,7 @@ _OLDER: Final = ("TLSV1.1", "TLSV1", "SSLV3", "SSLV2", "SSLV2HELLO")
 _ANY_VERSION: Final = ("TLS", "SSL")
 
 
-def limits_of(options: RawOptions, names: TlsOptions) -> TlsLimits:
+def limits_of(options: RawOptions, names: type[TlsOptions]) -> TlsLimits:
     """The versions and the suites that the options leave. Raises ``OptionError`` (fatal)."""
     versions = _enabled(options, names)
     highest = _highest(options, names)
@@ -95,7 +94,7 @@ def _listed(text: str | None) -> list[str]:
     return [capitals(each) for each in (text or "").split(",") if each.strip()]
 
 
-def _enabled(options: RawOptions, names: TlsOptions) -> set[TLSVersion]:
+def _enabled(options: RawOptions, names: type[TlsOptions]) -> set[TLSVersion]:
     name, given = names.enabled_protocols.name, _listed(options[names.enabled_protocols])
     for version in given:
         if version not in (*_VERSIONS, *_OLDER):
@@ -114,7 +113,7 @@ def _warn_of_older(name: str) -> None:
     LOG.warning("option %s: versions before TLS 1.2 are not supported and are left out", name)
 
 
-def _highest(options: RawOptions, names: TlsOptions) -> TLSVersion:
+def _highest(options: RawOptions, names: type[TlsOptions]) -> TLSVersion:
     """The bound of versions that Java's name of an SSLContext is."""
     given = capitals(options[names.protocol] or "TLS")
     if given in _ANY_VERSION:
@@ -125,7 +124,7 @@ def _highest(options: RawOptions, names: TlsOptions) -> TLSVersion:
 
 
 def _suites(
-    options: RawOptions, names: TlsOptions, versions: set[TLSVersion]
+    options: RawOptions, names: type[TlsOptions], versions: set[TLSVersion]
 ) -> tuple[tuple[str, ...], set[TLSVersion]]:
     """OpenSSL's names of the suites of TLS 1.2, and the versions that have a suite."""
     given = [suite for suite in _listed(options[names.cipher_suites]) if suite != _NO_SUITE]
@@ -164,17 +163,7 @@ class _Contents(NamedTuple):
     kind: str
 
 
-class _StoreOptions(NamedTuple):
-    """The options of one store: ``texts`` are its parts as PEM, ``without`` the effect of leaving it out."""
-
-    kind: Option[str | None]
-    location: Option[str | None]
-    password: Option[str | None]
-    texts: tuple[Option[str | None], ...]
-    without: str
-
-
-def tls_of(options: RawOptions, names: TlsOptions = TLS_OPTIONS, of: TlsNames = OF_BROKERS) -> Tls:
+def tls_of(options: RawOptions, names: type[TlsOptions] = BrokerTls, of: TlsNames = OF_BROKERS) -> Tls:
     """Encryption of connections. Raises ``OptionError`` (fatal), which shows no secret."""
     identity = _identity(options, names)
     tls = Tls(
@@ -190,7 +179,7 @@ def tls_of(options: RawOptions, names: TlsOptions = TLS_OPTIONS, of: TlsNames = 
     return tls
 
 
-def check(tls: Tls, options: RawOptions, names: TlsOptions = TLS_OPTIONS) -> None:
+def check(tls: Tls, options: RawOptions, names: type[TlsOptions] = BrokerTls) -> None:
     """Let OpenSSL read the texts, so that bad ones fail here, and not in the tasks. Raises ``OptionError``
     (fatal)."""
     try:
@@ -201,93 +190,78 @@ def check(tls: Tls, options: RawOptions, names: TlsOptions = TLS_OPTIONS) -> Non
         raise OptionError(f"{error}{f' ({read})' if read else ''}") from error
 
 
-def trusted(options: RawOptions, names: TlsOptions = TLS_OPTIONS) -> str | None:
+def trusted(options: RawOptions, names: type[TlsOptions] = BrokerTls) -> str | None:
     """PEM of the authorities to trust; None for the system's. Raises ``OptionError`` (fatal)."""
-    of_store = _StoreOptions(
-        names.trust_type,
-        names.trust_location,
-        names.trust_password,
+    found = _contents(
+        options,
+        (names.trust_type, names.trust_location, names.trust_password),
         (names.trust_certificates,),
         "to trust the system's authorities",
+        trust_of,
     )
-    found = _contents(options, of_store, None, trust_of)
     return found and found.text
 
 
-def _identity(options: RawOptions, names: TlsOptions) -> _Contents | None:
+def _identity(options: RawOptions, names: type[TlsOptions]) -> _Contents | None:
     """The client's key and certificates."""
-    of_store = _StoreOptions(
-        names.key_type,
-        names.key_location,
-        names.key_store_password,
+    return _contents(
+        options,
+        (names.key_type, names.key_location, names.key_store_password),
         (names.key_text, names.key_certificates),
         "where the server asks for no certificate of the client",
+        identity_of,
+        names.key_password,
     )
-    return _contents(options, of_store, names.key_password, identity_of)
 
 
 def _contents(
     options: RawOptions,
-    of_store: _StoreOptions,
-    key_password: Option[str | None] | None,
+    store: tuple[Option[str | None], Option[str | None], Option[str | None]],
+    texts: tuple[Option[str | None], ...],
+    without: str,
     read: Callable[[Store], str],
+    key_password: Option[str | None] | None = None,
 ) -> _Contents | None:
-    """The contents of a store, from its file or from the options that hold its parts; None without one."""
-    said = _said_kind(options, of_store.kind)
-    location = options[of_store.location]
-    given = options.given(*of_store.texts)
-    if location is not None:
+    """The contents of a store, from its file or from the options that hold its parts; None without one.
+
+    ``store`` are the options of its kind, its location and its password, ``texts`` those of its parts as PEM;
+    ``without`` is the effect of leaving it out.
+    """
+    kind, store_path, password = store
+    said, path, given = _said_kind(options, kind), options[store_path], options.given(*texts)
+    if path is not None:
         if given:
-            raise OptionError(
-                f"options {of_store.location.name} and {given[0]} are both set; set one of them"
+            raise OptionError(f"options {store_path} and {given[0]} are both set; set one of them")
+        data = _bytes_of(store_path.name, path, without)
+        key = ("", None) if key_password is None else (key_password.name, options[key_password])
+        try:
+            found = _Contents(
+                read(Store(data, options[password], key[1], password.name, key[0])), kind_of(data)
             )
-        found = _read(options, of_store, location, key_password, read)
+        except StoreError as error:
+            raise OptionError(f"option {store_path}: {quoted(path)}: {error}") from error
+        if found.kind == PEM and options.given(password):
+            _warn_of_password(password.name)
     else:
-        if options.given(of_store.password):
+        if options.given(password):
             raise OptionError(
-                f"option {of_store.password.name} is the password of a store, and {of_store.location.name} "
-                "is not set; set it, too"
+                f"option {password} is the password of a store, and {store_path} is not set; set it, too"
             )
         if not given:
             return None
-        found = _Contents(_joined(options, of_store.texts), PEM)
+        found = _Contents(_joined(options, texts), PEM)
     if said not in (None, found.kind):
-        _warn_of_kind(of_store.kind.name, said, found.kind)
+        _warn_of_kind(kind.name, said, found.kind)
     return found
 
 
 def _said_kind(options: RawOptions, option: Option[str | None]) -> str | None:
     kind = options[option] or None
     if kind in _UNSUPPORTED:
-        raise OptionError(f"option {option.name}: {unsupported(kind)}")
+        raise OptionError(f"option {option}: {unsupported(kind)}")
     if kind not in (None, *_KINDS):
         raise bad_value(option.name, kind, " or ".join(_KINDS))
     return kind
-
-
-def _read(
-    options: RawOptions,
-    of_store: _StoreOptions,
-    location: str,
-    key_password: Option[str | None] | None,
-    read: Callable[[Store], str],
-) -> _Contents:
-    name, password = of_store.location.name, of_store.password
-    data = _bytes_of(name, location, of_store.without)
-    store = Store(
-        data,
-        options[password],
-        None if key_password is None else options[key_password],
-        password.name,
-        "" if key_password is None else key_password.name,
-    )
-    try:
-        found = _Contents(read(store), kind_of(data))
-    except StoreError as error:
-        raise OptionError(f"option {name}: {quoted(location)}: {error}") from error
-    if found.kind == PEM and options.given(password):
-        _warn_of_password(password.name)
-    return found
 
 
 def _bytes_of(name: str, location: str, without: str) -> bytes:
@@ -296,20 +270,9 @@ def _bytes_of(name: str, location: str, without: str) -> bytes:
             f"option {name}: the path is empty; give that of a store that is on the driver, or leave the "
             f"option out {without}"
         )
-    try:
-        with open_regular(location) as file:
-            data = file.read(STORE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(
-            f"option {name}: {quoted(location)} cannot be read on the driver: {reason}; give the path of a "
-            "store that is on the driver"
-        ) from error
-    if len(data) > STORE_BYTES_MAX:
-        raise OptionError(
-            f"option {name}: {quoted(location)} is longer than {STORE_BYTES_MAX} bytes; is it a store?"
-        )
-    return data
+    where = f"option {name}: {quoted(location)}"
+    advice = "give the path of a store that is on the driver"
+    return file_bytes(where, location, STORE_BYTES_MAX, advice, "is it a store?")
 
 
 def _joined(options: RawOptions, texts: tuple[Option[str | None], ...]) -> str:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafkawire.regular_files import open_regular
 
 from ..errors import LOG, OptionError, quoted
 from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
-from . import schema_registry
 from .connection import NetOptions
-from .fetch import BAD_RECORDS, BadRecords
 from .option import (
     BLANKS,
     READ,
     WRITE,
+    Group,
     Option,
     RawOptions,
     bad_value,
@@ -27,6 +27,7 @@ from .option import (
     string,
     word,
 )
+from .security import Registry
 
 if TYPE_CHECKING:
     from ..registry import RegistrySettings
@@ -47,6 +48,14 @@ _WITH_DEPTH: Final = (
     f"valueFormat or keyFormat of {' or '.join(name for name, each in FORMATS.items() if each.has_depth)}"
 )
 _VERSIONS: Final = "a version of the subject (1 to 2147483647), latest, or id:N, the id of a schema"
+
+
+class BadRecords(enum.Enum):
+    """Treatment of bytes that cannot become rows: an error, a row with nulls, or no row."""
+
+    FAIL = "fail"
+    NULL = "null"
+    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,48 +112,6 @@ _VERSION_MEANING: Final = (
     "`latest` unless they have another schema"
 )
 
-VALUE_FORMAT: Final = option(
-    "valueFormat", choice(*FORMAT_NAMES), default=BINARY, meaning=_FORMAT_MEANING.format("values")
-)
-KEY_FORMAT: Final = option("keyFormat", choice(*FORMAT_NAMES), default=BINARY, meaning="the same of keys")
-VALUE_SCHEMA: Final = option("valueSchema", string, meaning=_SCHEMA_MEANING.format("values"))
-KEY_SCHEMA: Final = option("keySchema", string, meaning="the same of keys")
-VALUE_SUBJECT: Final = option("valueSubject", _subject, meaning=_SUBJECT_MEANING.format("values"))
-KEY_SUBJECT: Final = option("keySubject", _subject, meaning="the same of keys")
-VALUE_SCHEMA_VERSION: Final = option(
-    "valueSchemaVersion", _version, meaning=_VERSION_MEANING.format("values")
-)
-KEY_SCHEMA_VERSION: Final = option("keySchemaVersion", _version, meaning="the same of keys")
-VALUE_MESSAGE: Final = option(
-    "valueMessage",
-    _message,
-    meaning="the message type of values in a Protobuf schema, by its full name or by that without the "
-    "package (with `RecordName` strategies of a read: by its full name); by default the first of the schema",
-)
-KEY_MESSAGE: Final = option("keyMessage", _message, meaning="the same of keys")
-SUBJECT_NAME_STRATEGY: Final = option(
-    "subjectNameStrategy",
-    mapped({name.lower(): name for name in ("TopicName", "RecordName", "TopicRecordName")}),
-    default="TopicName",
-    meaning="the subject of a schema: `TopicName` (`t-value`), `RecordName` (the name of the record or the "
-    "message), `TopicRecordName` (`t-` and that name)",
-)
-SCHEMA_ID_FROM: Final = option(
-    "schemaIdFrom",
-    choice("auto", "prefix", "header", "none"),
-    default="auto",
-    meaning="the place of the id of a message's schema: `prefix` of the message, `header` of the record, "
-    "`auto` for the header or else the prefix (writes: the prefix); `none`: messages have no id, and all "
-    "have the schema of the options",
-)
-AUTO_REGISTER_SCHEMAS: Final = option(
-    "autoRegisterSchemas",
-    flag,
-    default="false",
-    sides=WRITE,
-    meaning="`true`: register schemas that the schema registry does not have",
-)
-
 
 def _depth(name: str, given: str) -> int:
     text = word(given)
@@ -152,45 +119,6 @@ def _depth(name: str, given: str) -> int:
     if not -1 <= number <= _DEPTH_MAX:
         raise bad_value(name, given, f"a whole number from 1 to {_DEPTH_MAX}, or -1")
     return number
-
-
-RECURSIVE_FIELD_MAX_DEPTH: Final = option(
-    "recursiveFieldMaxDepth",
-    _depth,
-    sides=READ,
-    aliases=(
-        option(
-            "recursive.fields.max.depth",
-            _depth,
-            sides=READ,
-            meaning="the name that Spark's `from_protobuf` has for `recursiveFieldMaxDepth`",
-        ),
-    ),
-    meaning="how often an Avro record or a Protobuf message has columns inside of itself, the outer one "
-    "included (by default 3): deeper ones are left out; `-1`: such a schema is an error",
-)
-
-
-class _Column(NamedTuple):
-    """The options of keys or of values."""
-
-    name: str
-    format: Option[str]
-    schema: Option[str | None]
-    subject: Option[str | None]
-    version: Option[SchemaVersion | None]
-    message: Option[str | None]
-
-    @property
-    def of_schemas(self) -> tuple[Option[Any], ...]:
-        """The options that are about schemas of all formats."""
-        return self.schema, self.subject, self.version
-
-
-_KEY: Final = _Column("key", KEY_FORMAT, KEY_SCHEMA, KEY_SUBJECT, KEY_SCHEMA_VERSION, KEY_MESSAGE)
-_VALUE: Final = _Column(
-    "value", VALUE_FORMAT, VALUE_SCHEMA, VALUE_SUBJECT, VALUE_SCHEMA_VERSION, VALUE_MESSAGE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +138,7 @@ class ColumnFormat:
     @property
     def is_key(self) -> bool:
         """True for keys."""
-        return self.column == _KEY.name
+        return self.column == "key"
 
     @property
     def has_schemas(self) -> bool:
@@ -233,8 +161,8 @@ class ColumnFormat:
         return f"{self.column}{'Schema' if self.schema_text is not None else 'SchemaVersion'}"
 
 
-@dataclass(frozen=True, slots=True)
-class TypedOptions:
+@dataclass(frozen=True)
+class TypedOptions(Group):
     """Typed keys and values of a read or a write. ``registry`` is None without a schema registry.
 
     ``schema_id_from`` is a value of ``values.registry_frame.SchemaIdSource``. ``auto_register`` is of writes,
@@ -244,11 +172,62 @@ class TypedOptions:
 
     key: ColumnFormat
     value: ColumnFormat
-    strategy: str = SUBJECT_NAME_STRATEGY.value
+    bad_records: Option[BadRecords] = option(
+        "badRecords", mapped({each.value: each for each in BadRecords}), "fail", READ
+    ).means(
+        "bytes that cannot become rows, because the log is damaged or a key or value cannot be decoded, are "
+        "an error; `null`: a row with nulls, and a column `_corrupt_record` with the bytes and the reason; "
+        "`drop`: they are left out, counted, with a warning; see [Damaged "
+        "records](data-loss.md#damaged-records)"
+    )
+    value_format = option("valueFormat", choice(*FORMAT_NAMES), BINARY).means(
+        _FORMAT_MEANING.format("values")
+    )
+    key_format = option("keyFormat", choice(*FORMAT_NAMES), BINARY).means("the same of keys")
+    value_schema = option("valueSchema", string).means(_SCHEMA_MEANING.format("values"))
+    key_schema = option("keySchema", string).means("the same of keys")
+    value_subject = option("valueSubject", _subject).means(_SUBJECT_MEANING.format("values"))
+    key_subject = option("keySubject", _subject).means("the same of keys")
+    value_version = option("valueSchemaVersion", _version).means(_VERSION_MEANING.format("values"))
+    key_version = option("keySchemaVersion", _version).means("the same of keys")
+    value_message = option("valueMessage", _message).means(
+        "the message type of values in a Protobuf schema, by its full name or by that without the package "
+        "(with `RecordName` strategies of a read: by its full name); by default the first of the schema"
+    )
+    key_message = option("keyMessage", _message).means("the same of keys")
+    strategy: Option[str] = option(
+        "subjectNameStrategy",
+        mapped({name.lower(): name for name in ("TopicName", "RecordName", "TopicRecordName")}),
+        "TopicName",
+    ).means(
+        "the subject of a schema: `TopicName` (`t-value`), `RecordName` (the name of the record or the "
+        "message), `TopicRecordName` (`t-` and that name)"
+    )
+    schema_id_from: Option[str] = option(
+        "schemaIdFrom", choice("auto", "prefix", "header", "none"), "auto"
+    ).means(
+        "the place of the id of a message's schema: `prefix` of the message, `header` of the record, "
+        "`auto` for the header or else the prefix (writes: the prefix); `none`: messages have no id, and all "
+        "have the schema of the options"
+    )
+    auto_register: Option[bool] = option("autoRegisterSchemas", flag, "false", WRITE).means(
+        "`true`: register schemas that the schema registry does not have"
+    )
+    recursion_depth = option(
+        "recursiveFieldMaxDepth",
+        _depth,
+        sides=READ,
+        aliases=(
+            option("recursive.fields.max.depth", _depth, sides=READ).means(
+                "the name that Spark's `from_protobuf` has for `recursiveFieldMaxDepth`"
+            ),
+        ),
+    ).means(
+        "how often an Avro record or a Protobuf message has columns inside of itself, the outer one "
+        "included (by default 3): deeper ones are left out; `-1`: such a schema is an error"
+    )
+
     registry: RegistrySettings | None = None
-    schema_id_from: str = SCHEMA_ID_FROM.value
-    bad_records: BadRecords = BAD_RECORDS.value
-    auto_register: bool = AUTO_REGISTER_SCHEMAS.value
     ends_on_new_fields: bool = False
     query: str = ""
 
@@ -258,32 +237,52 @@ class TypedOptions:
         return self.key, self.value
 
 
+class _Value:
+    """The options of values."""
+
+    name = "value"
+    format, message = TypedOptions.value_format, TypedOptions.value_message
+    schema, subject = TypedOptions.value_schema, TypedOptions.value_subject
+    version = TypedOptions.value_version
+
+
+class _Key(_Value):
+    """The options of keys."""
+
+    name = "key"
+    format, message = TypedOptions.key_format, TypedOptions.key_message
+    schema, subject = TypedOptions.key_schema, TypedOptions.key_subject
+    version = TypedOptions.key_version
+
+
 def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOptions | None:
     """The formats of keys and values; None if both are binary. Raises ``OptionError`` (fatal)."""
-    depth = options[RECURSIVE_FIELD_MAX_DEPTH]
-    key, value = (_with_depth(_column(options, each), depth) for each in (_KEY, _VALUE))
+    of = TypedOptions
+    depth = options[of.recursion_depth]
+    key, value = (_with_depth(_column(options, each), depth) for each in (_Key, _Value))
     if not key.has_depth and not value.has_depth:
-        _refuse(options, RECURSIVE_FIELD_MAX_DEPTH, needed=_WITH_DEPTH)
-    strategy, source = options[SUBJECT_NAME_STRATEGY], options[SCHEMA_ID_FROM]
-    bad_records, auto_register = options[BAD_RECORDS], options[AUTO_REGISTER_SCHEMAS]
+        _refuse(options, of.recursion_depth, needed=_WITH_DEPTH)
+    # These are checked also where nothing uses them.
+    _, source = options[of.strategy], options[of.schema_id_from]
+    _ = options[of.bad_records], options[of.auto_register]
     if not key.has_schemas and not value.has_schemas:
-        _refuse(options, SUBJECT_NAME_STRATEGY, SCHEMA_ID_FROM, AUTO_REGISTER_SCHEMAS, needed=_WITH_SCHEMAS)
-        if unused := options.given(*schema_registry.OPTIONS):
+        _refuse(options, of.strategy, of.schema_id_from, of.auto_register, needed=_WITH_SCHEMAS)
+        if unused := options.given(*Registry.options()):
             LOG.warning("without a format that has schemas, %s has no effect", ", ".join(unused))
     if key.format == value.format == BINARY:
         return None
     if source == "header" and not net.connection.generation.has_headers:
-        raise OptionError(f"option {SCHEMA_ID_FROM.name}: Kafka 0.7 has no headers; set prefix or none")
+        raise OptionError(f"option {of.schema_id_from}: Kafka 0.7 has no headers; set prefix or none")
     registry = _registry(options, net) if key.has_schemas or value.has_schemas else None
     is_plain = registry is None and not key.needs_writer and not value.needs_writer
-    if is_plain and not options.given(SCHEMA_ID_FROM):  # as plain JSON is
+    if is_plain and not options.given(of.schema_id_from):  # as plain JSON is
         source = "none"
     for each in (key, value):
         if each.has_schemas and registry is None:
             _check_without_registry(options, each, source, read=read)
     if registry is None:
-        _refuse(options, AUTO_REGISTER_SCHEMAS, needed=schema_registry.URL.name)
-    return TypedOptions(key, value, strategy, registry, source, bad_records, auto_register)
+        _refuse(options, of.auto_register, needed=Registry.url.name)
+    return of.parse(options, key=key, value=value, registry=registry, schema_id_from=source)
 
 
 def _registry(options: RawOptions, net: NetOptions) -> RegistrySettings | None:
@@ -293,12 +292,12 @@ def _registry(options: RawOptions, net: NetOptions) -> RegistrySettings | None:
     return registry_settings(options, net)
 
 
-def _column(options: RawOptions, of: _Column) -> ColumnFormat:
+def _column(options: RawOptions, of: type[_Value]) -> ColumnFormat:
     found = options[of.format]
     if found != "protobuf":
-        _refuse(options, of.message, needed=f"{of.format.name}=protobuf")
+        _refuse(options, of.message, needed=f"{of.format}=protobuf")
     if found not in FORMATS:
-        _refuse(options, *of.of_schemas, needed=f"{of.format.name}={' or '.join(FORMATS)}")
+        _refuse(options, of.schema, of.subject, of.version, needed=f"{of.format}={' or '.join(FORMATS)}")
         return ColumnFormat(of.name, found)
     if len(given := options.given(of.schema, of.version)) > 1:
         raise OptionError(f"options {' and '.join(given)} both name a schema; set one of them")
@@ -319,15 +318,16 @@ def _refuse(options: RawOptions, *useless: Option[Any], needed: str) -> None:
 
 def _check_without_registry(options: RawOptions, column: ColumnFormat, source: str, *, read: bool) -> None:
     """Raise ``OptionError`` if the messages need a schema registry."""
-    name, url = column.column, schema_registry.URL.name
+    name, url = column.column, Registry.url.name
     if column.version is not None or column.subject is not None:
-        given = options.given(*(_KEY if column.is_key else _VALUE).of_schemas[1:])
+        of = _Key if column.is_key else _Value
+        given = options.given(of.subject, of.version)
         raise OptionError(f"option {given[0]} names a schema of a registry, and {url} is not set; set it")
     has_schema = column.schema_text is not None or not read
     # Without the schemas of writers, planning knows if there is another one.
     if (source == "none" and has_schema) or (read and not column.needs_writer):
         return
-    without = f"{SCHEMA_ID_FROM.name}=none" + (f" and {name}Schema" if read else "")
+    without = f"{TypedOptions.schema_id_from}=none" + (f" and {name}Schema" if read else "")
     raise OptionError(
         f"option {name}Format: {column.format} needs {url}, the schema registry; for messages without the id "
         f"of a schema set {without}"
@@ -346,14 +346,12 @@ def _schema_text(options: RawOptions, of: Option[str | None]) -> str | None:
             data = file.read(SCHEMA_BYTES_MAX + 1)
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        raise OptionError(f"option {of.name}: the file {quoted(path)} is not UTF-8; {advice}") from None
+        raise OptionError(f"option {of}: the file {quoted(path)} is not UTF-8; {advice}") from None
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "it cannot be the name of a file"
         raise OptionError(
-            f"option {of.name}: {quoted(path)} cannot be read on the driver: {reason}; {advice}"
+            f"option {of}: {quoted(path)} cannot be read on the driver: {reason}; {advice}"
         ) from error
     if len(data) > SCHEMA_BYTES_MAX:
-        raise OptionError(
-            f"option {of.name}: {quoted(path)} is longer than {SCHEMA_BYTES_MAX} bytes; {advice}"
-        )
+        raise OptionError(f"option {of}: {quoted(path)} is longer than {SCHEMA_BYTES_MAX} bytes; {advice}")
     return text

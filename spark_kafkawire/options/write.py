@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
-from ..model import Generation, WireFormat
-from .connection import INCLUDE_HEADERS, Discovery, NetOptions, parse_discovery, parse_net, parse_wire_format
+from ..model import WireFormat
+from .connection import Discovery, NetOptions, parse_discovery, parse_net, parse_wire_format
 from .delivery import (
-    ACKS,
-    BATCH_BYTES,
-    MESSAGE_SIZE,
-    PARTITIONER_SEED,
-    REQUEST_BYTES,
-    TOPIC,
     DeliveryOptions,
     TransactionOptions,
     parse_acks,
@@ -24,7 +17,7 @@ from .delivery import (
     parse_partitioner,
     parse_transactions,
 )
-from .option import RawOptions, bad_value
+from .option import V07, bad_value
 from .table import raw_options
 from .typed import TypedOptions, parse_typed
 
@@ -68,52 +61,37 @@ class WriteOptions:
         with raw_options(raw, read=False) as options:
             discovery = parse_discovery(options)
             net = parse_net(options, discovery)
-            topic = options[TOPIC]
-            return cls(
-                discovery=discovery,
-                net=net,
-                topic=topic.strip() if topic is not None else None,
-                partitioner=parse_partitioner(options),
-                partitioner_seed=options[PARTITIONER_SEED],
-                typed=parse_typed(options, net, read=False),
-                **_PARSE[discovery.generation](options, net),
+            of = DeliveryOptions
+            topic = options[of.topic]
+            common: dict[str, Any] = {
+                "discovery": discovery,
+                "net": net,
+                "topic": topic.strip() if topic is not None else None,
+                "partitioner": parse_partitioner(options),
+                "partitioner_seed": options[of.seed],
+                "typed": parse_typed(options, net, read=False),
+            }
+            common["compression"], common["compression_level"] = parse_compression(
+                options, discovery.generation
             )
-
-
-def _parse_07(options: RawOptions, _: NetOptions) -> dict[str, Any]:
-    compression, level = parse_compression(options, Generation.V07)
-    acks = parse_acks(options, Generation.V07)
-    batch_bytes = options[BATCH_BYTES]
-    if not batch_bytes:
-        raise bad_value(BATCH_BYTES.name, "0", "a size above zero, like 65536 or 4MiB")
-    return {
-        "compression": compression,
-        "compression_level": level,
-        "acks": acks,
-        "wire_format": parse_wire_format(options, {ACKS: _VERIFIES} if acks == "verify" else {}),
-        "batch_bytes": batch_bytes,
-        "message_size_max": options[MESSAGE_SIZE],
-    }
-
-
-def _parse_modern(options: RawOptions, net: NetOptions) -> dict[str, Any]:
-    compression, level = parse_compression(options, Generation.MODERN)
-    acks = parse_acks(options, Generation.MODERN)
-    _ = options[INCLUDE_HEADERS]  # of reads; Spark's connector takes it here, too
-    delivery = parse_delivery(options, net, acks)
-    size_max = delivery.request_bytes_max if options.given(REQUEST_BYTES) else _RECORD_BYTES_MAX
-    return {
-        "compression": compression,
-        "compression_level": level,
-        "acks": acks,
-        "batch_bytes": min(max(options[BATCH_BYTES], 1), delivery.request_bytes_max),
-        "message_size_max": size_max,
-        "delivery": delivery,
-        "transactions": parse_transactions(options, delivery),
-    }
-
-
-#: Options with different meanings in the generations, as arguments of ``WriteOptions``.
-_PARSE: Final[Mapping[Generation, Callable[[RawOptions, NetOptions], dict[str, Any]]]] = MappingProxyType(
-    {Generation.V07: _parse_07, Generation.MODERN: _parse_modern}
-)
+            common["acks"] = acks = parse_acks(options, discovery.generation)
+            if discovery.generation is V07:
+                if not (batch_bytes := options[of.batch_bytes]):
+                    raise bad_value(of.batch_bytes.name, "0", "a size above zero, like 65536 or 4MiB")
+                contradictions = {of.acknowledged: _VERIFIES} if acks == "verify" else {}
+                return cls(
+                    **common,
+                    wire_format=parse_wire_format(options, contradictions),
+                    batch_bytes=batch_bytes,
+                    message_size_max=options[of.message_size_max],
+                )
+            _ = options[NetOptions.include_headers]  # of reads; Spark's connector takes it here, too
+            delivery = parse_delivery(options, net, acks)
+            bytes_max = delivery.request_bytes_max
+            return cls(
+                **common,
+                batch_bytes=min(max(options[of.batch_bytes], 1), bytes_max),
+                message_size_max=bytes_max if options.given(of.request_bytes_max) else _RECORD_BYTES_MAX,
+                delivery=delivery,
+                transactions=parse_transactions(options, delivery),
+            )

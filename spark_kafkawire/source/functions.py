@@ -15,20 +15,8 @@ from pyspark.sql.types import BinaryType, DataType
 from ..clients.reading.typed_values import MessageDecoder, TypedTask
 from ..clients.writing.typed_values import TypedRows
 from ..errors import CorruptDataError, OptionError, close_matches, printable, quoted
-from ..options import BadRecords, ReadOptions, TypedOptions, WriteOptions
-from ..options.connection import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF
-from ..options.fetch import BAD_RECORDS
-from ..options.schema_registry import OPTIONS as REGISTRY_OPTIONS
-from ..options.typed import (
-    AUTO_REGISTER_SCHEMAS,
-    RECURSIVE_FIELD_MAX_DEPTH,
-    SCHEMA_ID_FROM,
-    SUBJECT_NAME_STRATEGY,
-    VALUE_MESSAGE,
-    VALUE_SCHEMA,
-    VALUE_SCHEMA_VERSION,
-    VALUE_SUBJECT,
-)
+from ..options import BadRecords, NetOptions, ReadOptions, TypedOptions, WriteOptions
+from ..options.security import Registry
 from ..planner.schemas import fixed_schemas, schema_in
 from ..planner.write_schemas import column_encoding
 from ..values.formats import STRING
@@ -41,17 +29,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _OF_BOTH: Final = (
-    VALUE_SCHEMA,
-    VALUE_SCHEMA_VERSION,
-    VALUE_SUBJECT,
-    SCHEMA_ID_FROM,
-    *REGISTRY_OPTIONS,
-    REQUEST_TIMEOUT,
-    RETRIES,
-    RETRY_BACKOFF,
+    *(TypedOptions.value_schema, TypedOptions.value_version, TypedOptions.value_subject),
+    *(TypedOptions.schema_id_from, *Registry.options()),
+    *(NetOptions.request_timeout, NetOptions.retries, NetOptions.retry_backoff),
 )
-_OF_READS: Final = (*_OF_BOTH, BAD_RECORDS, RECURSIVE_FIELD_MAX_DEPTH, *RECURSIVE_FIELD_MAX_DEPTH.aliases)
-_OF_WRITES: Final = (*_OF_BOTH, AUTO_REGISTER_SCHEMAS, SUBJECT_NAME_STRATEGY)
+_DEPTH: Final = TypedOptions.recursion_depth
+_OF_READS: Final = (*_OF_BOTH, TypedOptions.bad_records, _DEPTH, *_DEPTH.aliases)
+_OF_WRITES: Final = (*_OF_BOTH, TypedOptions.auto_register, TypedOptions.strategy)
 #: A broker that no function connects to, because the options of reads and writes need one.
 _NO_BROKER: Final = {"kafka.bootstrap.servers": "localhost:9092"}
 _NAMED: Final = "valueSchema, valueSubject or valueSchemaVersion=id:N"
@@ -196,7 +180,7 @@ def _udf(function: Callable[[pa.Array], pa.Array], returns: DataType, column: Co
 
 
 def _known(form: str, options: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (*options, VALUE_MESSAGE) if form == "protobuf" else options
+    return (*options, TypedOptions.value_message) if form == "protobuf" else options
 
 
 def _checked(function: str, options: Mapping[str, str], known: tuple[Any, ...]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from ..directories.scanning import Segment
 from ..directories.side_files import OffsetIndex, offset_index, time_index
 from ..errors import LOG
 from ..model import Generation
-from ..options.selection import ASSIGN
+from ..options import Selection
 from ..records import log_index
 from ..records.arrays import Int64s
 from ..records.compression import names_by_number
@@ -43,7 +43,7 @@ from ..records.message_set.index import MessageIndex
 from .table import FLAG, INT, LONG, TEXT, TIME, TOPICS, Column, Row, Table, us_of
 
 #: Options that choose logs.
-LOGS: Final = (*TOPICS, ASSIGN.name)
+LOGS: Final = (*TOPICS, Selection.partitions.name)
 #: Columns of both tables.
 PLACE: Final = (
     Column("topic", TEXT, "topic"),

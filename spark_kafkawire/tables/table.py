@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ..model import Generation
-from ..options.selection import GROUP_ID, SUBSCRIBE, SUBSCRIBE_PATTERN
+from ..options import Selection
 
 if TYPE_CHECKING:
     # What asks a cluster is not for the tasks of tables of log directories.
@@ -20,8 +20,8 @@ Row = Mapping[str, Any]
 Rows = Callable[["Scan"], Iterable[Row]]
 
 #: Options that choose rows, as ``Table.takes`` names them.
-TOPICS: Final = (SUBSCRIBE.name, SUBSCRIBE_PATTERN.name)
-GROUPS: Final = (GROUP_ID.name,)
+TOPICS: Final = (Selection.topics.name, Selection.topic_pattern.name)
+GROUPS: Final = (Selection.group_id.name,)
 
 INT: Final = pa.int32()
 LONG: Final = pa.int64()

@@ -28,7 +28,7 @@ from spark_kafkawire.net.tls import OF_REGISTRY, Tls, TlsLimits, context
 from spark_kafkawire.options import OPTIONS, ReadOptions, WriteOptions, tls
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.options.option import RawOptions
-from spark_kafkawire.options.security import tls_options
+from spark_kafkawire.options.security import RegistryTls
 from spark_kafkawire.options.tls import TLS_1_2_SUITES, TLS_1_3_SUITES
 from tests.support.cases import for_each
 from tests.support.certificates import KEY_PASSWORD, Certificates
@@ -808,18 +808,18 @@ def test_options_that_leave_no_version_are_told(given: dict[str, str], named: tu
 
 
 def test_options_of_another_peer_have_their_own_names_in_errors() -> None:
-    names = tls_options("schema.registry.ssl", None)
+    names = RegistryTls
     given = {
         "schema.registry.ssl.keystore.location": str(FOLDER / "client.jks"),
         "schema.registry.ssl.keystore.password": STORE_PASSWORD,
         "schema.registry.ssl.truststore.location": str(FOLDER / "trust.jks"),
     }
     with pytest.raises(OptionError) as error:
-        tls.tls_of(RawOptions(given, names, ()), names, OF_REGISTRY)
+        tls.tls_of(RawOptions(given, names.options(), ()), names, OF_REGISTRY)
     assert str(error.value) == (
         f"option schema.registry.ssl.keystore.location: '{FOLDER / 'client.jks'}': its key has another "
         "password than the store; set schema.registry.ssl.key.password"
     )
     given["schema.registry.ssl.key.password"] = KEY_OF_STORES
-    found = tls.tls_of(RawOptions(given, names, ()), names, OF_REGISTRY)
+    found = tls.tls_of(RawOptions(given, names.options(), ()), names, OF_REGISTRY)
     assert (found.identity, found.names) == (pem_of("client.pem"), OF_REGISTRY)

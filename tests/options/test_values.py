@@ -63,7 +63,12 @@ def test_a_read_has_the_documented_defaults() -> None:
     assert not options.latest_if_no_match
     assert options.min_partitions is options.partition_size_max is None
     assert options.fetch == FetchOptions(
-        4 << 20, 4, 64 << 20, 256 << 20, fail_on_data_loss=True, retry_timeout_s=60.0
+        fetch_bytes=4 << 20,
+        fetches_in_flight=4,
+        message_bytes_max=64 << 20,
+        decompressed_bytes_max=256 << 20,
+        fail_on_data_loss=True,
+        retry_timeout_s=60.0,
     )
 
 
@@ -80,6 +85,13 @@ def test_a_write_has_the_documented_defaults() -> None:
         batch_bytes=1_000_000,
         message_size_max=1_000_000,
     )
+
+
+def test_a_group_has_options_and_an_instance_of_it_has_their_values() -> None:
+    assert str(FetchOptions.fetch_bytes) == "fetchBytes"
+    assert FetchOptions().fetch_bytes == FetchOptions.fetch_bytes.value == 4 << 20
+    assert read(fetchBytes="1MiB").fetch == replace(read().fetch, fetch_bytes=1 << 20)
+    assert pickle.loads(pickle.dumps(FetchOptions())) == FetchOptions()
 
 
 @for_each("option", [*OPTIONS, *STREAM_OPTIONS], ids=lambda option: option.name)

@@ -17,8 +17,7 @@ from spark_kafkawire.clients.reading.task import FetchTask
 from spark_kafkawire.errors import CorruptDataError, DataLossError, KafkaWireError
 from spark_kafkawire.model import OffsetRange, TopicPartition
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.options import FetchOptions
-from spark_kafkawire.options.fetch import BadRecords
+from spark_kafkawire.options import BadRecords, FetchOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch

@@ -80,7 +80,11 @@ def values(fetcher: Fetcher) -> list[bytes]:
 )
 def test_many_segments_come_whole_and_no_byte_twice(log_dir: Path, fetch_bytes: int, in_flight: int) -> None:
     with serving(log_dir) as broker:
-        fetcher = fetcher_of(task(broker, ENTRY_SIZE * 2000), FetchOptions(fetch_bytes, in_flight), NET)
+        fetcher = fetcher_of(
+            task(broker, ENTRY_SIZE * 2000),
+            FetchOptions(fetch_bytes=fetch_bytes, fetches_in_flight=in_flight),
+            NET,
+        )
         assert values(fetcher) == VALUES
     assert fetcher.bytes_received == ENTRY_SIZE * 2000
 
@@ -148,7 +152,11 @@ def test_a_message_larger_than_the_window_is_assembled(tmp_path: Path) -> None:
 def test_a_message_above_max_message_bytes_is_an_error_before_it_is_fetched(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         end = produce(broker, b"x" * 300_000)
-        fetcher = fetcher_of(task(broker, end), FetchOptions(4096, 1, message_bytes_max=100_000), NET)
+        fetcher = fetcher_of(
+            task(broker, end),
+            FetchOptions(fetch_bytes=4096, fetches_in_flight=1, message_bytes_max=100_000),
+            NET,
+        )
         with pytest.raises(
             LimitError, match=r"t 0-0 on broker 0 .*300006 bytes, more than maxMessageBytes=100000"
         ):
@@ -247,7 +255,7 @@ def lose_first_segments(log_dir: Path, count: int) -> int:
 def test_bytes_that_retention_took_are_a_data_loss(log_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     earliest = lose_first_segments(log_dir, 2)
     reported = f"bytes up to {earliest} are gone"
-    lenient = FetchOptions(4096, 4, fail_on_data_loss=False)
+    lenient = FetchOptions(fetch_bytes=4096, fetches_in_flight=4, fail_on_data_loss=False)
     with serving(log_dir) as broker, caplog.at_level(logging.WARNING, "spark_kafkawire"):
         cut = task(broker, ENTRY_SIZE * 2000, ENTRY_SIZE)
         loss = rf"t 0-0 at offset 130 on .*: {reported}; .*failOnDataLoss=false"
@@ -262,7 +270,7 @@ def test_a_partition_that_ends_before_the_range_does_is_a_data_loss(log_dir: Pat
     with serving(log_dir) as broker:
         with pytest.raises(DataLossError, match=rf"at offset {end} on"):
             values(fetcher_of(task(broker, end + ENTRY_SIZE), SMALL, NET))
-        options = FetchOptions(4096, 4, fail_on_data_loss=False)
+        options = FetchOptions(fetch_bytes=4096, fetches_in_flight=4, fail_on_data_loss=False)
         assert values(fetcher_of(task(broker, end + ENTRY_SIZE), options, NET)) == VALUES
 
 
@@ -312,7 +320,9 @@ def damage(log_dir: Path, *places: int) -> None:
 def rows(log_dir: Path, stop: int, bad_records: BadRecords, fetch_bytes: int, **options: Any) -> list[Any]:
     with serving(log_dir) as broker:
         fetcher = fetcher_of(
-            task(broker, stop, **options), FetchOptions(fetch_bytes, 3, bad_records=bad_records), NET
+            task(broker, stop, **options),
+            FetchOptions(fetch_bytes=fetch_bytes, fetches_in_flight=3, bad_records=bad_records),
+            NET,
         )
         found: list[Any] = []
         for columns in fetcher.columns():

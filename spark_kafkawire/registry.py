@@ -23,7 +23,6 @@ import base64
 import json
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +41,7 @@ from .errors import (
     peer_text,
     printable,
 )
+from .kept import Kept
 from .net.http import Answer, Url, ask
 from .net.retry import RetryPolicy, retried
 from .net.transport import Deadline
@@ -309,8 +309,9 @@ class Registry:
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
-        self._answers: dict[tuple[object, ...], Any] = {}
-        self._unknown: dict[tuple[object, ...], tuple[float, str]] = {}
+        self._answers = Kept[tuple[object, ...], Any](KEPT_MAX)
+        #: What the registry said about schemas that it does not have.
+        self._unknown = Kept[tuple[object, ...], str](KEPT_MAX)
         # One request at a time: threads that need the same schema wait for one answer.
         self._lock = threading.RLock()
         #: The server that answered last.
@@ -388,15 +389,14 @@ class Registry:
             if (answer := self._answers.get(key)) is not None:
                 found: T = answer
                 return found
-            asked_s, problem = self._unknown.get(key, (-UNKNOWN_KEPT_S, ""))
-            if time.monotonic() - asked_s < UNKNOWN_KEPT_S:
+            if (problem := self._unknown.get(key)) is not None:
                 raise UnknownSchemaError(problem)
             try:
                 found = self._attempted(what, fetch)
             except UnknownSchemaError as error:
-                _keep(self._unknown, key, (time.monotonic(), str(error)))
+                self._unknown.keep(key, str(error), UNKNOWN_KEPT_S)
                 raise
-            _keep(self._answers, key, found)
+            self._answers.keep(key, found)
             return found
 
     # Imported schemas
@@ -455,7 +455,7 @@ class Registry:
             except UnknownSchemaError as error:
                 # The schema that imports it exists, so this is no answer about the schema itself.
                 raise RegistryError(f"an imported schema is missing: {error}; register it again") from error
-            _keep(self._answers, key, answer)
+            self._answers.keep(key, answer)
         schema: Schema = answer
         return schema
 
@@ -554,24 +554,11 @@ def _place(url: Url) -> str:
     return f"{url.scheme}://{printable(url.netloc)}"
 
 
-def _keep(answers: dict[tuple[object, ...], T], key: tuple[object, ...], answer: T) -> None:
-    answers[key] = answer
-    if len(answers) > KEPT_MAX:
-        del answers[next(iter(answers))]
-
-
-#: The registries of this process.
-_registries: Final[dict[RegistrySettings, Registry]] = {}
+_REGISTRIES: Final = Kept[RegistrySettings, Registry]()
 _lock: Final = threading.Lock()
 
 
 def registry_of(settings: RegistrySettings) -> Registry:
     """The registry of these settings, with all schemas that this process knows of it."""
     with _lock:
-        return _registries.setdefault(settings, Registry(settings))
-
-
-def forget_registries() -> None:
-    """Forget all registries and their schemas."""
-    with _lock:
-        _registries.clear()
+        return _REGISTRIES.get(settings) or _REGISTRIES.keep(settings, Registry(settings))

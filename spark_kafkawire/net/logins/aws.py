@@ -23,13 +23,13 @@ import hmac
 import json
 import os
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, counted, printable
+from spark_kafkawire.kept import Kept
 from spark_kafkawire.secrecy import keep_secret
 from spark_kafkawire.version import VERSION
 
@@ -136,14 +136,13 @@ class AwsLogin:
     def _asked(self, session: Any, region: str) -> Keys:
         key = self, self.sts_region or region
         try:
-            found = _kept.get(key) or self._found(session, *key[1:])
+            found = _CREDENTIALS.get(key) or self._found(session, *key[1:])
             frozen = None if found is None else found.get_frozen_credentials()
         except Exception as error:
             failure = _error_of(error)
         else:
             if frozen is not None:
-                with _lock:
-                    _kept[key] = found
+                _CREDENTIALS.keep(key, found)
                 return Keys(frozen.access_key, frozen.secret_key, frozen.token or None)
             failure = AuthenticationError("botocore finds no credentials")
         named = "" if self.profile is None else f" of profile {printable(self.profile)}"
@@ -178,14 +177,7 @@ class AwsLogin:
 
 
 #: Credentials of botocore, which renew themselves, by login and region.
-_kept: Final[dict[tuple[AwsLogin, str], Any]] = {}
-_lock: Final = threading.Lock()
-
-
-def forget_keys() -> None:
-    """Forget all credentials of this process."""
-    with _lock:
-        _kept.clear()
+_CREDENTIALS: Final = Kept[tuple[AwsLogin, str], Any]()
 
 
 def _session_of(profile: str | None) -> Any:

@@ -33,8 +33,6 @@ import os
 import re
 import struct
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +48,7 @@ from spark_kafkawire.errors import (
     printable,
     quoted,
 )
+from spark_kafkawire.kept import Kept
 from spark_kafkawire.regular_files import open_regular
 
 from ..transport import Deadline
@@ -254,19 +253,8 @@ class KerberosLogin:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A credential of a key tab, and when it is renewed and ends. The times are of the clock that tickets go
-    by: the monotonic one stops while a machine sleeps."""
-
-    credential: Handle
-    renewed_at_s: float
-    ends_at_s: float
-
-
-#: Credentials of this process.
-_kept: Final[dict[KerberosLogin, _Kept]] = {}
-_lock: Final = threading.Lock()
+#: Credentials of key tabs.
+_CREDENTIALS: Final = Kept[KerberosLogin, Handle](counts_sleep=True)
 
 
 def first_token(
@@ -290,32 +278,22 @@ def first_token(
     return _within(deadline, started)
 
 
-def forget_tickets() -> None:
-    """Forget all tickets of this process."""
-    with _lock:
-        _kept.clear()
-
-
 def _current(library: Library, login: KerberosLogin, deadline: Deadline, used_part: float) -> Handle:
     """A credential with a valid ticket."""
     if login.key_tab is None:
         return _asked(library, login, deadline)[0]
-    with _lock:
-        kept = _kept.get(login)
-    now_s = time.time()
-    if kept is not None and now_s < kept.renewed_at_s:
-        return kept.credential
+    if (kept := _CREDENTIALS.get(login)) is not None:
+        return kept
+    is_first = _CREDENTIALS.last(login) is None
     try:
         # Half of the time is left for the login with the last ticket.
-        soon = deadline if kept is None else deadline.sooner(deadline.remaining_s() / 2)
+        soon = deadline if is_first else deadline.sooner(deadline.remaining_s() / 2)
         credential, lifetime_s = _asked(library, login, soon)
     except TransportError:
-        if kept is not None and time.time() < kept.ends_at_s:
-            return kept.credential
+        if (last := _CREDENTIALS.last(login)) is not None:
+            return last
         raise
-    with _lock:
-        _kept[login] = _Kept(credential, now_s + used_part * lifetime_s, now_s + lifetime_s)
-    return credential
+    return _CREDENTIALS.keep(login, credential, used_part * lifetime_s, lifetime_s)
 
 
 def _asked(library: Library, login: KerberosLogin, deadline: Deadline) -> tuple[Handle, float]:

@@ -19,7 +19,6 @@ import inspect
 import math
 import random
 import re
-import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -29,6 +28,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from spark_kafkawire.bounded import NotEnded, bounded
 from spark_kafkawire.errors import AuthenticationError, OptionError, RequestTimedOut, printable, quoted
+from spark_kafkawire.kept import Kept
 from spark_kafkawire.net.transport import IF_SLOW, Deadline
 from spark_kafkawire.regular_files import open_regular
 from spark_kafkawire.secrecy import keep_secret
@@ -103,30 +103,18 @@ class FixedToken:
         return Token(self.value)
 
 
-#: Tokens of this process, each with the end of its use on the monotonic clock.
-_kept: Final[dict[TokenSource, tuple[Token, float]]] = {}
-_lock: Final = threading.Lock()
+_TOKENS: Final = Kept[TokenSource, Token]()
 
 
 def current_token(source: TokenSource, host: str, deadline: Deadline, renewal: Renewal = RENEWAL) -> Token:
     """A valid token, from the cache or from its source. Raises as ``TokenSource.fetch`` does."""
     keep_secret(*source.secrets)
-    with _lock:
-        kept = _kept.get(source)
-    if kept is not None and time.monotonic() < kept[1]:
-        return kept[0]
+    if (kept := _TOKENS.get(source)) is not None:
+        return kept
     token = source.fetch(host, deadline)
     if token.lifetime_s > 0:
-        used_s = renewal.used_s(token.lifetime_s, random.random())
-        with _lock:
-            _kept[source] = token, time.monotonic() + used_s
+        _TOKENS.keep(source, token, renewal.used_s(token.lifetime_s, random.random()))
     return token
-
-
-def forget_tokens() -> None:
-    """Forget all tokens of this process."""
-    with _lock:
-        _kept.clear()
 
 
 def is_token(value: object) -> bool:

@@ -42,7 +42,7 @@ from .errors import (
     printable,
 )
 from .kept import Kept
-from .net.http import Answer, Url, ask
+from .net.http import Answer, Url, ask, object_in
 from .net.retry import RetryPolicy, retried
 from .net.transport import Deadline
 from .secrecy import keep_secret
@@ -165,22 +165,9 @@ class RegisteredSchema:
         return dict(self.dependencies)
 
 
-def object_in(body: bytes) -> dict[str, Any]:
-    """The JSON object of an answer. Raises ``ConnectFailed`` (retriable) for anything else: a proxy's page,
-    or half of an answer."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else _broken("is not a JSON object")
-
-
 def error_in(body: bytes) -> tuple[int | None, str]:
     """Code and message of an answer that is an error; None if it has no code, as errors of other servers."""
-    try:
-        found = object_in(body)
-    except ConnectFailed:
-        return None, ""
+    found = object_in(body) or {}
     code, message = found.get("error_code"), found.get("message")
     has_code = isinstance(code, int) and not isinstance(code, bool)
     return code if has_code else None, message if isinstance(message, str) else ""
@@ -502,7 +489,8 @@ class Registry:
 def _object_of(answer: Answer) -> dict[str, Any]:
     """The JSON object of an answer, or the error that it is."""
     if answer.status == _OK:
-        return object_in(answer.body)
+        found = object_in(answer.body)
+        return _broken("is not a JSON object") if found is None else found
     code, message = error_in(answer.body)
     status = f"HTTP status {answer.status}" + (f", code {code}" if code is not None else "")
     # No words of the server are shown about a login.

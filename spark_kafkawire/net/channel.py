@@ -81,10 +81,6 @@ class Channel:
         """True if the connection is open, and no unexpected bytes came."""
         return self._transport.is_quiet()
 
-    def has_come(self) -> bool:
-        """True if the next response has begun to arrive, or the peer has closed."""
-        return not self._transport.is_quiet()
-
     def close(self) -> None:
         """Close the connection; never fails."""
         self._transport.close()

@@ -375,7 +375,7 @@ class Client:
     def has_come(self) -> bool:
         """True if the next response, or the end of the connection, has begun to arrive: receiving it does not
         wait for the broker."""
-        return bool(self._early) or self._channel.has_come()
+        return bool(self._early) or not self._channel.is_quiet()
 
     def close(self) -> None:
         """Close the connection; never fails."""

@@ -45,7 +45,7 @@ from ..net.logins.tokens.token import (
 )
 from ..net.sasl import MECHANISMS, Sasl
 from ..net.tls import Tls
-from ..regular_files import open_regular
+from ..regular_files import Unreadable, read_regular
 from . import security as of
 from .jaas import JaasLogin, parse_jaas
 from .option import Option, RawOptions, bad_value, word
@@ -354,21 +354,11 @@ def _extensions(login: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _read(name: str, path: str) -> str:
+    advice = "give the path of a file that is there", "give the path of a smaller file"
     try:
-        with open_regular(path) as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(
-            f"option {name}: {quoted(path)} cannot be read on the driver: {reason}; give the path of a file "
-            "that is there"
-        ) from error
-    if len(data) > FILE_BYTES_MAX:
-        raise OptionError(
-            f"option {name}: {quoted(path)} is longer than {FILE_BYTES_MAX} bytes; give the path of a "
-            "smaller file"
-        )
-    return data.decode("utf-8", "replace")
+        return read_regular(path, FILE_BYTES_MAX, "on the driver", *advice).decode("utf-8", "replace")
+    except Unreadable as error:
+        raise OptionError(f"option {name}: {quoted(path)} {error}") from error
 
 
 def needed(login: Mapping[str, str], name: str, instead: str = "") -> str:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import OptionError, printable, quoted
-from ..regular_files import open_regular
+from ..regular_files import Unreadable, read_regular
 
 #: The key up to a blank, ``=`` or ``:`` without a backslash before it, and the rest.
 _KEY_AND_VALUE: Final = re.compile(r"((?:\\.|[^ \t\f=:\\])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
@@ -192,20 +192,11 @@ def _of_directory(place: str, asked: str) -> str:
 
 
 def _text(place: str, path: str) -> str:
+    advice = "give the path of a file that is there", "give the path of a smaller one"
     try:
-        with open_regular(Path(path)) as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(
-            f"{place}: the file cannot be read on the driver: {reason}; give the path of a file that is there"
-        ) from None
-    if len(data) > FILE_BYTES_MAX:
-        raise OptionError(
-            f"{place}: the file is longer than {FILE_BYTES_MAX} bytes; give the path of a smaller one"
-        )
-    try:
-        return data.decode("utf-8")
+        return read_regular(Path(path), FILE_BYTES_MAX, "on the driver", *advice).decode("utf-8")
+    except Unreadable as error:
+        raise OptionError(f"{place}: the file {error}") from None
     except UnicodeDecodeError:
         # Its own text would show a part of the file.
         raise OptionError(f"{place}: the file is not a text in UTF-8; save it in UTF-8") from None

@@ -26,7 +26,7 @@ from ..net.stores import (
     unsupported,
 )
 from ..net.tls import OF_BROKERS, Tls, TlsLimits, TlsNames, context
-from ..regular_files import open_regular
+from ..regular_files import Unreadable, read_regular
 from .option import Option, RawOptions, bad_value, capitals, hint
 from .security import TLS_OPTIONS, TlsOptions
 
@@ -296,20 +296,11 @@ def _bytes_of(name: str, location: str, without: str) -> bytes:
             f"option {name}: the path is empty; give that of a store that is on the driver, or leave the "
             f"option out {without}"
         )
+    advice = "give the path of a store that is on the driver"
     try:
-        with open_regular(location) as file:
-            data = file.read(STORE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(
-            f"option {name}: {quoted(location)} cannot be read on the driver: {reason}; give the path of a "
-            "store that is on the driver"
-        ) from error
-    if len(data) > STORE_BYTES_MAX:
-        raise OptionError(
-            f"option {name}: {quoted(location)} is longer than {STORE_BYTES_MAX} bytes; is it a store?"
-        )
-    return data
+        return read_regular(location, STORE_BYTES_MAX, "on the driver", advice, "is it a store?")
+    except Unreadable as error:
+        raise OptionError(f"option {name}: {quoted(location)} {error}") from error
 
 
 def _joined(options: RawOptions, texts: tuple[Option[str | None], ...]) -> str:

@@ -33,9 +33,9 @@ from spark_kafkawire.kept import Kept
 from spark_kafkawire.secrecy import keep_secret
 from spark_kafkawire.version import VERSION
 
+from ..http import object_in
 from ..transport import Deadline
 from .mechanism import Mechanism, Tokens
-from .tokens.oauth import object_in
 from .tokens.token import Token, within
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
@@ -280,7 +280,7 @@ _VERSION: Final = "2020_10_22"
 def _tokens(credentials: AwsLogin, host: str, deadline: Deadline) -> Tokens:
     region = region_of(host, credentials.profile)
     answer = yield payload(host, region, credentials.keys(region, deadline), now_utc())
-    if "version" not in object_in(answer):
+    if "version" not in (object_in(answer) or {}):
         raise AuthenticationError(
             f"SASL {_NAME}: the broker does not accept the signature, in an answer of "
             f"{counted(len(answer), 'byte')}; check that its port takes IAM, and that the identity may do "

@@ -36,7 +36,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from spark_kafkawire.errors import (
     AuthenticationError,
@@ -49,7 +49,7 @@ from spark_kafkawire.errors import (
     quoted,
 )
 from spark_kafkawire.kept import Kept
-from spark_kafkawire.regular_files import open_regular
+from spark_kafkawire.regular_files import Unreadable, read_regular
 
 from ..transport import Deadline
 from .gssapi_library import Context, GssapiError, Handle, Library, load
@@ -212,16 +212,9 @@ def _escaped(part: str) -> str:
 
 def _read(path: str) -> bytes:
     try:
-        with open_regular(path) as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise _failed(
-            path, f"cannot be read where the client connects: {printable(reason)}; {_WHERE}"
-        ) from error
-    if len(data) > FILE_BYTES_MAX:
-        raise _failed(path, f"is longer than {FILE_BYTES_MAX} bytes; is it a key tab?")
-    return data
+        return read_regular(path, FILE_BYTES_MAX, "where the client connects", _WHERE, "is it a key tab?")
+    except Unreadable as error:
+        raise _failed(path, str(error)) from error
 
 
 def _failed(path: str, problem: str) -> AuthenticationError:
@@ -247,10 +240,8 @@ class KerberosLogin:
     key_tab: str | None = None
     ticket_cache: str | None = None
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """No secrets: names and paths are none."""
-        return ()
+    #: None: names and paths are none.
+    secrets: ClassVar[tuple[str, ...]] = ()
 
 
 #: Credentials of key tabs.

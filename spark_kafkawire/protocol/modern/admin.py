@@ -65,7 +65,6 @@ class CreatableReplicaAssignment:
 
     partition_index: int = wire(INT32)
     broker_ids: tuple[int, ...] = wire(Array(INT32))
-    """Brokers of the replicas, the preferred leader first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +82,7 @@ class CreatableTopic:
 
     name: str = wire(String())
     num_partitions: int = wire(INT32)
-    """Number of partitions; -1 for the brokers' default (KIP-464) or with ``assignments``."""
     replication_factor: int = wire(INT16)
-    """Number of replicas; -1 for the brokers' default (KIP-464) or with ``assignments``."""
     assignments: tuple[CreatableReplicaAssignment, ...] = wire(
         Array(Struct(CreatableReplicaAssignment)), default=()
     )
@@ -232,7 +229,6 @@ class DescribeLogDirsResponse:
 
     throttle_time_ms: int = wire(INT32, default=0)
     error_code: int = wire(INT16, since=3, default=0)
-    """Error code; 0 if there was no error (KIP-784)."""
     results: tuple[LogDir, ...] = wire(Array(Struct(LogDir)))
 
 

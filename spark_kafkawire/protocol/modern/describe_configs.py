@@ -34,7 +34,6 @@ class DescribedResource:
     """A topic or broker by its name, and the settings to return; None for all."""
 
     resource_type: int = wire(INT8)
-    """Type of the resource: 2 for a topic, 4 for a broker."""
     resource_name: str = wire(String())
     """Name of the topic, or id of the broker."""
     configuration_keys: tuple[str, ...] | None = wire(Array(String()), nullable_since=0)
@@ -46,9 +45,7 @@ class DescribeConfigsRequest:
 
     resources: tuple[DescribedResource, ...] = wire(Array(Struct(DescribedResource)))
     include_synonyms: bool = wire(BOOL, since=1, default=False)
-    """True to return synonyms, too (KIP-226)."""
     include_documentation: bool = wire(BOOL, since=3, default=False)
-    """True to return documentation, too (KIP-569)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +63,15 @@ class Config:
 
     name: str = wire(String())
     value: str | None = wire(String(), nullable_since=0)
-    """Value in force; None if it is a secret."""
     read_only: bool = wire(BOOL)
     is_default: bool = wire(BOOL, until=0, default=False)
     config_source: int = wire(INT8, since=1, default=-1)
     """Source of the value: the topic, a broker, or the default; -1 if unknown (KIP-226)."""
     is_sensitive: bool = wire(BOOL)
     synonyms: tuple[ConfigSynonym, ...] = wire(Array(Struct(ConfigSynonym)), since=1, default=())
-    """Values that would apply if this one were not set (KIP-226)."""
     config_type: int = wire(INT8, since=3, default=0)
     """Data type of the setting; 0 if unknown (KIP-569)."""
     documentation: str | None = wire(String(), since=3, nullable_since=3, default=None)
-    """Documentation of the setting (KIP-569)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +82,6 @@ class ResourceConfigs:
     error_message: str | None = wire(String(), nullable_since=0)
     resource_type: int = wire(INT8)
     resource_name: str = wire(String())
-    """Name of the topic, or id of the broker."""
     configs: tuple[Config, ...] = wire(Array(Struct(Config)))
 
 

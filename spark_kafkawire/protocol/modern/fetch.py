@@ -68,7 +68,6 @@ class FetchPartition:
     log_start_offset: int = wire(INT64, since=5, default=-1, ignorable=True)
     """First offset of a replica's log; -1 for consumers (KIP-107)."""
     partition_max_bytes: int = wire(INT32)
-    """Most bytes to return of the partition; see KIP-74 for a larger batch."""
     replica_directory_id: uuid.UUID = wire(UUID, since=17, tag=0, default=_NO_DIRECTORY_ID, ignorable=True)
     """Directory of a replica (KIP-853)."""
     high_watermark: int = wire(INT64, since=18, tag=1, default=_NO_HIGH_WATERMARK, ignorable=True)
@@ -116,11 +115,9 @@ class FetchRequest:
     replica_id: int = wire(INT32, until=14, default=_NO_REPLICA)
     """Id of the replica; -1 for consumers."""
     replica_state: ReplicaState = wire(Struct(ReplicaState), since=15, tag=1, default=ReplicaState())
-    """Id and epoch of the replica (KIP-903)."""
     max_wait_ms: int = wire(INT32)
     min_bytes: int = wire(INT32)
     max_bytes: int = wire(INT32, since=3, default=0x7FFFFFFF, ignorable=True)
-    """Most bytes of a response; see KIP-74 for a larger first batch."""
     # Brokers without it have no transactions: all their records are committed.
     isolation_level: int = wire(INT8, since=4, default=READ_UNCOMMITTED, ignorable=True)
     """``READ_UNCOMMITTED`` or ``READ_COMMITTED`` (KIP-98)."""
@@ -132,11 +129,9 @@ class FetchRequest:
     forgotten_topics_data: tuple[ForgottenTopic, ...] = wire(
         Array(Struct(ForgottenTopic)), since=7, default=()
     )
-    """Partitions that leave the fetch session (KIP-227)."""
     rack_id: str = wire(String(), since=11, default="", ignorable=True)
     """Rack of the consumer (KIP-392)."""
     batch_bytes_max: int = BATCH_BYTES_MAX
-    """Most bytes of the one batch that may exceed the limits. Not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +177,6 @@ class FetchPartitionResponse:
     log_start_offset: int = wire(INT64, since=5, default=-1)
     """First offset of the log (KIP-107)."""
     diverging_epoch: EpochEndOffset = wire(Struct(EpochEndOffset), since=12, tag=0, default=EpochEndOffset())
-    """Point at which the follower's log diverges (KIP-595)."""
     current_leader: LeaderIdAndEpoch = wire(
         Struct(LeaderIdAndEpoch), since=12, tag=1, default=LeaderIdAndEpoch()
     )
@@ -217,7 +211,6 @@ class FetchResponse:
 
     throttle_time_ms: int = wire(INT32, since=1, default=0)
     error_code: int = wire(INT16, since=7, default=0)
-    """Error code of the whole request; 0 if there was no error (KIP-227)."""
     session_id: int = wire(INT32, since=7, default=0)
     """Id of the fetch session; 0 for none (KIP-227)."""
     responses: tuple[FetchTopicResponse, ...] = wire(Array(Struct(FetchTopicResponse)))

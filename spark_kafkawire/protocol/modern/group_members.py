@@ -62,7 +62,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from spark_kafkawire.errors import ProtocolError
 
@@ -80,9 +80,7 @@ class ListGroupsRequest:
     """Ask a broker for its groups: all of them if the filters are empty."""
 
     states_filter: tuple[str, ...] = wire(Array(String()), since=4, default=())
-    """States of the groups to list; empty for all (KIP-518)."""
     types_filter: tuple[str, ...] = wire(Array(String()), since=5, default=())
-    """Types of the groups to list; empty for all (KIP-848)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +91,6 @@ class ListedGroup:
     group_id: str = wire(String())
     protocol_type: str = wire(String())
     group_state: str = wire(String(), since=4, default="")
-    """State of the group (KIP-518)."""
     group_type: str = wire(String(), since=5, default="")
     """Type of the group: ``classic`` or ``consumer`` (KIP-848)."""
 
@@ -142,6 +139,12 @@ def assigned_topics(assignment: Buffer) -> tuple[ClassicAssignedTopic, ...] | No
     except ProtocolError:
         return None
     return topics
+
+
+def _described_faults(request: Any, response: Any, _version: int) -> Faults:
+    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
+    for group in response.groups:
+        yield from repeated((group.group_id, member.member_id) for member in group.members)
 
 
 #: ``member_type`` from brokers that do not report it.
@@ -221,20 +224,12 @@ class ConsumerGroupDescribeResponse:
     groups: tuple[DescribedConsumerGroup, ...] = wire(Array(Struct(DescribedConsumerGroup)))
 
 
-def _consumer_group_faults(
-    request: ConsumerGroupDescribeRequest, response: ConsumerGroupDescribeResponse, _version: int
-) -> Faults:
-    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
-    for group in response.groups:
-        yield from repeated((group.group_id, member.member_id) for member in group.members)
-
-
 CONSUMER_GROUP_DESCRIBE: Final = Api(
     *name_and_key("ConsumerGroupDescribe"),
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     response_bytes_max,
-    faults=_consumer_group_faults,
+    faults=_described_faults,
     versions=VersionRange(0, 1),
     flexible_since=0,
     throttles_since=0,
@@ -242,11 +237,8 @@ CONSUMER_GROUP_DESCRIBE: Final = Api(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGroupDescribeRequest:
+class ShareGroupDescribeRequest(ConsumerGroupDescribeRequest):
     """Ask a coordinator for share groups that it keeps."""
-
-    group_ids: tuple[str, ...] = wire(Array(String()))
-    include_authorized_operations: bool = wire(BOOL, default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,20 +280,12 @@ class ShareGroupDescribeResponse:
     groups: tuple[DescribedShareGroup, ...] = wire(Array(Struct(DescribedShareGroup)))
 
 
-def _share_group_faults(
-    request: ShareGroupDescribeRequest, response: ShareGroupDescribeResponse, _version: int
-) -> Faults:
-    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
-    for group in response.groups:
-        yield from repeated((group.group_id, member.member_id) for member in group.members)
-
-
 SHARE_GROUP_DESCRIBE: Final = Api(
     *name_and_key("ShareGroupDescribe"),
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
     response_bytes_max,
-    faults=_share_group_faults,
+    faults=_described_faults,
     versions=VersionRange(1, 1),
     flexible_since=1,
     throttles_since=0,
@@ -309,11 +293,8 @@ SHARE_GROUP_DESCRIBE: Final = Api(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsGroupDescribeRequest:
+class StreamsGroupDescribeRequest(ConsumerGroupDescribeRequest):
     """Ask a coordinator for streams groups that it keeps."""
-
-    group_ids: tuple[str, ...] = wire(Array(String()))
-    include_authorized_operations: bool = wire(BOOL, default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,20 +443,12 @@ class StreamsGroupDescribeResponse:
     groups: tuple[DescribedStreamsGroup, ...] = wire(Array(Struct(DescribedStreamsGroup)))
 
 
-def _streams_group_faults(
-    request: StreamsGroupDescribeRequest, response: StreamsGroupDescribeResponse, _version: int
-) -> Faults:
-    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
-    for group in response.groups:
-        yield from repeated((group.group_id, member.member_id) for member in group.members)
-
-
 STREAMS_GROUP_DESCRIBE: Final = Api(
     *name_and_key("StreamsGroupDescribe"),
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
     response_bytes_max,
-    faults=_streams_group_faults,
+    faults=_described_faults,
     versions=VersionRange(0, 0),
     flexible_since=0,
     throttles_since=0,

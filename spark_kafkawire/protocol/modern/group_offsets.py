@@ -61,11 +61,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, Array, String
-from ..responses import Faults, below, not_an_address, not_topics, repeated, unlike
+from ..responses import Faults, below, not_an_address, not_topics, partitions_of, repeated, unlike
 from ..schema import Struct, wire
 from . import name_and_key
 from .limits import response_bytes_max, small_response_bytes_max
@@ -137,7 +137,6 @@ class FindCoordinatorResponse:
     host: str = wire(String(), until=3, default="")
     port: int = wire(INT32, until=3, default=-1)
     coordinators: tuple[Coordinator, ...] | None = wire(Array(Struct(Coordinator)), since=4, default=None)
-    """Coordinator of each key; None before version 4 (KIP-699)."""
 
     def coordinator_of(self, key: str) -> Coordinator:
         """The response for a requested group or transactional id, in any version."""
@@ -210,7 +209,6 @@ class OffsetCommitRequest:
     generation_id_or_member_epoch: int = wire(INT32, default=-1)
     """Generation of the group, or epoch of the member; -1 for no member."""
     member_id: str = wire(String(), default="")
-    """Id of the member; empty for no member."""
     group_instance_id: str | None = wire(String(), since=7, nullable_since=7, default=None)
     """``group.instance.id`` of a static member; None for others (KIP-345)."""
     retention_time_ms: int = wire(INT64, since=2, until=4, default=-1, ignorable=True)
@@ -242,11 +240,9 @@ class OffsetCommitResponse:
     topics: tuple[OffsetCommitTopicResponse, ...] = wire(Array(Struct(OffsetCommitTopicResponse)))
 
 
-def _commit_faults(request: OffsetCommitRequest, response: OffsetCommitResponse, _version: int) -> Faults:
-    return unlike(
-        [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions],
-        [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions],
-    )
+def committed_faults(request: Any, response: Any, _version: int) -> Faults:
+    """What is wrong with a response to OffsetCommit or TxnOffsetCommit."""
+    return unlike(partitions_of(request.topics), partitions_of(response.topics))
 
 
 OFFSET_COMMIT: Final = Api(
@@ -254,7 +250,7 @@ OFFSET_COMMIT: Final = Api(
     OffsetCommitRequest,
     OffsetCommitResponse,
     response_bytes_max,
-    faults=_commit_faults,
+    faults=committed_faults,
     versions=VersionRange(1, 8),
     flexible_since=8,
     throttles_since=4,
@@ -354,7 +350,6 @@ class OffsetFetchResponse:
     groups: tuple[OffsetFetchGroupResponse, ...] | None = wire(
         Array(Struct(OffsetFetchGroupResponse)), since=8, default=None
     )
-    """Offsets of each group; None before version 8 (KIP-709)."""
 
     def group_of(self, group_id: str) -> OffsetFetchGroupResponse:
         """The response for a requested group, in any version."""
@@ -378,7 +373,7 @@ def _fetch_faults(request: OffsetFetchRequest, response: OffsetFetchResponse, _v
 def _topic_faults(
     asked: tuple[OffsetFetchTopic, ...] | None, topics: tuple[OffsetFetchTopicResponse, ...]
 ) -> Faults:
-    came = [(topic.name, partition.partition_index) for topic in topics for partition in topic.partitions]
+    came = partitions_of(topics)
     if asked is None:
         yield from repeated(came)
         yield from not_topics(topic.name for topic in topics)

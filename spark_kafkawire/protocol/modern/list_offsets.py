@@ -27,7 +27,7 @@ from spark_kafkawire.errors import counted
 
 from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, INT64, Array, String
-from ..responses import Faults, Key, below, named, unlike
+from ..responses import Faults, Key, below, named, partitions_of, unlike
 from ..schema import Struct, wire
 from . import name_and_key
 from .limits import response_bytes_max
@@ -96,9 +96,7 @@ class ListOffsetsPartitionResponse:
     old_style_offsets: tuple[int, ...] = wire(Array(INT64), until=0, default=())
     """Offsets that were found, newest first."""
     timestamp: int = wire(INT64, since=1, default=-1)
-    """Timestamp of the record that was found, ms (KIP-79)."""
     offset: int = wire(INT64, since=1, default=NO_OFFSET)
-    """Offset that was found (KIP-79)."""
     leader_epoch: int = wire(INT32, since=4, default=-1)
     """Leader epoch of the record that was found; -1 for none (KIP-320)."""
 
@@ -131,9 +129,7 @@ def _faults(request: ListOffsetsRequest, response: ListOffsetsResponse, _version
     came = {
         (topic.name, part.partition_index): part for topic in response.topics for part in topic.partitions
     }
-    yield from unlike(
-        asked, [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions]
-    )
+    yield from unlike(asked, partitions_of(response.topics))
     for key, partition in came.items():
         if not partition.error_code:
             yield from _partition_faults(key, asked[key], partition)

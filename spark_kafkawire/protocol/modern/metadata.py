@@ -45,7 +45,6 @@ class MetadataRequestTopic:
 
     topic_id: uuid.UUID = wire(UUID, since=10, default=NO_TOPIC_ID)
     name: str | None = wire(String(), nullable_since=10)
-    """Name of the topic; None to ask by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,6 @@ class MetadataRequest:
         Array(Struct(MetadataRequestTopic)), nullable_since=1, null_before=()
     )
     allow_auto_topic_creation: bool = wire(BOOL, since=4, default=True, ignorable=True)
-    """True to let the broker create missing topics, if its settings allow it."""
     include_cluster_authorized_operations: bool = wire(
         BOOL, since=8, until=_CLUSTER_OPERATIONS_UNTIL, default=False
     )
@@ -86,9 +84,7 @@ class MetadataPartition:
     error_code: int = wire(INT16)
     partition_index: int = wire(INT32)
     leader_id: int = wire(INT32)
-    """Id of the leader; -1 for none."""
     leader_epoch: int = wire(INT32, since=7, default=-1)
-    """Epoch of the leader; -1 if unknown (KIP-320)."""
     replica_nodes: tuple[int, ...] = wire(Array(INT32))
     isr_nodes: tuple[int, ...] = wire(Array(INT32))
     """Brokers whose replicas are in sync."""
@@ -102,7 +98,6 @@ class MetadataTopic:
 
     error_code: int = wire(INT16)
     name: str | None = wire(String(), nullable_since=12)
-    """Name of the topic; None if the broker does not know the id."""
     topic_id: uuid.UUID = wire(UUID, since=10, default=NO_TOPIC_ID)
     is_internal: bool = wire(BOOL, since=1, default=False)
     partitions: tuple[MetadataPartition, ...] = wire(Array(Struct(MetadataPartition)))

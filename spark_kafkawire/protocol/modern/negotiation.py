@@ -76,9 +76,7 @@ class ApiVersionsRequest:
     """
 
     client_software_name: str = wire(String(), since=3, default="spark-kafkawire", ignorable=True)
-    """Name of the client library (KIP-511)."""
     client_software_version: str = wire(String(), since=3, default="unknown", ignorable=True)
-    """Version of the client library (KIP-511)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +120,11 @@ class ApiVersionsResponse:
     supported_features: tuple[SupportedFeature, ...] = wire(
         Array(Struct(SupportedFeature)), since=3, tag=0, default=()
     )
-    """Features that the broker supports (KIP-584)."""
     finalized_features_epoch: int = wire(INT64, since=3, tag=1, default=-1)
     """Epoch of the finalized features, which rises; -1 if unknown (KIP-584)."""
     finalized_features: tuple[FinalizedFeature, ...] = wire(
         Array(Struct(FinalizedFeature)), since=3, tag=2, default=()
     )
-    """Features that the cluster has finalized (KIP-584)."""
     zk_migration_ready: bool = wire(BOOL, since=3, tag=3, default=False)
     """True if a KRaft controller is ready for a migration from ZooKeeper (KIP-866)."""
 
@@ -210,7 +206,6 @@ class FetchOfNothing:
     """Id of the replica; -1 for consumers."""
     max_wait_ms: int = wire(INT32, default=0)
     min_bytes: int = wire(INT32, default=0)
-    """Least bytes of the response."""
     topic_count: int = wire(INT32, default=0)
     version: int = 1
     """Version in the header. Not sent in the body."""

@@ -104,7 +104,6 @@ class ProducePartitionResponse:
     record_errors: tuple[RecordError, ...] = wire(Array(Struct(RecordError)), since=8, default=())
     """Records that caused the batch to be refused (KIP-467)."""
     error_message: str | None = wire(String(), since=8, nullable_since=8, default=None)
-    """Text of the error; None if the broker gives none (KIP-467)."""
     current_leader: LeaderIdAndEpoch = wire(
         Struct(LeaderIdAndEpoch), since=10, tag=0, default=LeaderIdAndEpoch()
     )

@@ -87,6 +87,7 @@ from ..primitives import BOOL, INT16, INT32, INT64, Array, String
 from ..responses import Faults, below, not_topics, nothing_to_compare, repeated, unlike
 from ..schema import Struct, wire
 from . import name_and_key
+from .group_offsets import OffsetCommitTopicResponse, committed_faults
 from .limits import response_bytes_max, small_response_bytes_max
 
 
@@ -190,8 +191,8 @@ ADD_OFFSETS_TO_TXN: Final = Api(
 )
 
 
-#: First version of the second protocol of transactions (see EndTxn).
-_SECOND_PROTOCOL_SINCE: Final = 5
+#: First version of TxnOffsetCommit and EndTxn in the second protocol of transactions (see EndTxn).
+SECOND_PROTOCOL_SINCE: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,9 +224,7 @@ class TxnOffsetCommitRequest:
     producer_id: int = wire(INT64)
     producer_epoch: int = wire(INT16)
     generation_id: int = wire(INT32, since=3, default=-1)
-    """Generation of the group; -1 for no member (KIP-447)."""
     member_id: str = wire(String(), since=3, default="")
-    """Id of the member; empty for no member (KIP-447)."""
     group_instance_id: str | None = wire(String(), since=3, nullable_since=3, default=None)
     """``group.instance.id`` of a static member; None for others (KIP-447)."""
     topics: tuple[TxnOffsetCommitTopic, ...] = wire(Array(Struct(TxnOffsetCommitTopic)))
@@ -234,46 +233,19 @@ class TxnOffsetCommitRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitPartitionResponse:
-    """Outcome of adding a partition's offset to the transaction."""
-
-    partition_index: int = wire(INT32)
-    error_code: int = wire(INT16)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitTopicResponse:
-    """Outcomes of one topic's partitions."""
-
-    name: str = wire(String())
-    partitions: tuple[TxnOffsetCommitPartitionResponse, ...] = wire(
-        Array(Struct(TxnOffsetCommitPartitionResponse))
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitResponse:
     """Outcome for each partition."""
 
     throttle_time_ms: int = wire(INT32)
-    topics: tuple[TxnOffsetCommitTopicResponse, ...] = wire(Array(Struct(TxnOffsetCommitTopicResponse)))
+    topics: tuple[OffsetCommitTopicResponse, ...] = wire(Array(Struct(OffsetCommitTopicResponse)))
 
 
-def _offset_version_max(request: TxnOffsetCommitRequest) -> int:
-    return _SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
+def _version_max(request: TxnOffsetCommitRequest | EndTxnRequest) -> int:
+    return SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
 
 
-def _offset_version_min(request: TxnOffsetCommitRequest) -> int:
-    return 0 if request.transaction_version == 1 else _SECOND_PROTOCOL_SINCE
-
-
-def _offset_faults(
-    request: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse, _version: int
-) -> Faults:
-    return unlike(
-        [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions],
-        [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions],
-    )
+def _version_min(request: TxnOffsetCommitRequest | EndTxnRequest) -> int:
+    return 0 if request.transaction_version == 1 else SECOND_PROTOCOL_SINCE
 
 
 TXN_OFFSET_COMMIT: Final = Api(
@@ -281,17 +253,13 @@ TXN_OFFSET_COMMIT: Final = Api(
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     response_bytes_max,
-    faults=_offset_faults,
+    faults=committed_faults,
     versions=VersionRange(0, 5),
     flexible_since=3,
     throttles_since=1,
-    version_max=_offset_version_max,
-    version_min=_offset_version_min,
+    version_max=_version_max,
+    version_min=_version_min,
 )
-
-
-#: First version of the second protocol.
-SECOND_PROTOCOL_SINCE: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,17 +282,7 @@ class EndTxnResponse:
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
     producer_id: int = wire(INT64, since=SECOND_PROTOCOL_SINCE, default=-1)
-    """Id of the producer for the next transaction; -1 in the first protocol (KIP-890)."""
     producer_epoch: int = wire(INT16, since=SECOND_PROTOCOL_SINCE, default=-1)
-    """Epoch of the producer for the next transaction; -1 in the first protocol (KIP-890)."""
-
-
-def _end_version_max(request: EndTxnRequest) -> int:
-    return SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
-
-
-def _end_version_min(request: EndTxnRequest) -> int:
-    return 0 if request.transaction_version == 1 else SECOND_PROTOCOL_SINCE
 
 
 def _end_faults(request: EndTxnRequest, response: EndTxnResponse, version: int) -> Faults:
@@ -344,8 +302,8 @@ END_TXN: Final = Api(
     versions=VersionRange(0, 5),
     flexible_since=3,
     throttles_since=1,
-    version_max=_end_version_max,
-    version_min=_end_version_min,
+    version_max=_version_max,
+    version_min=_version_min,
 )
 
 

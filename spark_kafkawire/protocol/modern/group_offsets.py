@@ -241,7 +241,7 @@ class OffsetCommitResponse:
 
 
 def committed_faults(request: Any, response: Any, _version: int) -> Faults:
-    """What is wrong with a response to OffsetCommit or TxnOffsetCommit."""
+    """Faults of a response to OffsetCommit or TxnOffsetCommit."""
     return unlike(partitions_of(request.topics), partitions_of(response.topics))
 
 

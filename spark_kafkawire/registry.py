@@ -23,7 +23,6 @@ import base64
 import json
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -42,7 +41,8 @@ from .errors import (
     peer_text,
     printable,
 )
-from .net.http import Answer, Url, ask
+from .kept import Kept
+from .net.http import Answer, Url, ask, object_in
 from .net.retry import RetryPolicy, retried
 from .net.transport import Deadline
 from .secrecy import keep_secret
@@ -165,22 +165,9 @@ class RegisteredSchema:
         return dict(self.dependencies)
 
 
-def object_in(body: bytes) -> dict[str, Any]:
-    """The JSON object of an answer. Raises ``ConnectFailed`` (retriable) for anything else: a proxy's page,
-    or half of an answer."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else _broken("is not a JSON object")
-
-
 def error_in(body: bytes) -> tuple[int | None, str]:
     """Code and message of an answer that is an error; None if it has no code, as errors of other servers."""
-    try:
-        found = object_in(body)
-    except ConnectFailed:
-        return None, ""
+    found = object_in(body) or {}
     code, message = found.get("error_code"), found.get("message")
     has_code = isinstance(code, int) and not isinstance(code, bool)
     return code if has_code else None, message if isinstance(message, str) else ""
@@ -309,8 +296,9 @@ class Registry:
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
-        self._answers: dict[tuple[object, ...], Any] = {}
-        self._unknown: dict[tuple[object, ...], tuple[float, str]] = {}
+        self._answers = Kept[tuple[object, ...], Any](KEPT_MAX)
+        #: What the registry said about schemas that it does not have.
+        self._unknown = Kept[tuple[object, ...], str](KEPT_MAX)
         # One request at a time: threads that need the same schema wait for one answer.
         self._lock = threading.RLock()
         #: The server that answered last.
@@ -388,15 +376,14 @@ class Registry:
             if (answer := self._answers.get(key)) is not None:
                 found: T = answer
                 return found
-            asked_s, problem = self._unknown.get(key, (-UNKNOWN_KEPT_S, ""))
-            if time.monotonic() - asked_s < UNKNOWN_KEPT_S:
+            if (problem := self._unknown.get(key)) is not None:
                 raise UnknownSchemaError(problem)
             try:
                 found = self._attempted(what, fetch)
             except UnknownSchemaError as error:
-                _keep(self._unknown, key, (time.monotonic(), str(error)))
+                self._unknown.keep(key, str(error), UNKNOWN_KEPT_S)
                 raise
-            _keep(self._answers, key, found)
+            self._answers.keep(key, found)
             return found
 
     # Imported schemas
@@ -455,7 +442,7 @@ class Registry:
             except UnknownSchemaError as error:
                 # The schema that imports it exists, so this is no answer about the schema itself.
                 raise RegistryError(f"an imported schema is missing: {error}; register it again") from error
-            _keep(self._answers, key, answer)
+            self._answers.keep(key, answer)
         schema: Schema = answer
         return schema
 
@@ -502,7 +489,8 @@ class Registry:
 def _object_of(answer: Answer) -> dict[str, Any]:
     """The JSON object of an answer, or the error that it is."""
     if answer.status == _OK:
-        return object_in(answer.body)
+        found = object_in(answer.body)
+        return _broken("is not a JSON object") if found is None else found
     code, message = error_in(answer.body)
     status = f"HTTP status {answer.status}" + (f", code {code}" if code is not None else "")
     # No words of the server are shown about a login.
@@ -554,24 +542,11 @@ def _place(url: Url) -> str:
     return f"{url.scheme}://{printable(url.netloc)}"
 
 
-def _keep(answers: dict[tuple[object, ...], T], key: tuple[object, ...], answer: T) -> None:
-    answers[key] = answer
-    if len(answers) > KEPT_MAX:
-        del answers[next(iter(answers))]
-
-
-#: The registries of this process.
-_registries: Final[dict[RegistrySettings, Registry]] = {}
+_REGISTRIES: Final = Kept[RegistrySettings, Registry]()
 _lock: Final = threading.Lock()
 
 
 def registry_of(settings: RegistrySettings) -> Registry:
     """The registry of these settings, with all schemas that this process knows of it."""
     with _lock:
-        return _registries.setdefault(settings, Registry(settings))
-
-
-def forget_registries() -> None:
-    """Forget all registries and their schemas."""
-    with _lock:
-        _registries.clear()
+        return _REGISTRIES.get(settings) or _REGISTRIES.keep(settings, Registry(settings))

@@ -1,7 +1,6 @@
 """Files at a path from outside: only regular files are opened, because others may block for ever.
 
-    with open_regular(path) as file:
-        data = file.read(size_max + 1)
+    data = read_regular(path, size_max, "on the driver", "give another path", "give a smaller file")
 
 To open a named pipe waits for its other end, and to read a terminal waits for a person.
 """
@@ -44,6 +43,23 @@ def open_regular(path: str | Path, *, append: bool = False) -> BinaryIO:
     except BaseException:
         os.close(fd)
         raise
+
+
+class Unreadable(Exception):
+    """A file that cannot be read, or is too long. The text says so, and what to do."""
+
+
+def read_regular(path: str | Path, size_max: int, where: str, if_absent: str, if_long: str) -> bytes:
+    """The content of a small regular file. Never blocks. Raises ``Unreadable``, which ends with an advice."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(size_max + 1)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
+        raise Unreadable(f"cannot be read {where}: {reason}; {if_absent}") from error
+    if len(data) > size_max:
+        raise Unreadable(f"is longer than {size_max} bytes; {if_long}")
+    return data
 
 
 def not_regular(path: str | Path, mode: int) -> OSError:

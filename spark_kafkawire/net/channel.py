@@ -7,11 +7,9 @@ import time
 from typing import Any, Final
 
 from ..errors import ProtocolError, RequestTimedOut
-from ..protocol.api import Api
 from ..protocol.connection import Connection, Response
 from ..protocol.modern.limits import SMALL_RESPONSE_BYTES_MAX
 from ..protocol.primitives import CHECK_PEER, read_int32
-from ..protocol.versions import BrokerVersions
 from .transport import Deadline, Transport
 
 #: Milliseconds in a second.
@@ -22,41 +20,20 @@ class Channel:
     """Transport and protocol state of one connection. The caller closes it after an error."""
 
     def __init__(self, connection: Connection, transport: Transport) -> None:
-        self._connection = connection
+        #: The protocol state. It may be replaced while no request is in flight.
+        self.connection = connection
         self._transport = transport
         self._throttled_until_s = 0.0
         self._login_due_s = math.inf
         #: The mechanisms of logins that the broker has named.
         self.mechanisms: frozenset[str] = frozenset()
 
-    @property
-    def in_flight(self) -> int:
-        """Requests whose responses have not been taken yet."""
-        return self._connection.in_flight
-
-    @property
-    def transaction_version(self) -> int:
-        """The transaction protocol that the cluster has finalized."""
-        return self._connection.transaction_version
-
-    def negotiated(self, versions: BrokerVersions) -> None:
-        """Use the highest versions in common with these from now on."""
-        self._connection.negotiated(versions)
-
-    def continue_with(self, connection: Connection) -> None:
-        """Replace the protocol state. No request may be in flight."""
-        self._connection = connection
-
-    def version_of(self, api: Api, request: object | None = None) -> int:
-        """The version in which a request, or the one with most fields of its API, would be sent now."""
-        return self._connection.version_of(api, request)
-
     def send(self, request: object, deadline: Deadline) -> None:
         """Send a request, after the throttle time that the broker has set.
 
         Raises ``TransportError`` (retriable where the request may be repeated).
         """
-        parts = self._connection.send(request)
+        parts = self.connection.send(request)
         self._wait_while_throttled(deadline)
         self._transport.send(parts, deadline)
 
@@ -66,10 +43,10 @@ class Channel:
         Raises ``TransportError`` (retriable) or ``ProtocolError`` (fatal).
         """
         while True:
-            size = self._transport.receive_into(self._connection.wanted(), deadline, is_due=True)
+            size = self._transport.receive_into(self.connection.wanted(), deadline, is_due=True)
             if size == 0:
-                raise self._connection.closed()
-            response = self._connection.received(size)
+                raise self.connection.closed()
+            response = self.connection.received(size)
             if response is not None:
                 if response.throttle_time_ms:
                     self._throttled_until_s = time.monotonic() + response.throttle_time_ms / _MS
@@ -104,10 +81,6 @@ class Channel:
         """True if the connection is open, and no unexpected bytes came."""
         return self._transport.is_quiet()
 
-    def has_come(self) -> bool:
-        """True if the next response has begun to arrive, or the peer has closed."""
-        return not self._transport.is_quiet()
-
     def close(self) -> None:
         """Close the connection; never fails."""
         self._transport.close()
@@ -130,6 +103,6 @@ class Channel:
         while filled < size:
             came = self._transport.receive_into(view[filled:], deadline)
             if came == 0:
-                raise self._connection.closed()
+                raise self.connection.closed()
             filled += came
         return data

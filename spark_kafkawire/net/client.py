@@ -121,7 +121,7 @@ def _negotiated(broker: Broker, settings: ConnectionSettings, deadline: Deadline
             BROKER_VERSIONS.learn(broker, settings, versions)
     connection = Connection(settings.dialect, settings.client_id)
     connection.negotiated(versions)
-    channel.continue_with(connection)
+    channel.connection = connection
     return channel
 
 
@@ -217,12 +217,12 @@ def _offered_versions(channel: Channel, deadline: Deadline, alone_s: float | Non
     response = response or channel.receive(deadline)
     if response.request is GROUPS_OF_NOTHING:
         return OLD_RELEASES["0.9"]
-    while channel.in_flight:
+    while channel.connection.in_flight:
         channel.receive(deadline)
     answer = response.body
     versions = offered(answer)
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        channel.negotiated(versions)
+        channel.connection.negotiated(versions)
         answer = channel.ask(request, deadline)
         versions = offered(answer)
     if answer.error_code != ErrorCode.NONE:
@@ -291,7 +291,7 @@ class Client:
     @property
     def in_flight(self) -> int:
         """Requests whose responses have not been taken yet."""
-        return len(self._early) + self._channel.in_flight
+        return len(self._early) + self._channel.connection.in_flight
 
     @property
     def mechanisms(self) -> frozenset[str]:
@@ -307,7 +307,7 @@ class Client:
     @property
     def transaction_version(self) -> int:
         """The transaction protocol that the broker's cluster has finalized: 1 or 2."""
-        return self._channel.transaction_version
+        return self._channel.connection.transaction_version
 
     def version_of(self, api: Api, request: object | None = None) -> int:
         """The version in which a request, or the one with most fields of its API, is sent to this broker.
@@ -315,7 +315,7 @@ class Client:
         Raises ``UnsupportedVersionError`` (fatal).
         """
         try:
-            return self._channel.version_of(api, request)
+            return self._channel.connection.version_of(api, request)
         except KafkaWireError as error:
             self.close()
             raise error.located(str(self.broker)) from error
@@ -375,7 +375,7 @@ class Client:
     def has_come(self) -> bool:
         """True if the next response, or the end of the connection, has begun to arrive: receiving it does not
         wait for the broker."""
-        return bool(self._early) or self._channel.has_come()
+        return bool(self._early) or not self._channel.is_quiet()
 
     def close(self) -> None:
         """Close the connection; never fails."""
@@ -386,7 +386,7 @@ class Client:
         connection if the broker does not accept that. Refused credentials are not tried again."""
         from .sasl import HandshakeRefused, log_in
 
-        while self._channel.in_flight:
+        while self._channel.connection.in_flight:
             self._early.append(self._channel.receive(deadline))
             self._has_answered = True
         assert self.settings.security.sasl is not None

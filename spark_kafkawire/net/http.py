@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,6 +72,15 @@ class Answer:
     def is_temporary(self) -> bool:
         """True if the server has a problem that time may cure."""
         return self.status >= _SERVER_ERROR or self.status in _TRY_LATER
+
+
+def object_in(body: bytes) -> dict[str, Any] | None:
+    """The JSON object of a body; None for anything else: a proxy's page, or half of an answer."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def ask(

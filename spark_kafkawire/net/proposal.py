@@ -58,7 +58,7 @@ def _speaks_07_alone(
         return False
     try:
         channel.ask(_MULTIFETCH_OF_NOTHING, deadline)
-        channel.continue_with(Connection(proposal.DIALECT, settings.client_id))
+        channel.connection = Connection(proposal.DIALECT, settings.client_id)
     except KafkaWireError:
         channel.close()
         return False

@@ -105,14 +105,16 @@ class _Exchange:
     def __init__(self, channel: Channel, sasl: Sasl, deadline: Deadline) -> None:
         self._channel, self._mechanism, self._credentials = channel, sasl.mechanism, sasl.credentials
         self._deadline = deadline
-        self._in_requests = channel.version_of(SASL_HANDSHAKE) >= _TOKENS_IN_REQUESTS
+        self._in_requests = channel.connection.version_of(SASL_HANDSHAKE) >= _TOKENS_IN_REQUESTS
         self.carry: Callable[[bytes], bytes] = self._in_request if self._in_requests else self._bare
         self.lifetime_s: float | None = None
 
     def check_lifetime(self) -> None:
         """Raise ``TokenRefused`` for a token that has expired: until a broker forgets it, which may take an
         hour, a login with it succeeds, for no time at all."""
-        says_lifetime = self._in_requests and self._channel.version_of(SASL_AUTHENTICATE) >= _LIFETIMES_SINCE
+        says_lifetime = (
+            self._in_requests and self._channel.connection.version_of(SASL_AUTHENTICATE) >= _LIFETIMES_SINCE
+        )
         if isinstance(self._credentials, DelegationToken) and says_lifetime and self.lifetime_s is None:
             raise TokenRefused(f"SASL {self._mechanism}: the delegation token has expired; {_NEW_TOKEN}")
 

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Typ
 
 from ..errors import LOG, OptionError, close_matches, printable, quoted
 from ..model import Generation
-from ..regular_files import open_regular
+from ..regular_files import Unreadable, read_regular
 
 PREFIX: Final = "kafka."
 
@@ -94,14 +94,9 @@ def pass_over_in_batch(name: str) -> None:
 def file_bytes(where: str, path: str, bytes_max: int, advice: str, advice_if_long: str) -> bytes:
     """The bytes of a regular file on the driver. Raises ``OptionError`` that begins with ``where``."""
     try:
-        with open_regular(path) as file:
-            data = file.read(bytes_max + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise OptionError(f"{where} cannot be read on the driver: {reason}; {advice}") from None
-    if len(data) > bytes_max:
-        raise OptionError(f"{where} is longer than {bytes_max} bytes; {advice_if_long}")
-    return data
+        return read_regular(path, bytes_max, "on the driver", advice, advice_if_long)
+    except Unreadable as error:
+        raise OptionError(f"{where} {error}") from None
 
 
 class NotAnObject(ValueError):

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafkawire.regular_files import open_regular
+from spark_kafkawire.regular_files import Unreadable, read_regular
 
 from ..errors import LOG, OptionError, quoted
 from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
@@ -342,16 +342,8 @@ def _schema_text(options: RawOptions, of: Option[str | None]) -> str | None:
     advice = "give the text of a schema, or the path of a file on the driver that holds it"
     path = given.strip(BLANKS)
     try:
-        with open_regular(path) as file:
-            data = file.read(SCHEMA_BYTES_MAX + 1)
-        text = data.decode("utf-8")
+        return read_regular(path, SCHEMA_BYTES_MAX, "on the driver", advice, advice).decode("utf-8")
     except UnicodeDecodeError:
         raise OptionError(f"option {of}: the file {quoted(path)} is not UTF-8; {advice}") from None
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be the name of a file"
-        raise OptionError(
-            f"option {of}: {quoted(path)} cannot be read on the driver: {reason}; {advice}"
-        ) from error
-    if len(data) > SCHEMA_BYTES_MAX:
-        raise OptionError(f"option {of}: {quoted(path)} is longer than {SCHEMA_BYTES_MAX} bytes; {advice}")
-    return text
+    except Unreadable as error:
+        raise OptionError(f"option {of}: {quoted(path)} {error}") from error

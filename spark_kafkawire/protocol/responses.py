@@ -13,7 +13,7 @@ A fault is always one line of text.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from ..errors import listed_some, printable
 
@@ -49,6 +49,11 @@ def unlike(asked: Iterable[Key], came: Iterable[Key], *, may_lack: bool = False)
         for key in asked:
             if key not in there:
                 yield f"it lacks {named(key)}, which was requested, and contains {_listed(came)}"
+
+
+def partitions_of(topics: Iterable[Any]) -> list[Key]:
+    """Topic and index of each partition."""
+    return [(topic.name, partition.partition_index) for topic in topics for partition in topic.partitions]
 
 
 def repeated(came: Iterable[Key]) -> Faults:

@@ -37,6 +37,7 @@ from ..errors import (
     printable,
     quoted,
 )
+from ..kept import Kept
 from ..model import Generation, TopicPartition
 from .edge import edge
 from .worker import Packed, freeze_imports, freeze_objects
@@ -273,8 +274,7 @@ def _net_of_tasks(net: NetOptions) -> NetOptions:
 
 #: Encodings of the streaming queries that this process plans, by their options and columns, the newest ones.
 #: Spark asks for two writers of each batch, and the latest version of a subject may change between them.
-_ENCODINGS: Final[dict[tuple[TypedOptions, str | None, str], tuple[ColumnEncoding, ...]]] = {}
-_ENCODINGS_MAX: Final = 100
+_ENCODINGS: Final = Kept[tuple["TypedOptions", str | None, str], tuple["ColumnEncoding", ...]](100)
 
 
 def _encodings(options: WriteOptions, schema: StructType) -> tuple[ColumnEncoding, ...]:
@@ -290,16 +290,13 @@ def _encodings(options: WriteOptions, schema: StructType) -> tuple[ColumnEncodin
     types = {field.name: field.type for field in arrow_schema(schema)}
     encodings = column_encodings(options.typed, options.topic, types)
     if options.typed.query:
-        _ENCODINGS[key] = encodings
-        if len(_ENCODINGS) > _ENCODINGS_MAX:
-            del _ENCODINGS[next(iter(_ENCODINGS))]
+        _ENCODINGS.keep(key, encodings)
     return encodings
 
 
 def forget_encodings(query: str) -> None:
     """Forget the encodings of a streaming query: when it starts again, its schemas are looked up again."""
-    for key in [each for each in _ENCODINGS if each[0].query == query]:
-        del _ENCODINGS[key]
+    _ENCODINGS.forget(lambda key: key[0].query == query)
 
 
 def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:

@@ -18,13 +18,13 @@ from spark_kafkawire.cluster.modern.admin import create_topics
 from spark_kafkawire.cluster.modern.delegation_tokens import (
     USED_BY_BATCHES,
     expire_tokens,
-    forget_tokens,
     login_of_tasks,
 )
 from spark_kafkawire.cluster.modern.groups import CoordinatedGroup, described
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.jobs.offsets.survey import Surveyed
+from spark_kafkawire.kept import forget_all
 from spark_kafkawire.model import Generation, TopicPartition, WireFormat
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
@@ -269,7 +269,7 @@ def _create(options: dict[str, str], server: LyingServer) -> Any:
 
 def _delegate(options: dict[str, str], _server: LyingServer) -> Any:
     """A token that is created, renewed and expired. Whose it is shows a login with it, which is not here."""
-    forget_tokens()
+    forget_all()
     net = ReadOptions.parse({**options, "delegationTokens": "true", "subscribe": TOPIC}).net
     mechanisms = [login_of_tasks(net, used).mechanism for used in (USED_BY_BATCHES, 0.0)]
     expire_tokens(net)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafkawire.clients.reading import typed_values
-from spark_kafkawire.clients.reading.typed_values import TypedTask, TypedValues, forget_decoders
+from spark_kafkawire.clients.reading.typed_values import TypedTask, TypedValues
 from spark_kafkawire.clients.writing.typed_values import ColumnEncoding, TypedRows
 from spark_kafkawire.errors import (
     CorruptDataError,
@@ -25,11 +25,11 @@ from spark_kafkawire.errors import (
     RowError,
     TransportError,
 )
+from spark_kafkawire.kept import forget_all
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import BadRecords, ReadOptions, TypedOptions
 from spark_kafkawire.records.arrow import CORRUPT_TYPE
 from spark_kafkawire.records.columns import HEADERS, Columns
-from spark_kafkawire.registry import forget_registries
 from spark_kafkawire.values.formats import FixedSchema
 from spark_kafkawire.values.registry_frame import guid_header, id_prefix
 from tests.support.avro_messages import V1, V2, V3, framed, payload, record
@@ -43,13 +43,6 @@ ORDER: Final = pa.struct(
 )
 READER: Final = {"value": FixedSchema(V3)}
 PAGE: Final = b"<html><body>Sign in</body></html>"
-
-
-@pytest.fixture(autouse=True)
-def _forgotten() -> Iterator[None]:
-    yield
-    forget_registries()
-    forget_decoders()
 
 
 @pytest.fixture
@@ -362,8 +355,7 @@ def test_a_registry_that_fails_is_no_bad_record(registry: FakeRegistry, fault: A
         assert message in str(error.value)
         # The next attempt of the task has the answer.
         assert rows_of(values, columns_of([good])) == [{"value": order(1, "a")}]
-        forget_registries()
-        forget_decoders()
+        forget_all()
 
 
 def test_a_registry_that_is_slow_or_away_fails_the_task_within_its_time(registry: FakeRegistry) -> None:
@@ -378,18 +370,14 @@ def test_a_registry_that_is_slow_or_away_fails_the_task_within_its_time(registry
         typed(options, {"value": ORDER}, READER).build(good)
 
 
-def test_tasks_of_one_process_share_decoders(registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_one_process_share_decoders(registry: FakeRegistry) -> None:
     number = registry.add("orders-value", V1)
     message = columns_of([framed(number, V1, {"id": 1, "name": "a"})])
     for _ in range(3):
         assert rows_of(typed(options_of(registry), {"value": ORDER}, READER), message) == [
             {"value": order(1, "a")}
         ]
-    assert len(typed_values._decodings) == len(registry.requests) == 1
-    monkeypatch.setattr(typed_values, "DECODERS_MAX", 1)
-    other = pa.struct([("id", pa.int64())])
-    assert rows_of(typed(options_of(registry), {"value": other}, READER), message) == [{"value": {"id": 1}}]
-    assert len(typed_values._decodings) == len(registry.requests) == 1
+    assert len(typed_values._DECODINGS._entries) == len(registry.requests) == 1
 
 
 def test_an_error_asks_for_no_schema_after_the_first_that_is_not_there(registry: FakeRegistry) -> None:

@@ -19,7 +19,8 @@ import pytest
 
 from spark_kafkawire.broker.cluster import ChildProcess
 from spark_kafkawire.errors import ConnectFailed, RequestTimedOut
-from spark_kafkawire.net.logins.kerberos import KerberosLogin, first_token, forget_tickets
+from spark_kafkawire.kept import forget_all
+from spark_kafkawire.net.logins.kerberos import KerberosLogin, first_token
 from spark_kafkawire.net.transport import Deadline
 from tests.support import librdkafka, ours
 from tests.support.certificates import SERVER_NAME, Certificates
@@ -303,7 +304,6 @@ def kafka(
 def _environment(kdc: Kdc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRB5_CONFIG", os.fspath(kdc.configuration))
     monkeypatch.delenv("KRB5CCNAME", raising=False)
-    forget_tickets()
 
 
 def by_key_tab(key_tab: Path | str, principal: str = "alice", service: str = SERVICE) -> dict[str, Any]:
@@ -475,7 +475,7 @@ def test_a_ticket_is_used_until_its_end_while_the_kdc_is_away(kdc: Kdc, alice: P
     try:
         # It is time to renew the ticket.
         assert first_token(login, "lasting", Deadline.after(30), used_part=0.0)[1]
-        forget_tickets()
+        forget_all()
         with pytest.raises(ConnectFailed):
             first_token(login, "lasting", Deadline.after(30))
     finally:

@@ -21,7 +21,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_kafkawire.cluster.modern.delegation_tokens import (
     expire_tokens,
-    forget_tokens,
     login_of_tasks,
 )
 from spark_kafkawire.errors import (
@@ -323,13 +322,6 @@ TOKEN_SETTINGS: Final = (
     f"delegation.token.expiry.time.ms={LIFE_S * 1000}",
     f"delegation.token.max.lifetime.ms={LIFE_S_MAX * 1000}",
 )
-
-
-@pytest.fixture(autouse=True)
-def _no_tokens() -> Iterator[None]:
-    forget_tokens()
-    yield
-    forget_tokens()
 
 
 issuer = broker_with(TOKEN_SETTINGS)

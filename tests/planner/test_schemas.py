@@ -18,10 +18,10 @@ from spark_kafkawire.errors import (
     RegistryError,
     UnknownSchemaError,
 )
+from spark_kafkawire.kept import forget_all
 from spark_kafkawire.options import ReadOptions, StreamOptions, WriteOptions
 from spark_kafkawire.planner.schemas import check_schemas, fixed_schemas, schema_in
 from spark_kafkawire.planner.write_schemas import column_encodings
-from spark_kafkawire.registry import forget_registries
 from spark_kafkawire.values.formats import FixedSchema
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support.avro_messages import V1, V2
@@ -35,7 +35,6 @@ def registry() -> Iterator[FakeRegistry]:
         for subject, text in (("orders-value", V1), ("orders-value", V2), ("a:b", '"long"')):
             running.add(subject, text)
         yield running
-    forget_registries()
 
 
 def options_of(registry: FakeRegistry | None, **changes: str | None) -> ReadOptions:
@@ -249,7 +248,6 @@ ORDERS: Final = pa.struct([pa.field("id", pa.int64(), False), pa.field("note", p
 def empty_registry() -> Iterator[FakeRegistry]:
     with FakeRegistry() as fake:
         yield fake
-    forget_registries()
 
 
 def encodings(
@@ -302,7 +300,7 @@ def test_a_given_schema_is_looked_up_and_not_registered(empty_registry: FakeRegi
     with pytest.raises(UnknownSchemaError, match="register it first, or set autoRegisterSchemas=true"):
         encodings(empty_registry, valueSchema=ORDER)
     assert empty_registry.subjects == {}
-    forget_registries()
+    forget_all()
     number = empty_registry.add("orders-value", ORDER)
     assert only(encodings(empty_registry, valueSchema=ORDER)).frame == id_prefix(number)
 

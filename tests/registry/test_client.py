@@ -30,10 +30,10 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.net.http import Url
 from spark_kafkawire.net.logins.tokens.oauth import ClientCredentials
-from spark_kafkawire.net.logins.tokens.token import forget_tokens
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.net.tls import OF_REGISTRY, Tls
 from spark_kafkawire.registry import (
+    UNKNOWN_KEPT_S,
     BasicLogin,
     BearerToken,
     Login,
@@ -41,7 +41,6 @@ from spark_kafkawire.registry import (
     Registry,
     RegistrySettings,
     Schema,
-    forget_registries,
     registry_of,
     subject_of,
 )
@@ -63,13 +62,6 @@ TEXT: Final = '{"type": "record", "name": "R", "fields": [{"name": "größe", "t
 SECRET: Final = "s3cret:€-of-the-registry"
 NO_WAIT: Final = RetryPolicy(retries=3, backoff_s=0.01)
 ONCE: Final = RetryPolicy(retries=0)
-
-
-@pytest.fixture(autouse=True)
-def _forgotten() -> Iterator[None]:
-    yield
-    forget_registries()
-    forget_tokens()
 
 
 @pytest.fixture
@@ -234,7 +226,8 @@ def test_an_unknown_id_is_asked_for_again_after_a_while(
         with pytest.raises(UnknownSchemaError, match="schema id 1: "):
             registry.schema(1)
     assert len(fake.requests) == 1
-    monkeypatch.setattr("spark_kafkawire.registry.UNKNOWN_KEPT_S", 0.0)
+    later_s = time.monotonic() + UNKNOWN_KEPT_S
+    monkeypatch.setattr("spark_kafkawire.kept.time.monotonic", lambda: later_s)
     fake.add("s", TEXT)
     assert registry.schema(1).text == TEXT
 

@@ -26,7 +26,6 @@ from spark_kafkawire.functions import (
     to_avro,
     to_protobuf,
 )
-from spark_kafkawire.registry import forget_registries
 from spark_kafkawire.values.json.decoding import Decoder
 from spark_kafkawire.values.json.encoding import Encoder
 from spark_kafkawire.values.json.schema import schema_of
@@ -57,7 +56,6 @@ ROWS: Final = [Row(id=1, note="größe"), Row(id=2, note=None), None]
 def registry() -> Iterator[FakeRegistry]:
     with FakeRegistry() as fake:
         yield fake
-    forget_registries()
 
 
 def message(row: Row | None, prefix: bytes = b"") -> bytes | None:

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from spark_kafkawire.errors import KafkaWireError
-from spark_kafkawire.registry import forget_registries
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support import librdkafka
 from tests.support.avro_messages import V1, V2, V3, framed
@@ -34,7 +33,6 @@ BOUNDED: Final = {"retries": "0", "requestTimeout": "10s"}
 def registry() -> Iterator[FakeRegistry]:
     with FakeRegistry() as running:
         yield running
-    forget_registries()
 
 
 def options_of(noida: NoidaBroker, registry: FakeRegistry, topic: str, **changes: str) -> dict[str, str]:

@@ -35,7 +35,6 @@ from spark_kafkawire.model import Broker, ClusterView, Generation, TopicPartitio
 from spark_kafkawire.net.retry import Bootstrap
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.record_log import encode_batches
-from spark_kafkawire.registry import forget_registries
 from spark_kafkawire.source.schema import (
     HEADERS_FIELD,
     LAYOUT_FIELD,
@@ -360,7 +359,6 @@ def test_the_schema_of_a_query_is_requested_once_and_stays_until_the_query_fails
         more = StructType([*columns, StructField("key", BinaryType())])
         writer(more, checkpointLocation="/data/a", **options)
         assert len(registry.requests) == 4
-    forget_registries()
 
 
 @STREAM_SINKS

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from spark_kafkawire import secrecy
+from spark_kafkawire import kept, secrecy
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import forget_clusters
@@ -116,9 +116,10 @@ def _in_one_item(test: Test, function: Test, cases: list[_Case]) -> Test:
 
 
 def forget_all() -> None:
-    """Forget known brokers, clusters that answered, and secrets: another test may get the address of a broker
-    again, or use a word that was a secret."""
+    """Forget known brokers, clusters that answered, caches and secrets: another test may get the address of a
+    server again, or use a word that was a secret."""
     POOL.close_idle()
     BROKER_VERSIONS.forget()
     forget_clusters()
+    kept.forget_all()
     secrecy.forget_secrets()

@@ -27,6 +27,7 @@ from spark_kafkawire.errors import (
     counted,
     printable,
 )
+from spark_kafkawire.kept import Kept
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import BadRecords, ColumnFormat, TypedOptions
 from spark_kafkawire.records.arrays import Int32s, Int64s
@@ -312,16 +313,13 @@ class MessageDecoder:
         """The decoder of the messages of one schema, kept for the process."""
         options = self._options.registry, self._options.ends_on_new_fields
         kept = (*options, self._column, self._fixed, self._type, key)
-        if (known := _decodings.get(kept)) is not None:
+        if (known := _DECODINGS.get(kept)) is not None:
             return known
         try:
             found = self._new_decoding(form, key)
         except UnknownSchemaError:  # the registry keeps that for some time itself
             return _Decoding(None, key.schema_id, REASONS[Fault.UNKNOWN_SCHEMA_ID])
-        _decodings[kept] = found
-        if len(_decodings) > DECODERS_MAX:
-            del _decodings[next(iter(_decodings))]
-        return found
+        return _DECODINGS.keep(kept, found)
 
     def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         reader = None if self._fixed is None else form.parsed(self._fixed)
@@ -363,13 +361,7 @@ class MessageDecoder:
             )
 
 
-#: The decoders of this process.
-_decodings: Final[dict[tuple[object, ...], _Decoding]] = {}
-
-
-def forget_decoders() -> None:
-    """Forget all decoders: a registry may give another schema for an id later, as in tests."""
-    _decodings.clear()
+_DECODINGS: Final = Kept[tuple[object, ...], _Decoding](DECODERS_MAX)
 
 
 def _unresolvable(schema_id: int, problem: str) -> _Decoding:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spark_kafkawire.errors import LOG, AuthenticationError, BrokerError, KafkaWireError
+from spark_kafkawire.kept import Kept
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.logins.passwords import HASHES, DelegationToken
@@ -78,7 +79,7 @@ class _Token:
 
 
 #: The token of each cluster and login.
-_kept: Final[dict[tuple[tuple[Broker, ...], Security], _Token]] = {}
+_TOKENS: Final = Kept[tuple[tuple[Broker, ...], Security], _Token]()
 _lock: Final = threading.Lock()
 
 
@@ -91,12 +92,12 @@ def login_of_tasks(net: NetOptions, used: float = USED_BY_BATCHES) -> Sasl:
     """
     key = net.connection.bootstrap_servers, net.connection.security
     with _lock:
-        token = _kept.get(key)
+        token = _TOKENS.get(key)
         if token is not None and not token.is_fresh(used):
             token = _renewed(token, net) if token.may_be_fresh(used) else None
         if token is None or not token.is_fresh(used):
             token = _created(net)
-        _kept[key] = token
+        _TOKENS.keep(key, token)
         keep_secret(*token.login.credentials.secrets)
         return token.login
 
@@ -110,8 +111,10 @@ def net_of_tasks(net: NetOptions) -> NetOptions:
 def expire_tokens(net: NetOptions) -> None:
     """Expire the token of this process for a cluster and a login, if there is one. Logs an error: the token
     expires later then."""
+    key = net.connection.bootstrap_servers, net.connection.security
     with _lock:
-        token = _kept.pop((net.connection.bootstrap_servers, net.connection.security), None)
+        token = _TOKENS.get(key)
+        _TOKENS.forget(key.__eq__)
     if token is None:
         return
     request = ExpireDelegationTokenRequest(hmac=token.hmac)
@@ -122,12 +125,6 @@ def expire_tokens(net: NetOptions) -> None:
             raise broker_error(response.error_code, "ExpireDelegationToken")
     except KafkaWireError as error:
         LOG.warning("the delegation token of tasks is left to expire: %s", error)
-
-
-def forget_tokens() -> None:
-    """Forget all tokens of this process."""
-    with _lock:
-        _kept.clear()
 
 
 def _created(net: NetOptions) -> _Token:

@@ -23,19 +23,19 @@ import hmac
 import json
 import os
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, counted, printable
+from spark_kafkawire.kept import Kept
 from spark_kafkawire.secrecy import keep_secret
 from spark_kafkawire.version import VERSION
 
+from ..http import object_in
 from ..transport import Deadline
 from .mechanism import Mechanism, Tokens
-from .tokens.oauth import object_in
 from .tokens.token import Token, within
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
@@ -136,14 +136,13 @@ class AwsLogin:
     def _asked(self, session: Any, region: str) -> Keys:
         key = self, self.sts_region or region
         try:
-            found = _kept.get(key) or self._found(session, *key[1:])
+            found = _CREDENTIALS.get(key) or self._found(session, *key[1:])
             frozen = None if found is None else found.get_frozen_credentials()
         except Exception as error:
             failure = _error_of(error)
         else:
             if frozen is not None:
-                with _lock:
-                    _kept[key] = found
+                _CREDENTIALS.keep(key, found)
                 return Keys(frozen.access_key, frozen.secret_key, frozen.token or None)
             failure = AuthenticationError("botocore finds no credentials")
         named = "" if self.profile is None else f" of profile {printable(self.profile)}"
@@ -178,14 +177,7 @@ class AwsLogin:
 
 
 #: Credentials of botocore, which renew themselves, by login and region.
-_kept: Final[dict[tuple[AwsLogin, str], Any]] = {}
-_lock: Final = threading.Lock()
-
-
-def forget_keys() -> None:
-    """Forget all credentials of this process."""
-    with _lock:
-        _kept.clear()
+_CREDENTIALS: Final = Kept[tuple[AwsLogin, str], Any]()
 
 
 def _session_of(profile: str | None) -> Any:
@@ -288,7 +280,7 @@ _VERSION: Final = "2020_10_22"
 def _tokens(credentials: AwsLogin, host: str, deadline: Deadline) -> Tokens:
     region = region_of(host, credentials.profile)
     answer = yield payload(host, region, credentials.keys(region, deadline), now_utc())
-    if "version" not in object_in(answer):
+    if "version" not in (object_in(answer) or {}):
         raise AuthenticationError(
             f"SASL {_NAME}: the broker does not accept the signature, in an answer of "
             f"{counted(len(answer), 'byte')}; check that its port takes IAM, and that the identity may do "

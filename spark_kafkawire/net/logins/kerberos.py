@@ -33,12 +33,10 @@ import os
 import re
 import struct
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from spark_kafkawire.errors import (
     AuthenticationError,
@@ -50,7 +48,8 @@ from spark_kafkawire.errors import (
     printable,
     quoted,
 )
-from spark_kafkawire.regular_files import open_regular
+from spark_kafkawire.kept import Kept
+from spark_kafkawire.regular_files import Unreadable, read_regular
 
 from ..transport import Deadline
 from .gssapi_library import Context, GssapiError, Handle, Library, load
@@ -213,16 +212,9 @@ def _escaped(part: str) -> str:
 
 def _read(path: str) -> bytes:
     try:
-        with open_regular(path) as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise _failed(
-            path, f"cannot be read where the client connects: {printable(reason)}; {_WHERE}"
-        ) from error
-    if len(data) > FILE_BYTES_MAX:
-        raise _failed(path, f"is longer than {FILE_BYTES_MAX} bytes; is it a key tab?")
-    return data
+        return read_regular(path, FILE_BYTES_MAX, "where the client connects", _WHERE, "is it a key tab?")
+    except Unreadable as error:
+        raise _failed(path, str(error)) from error
 
 
 def _failed(path: str, problem: str) -> AuthenticationError:
@@ -248,25 +240,12 @@ class KerberosLogin:
     key_tab: str | None = None
     ticket_cache: str | None = None
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """No secrets: names and paths are none."""
-        return ()
+    #: None: names and paths are none.
+    secrets: ClassVar[tuple[str, ...]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A credential of a key tab, and when it is renewed and ends. The times are of the clock that tickets go
-    by: the monotonic one stops while a machine sleeps."""
-
-    credential: Handle
-    renewed_at_s: float
-    ends_at_s: float
-
-
-#: Credentials of this process.
-_kept: Final[dict[KerberosLogin, _Kept]] = {}
-_lock: Final = threading.Lock()
+#: Credentials of key tabs.
+_CREDENTIALS: Final = Kept[KerberosLogin, Handle](counts_sleep=True)
 
 
 def first_token(
@@ -290,32 +269,22 @@ def first_token(
     return _within(deadline, started)
 
 
-def forget_tickets() -> None:
-    """Forget all tickets of this process."""
-    with _lock:
-        _kept.clear()
-
-
 def _current(library: Library, login: KerberosLogin, deadline: Deadline, used_part: float) -> Handle:
     """A credential with a valid ticket."""
     if login.key_tab is None:
         return _asked(library, login, deadline)[0]
-    with _lock:
-        kept = _kept.get(login)
-    now_s = time.time()
-    if kept is not None and now_s < kept.renewed_at_s:
-        return kept.credential
+    if (kept := _CREDENTIALS.get(login)) is not None:
+        return kept
+    is_first = _CREDENTIALS.last(login) is None
     try:
         # Half of the time is left for the login with the last ticket.
-        soon = deadline if kept is None else deadline.sooner(deadline.remaining_s() / 2)
+        soon = deadline if is_first else deadline.sooner(deadline.remaining_s() / 2)
         credential, lifetime_s = _asked(library, login, soon)
     except TransportError:
-        if kept is not None and time.time() < kept.ends_at_s:
-            return kept.credential
+        if (last := _CREDENTIALS.last(login)) is not None:
+            return last
         raise
-    with _lock:
-        _kept[login] = _Kept(credential, now_s + used_part * lifetime_s, now_s + lifetime_s)
-    return credential
+    return _CREDENTIALS.keep(login, credential, used_part * lifetime_s, lifetime_s)
 
 
 def _asked(library: Library, login: KerberosLogin, deadline: Deadline) -> tuple[Handle, float]:

@@ -15,125 +15,75 @@ requests of ``BEFORE_API_VERSIONS``: ``negotiation`` describes the proof.
 Offsets count records. Responses come in the order of the requests and carry their correlation ids.
 
 Importing this package imports none of its modules: a process declares only the requests that it sends,
-because a declaration takes half a millisecond per message. All names below can be imported from here.
+because a declaration takes half a millisecond per message. All APIs can be imported from here, such as
+``modern.LIST_OFFSETS``.
+
+Fields of many messages have no text of their own::
+
+    error_code                      0 if there was no error
+    error_message                   text of the error; None if the broker gives none
+    throttle_time_ms                throttle time because of a quota; 0 if no quota was exceeded (KIP-13)
+    topic_id                        id of the topic (KIP-516)
+    include_…authorized_operations  True to return the operations that the user may do (KIP-430)
+    …authorized_operations          bits of these operations (KIP-430)
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+import re
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .admin import CREATE_TOPICS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS
-    from .delegation_tokens import (
-        CREATE_DELEGATION_TOKEN,
-        EXPIRE_DELEGATION_TOKEN,
-        RENEW_DELEGATION_TOKEN,
-    )
-    from .describe_configs import DESCRIBE_CONFIGS
-    from .describe_groups import DESCRIBE_GROUPS
-    from .fetch import FETCH
-    from .group_members import (
-        CONSUMER_GROUP_DESCRIBE,
-        LIST_GROUPS,
-        SHARE_GROUP_DESCRIBE,
-        STREAMS_GROUP_DESCRIBE,
-    )
-    from .group_offsets import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
-    from .init_producer_id import INIT_PRODUCER_ID
-    from .list_offsets import LIST_OFFSETS
-    from .metadata import METADATA
-    from .negotiation import API_VERSIONS, BEFORE_API_VERSIONS, DIALECT
-    from .produce import PRODUCE
-    from .sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
-    from .transactions import (
-        ADD_OFFSETS_TO_TXN,
-        ADD_PARTITIONS_TO_TXN,
-        DESCRIBE_TRANSACTIONS,
-        END_TXN,
-        LIST_TRANSACTIONS,
-        TXN_OFFSET_COMMIT,
-    )
+    from ..api import Api
+    from .negotiation import BEFORE_API_VERSIONS as BEFORE_API_VERSIONS
+    from .negotiation import DIALECT as DIALECT
 
-__all__ = [
-    "ADD_OFFSETS_TO_TXN",
-    "ADD_PARTITIONS_TO_TXN",
-    "API_HOMES",
-    "API_VERSIONS",
-    "BEFORE_API_VERSIONS",
-    "CONSUMER_GROUP_DESCRIBE",
-    "CREATE_DELEGATION_TOKEN",
-    "CREATE_TOPICS",
-    "DESCRIBE_CONFIGS",
-    "DESCRIBE_GROUPS",
-    "DESCRIBE_LOG_DIRS",
-    "DESCRIBE_PRODUCERS",
-    "DESCRIBE_TRANSACTIONS",
-    "DIALECT",
-    "END_TXN",
-    "EXPIRE_DELEGATION_TOKEN",
-    "FETCH",
-    "FIND_COORDINATOR",
-    "INIT_PRODUCER_ID",
-    "LIST_GROUPS",
-    "LIST_OFFSETS",
-    "LIST_TRANSACTIONS",
-    "METADATA",
-    "OFFSET_COMMIT",
-    "OFFSET_FETCH",
-    "PRODUCE",
-    "RENEW_DELEGATION_TOKEN",
-    "SASL_AUTHENTICATE",
-    "SASL_HANDSHAKE",
-    "SHARE_GROUP_DESCRIBE",
-    "STREAMS_GROUP_DESCRIBE",
-    "TXN_OFFSET_COMMIT",
-]
-
-#: The module of each API, in the order of their keys.
-API_HOMES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "PRODUCE": "produce",
-        "FETCH": "fetch",
-        "LIST_OFFSETS": "list_offsets",
-        "METADATA": "metadata",
-        "OFFSET_COMMIT": "group_offsets",
-        "OFFSET_FETCH": "group_offsets",
-        "FIND_COORDINATOR": "group_offsets",
-        "DESCRIBE_GROUPS": "describe_groups",
-        "LIST_GROUPS": "group_members",
-        "SASL_HANDSHAKE": "sasl",
-        "API_VERSIONS": "negotiation",
-        "CREATE_TOPICS": "admin",
-        "INIT_PRODUCER_ID": "init_producer_id",
-        "ADD_PARTITIONS_TO_TXN": "transactions",
-        "ADD_OFFSETS_TO_TXN": "transactions",
-        "END_TXN": "transactions",
-        "TXN_OFFSET_COMMIT": "transactions",
-        "DESCRIBE_CONFIGS": "describe_configs",
-        "DESCRIBE_LOG_DIRS": "admin",
-        "SASL_AUTHENTICATE": "sasl",
-        "CREATE_DELEGATION_TOKEN": "delegation_tokens",
-        "RENEW_DELEGATION_TOKEN": "delegation_tokens",
-        "EXPIRE_DELEGATION_TOKEN": "delegation_tokens",
-        "DESCRIBE_PRODUCERS": "admin",
-        "DESCRIBE_TRANSACTIONS": "transactions",
-        "LIST_TRANSACTIONS": "transactions",
-        "CONSUMER_GROUP_DESCRIBE": "group_members",
-        "SHARE_GROUP_DESCRIBE": "group_members",
-        "STREAMS_GROUP_DESCRIBE": "group_members",
-    }
+#: Name and key of each API, as in Apache Kafka's ApiKeys.java, and its module.
+APIS: Final = (
+    ("Produce", 0, "produce"),
+    ("Fetch", 1, "fetch"),
+    ("ListOffsets", 2, "list_offsets"),
+    ("Metadata", 3, "metadata"),
+    ("OffsetCommit", 8, "group_offsets"),
+    ("OffsetFetch", 9, "group_offsets"),
+    ("FindCoordinator", 10, "group_offsets"),
+    ("DescribeGroups", 15, "describe_groups"),
+    ("ListGroups", 16, "group_members"),
+    ("SaslHandshake", 17, "sasl"),
+    ("ApiVersions", 18, "negotiation"),
+    ("CreateTopics", 19, "admin"),
+    ("InitProducerId", 22, "init_producer_id"),
+    ("AddPartitionsToTxn", 24, "transactions"),
+    ("AddOffsetsToTxn", 25, "transactions"),
+    ("EndTxn", 26, "transactions"),
+    ("TxnOffsetCommit", 28, "transactions"),
+    ("DescribeConfigs", 32, "describe_configs"),
+    ("DescribeLogDirs", 35, "admin"),
+    ("SaslAuthenticate", 36, "sasl"),
+    ("CreateDelegationToken", 38, "delegation_tokens"),
+    ("RenewDelegationToken", 39, "delegation_tokens"),
+    ("ExpireDelegationToken", 40, "delegation_tokens"),
+    ("DescribeProducers", 61, "admin"),
+    ("DescribeTransactions", 65, "transactions"),
+    ("ListTransactions", 66, "transactions"),
+    ("ConsumerGroupDescribe", 69, "group_members"),
+    ("ShareGroupDescribe", 77, "group_members"),
+    ("StreamsGroupDescribe", 89, "group_members"),
 )
-_HOMES: Final = {
-    **API_HOMES,
-    "BEFORE_API_VERSIONS": "negotiation",
-    "DIALECT": "negotiation",
-}
+#: The module of each API, by the name of its declaration.
+API_HOMES: Final = {re.sub(r"\B[A-Z]", r"_\g<0>", name).upper(): home for name, _, home in APIS}
+_HOMES: Final = {**API_HOMES, "BEFORE_API_VERSIONS": "negotiation", "DIALECT": "negotiation"}
+_KEYS: Final = {name: key for name, key, _ in APIS}
 
 
-def __getattr__(name: str) -> Any:
+def name_and_key(name: str) -> tuple[str, int]:
+    """Name and key of an API."""
+    return name, _KEYS[name]
+
+
+def __getattr__(name: str) -> Api:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    declared: Api = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    return declared

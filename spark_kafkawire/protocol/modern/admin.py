@@ -48,7 +48,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, UUID, Array, String
 from ..responses import Faults, below, not_topics, repeated, unlike
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
 from .limits import NO_TOPIC_ID, response_bytes_max
 
 #: ``num_partitions`` and ``replication_factor`` that leave the number to the brokers, from
@@ -64,9 +64,7 @@ class CreatableReplicaAssignment:
     """The brokers that hold a partition, its preferred leader first."""
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     broker_ids: tuple[int, ...] = wire(Array(INT32))
-    """Brokers of the replicas, the preferred leader first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +72,6 @@ class CreatableTopicConfig:
     """A setting of the topic, like ``cleanup.policy``."""
 
     name: str = wire(String())
-    """Name of the setting."""
     value: str | None = wire(String(), nullable_since=0)
     """Value of the setting; None for the default."""
 
@@ -84,17 +81,13 @@ class CreatableTopic:
     """A topic to create; with ``assignments`` both numbers are ``BROKER_DEFAULT``."""
 
     name: str = wire(String())
-    """Name of the topic."""
     num_partitions: int = wire(INT32)
-    """Number of partitions; -1 for the brokers' default (KIP-464) or with ``assignments``."""
     replication_factor: int = wire(INT16)
-    """Number of replicas; -1 for the brokers' default (KIP-464) or with ``assignments``."""
     assignments: tuple[CreatableReplicaAssignment, ...] = wire(
         Array(Struct(CreatableReplicaAssignment)), default=()
     )
     """Manual placement of the replicas; empty for an automatic one."""
     configs: tuple[CreatableTopicConfig, ...] = wire(Array(Struct(CreatableTopicConfig)), default=())
-    """Settings of the topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +98,8 @@ class CreateTopicsRequest:
     """
 
     topics: tuple[CreatableTopic, ...] = wire(Array(Struct(CreatableTopic)))
-    """Topics to create."""
     timeout_ms: int = wire(INT32)
-    """Longest wait for the creation, ms."""
     validate_only: bool = wire(BOOL, default=False)
-    """True to check the request only, and create nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +107,11 @@ class CreatedTopicConfig:
     """A setting as the new topic has it, and where it comes from."""
 
     name: str = wire(String())
-    """Name of the setting."""
     value: str | None = wire(String(), nullable_since=0)
-    """Value of the setting."""
     read_only: bool = wire(BOOL)
-    """True if the setting cannot be changed."""
     config_source: int = wire(INT8)
     """Source of the value: the topic, a broker, or the default."""
     is_sensitive: bool = wire(BOOL)
-    """True if the value is a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +119,9 @@ class CreatedTopic:
     """Outcome for one topic; the broker includes its settings where the user may see them."""
 
     name: str = wire(String())
-    """Name of the topic."""
     topic_id: uuid.UUID = wire(UUID, since=7, default=NO_TOPIC_ID)
-    """Id of the topic (KIP-516)."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=0)
-    """Text of the error; None if the broker gives none."""
     topic_config_error_code: int = wire(INT16, since=5, tag=0, default=0)
     """Error code of the settings, if they are withheld from the user (KIP-525)."""
     num_partitions: int = wire(INT32, since=5, default=-1)
@@ -157,9 +139,7 @@ class CreateTopicsResponse:
     """Outcome for each topic."""
 
     throttle_time_ms: int = wire(INT32, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     topics: tuple[CreatedTopic, ...] = wire(Array(Struct(CreatedTopic)))
-    """Outcome for each topic."""
 
 
 def _topic_faults(request: CreateTopicsRequest, response: CreateTopicsResponse, _version: int) -> Faults:
@@ -179,7 +159,7 @@ def _unlike_counts(what: str, asked: int, came: int) -> Faults:
 
 
 CREATE_TOPICS: Final = Api(
-    *names.CREATE_TOPICS,
+    *name_and_key("CreateTopics"),
     CreateTopicsRequest,
     CreateTopicsResponse,
     response_bytes_max,
@@ -195,9 +175,7 @@ class DescribableLogDirTopic:
     """Partitions of a topic to describe."""
 
     topic: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[int, ...] = wire(Array(INT32))
-    """Indexes of the partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,11 +193,9 @@ class LogDirPartition:
     """A replica in a log directory."""
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     partition_size: int = wire(INT64)
     """Size of the segments, bytes."""
     offset_lag: int = wire(INT64)
-    """Offsets that the replica lacks."""
     is_future_key: bool = wire(BOOL)
     """True if the replica is being moved into this directory from another one of the broker."""
 
@@ -229,9 +205,7 @@ class LogDirTopic:
     """Replicas of one topic."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[LogDirPartition, ...] = wire(Array(Struct(LogDirPartition)))
-    """Replicas in the directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,11 +213,8 @@ class LogDir:
     """A log directory; its disk failed if it has an error."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     log_dir: str = wire(String())
-    """Path of the directory."""
     topics: tuple[LogDirTopic, ...] = wire(Array(Struct(LogDirTopic)))
-    """Topics with replicas in the directory."""
     total_bytes: int = wire(INT64, since=4, default=-1)
     """Size of the volume, bytes; -1 if unknown (KIP-827)."""
     usable_bytes: int = wire(INT64, since=4, default=-1)
@@ -257,11 +228,8 @@ class DescribeLogDirsResponse:
     """The log directories of one broker."""
 
     throttle_time_ms: int = wire(INT32, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16, since=3, default=0)
-    """Error code; 0 if there was no error (KIP-784)."""
     results: tuple[LogDir, ...] = wire(Array(Struct(LogDir)))
-    """Log directories of the broker."""
 
 
 def _log_dir_faults(
@@ -284,7 +252,7 @@ def _log_dir_faults(
 
 
 DESCRIBE_LOG_DIRS: Final = Api(
-    *names.DESCRIBE_LOG_DIRS,
+    *name_and_key("DescribeLogDirs"),
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     response_bytes_max,
@@ -304,9 +272,7 @@ class ProducersTopic:
     """Partitions of a topic to describe."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partition_indexes: tuple[int, ...] = wire(Array(INT32))
-    """Indexes of the partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +281,6 @@ class DescribeProducersRequest:
     topics."""
 
     topics: tuple[ProducersTopic, ...] = wire(Array(Struct(ProducersTopic)))
-    """Topics to describe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +288,6 @@ class ProducerState:
     """A producer of a partition."""
 
     producer_id: int = wire(INT64)
-    """Id of the producer."""
     producer_epoch: int = wire(INT32)
     """Epoch of the producer; -1 if unknown."""
     last_sequence: int = wire(INT32, default=-1)
@@ -341,13 +305,9 @@ class PartitionProducers:
     """Producers of one partition."""
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=0, default=None)
-    """Text of the error; None if the broker gives none."""
     active_producers: tuple[ProducerState, ...] = wire(Array(Struct(ProducerState)))
-    """Producers of the partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,9 +315,7 @@ class TopicProducers:
     """Producers of the partitions of one topic."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[PartitionProducers, ...] = wire(Array(Struct(PartitionProducers)))
-    """Partitions of the topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,9 +323,7 @@ class DescribeProducersResponse:
     """The producers of the requested partitions."""
 
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     topics: tuple[TopicProducers, ...] = wire(Array(Struct(TopicProducers)))
-    """Topics that were requested."""
 
 
 def _producer_faults(
@@ -390,7 +346,7 @@ def _producer_faults(
 
 
 DESCRIBE_PRODUCERS: Final = Api(
-    *names.DESCRIBE_PRODUCERS,
+    *name_and_key("DescribeProducers"),
     DescribeProducersRequest,
     DescribeProducersResponse,
     response_bytes_max,

@@ -35,7 +35,7 @@ from ..api import Api, VersionRange
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..responses import Faults, below
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
 from .limits import small_response_bytes_max
 
 #: ``max_lifetime_ms`` and ``renew_period_ms`` that leave the time to the brokers.
@@ -51,7 +51,6 @@ class CreatableRenewer:
     principal_type: str = wire(String())
     """Type of the user: ``User``."""
     principal_name: str = wire(String())
-    """Name of the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,6 @@ class CreateDelegationTokenRequest:
     owner_principal_name: str | None = wire(String(), since=3, nullable_since=3, default=None)
     """Name of the owner; None for the user who asks (KIP-373)."""
     renewers: tuple[CreatableRenewer, ...] = wire(Array(Struct(CreatableRenewer)), default=())
-    """Users who may renew the token besides its owner."""
     max_lifetime_ms: int = wire(INT64, default=BROKER_TIME)
     """Time after which the token cannot be renewed, ms; -1 for that of the brokers."""
 
@@ -73,11 +71,8 @@ class CreateDelegationTokenResponse:
     """The token, and its times by the clock of the brokers."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     principal_type: str = wire(String())
-    """Type of the owner."""
     principal_name: str = wire(String())
-    """Name of the owner."""
     token_requester_principal_type: str = wire(String(), since=3, default="")
     """Type of the user who asked (KIP-373)."""
     token_requester_principal_name: str = wire(String(), since=3, default="")
@@ -93,7 +88,6 @@ class CreateDelegationTokenResponse:
     hmac: Buffer = wire(BYTES, shown=False)
     """HMAC of the token: in base 64, the password of its logins."""
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +95,6 @@ class RenewDelegationTokenRequest:
     """Let a token expire later."""
 
     hmac: Buffer = wire(BYTES, shown=False)
-    """HMAC of the token."""
     renew_period_ms: int = wire(INT64, default=BROKER_TIME)
     """Time from now on, ms; -1 for that of the brokers."""
 
@@ -111,11 +104,9 @@ class RenewDelegationTokenResponse:
     """The time of a token that was renewed."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     expiry_timestamp_ms: int = wire(INT64)
     """Time at which the token expires unless it is renewed, ms since 1970."""
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +114,6 @@ class ExpireDelegationTokenRequest:
     """Let a token expire sooner."""
 
     hmac: Buffer = wire(BYTES, shown=False)
-    """HMAC of the token."""
     expiry_time_period_ms: int = wire(INT64, default=AT_ONCE)
     """Time from now on, ms; below 0 for at once."""
 
@@ -133,11 +123,9 @@ class ExpireDelegationTokenResponse:
     """The time of a token that expires."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     expiry_timestamp_ms: int = wire(INT64)
     """Time at which the token expires, ms since 1970."""
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
 
 
 def _faults_of_creation(
@@ -160,7 +148,7 @@ def _faults_of_time(
 
 
 CREATE_DELEGATION_TOKEN: Final = Api(
-    *names.CREATE_DELEGATION_TOKEN,
+    *name_and_key("CreateDelegationToken"),
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
     small_response_bytes_max,
@@ -171,7 +159,7 @@ CREATE_DELEGATION_TOKEN: Final = Api(
 )
 
 RENEW_DELEGATION_TOKEN: Final = Api(
-    *names.RENEW_DELEGATION_TOKEN,
+    *name_and_key("RenewDelegationToken"),
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
     small_response_bytes_max,
@@ -182,7 +170,7 @@ RENEW_DELEGATION_TOKEN: Final = Api(
 )
 
 EXPIRE_DELEGATION_TOKEN: Final = Api(
-    *names.EXPIRE_DELEGATION_TOKEN,
+    *name_and_key("ExpireDelegationToken"),
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
     small_response_bytes_max,

@@ -20,7 +20,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, Array, String
 from ..responses import Faults, repeated, unlike
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
 from .limits import response_bytes_max
 
 #: ``resource_type`` of a topic.
@@ -34,11 +34,9 @@ class DescribedResource:
     """A topic or broker by its name, and the settings to return; None for all."""
 
     resource_type: int = wire(INT8)
-    """Type of the resource: 2 for a topic, 4 for a broker."""
     resource_name: str = wire(String())
     """Name of the topic, or id of the broker."""
     configuration_keys: tuple[str, ...] | None = wire(Array(String()), nullable_since=0)
-    """Names of the settings to return; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +44,8 @@ class DescribeConfigsRequest:
     """Settings of some resources. The user needs the right DESCRIBE_CONFIGS for each."""
 
     resources: tuple[DescribedResource, ...] = wire(Array(Struct(DescribedResource)))
-    """Resources whose settings are requested."""
     include_synonyms: bool = wire(BOOL, since=1, default=False)
-    """True to return synonyms, too (KIP-226)."""
     include_documentation: bool = wire(BOOL, since=3, default=False)
-    """True to return documentation, too (KIP-569)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +53,8 @@ class ConfigSynonym:
     """A setting that would apply if this one were not set, such as the broker's own."""
 
     name: str = wire(String())
-    """Name of the setting."""
     value: str | None = wire(String(), nullable_since=0)
-    """Value of the setting."""
     source: int = wire(INT8)
-    """Source of the value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,23 +62,16 @@ class Config:
     """A setting and its value in force; None for one that is secret."""
 
     name: str = wire(String())
-    """Name of the setting."""
     value: str | None = wire(String(), nullable_since=0)
-    """Value in force; None if it is a secret."""
     read_only: bool = wire(BOOL)
-    """True if the setting cannot be changed."""
     is_default: bool = wire(BOOL, until=0, default=False)
-    """True if the setting has its default value."""
     config_source: int = wire(INT8, since=1, default=-1)
     """Source of the value: the topic, a broker, or the default; -1 if unknown (KIP-226)."""
     is_sensitive: bool = wire(BOOL)
-    """True if the value is a secret."""
     synonyms: tuple[ConfigSynonym, ...] = wire(Array(Struct(ConfigSynonym)), since=1, default=())
-    """Values that would apply if this one were not set (KIP-226)."""
     config_type: int = wire(INT8, since=3, default=0)
     """Data type of the setting; 0 if unknown (KIP-569)."""
     documentation: str | None = wire(String(), since=3, nullable_since=3, default=None)
-    """Documentation of the setting (KIP-569)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,15 +79,10 @@ class ResourceConfigs:
     """The settings of one resource."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=0)
-    """Text of the error; None if the broker gives none."""
     resource_type: int = wire(INT8)
-    """Type of the resource."""
     resource_name: str = wire(String())
-    """Name of the topic, or id of the broker."""
     configs: tuple[Config, ...] = wire(Array(Struct(Config)))
-    """Settings of the resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +90,7 @@ class DescribeConfigsResponse:
     """The settings of each requested resource."""
 
     throttle_time_ms: int = wire(INT32, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     results: tuple[ResourceConfigs, ...] = wire(Array(Struct(ResourceConfigs)))
-    """Settings of each resource."""
 
 
 def _faults(request: DescribeConfigsRequest, response: DescribeConfigsResponse, _version: int) -> Faults:
@@ -128,7 +106,7 @@ def _faults(request: DescribeConfigsRequest, response: DescribeConfigsResponse, 
 
 
 DESCRIBE_CONFIGS: Final = Api(
-    *names.DESCRIBE_CONFIGS,
+    *name_and_key("DescribeConfigs"),
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     response_bytes_max,

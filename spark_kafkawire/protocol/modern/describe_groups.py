@@ -25,7 +25,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
 from ..responses import Faults, repeated, unlike
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
 from .limits import response_bytes_max
 from .metadata import NOT_ASKED
 
@@ -35,9 +35,7 @@ class DescribeGroupsRequest:
     """Ask a coordinator for groups that it keeps."""
 
     groups: tuple[str, ...] = wire(Array(String()))
-    """Ids of the groups to describe."""
     include_authorized_operations: bool = wire(BOOL, since=3, default=False, ignorable=True)
-    """True to return the operations that the user may do to the group (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +47,7 @@ class GroupMember:
     group_instance_id: str | None = wire(String(), since=4, nullable_since=4, default=None)
     """``group.instance.id`` of a static member; None for others (KIP-345)."""
     client_id: str = wire(String())
-    """``client.id`` of the member."""
     client_host: str = wire(String())
-    """Host of the member."""
     member_metadata: Buffer = wire(BYTES)
     """Metadata of the group protocol, such as the subscription."""
     member_assignment: Buffer = wire(BYTES)
@@ -63,19 +59,14 @@ class DescribedGroup:
     """Description of one group; a group that does not exist has the state ``Dead``."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     group_id: str = wire(String())
-    """Id of the group."""
     group_state: str = wire(String())
-    """State of the group."""
     protocol_type: str = wire(String())
     """Type of the group protocol: ``consumer`` for consumers."""
     protocol_data: str = wire(String())
     """Name of the protocol in use, such as the assignor."""
     members: tuple[GroupMember, ...] = wire(Array(Struct(GroupMember)))
-    """Members of the group."""
     authorized_operations: int = wire(INT32, since=3, default=NOT_ASKED)
-    """Bits of the operations that the user may do to the group (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +74,7 @@ class DescribeGroupsResponse:
     """The requested groups."""
 
     throttle_time_ms: int = wire(INT32, since=1, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     groups: tuple[DescribedGroup, ...] = wire(Array(Struct(DescribedGroup)))
-    """Description of each group."""
 
 
 def _faults(request: DescribeGroupsRequest, response: DescribeGroupsResponse, _version: int) -> Faults:
@@ -95,7 +84,7 @@ def _faults(request: DescribeGroupsRequest, response: DescribeGroupsResponse, _v
 
 
 DESCRIBE_GROUPS: Final = Api(
-    *names.DESCRIBE_GROUPS,
+    *name_and_key("DescribeGroups"),
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     response_bytes_max,

@@ -28,7 +28,11 @@ _NEW_TOKEN: Final = (
     "run again, with a new DataFrame: it gets a new token; if the error lasts, raise the brokers' "
     "delegation.token.expiry.time.ms and delegation.token.max.lifetime.ms"
 )
-_NOT_ASKED: Final = "nothing here requests that: report it as a bug, with the versions of broker and package"
+#: Meaning and remedy of the codes that answer requests which nothing here sends.
+_NOT_ASKED: Final = (
+    "the broker answers with an error of other requests",
+    "nothing here requests that: report it as a bug, with the versions of broker and package",
+)
 
 
 class ErrorCode(ErrorTable):
@@ -57,8 +61,7 @@ class ErrorCode(ErrorTable):
         "run again once the replicas have been moved")
     MESSAGE_TOO_LARGE = (10, Action.FIX_OPTION, "a batch is larger than the topic's max.message.bytes",
         "lower batchBytes; if a single record is that large, raise max.message.bytes of the topic")
-    STALE_CONTROLLER_EPOCH = (11, Action.FAIL, "the request comes from a controller that was replaced",
-        _NOT_ASKED)
+    STALE_CONTROLLER_EPOCH = (11, Action.FAIL, *_NOT_ASKED)
     OFFSET_METADATA_TOO_LARGE = (12, Action.FIX_OPTION, "the metadata of a committed offset is too long",
         "shorten it, or raise the brokers' offset.metadata.max.bytes")
     NETWORK_EXCEPTION = (13, Action.REFRESH, "the broker lost its connection to another broker", _RUN_AGAIN)
@@ -79,15 +82,12 @@ class ErrorCode(ErrorTable):
     INVALID_REQUIRED_ACKS = (21, Action.FIX_OPTION, "the broker refuses this value of acks",
         "set acks to 0, 1 or all")
     ILLEGAL_GENERATION = (22, Action.FAIL, "the group is in another generation", _MEMBERS)
-    INCONSISTENT_GROUP_PROTOCOL = (23, Action.FAIL,
-        "the new member has no assignment strategy in common with the group", _NOT_ASKED)
+    INCONSISTENT_GROUP_PROTOCOL = (23, Action.FAIL, *_NOT_ASKED)
     INVALID_GROUP_ID = (24, Action.FIX_OPTION, "the broker refuses the group id",
         "use a group id that is not empty")
     UNKNOWN_MEMBER_ID = (25, Action.FAIL, "the group has active members, and this client is not one of them",
         _MEMBERS)
-    INVALID_SESSION_TIMEOUT = (26, Action.FAIL,
-        "a member's session timeout is outside group.min.session.timeout.ms and group.max.session.timeout.ms",
-        _NOT_ASKED)
+    INVALID_SESSION_TIMEOUT = (26, Action.FAIL, *_NOT_ASKED)
     REBALANCE_IN_PROGRESS = (27, Action.FAIL, "the group has active members, and they are rebalancing",
         _MEMBERS)
     INVALID_COMMIT_OFFSET_SIZE = (28, Action.FAIL, "the commit is larger than the broker stores",
@@ -140,18 +140,16 @@ class ErrorCode(ErrorTable):
         "use a shorter timeout, or raise that setting of the brokers")
     CONCURRENT_TRANSACTIONS = (51, Action.BACK_OFF, "the producer's previous transaction is still ending",
         _RUN_AGAIN)
-    TRANSACTION_COORDINATOR_FENCED = (52, Action.FAIL,
-        "a transaction was ended by a coordinator that was replaced", _NOT_ASKED)
+    TRANSACTION_COORDINATOR_FENCED = (52, Action.FAIL, *_NOT_ASKED)
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = (53, Action.FAIL,
         "the user is not authorized to use the transactional id", _RIGHTS)
-    SECURITY_DISABLED = (54, Action.FAIL, "the broker has no authorizer, so it has no ACLs",
-        _NOT_ASKED)
+    SECURITY_DISABLED = (54, Action.FAIL, *_NOT_ASKED)
     OPERATION_NOT_ATTEMPTED = (55, Action.FAIL,
         "the broker did not attempt the operation because another part of the request failed",
         "fix the cause of the other error, then run again")
     KAFKA_STORAGE_ERROR = (56, Action.REFRESH, "the broker's disk failed",
         "replace the disk, or wait until another broker leads the partition; then run again")
-    LOG_DIR_NOT_FOUND = (57, Action.FAIL, "the broker has no such log directory", _NOT_ASKED)
+    LOG_DIR_NOT_FOUND = (57, Action.FAIL, *_NOT_ASKED)
     SASL_AUTHENTICATION_FAILED = (58, Action.FIX_OPTION, "the broker refuses the credentials",
         "check user name and secret in kafka.sasl.jaas.config, and that they belong to this mechanism; with "
         "GSSAPI also the key tab and the clock of the broker")
@@ -172,8 +170,7 @@ class ErrorCode(ErrorTable):
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = (65, Action.FAIL,
         "the user is not authorized to see the delegation token", _RIGHTS)
     DELEGATION_TOKEN_EXPIRED = (66, Action.FAIL, "the delegation token has expired", _NEW_TOKEN)
-    INVALID_PRINCIPAL_TYPE = (67, Action.FAIL, "the broker does not support this type of principal",
-        _NOT_ASKED)
+    INVALID_PRINCIPAL_TYPE = (67, Action.FAIL, *_NOT_ASKED)
     NON_EMPTY_GROUP = (68, Action.FAIL, "the group has members", _MEMBERS)
     GROUP_ID_NOT_FOUND = (69, Action.FIX_OPTION, "the group does not exist",
         "check the group's name; a group that never committed does not exist for the broker")
@@ -182,26 +179,23 @@ class ErrorCode(ErrorTable):
     LISTENER_NOT_FOUND = (72, Action.REFRESH,
         "the partition's leader does not have the listener that the request came through",
         "configure the same listeners on all brokers, or connect to a listener that all of them have")
-    TOPIC_DELETION_DISABLED = (73, Action.FAIL, "deletion of topics is disabled on the brokers", _NOT_ASKED)
+    TOPIC_DELETION_DISABLED = (73, Action.FAIL, *_NOT_ASKED)
     FENCED_LEADER_EPOCH = (74, Action.REFRESH, "the partition has a newer leader", _LEADERS)
     UNKNOWN_LEADER_EPOCH = (75, Action.REFRESH, "the broker does not know the newest leader yet",
         _RUN_AGAIN)
     UNSUPPORTED_COMPRESSION_TYPE = (76, Action.FAIL, "the topic's codec needs a newer version of the request",
         "upgrade the proxy between client and broker, or change compression.type of the topic")
-    STALE_BROKER_EPOCH = (77, Action.FAIL, "the request comes from a broker as it was before its restart",
-        _NOT_ASKED)
+    STALE_BROKER_EPOCH = (77, Action.FAIL, *_NOT_ASKED)
     OFFSET_NOT_AVAILABLE = (78, Action.BACK_OFF, "the new leader does not know the log's end yet", _RUN_AGAIN)
-    MEMBER_ID_REQUIRED = (79, Action.FAIL, "a consumer must join the group again with the member id it got",
-        _NOT_ASKED)
+    MEMBER_ID_REQUIRED = (79, Action.FAIL, *_NOT_ASKED)
     PREFERRED_LEADER_NOT_AVAILABLE = (80, Action.REFRESH, "the preferred leader of the partition is down",
         "start that broker")
-    GROUP_MAX_SIZE_REACHED = (81, Action.FAIL, "the group already has group.max.size members", _NOT_ASKED)
+    GROUP_MAX_SIZE_REACHED = (81, Action.FAIL, *_NOT_ASKED)
     FENCED_INSTANCE_ID = (82, Action.FAIL, "another client uses the group.instance.id", _MEMBERS)
     ELIGIBLE_LEADERS_NOT_AVAILABLE = (83, Action.REFRESH,
         "no replica that is eligible to lead the partition is available", "start the brokers that hold it")
-    ELECTION_NOT_NEEDED = (84, Action.REFRESH, "the partition already has its preferred leader", _NOT_ASKED)
-    NO_REASSIGNMENT_IN_PROGRESS = (85, Action.FAIL, "no reassignment of the partition is in progress",
-        _NOT_ASKED)
+    ELECTION_NOT_NEEDED = (84, Action.REFRESH, *_NOT_ASKED)
+    NO_REASSIGNMENT_IN_PROGRESS = (85, Action.FAIL, *_NOT_ASKED)
     GROUP_SUBSCRIBED_TO_TOPIC = (86, Action.FAIL, "the group reads the topic whose offsets are to be deleted",
         _MEMBERS)
     INVALID_RECORD = (87, Action.FIX_DATA, "the broker refuses a record",
@@ -212,24 +206,20 @@ class ErrorCode(ErrorTable):
         "run again later, or ask an administrator to raise the quota")
     PRODUCER_FENCED = (90, Action.FAIL, "a newer producer took this one's place",
         "make sure that no other program writes with the same transactional id")
-    RESOURCE_NOT_FOUND = (91, Action.FAIL, "the request names a resource that does not exist", _NOT_ASKED)
-    DUPLICATE_RESOURCE = (92, Action.FAIL, "the request names the same resource twice", _NOT_ASKED)
-    UNACCEPTABLE_CREDENTIAL = (93, Action.FAIL, "new credentials do not meet the brokers' requirements",
-        _NOT_ASKED)
-    INCONSISTENT_VOTER_SET = (94, Action.FAIL, "the controllers do not agree on the set of voters",
-        _NOT_ASKED)
-    INVALID_UPDATE_VERSION = (95, Action.FAIL, "a feature of the cluster cannot have this version",
-        _NOT_ASKED)
-    FEATURE_UPDATE_FAILED = (96, Action.FAIL, "the cluster could not change its features", _NOT_ASKED)
+    RESOURCE_NOT_FOUND = (91, Action.FAIL, *_NOT_ASKED)
+    DUPLICATE_RESOURCE = (92, Action.FAIL, *_NOT_ASKED)
+    UNACCEPTABLE_CREDENTIAL = (93, Action.FAIL, *_NOT_ASKED)
+    INCONSISTENT_VOTER_SET = (94, Action.FAIL, *_NOT_ASKED)
+    INVALID_UPDATE_VERSION = (95, Action.FAIL, *_NOT_ASKED)
+    FEATURE_UPDATE_FAILED = (96, Action.FAIL, *_NOT_ASKED)
     PRINCIPAL_DESERIALIZATION_FAILURE = (97, Action.FAIL,
         "the controller cannot read the principal of a request that a broker forwarded",
         "ask an administrator to use the same principal.builder.class on all brokers")
-    SNAPSHOT_NOT_FOUND = (98, Action.FAIL, "the controller has no such snapshot of its metadata", _NOT_ASKED)
-    POSITION_OUT_OF_RANGE = (99, Action.FAIL, "the position is beyond the end of the controller's snapshot",
-        _NOT_ASKED)
+    SNAPSHOT_NOT_FOUND = (98, Action.FAIL, *_NOT_ASKED)
+    POSITION_OUT_OF_RANGE = (99, Action.FAIL, *_NOT_ASKED)
     UNKNOWN_TOPIC_ID = (100, Action.REFRESH, "the broker does not know the topic's id",
         "if the topic was deleted and created again, plan again; a new topic takes a few seconds")
-    DUPLICATE_BROKER_REGISTRATION = (101, Action.FAIL, "two brokers have the same node.id", _NOT_ASKED)
+    DUPLICATE_BROKER_REGISTRATION = (101, Action.FAIL, *_NOT_ASKED)
     BROKER_ID_NOT_REGISTERED = (102, Action.FAIL, "no broker with this id is registered",
         "name brokers that are registered, or start the missing broker")
     INCONSISTENT_TOPIC_ID = (103, Action.REFRESH, "the topic was deleted and created again with another id",
@@ -240,55 +230,41 @@ class ErrorCode(ErrorTable):
         "check its name; brokers remove ids that were not used for transactional.id.expiration.ms")
     FETCH_SESSION_TOPIC_ID_ERROR = (106, Action.RETRY, "the fetch session mixes names and ids of topics",
         _RUN_AGAIN)
-    INELIGIBLE_REPLICA = (107, Action.FAIL, "a replica is not eligible to join the in-sync replicas",
-        _NOT_ASKED)
-    NEW_LEADER_ELECTED = (108, Action.FAIL, "the change elected a new leader of the partition",
-        _NOT_ASKED)
+    INELIGIBLE_REPLICA = (107, Action.FAIL, *_NOT_ASKED)
+    NEW_LEADER_ELECTED = (108, Action.FAIL, *_NOT_ASKED)
     OFFSET_MOVED_TO_TIERED_STORAGE = (109, Action.FAIL, "the offset is available in tiered storage only",
         "see the broker's log: brokers serve such offsets to consumers and refuse them to replicas")
     FENCED_MEMBER_EPOCH = (110, Action.FAIL, "the group has removed this member", _MEMBERS)
     UNRELEASED_INSTANCE_ID = (111, Action.FAIL, "another member of the group still has the group.instance.id",
         _MEMBERS)
-    UNSUPPORTED_ASSIGNOR = (112, Action.FAIL, "the group does not support this assignor", _NOT_ASKED)
+    UNSUPPORTED_ASSIGNOR = (112, Action.FAIL, *_NOT_ASKED)
     STALE_MEMBER_EPOCH = (113, Action.FAIL, "the member's epoch is behind the group's", _MEMBERS)
     MISMATCHED_ENDPOINT_TYPE = (114, Action.FIX_OPTION, "the address is a controller's, not a broker's",
         "set kafka.bootstrap.servers to the listeners of brokers")
-    UNSUPPORTED_ENDPOINT_TYPE = (115, Action.FAIL, "the broker does not support this type of endpoint",
-        _NOT_ASKED)
-    UNKNOWN_CONTROLLER_ID = (116, Action.FAIL, "no controller with this id is known", _NOT_ASKED)
-    UNKNOWN_SUBSCRIPTION_ID = (117, Action.FAIL, "the metrics subscription of the client has changed",
-        _NOT_ASKED)
-    TELEMETRY_TOO_LARGE = (118, Action.FAIL, "a client's metrics are larger than the broker takes",
-        _NOT_ASKED)
-    INVALID_REGISTRATION = (119, Action.FAIL, "the controller refuses to register a broker", _NOT_ASKED)
+    UNSUPPORTED_ENDPOINT_TYPE = (115, Action.FAIL, *_NOT_ASKED)
+    UNKNOWN_CONTROLLER_ID = (116, Action.FAIL, *_NOT_ASKED)
+    UNKNOWN_SUBSCRIPTION_ID = (117, Action.FAIL, *_NOT_ASKED)
+    TELEMETRY_TOO_LARGE = (118, Action.FAIL, *_NOT_ASKED)
+    INVALID_REGISTRATION = (119, Action.FAIL, *_NOT_ASKED)
     TRANSACTION_ABORTABLE = (120, Action.FAIL, "the transaction can only be aborted", _IDENTITY)
-    INVALID_RECORD_STATE = (121, Action.FAIL, "a share group does not wait for this acknowledgement",
-        _NOT_ASKED)
-    SHARE_SESSION_NOT_FOUND = (122, Action.RETRY, "the broker has dropped the share session", _NOT_ASKED)
-    INVALID_SHARE_SESSION_EPOCH = (123, Action.RETRY, "the share session is out of step", _NOT_ASKED)
-    FENCED_STATE_EPOCH = (124, Action.FAIL, "the state of a share group was written by a newer coordinator",
-        _NOT_ASKED)
-    INVALID_VOTER_KEY = (125, Action.FAIL, "a vote reached a controller that it was not meant for",
-        _NOT_ASKED)
-    DUPLICATE_VOTER = (126, Action.FAIL, "the controller is already a voter", _NOT_ASKED)
-    VOTER_NOT_FOUND = (127, Action.FAIL, "the controller is not a voter", _NOT_ASKED)
-    INVALID_REGULAR_EXPRESSION = (128, Action.FAIL, "the coordinator cannot read the regular expression",
-        _NOT_ASKED)
+    INVALID_RECORD_STATE = (121, Action.FAIL, *_NOT_ASKED)
+    SHARE_SESSION_NOT_FOUND = (122, Action.RETRY, *_NOT_ASKED)
+    INVALID_SHARE_SESSION_EPOCH = (123, Action.RETRY, *_NOT_ASKED)
+    FENCED_STATE_EPOCH = (124, Action.FAIL, *_NOT_ASKED)
+    INVALID_VOTER_KEY = (125, Action.FAIL, *_NOT_ASKED)
+    DUPLICATE_VOTER = (126, Action.FAIL, *_NOT_ASKED)
+    VOTER_NOT_FOUND = (127, Action.FAIL, *_NOT_ASKED)
+    INVALID_REGULAR_EXPRESSION = (128, Action.FAIL, *_NOT_ASKED)
     REBOOTSTRAP_REQUIRED = (129, Action.REFRESH,
         "the broker asks the client to bootstrap again",
         "run again; check that kafka.bootstrap.servers lists current brokers of this cluster")
-    STREAMS_INVALID_TOPOLOGY = (130, Action.FAIL,
-        "the coordinator refuses the topology of a Streams application", _NOT_ASKED)
-    STREAMS_INVALID_TOPOLOGY_EPOCH = (131, Action.FAIL,
-        "the topology of a Streams application has an invalid epoch", _NOT_ASKED)
-    STREAMS_TOPOLOGY_FENCED = (132, Action.FAIL, "the Streams application has a newer topology",
-        _NOT_ASKED)
-    SHARE_SESSION_LIMIT_REACHED = (133, Action.BACK_OFF, "the broker has reached its limit of share sessions",
-        _NOT_ASKED)
-    GROUP_DELETION_FAILED = (134, Action.FAIL, "the coordinator could not delete the group", _NOT_ASKED)
-    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = (135, Action.FAIL,
-        "the broker could not store the description of a Streams topology", _NOT_ASKED)
-    CONTROLLER_ID_NOT_REGISTERED = (136, Action.FAIL, "no controller with this id is registered", _NOT_ASKED)
+    STREAMS_INVALID_TOPOLOGY = (130, Action.FAIL, *_NOT_ASKED)
+    STREAMS_INVALID_TOPOLOGY_EPOCH = (131, Action.FAIL, *_NOT_ASKED)
+    STREAMS_TOPOLOGY_FENCED = (132, Action.FAIL, *_NOT_ASKED)
+    SHARE_SESSION_LIMIT_REACHED = (133, Action.BACK_OFF, *_NOT_ASKED)
+    GROUP_DELETION_FAILED = (134, Action.FAIL, *_NOT_ASKED)
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = (135, Action.FAIL, *_NOT_ASKED)
+    CONTROLLER_ID_NOT_REGISTERED = (136, Action.FAIL, *_NOT_ASKED)
     # fmt: on
 
 

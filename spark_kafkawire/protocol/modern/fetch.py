@@ -35,7 +35,7 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BYTES, INT8, INT16, INT32, INT64, UUID, Array, Buffer, String
 from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
 from .limits import (
     BATCH_BYTES_MAX,
     FETCH_PARTITION_BYTES_MAX,
@@ -60,17 +60,14 @@ class FetchPartition:
     """Records from ``fetch_offset`` on, about ``partition_max_bytes`` of them."""
 
     partition: int = wire(INT32)
-    """Index of the partition."""
     current_leader_epoch: int = wire(INT32, since=9, default=-1, ignorable=True)
     """Leader epoch that the client knows; -1 for none (KIP-320)."""
     fetch_offset: int = wire(INT64)
-    """First offset to return."""
     last_fetched_epoch: int = wire(INT32, since=12, default=-1)
     """Epoch of the last record that a replica fetched; -1 for none (KIP-595)."""
     log_start_offset: int = wire(INT64, since=5, default=-1, ignorable=True)
     """First offset of a replica's log; -1 for consumers (KIP-107)."""
     partition_max_bytes: int = wire(INT32)
-    """Most bytes to return of the partition; see KIP-74 for a larger batch."""
     replica_directory_id: uuid.UUID = wire(UUID, since=17, tag=0, default=_NO_DIRECTORY_ID, ignorable=True)
     """Directory of a replica (KIP-853)."""
     high_watermark: int = wire(INT64, since=18, tag=1, default=_NO_HIGH_WATERMARK, ignorable=True)
@@ -82,11 +79,8 @@ class FetchTopic:
     """Partitions of one topic. Both name and id are set; the version decides which one is sent."""
 
     topic: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="", ignorable=True)
-    """Name of the topic."""
     topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
-    """Id of the topic (KIP-516)."""
     partitions: tuple[FetchPartition, ...] = wire(Array(Struct(FetchPartition)))
-    """Partitions to fetch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +88,8 @@ class ForgottenTopic:
     """Partitions that leave an incremental fetch session."""
 
     topic: str = wire(String(), since=7, until=TOPIC_NAMES_UNTIL, default="", ignorable=True)
-    """Name of the topic."""
     topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
-    """Id of the topic (KIP-516)."""
     partitions: tuple[int, ...] = wire(Array(INT32))
-    """Indexes of the partitions that leave the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +97,7 @@ class ReplicaState:
     """The requesting broker; the defaults are those of a consumer."""
 
     replica_id: int = wire(INT32, default=_NO_REPLICA)
-    """Id of the replica; -1 for consumers (KIP-903)."""
     replica_epoch: int = wire(INT64, default=-1)
-    """Epoch of the replica; -1 for consumers (KIP-903)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +115,9 @@ class FetchRequest:
     replica_id: int = wire(INT32, until=14, default=_NO_REPLICA)
     """Id of the replica; -1 for consumers."""
     replica_state: ReplicaState = wire(Struct(ReplicaState), since=15, tag=1, default=ReplicaState())
-    """Id and epoch of the replica (KIP-903)."""
     max_wait_ms: int = wire(INT32)
-    """Longest wait for ``min_bytes``, ms."""
     min_bytes: int = wire(INT32)
-    """Least bytes of a response before ``max_wait_ms`` have passed."""
     max_bytes: int = wire(INT32, since=3, default=0x7FFFFFFF, ignorable=True)
-    """Most bytes of a response; see KIP-74 for a larger first batch."""
     # Brokers without it have no transactions: all their records are committed.
     isolation_level: int = wire(INT8, since=4, default=READ_UNCOMMITTED, ignorable=True)
     """``READ_UNCOMMITTED`` or ``READ_COMMITTED`` (KIP-98)."""
@@ -141,15 +126,12 @@ class FetchRequest:
     session_epoch: int = wire(INT32, since=7, default=-1, ignorable=True)
     """Epoch of the fetch session, which counts its requests; -1 for none (KIP-227)."""
     topics: tuple[FetchTopic, ...] = wire(Array(Struct(FetchTopic)))
-    """Topics to fetch."""
     forgotten_topics_data: tuple[ForgottenTopic, ...] = wire(
         Array(Struct(ForgottenTopic)), since=7, default=()
     )
-    """Partitions that leave the fetch session (KIP-227)."""
     rack_id: str = wire(String(), since=11, default="", ignorable=True)
     """Rack of the consumer (KIP-392)."""
     batch_bytes_max: int = BATCH_BYTES_MAX
-    """Most bytes of the one batch that may exceed the limits. Not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +141,6 @@ class EpochEndOffset:
     epoch: int = wire(INT32, default=-1)
     """Largest epoch that both logs have."""
     end_offset: int = wire(INT64, default=-1)
-    """End offset of that epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +148,7 @@ class SnapshotId:
     """The snapshot to fetch instead; for replicas of the metadata log."""
 
     end_offset: int = wire(INT64, default=-1)
-    """End offset of the snapshot."""
     epoch: int = wire(INT32, default=-1)
-    """Epoch of the snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +156,7 @@ class AbortedTransaction:
     """Records of an aborted transaction: the producer's, from ``first_offset`` to its next abort marker."""
 
     producer_id: int = wire(INT64)
-    """Producer of the aborted transaction."""
     first_offset: int = wire(INT64)
-    """First offset of the aborted transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +169,7 @@ class FetchPartitionResponse:
     """
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     high_watermark: int = wire(INT64)
     """High watermark of the partition: the end of the records that all in-sync replicas have."""
     last_stable_offset: int = wire(INT64, since=4, default=-1)
@@ -202,7 +177,6 @@ class FetchPartitionResponse:
     log_start_offset: int = wire(INT64, since=5, default=-1)
     """First offset of the log (KIP-107)."""
     diverging_epoch: EpochEndOffset = wire(Struct(EpochEndOffset), since=12, tag=0, default=EpochEndOffset())
-    """Point at which the follower's log diverges (KIP-595)."""
     current_leader: LeaderIdAndEpoch = wire(
         Struct(LeaderIdAndEpoch), since=12, tag=1, default=LeaderIdAndEpoch()
     )
@@ -216,7 +190,6 @@ class FetchPartitionResponse:
     preferred_read_replica: int = wire(INT32, since=11, default=-1)
     """Replica to read from instead; -1 for none (KIP-392)."""
     records: Buffer | None = wire(BYTES, nullable_since=0, shown=False)
-    """Record batches as they are in the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,11 +197,8 @@ class FetchTopicResponse:
     """Partitions of one topic, by name or by id as the version has it."""
 
     topic: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="")
-    """Name of the topic."""
     topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID)
-    """Id of the topic (KIP-516)."""
     partitions: tuple[FetchPartitionResponse, ...] = wire(Array(Struct(FetchPartitionResponse)))
-    """Records of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,13 +210,10 @@ class FetchResponse:
     """
 
     throttle_time_ms: int = wire(INT32, since=1, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16, since=7, default=0)
-    """Error code of the whole request; 0 if there was no error (KIP-227)."""
     session_id: int = wire(INT32, since=7, default=0)
     """Id of the fetch session; 0 for none (KIP-227)."""
     responses: tuple[FetchTopicResponse, ...] = wire(Array(Struct(FetchTopicResponse)))
-    """Records of each topic."""
     node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(Struct(NodeEndpoint)), since=16, tag=0, default=())
     """Addresses of the leaders that ``current_leader`` names (KIP-951)."""
 
@@ -293,7 +260,7 @@ def _partition_faults(partition: FetchPartitionResponse) -> Faults:
 
 
 FETCH: Final = Api(
-    *names.FETCH,
+    *name_and_key("Fetch"),
     FetchRequest,
     FetchResponse,
     _response_bytes_max,

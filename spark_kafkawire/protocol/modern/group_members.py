@@ -62,7 +62,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from spark_kafkawire.errors import ProtocolError
 
@@ -70,7 +70,7 @@ from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, UINT16, UUID, Array, Buffer, String
 from ..responses import Faults, repeated, unlike
 from ..schema import Struct, codec, wire
-from . import names
+from . import name_and_key
 from .limits import response_bytes_max
 from .metadata import NOT_ASKED
 
@@ -80,9 +80,7 @@ class ListGroupsRequest:
     """Ask a broker for its groups: all of them if the filters are empty."""
 
     states_filter: tuple[str, ...] = wire(Array(String()), since=4, default=())
-    """States of the groups to list; empty for all (KIP-518)."""
     types_filter: tuple[str, ...] = wire(Array(String()), since=5, default=())
-    """Types of the groups to list; empty for all (KIP-848)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +89,8 @@ class ListedGroup:
     that have committed offsets and never had members."""
 
     group_id: str = wire(String())
-    """Id of the group."""
     protocol_type: str = wire(String())
-    """Type of the group protocol: ``consumer`` for consumers."""
     group_state: str = wire(String(), since=4, default="")
-    """State of the group (KIP-518)."""
     group_type: str = wire(String(), since=5, default="")
     """Type of the group: ``classic`` or ``consumer`` (KIP-848)."""
 
@@ -105,11 +100,8 @@ class ListGroupsResponse:
     """The groups of one broker."""
 
     throttle_time_ms: int = wire(INT32, since=1, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     groups: tuple[ListedGroup, ...] = wire(Array(Struct(ListedGroup)))
-    """Groups that the broker coordinates."""
 
 
 def _list_faults(_request: ListGroupsRequest, response: ListGroupsResponse, _version: int) -> Faults:
@@ -117,7 +109,7 @@ def _list_faults(_request: ListGroupsRequest, response: ListGroupsResponse, _ver
 
 
 LIST_GROUPS: Final = Api(
-    *names.LIST_GROUPS,
+    *name_and_key("ListGroups"),
     ListGroupsRequest,
     ListGroupsResponse,
     response_bytes_max,
@@ -133,9 +125,7 @@ class ClassicAssignedTopic:
     """Partitions of a topic that a member reads."""
 
     topic: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[int, ...] = wire(Array(INT32))
-    """Indexes of the partitions."""
 
 
 def assigned_topics(assignment: Buffer) -> tuple[ClassicAssignedTopic, ...] | None:
@@ -151,6 +141,12 @@ def assigned_topics(assignment: Buffer) -> tuple[ClassicAssignedTopic, ...] | No
     return topics
 
 
+def _described_faults(request: Any, response: Any, _version: int) -> Faults:
+    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
+    for group in response.groups:
+        yield from repeated((group.group_id, member.member_id) for member in group.members)
+
+
 #: ``member_type`` from brokers that do not report it.
 _UNKNOWN_TYPE: Final = -1
 
@@ -160,9 +156,7 @@ class ConsumerGroupDescribeRequest:
     """Ask a coordinator for groups that it keeps."""
 
     group_ids: tuple[str, ...] = wire(Array(String()))
-    """Ids of the groups to describe."""
     include_authorized_operations: bool = wire(BOOL, default=False)
-    """True to return the operations that the user may do to the group (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +164,8 @@ class AssignedTopic:
     """Partitions of one topic."""
 
     topic_id: uuid.UUID = wire(UUID)
-    """Id of the topic (KIP-516)."""
     topic_name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[int, ...] = wire(Array(INT32))
-    """Indexes of the assigned partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +173,6 @@ class MemberAssignment:
     """Partitions that a member reads."""
 
     topic_partitions: tuple[AssignedTopic, ...] = wire(Array(Struct(AssignedTopic)))
-    """Assigned partitions by topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,21 +187,15 @@ class ConsumerGroupMember:
     instance_id: str | None = wire(String(), nullable_since=0, default=None)
     """``group.instance.id`` of a static member; None for others."""
     rack_id: str | None = wire(String(), nullable_since=0, default=None)
-    """Rack of the member."""
     member_epoch: int = wire(INT32)
     """Epoch of the member: the assignment that it has taken over."""
     client_id: str = wire(String())
-    """``client.id`` of the member."""
     client_host: str = wire(String())
-    """Host of the member."""
     subscribed_topic_names: tuple[str, ...] = wire(Array(String()))
-    """Names of the subscribed topics."""
     subscribed_topic_regex: str | None = wire(String(), nullable_since=0, default=None)
     """Regular expression of the subscribed topics; None for a list."""
     assignment: MemberAssignment = wire(Struct(MemberAssignment))
-    """Current assignment."""
     target_assignment: MemberAssignment = wire(Struct(MemberAssignment))
-    """Assignment that the member moves to."""
     member_type: int = wire(INT8, since=1, default=_UNKNOWN_TYPE)
     """Protocol by which the member joined; -1 if unknown (KIP-1099)."""
 
@@ -221,23 +205,15 @@ class DescribedConsumerGroup:
     """Description of one group, or the error: ``GROUP_ID_NOT_FOUND`` also for a group of the classic kind."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=0, default=None)
-    """Text of the error; None if the broker gives none."""
     group_id: str = wire(String())
-    """Id of the group."""
     group_state: str = wire(String())
-    """State of the group."""
     group_epoch: int = wire(INT32)
     """Epoch of the group, which rises when members or subscriptions change."""
     assignment_epoch: int = wire(INT32)
-    """Epoch of the target assignment."""
     assignor_name: str = wire(String())
-    """Name of the assignor in use."""
     members: tuple[ConsumerGroupMember, ...] = wire(Array(Struct(ConsumerGroupMember)))
-    """Members of the group."""
     authorized_operations: int = wire(INT32, default=NOT_ASKED)
-    """Bits of the operations that the user may do to the group (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,25 +221,15 @@ class ConsumerGroupDescribeResponse:
     """The requested groups."""
 
     throttle_time_ms: int = wire(INT32, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     groups: tuple[DescribedConsumerGroup, ...] = wire(Array(Struct(DescribedConsumerGroup)))
-    """Description of each group."""
-
-
-def _consumer_group_faults(
-    request: ConsumerGroupDescribeRequest, response: ConsumerGroupDescribeResponse, _version: int
-) -> Faults:
-    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
-    for group in response.groups:
-        yield from repeated((group.group_id, member.member_id) for member in group.members)
 
 
 CONSUMER_GROUP_DESCRIBE: Final = Api(
-    *names.CONSUMER_GROUP_DESCRIBE,
+    *name_and_key("ConsumerGroupDescribe"),
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     response_bytes_max,
-    faults=_consumer_group_faults,
+    faults=_described_faults,
     versions=VersionRange(0, 1),
     flexible_since=0,
     throttles_since=0,
@@ -271,13 +237,8 @@ CONSUMER_GROUP_DESCRIBE: Final = Api(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGroupDescribeRequest:
+class ShareGroupDescribeRequest(ConsumerGroupDescribeRequest):
     """Ask a coordinator for share groups that it keeps."""
-
-    group_ids: tuple[str, ...] = wire(Array(String()))
-    """Ids of the groups to describe."""
-    include_authorized_operations: bool = wire(BOOL, default=False)
-    """True to return the operations that the user may do to the group (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,17 +248,12 @@ class ShareGroupMember:
     member_id: str = wire(String())
     """Id of the member, which it chose."""
     rack_id: str | None = wire(String(), nullable_since=1, default=None)
-    """Rack of the member."""
     member_epoch: int = wire(INT32)
     """Epoch of the member: the assignment that it has taken over."""
     client_id: str = wire(String())
-    """``client.id`` of the member."""
     client_host: str = wire(String())
-    """Host of the member."""
     subscribed_topic_names: tuple[str, ...] = wire(Array(String()))
-    """Names of the subscribed topics."""
     assignment: MemberAssignment = wire(Struct(MemberAssignment))
-    """Current assignment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,23 +261,15 @@ class DescribedShareGroup:
     """Description of one group, or the error: ``GROUP_ID_NOT_FOUND`` also for a group of another kind."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=1, default=None)
-    """Text of the error; None if the broker gives none."""
     group_id: str = wire(String())
-    """Id of the group."""
     group_state: str = wire(String())
-    """State of the group."""
     group_epoch: int = wire(INT32)
     """Epoch of the group, which rises when members or subscriptions change."""
     assignment_epoch: int = wire(INT32)
-    """Epoch of the assignment."""
     assignor_name: str = wire(String())
-    """Name of the assignor in use."""
     members: tuple[ShareGroupMember, ...] = wire(Array(Struct(ShareGroupMember)))
-    """Members of the group."""
     authorized_operations: int = wire(INT32, default=NOT_ASKED)
-    """Bits of the operations that the user may do to the group (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,25 +277,15 @@ class ShareGroupDescribeResponse:
     """The requested groups."""
 
     throttle_time_ms: int = wire(INT32, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     groups: tuple[DescribedShareGroup, ...] = wire(Array(Struct(DescribedShareGroup)))
-    """Description of each group."""
-
-
-def _share_group_faults(
-    request: ShareGroupDescribeRequest, response: ShareGroupDescribeResponse, _version: int
-) -> Faults:
-    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
-    for group in response.groups:
-        yield from repeated((group.group_id, member.member_id) for member in group.members)
 
 
 SHARE_GROUP_DESCRIBE: Final = Api(
-    *names.SHARE_GROUP_DESCRIBE,
+    *name_and_key("ShareGroupDescribe"),
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
     response_bytes_max,
-    faults=_share_group_faults,
+    faults=_described_faults,
     versions=VersionRange(1, 1),
     flexible_since=1,
     throttles_since=0,
@@ -355,13 +293,8 @@ SHARE_GROUP_DESCRIBE: Final = Api(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsGroupDescribeRequest:
+class StreamsGroupDescribeRequest(ConsumerGroupDescribeRequest):
     """Ask a coordinator for streams groups that it keeps."""
-
-    group_ids: tuple[str, ...] = wire(Array(String()))
-    """Ids of the groups to describe."""
-    include_authorized_operations: bool = wire(BOOL, default=False)
-    """True to return the operations that the user may do to the group (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,9 +302,7 @@ class KeyValue:
     """A setting, or a tag of a client."""
 
     key: str = wire(String())
-    """Name."""
     value: str = wire(String())
-    """Value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,13 +310,11 @@ class TopicInfo:
     """A topic that the application creates."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: int = wire(INT32)
     """Number of partitions; 0 if none is set."""
     replication_factor: int = wire(INT16)
     """Replicas of each partition; 0 for the broker's default."""
     topic_configs: tuple[KeyValue, ...] = wire(Array(Struct(KeyValue)))
-    """Settings of the topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,15 +322,10 @@ class Subtopology:
     """Part of a topology whose input topics are read together."""
 
     subtopology_id: str = wire(String())
-    """Id of the subtopology."""
     source_topics: tuple[str, ...] = wire(Array(String()))
-    """Topics that it reads."""
     repartition_sink_topics: tuple[str, ...] = wire(Array(String()))
-    """Repartition topics that it writes."""
     state_changelog_topics: tuple[TopicInfo, ...] = wire(Array(Struct(TopicInfo)))
-    """Changelog topics of its stores."""
     repartition_source_topics: tuple[TopicInfo, ...] = wire(Array(Struct(TopicInfo)))
-    """Repartition topics that it reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,7 +333,6 @@ class Topology:
     """Computation of the application: its subtopologies."""
 
     epoch: int = wire(INT32)
-    """Epoch of the topology."""
     subtopologies: tuple[Subtopology, ...] | None = wire(
         Array(Struct(Subtopology)), nullable_since=0, default=None
     )
@@ -421,9 +344,7 @@ class Endpoint:
     """Address of a member for interactive queries."""
 
     host: str = wire(String())
-    """Host."""
     port: int = wire(UINT16)
-    """Port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,9 +352,7 @@ class TaskOffset:
     """Position of a task in its changelogs."""
 
     subtopology_id: str = wire(String())
-    """Id of the subtopology."""
     partition: int = wire(INT32)
-    """Partition of the task."""
     offset: int = wire(INT64)
     """Sum of the offsets."""
 
@@ -443,9 +362,7 @@ class TaskIds:
     """Tasks of one subtopology."""
 
     subtopology_id: str = wire(String())
-    """Id of the subtopology."""
     partitions: tuple[int, ...] = wire(Array(INT32))
-    """Partitions of the tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,13 +388,9 @@ class StreamsGroupMember:
     instance_id: str | None = wire(String(), nullable_since=0, default=None)
     """``group.instance.id`` of a static member; None for others."""
     rack_id: str | None = wire(String(), nullable_since=0, default=None)
-    """Rack of the member."""
     client_id: str = wire(String())
-    """``client.id`` of the member."""
     client_host: str = wire(String())
-    """Host of the member."""
     topology_epoch: int = wire(INT32)
-    """Epoch of the topology that the member has."""
     process_id: str = wire(String())
     """Process of the member, which may have several."""
     user_endpoint: Endpoint | None = wire(Struct(Endpoint), nullable_since=0, default=None)
@@ -489,11 +402,8 @@ class StreamsGroupMember:
     task_end_offsets: tuple[TaskOffset, ...] = wire(Array(Struct(TaskOffset)))
     """Ends of the changelogs of its tasks."""
     assignment: TaskAssignment = wire(Struct(TaskAssignment))
-    """Current assignment."""
     target_assignment: TaskAssignment = wire(Struct(TaskAssignment))
-    """Assignment that the member moves to."""
     is_classic: bool = wire(BOOL)
-    """True for a member that joined with the classic protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -501,23 +411,16 @@ class DescribedStreamsGroup:
     """Description of one group, or the error: ``GROUP_ID_NOT_FOUND`` also for a group of another kind."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=0, default=None)
-    """Text of the error; None if the broker gives none."""
     group_id: str = wire(String())
-    """Id of the group."""
     group_state: str = wire(String())
-    """State of the group."""
     group_epoch: int = wire(INT32)
     """Epoch of the group, which rises when members or the topology change."""
     assignment_epoch: int = wire(INT32)
-    """Epoch of the target assignment."""
     topology: Topology | None = wire(Struct(Topology), nullable_since=0, default=None)
     """Topology of the application; None if there was an error."""
     members: tuple[StreamsGroupMember, ...] = wire(Array(Struct(StreamsGroupMember)))
-    """Members of the group."""
     authorized_operations: int = wire(INT32, default=NOT_ASKED)
-    """Bits of the operations that the user may do to the group (KIP-430)."""
 
     def inputs(self) -> dict[str, tuple[str, ...]] | None:
         """Topics that each subtopology reads; None while the broker does not know the topology."""
@@ -537,25 +440,15 @@ class StreamsGroupDescribeResponse:
     """The requested groups."""
 
     throttle_time_ms: int = wire(INT32, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     groups: tuple[DescribedStreamsGroup, ...] = wire(Array(Struct(DescribedStreamsGroup)))
-    """Description of each group."""
-
-
-def _streams_group_faults(
-    request: StreamsGroupDescribeRequest, response: StreamsGroupDescribeResponse, _version: int
-) -> Faults:
-    yield from unlike(request.group_ids, (group.group_id for group in response.groups))
-    for group in response.groups:
-        yield from repeated((group.group_id, member.member_id) for member in group.members)
 
 
 STREAMS_GROUP_DESCRIBE: Final = Api(
-    *names.STREAMS_GROUP_DESCRIBE,
+    *name_and_key("StreamsGroupDescribe"),
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
     response_bytes_max,
-    faults=_streams_group_faults,
+    faults=_described_faults,
     versions=VersionRange(0, 0),
     flexible_since=0,
     throttles_since=0,

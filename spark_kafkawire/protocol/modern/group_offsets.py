@@ -61,13 +61,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, Array, String
-from ..responses import Faults, below, not_an_address, not_topics, repeated, unlike
+from ..responses import Faults, below, not_an_address, not_topics, partitions_of, repeated, unlike
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
 from .limits import response_bytes_max, small_response_bytes_max
 
 #: First version that asks for several keys.
@@ -120,15 +120,10 @@ class Coordinator:
     key: str = wire(String())
     """Group id or transactional id."""
     node_id: int = wire(INT32)
-    """Id of the coordinator."""
     host: str = wire(String())
-    """Host name of the coordinator."""
     port: int = wire(INT32)
-    """Port of the coordinator."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=0, default=None)
-    """Text of the error; None if the broker gives none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,19 +131,12 @@ class FindCoordinatorResponse:
     """A coordinator in the fields of the response itself, or ``coordinators`` from version 4 on."""
 
     throttle_time_ms: int = wire(INT32, since=1, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16, until=3, default=0)
-    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), since=1, until=3, nullable_since=1, default=None)
-    """Text of the error; None if the broker gives none."""
     node_id: int = wire(INT32, until=3, default=-1)
-    """Id of the coordinator."""
     host: str = wire(String(), until=3, default="")
-    """Host name of the coordinator."""
     port: int = wire(INT32, until=3, default=-1)
-    """Port of the coordinator."""
     coordinators: tuple[Coordinator, ...] | None = wire(Array(Struct(Coordinator)), since=4, default=None)
-    """Coordinator of each key; None before version 4 (KIP-699)."""
 
     def coordinator_of(self, key: str) -> Coordinator:
         """The response for a requested group or transactional id, in any version."""
@@ -180,7 +168,7 @@ def _coordinator_faults(
 
 
 FIND_COORDINATOR: Final = Api(
-    *names.FIND_COORDINATOR,
+    *name_and_key("FindCoordinator"),
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     small_response_bytes_max,
@@ -196,9 +184,7 @@ class OffsetCommitPartition:
     """The offset of the next record that the group wants to read."""
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     committed_offset: int = wire(INT64)
-    """Offset to commit: that of the next record to read."""
     committed_leader_epoch: int = wire(INT32, since=6, default=-1, ignorable=True)
     """Leader epoch of the last record that was read; -1 for none (KIP-320)."""
     commit_timestamp: int = wire(INT64, since=1, until=1, default=-1)
@@ -212,9 +198,7 @@ class OffsetCommitTopic:
     """Offsets of one topic's partitions."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[OffsetCommitPartition, ...] = wire(Array(Struct(OffsetCommitPartition)))
-    """Offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,17 +206,14 @@ class OffsetCommitRequest:
     """Commit offsets; the defaults are for a client that is not a member of the group."""
 
     group_id: str = wire(String())
-    """Id of the group."""
     generation_id_or_member_epoch: int = wire(INT32, default=-1)
     """Generation of the group, or epoch of the member; -1 for no member."""
     member_id: str = wire(String(), default="")
-    """Id of the member; empty for no member."""
     group_instance_id: str | None = wire(String(), since=7, nullable_since=7, default=None)
     """``group.instance.id`` of a static member; None for others (KIP-345)."""
     retention_time_ms: int = wire(INT64, since=2, until=4, default=-1, ignorable=True)
     """Time for which the offsets are kept, ms; -1 for the broker's setting (removed by KIP-211)."""
     topics: tuple[OffsetCommitTopic, ...] = wire(Array(Struct(OffsetCommitTopic)))
-    """Offsets of each topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,9 +221,7 @@ class OffsetCommitPartitionResponse:
     """Outcome of committing a partition's offset."""
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,9 +229,7 @@ class OffsetCommitTopicResponse:
     """Outcomes of one topic's partitions."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[OffsetCommitPartitionResponse, ...] = wire(Array(Struct(OffsetCommitPartitionResponse)))
-    """Outcome for each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,24 +237,20 @@ class OffsetCommitResponse:
     """Outcome for each partition."""
 
     throttle_time_ms: int = wire(INT32, since=3, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     topics: tuple[OffsetCommitTopicResponse, ...] = wire(Array(Struct(OffsetCommitTopicResponse)))
-    """Outcome for each topic."""
 
 
-def _commit_faults(request: OffsetCommitRequest, response: OffsetCommitResponse, _version: int) -> Faults:
-    return unlike(
-        [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions],
-        [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions],
-    )
+def committed_faults(request: Any, response: Any, _version: int) -> Faults:
+    """Faults of a response to OffsetCommit or TxnOffsetCommit."""
+    return unlike(partitions_of(request.topics), partitions_of(response.topics))
 
 
 OFFSET_COMMIT: Final = Api(
-    *names.OFFSET_COMMIT,
+    *name_and_key("OffsetCommit"),
     OffsetCommitRequest,
     OffsetCommitResponse,
     response_bytes_max,
-    faults=_commit_faults,
+    faults=committed_faults,
     versions=VersionRange(1, 8),
     flexible_since=8,
     throttles_since=4,
@@ -295,9 +268,7 @@ class OffsetFetchTopic:
     """Partitions of one topic."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partition_indexes: tuple[int, ...] = wire(Array(INT32))
-    """Indexes of the partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,9 +276,7 @@ class OffsetFetchGroup:
     """Group whose offsets are requested: all its partitions if ``topics`` is None."""
 
     group_id: str = wire(String())
-    """Id of the group."""
     topics: tuple[OffsetFetchTopic, ...] | None = wire(Array(Struct(OffsetFetchTopic)), nullable_since=0)
-    """Topics to return; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +288,6 @@ class OffsetFetchRequest:
     """
 
     group_id: str = wire(String(), until=7, default="", ignorable=True)
-    """Id of the group."""
     topics: tuple[OffsetFetchTopic, ...] | None = wire(
         Array(Struct(OffsetFetchTopic)), until=7, nullable_since=2, default=(), ignorable=True
     )
@@ -345,15 +313,12 @@ class OffsetFetchPartitionResponse:
     """A partition's committed offset; ``NO_OFFSET`` if the group has committed none."""
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     committed_offset: int = wire(INT64)
-    """Committed offset; ``NO_OFFSET`` for none."""
     committed_leader_epoch: int = wire(INT32, since=5, default=-1)
     """Leader epoch of the last record that was read; -1 for none (KIP-320)."""
     metadata: str | None = wire(String(), nullable_since=0, default=None)
     """Text that is stored with the offset."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,9 +326,7 @@ class OffsetFetchTopicResponse:
     """Committed offsets of one topic."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[OffsetFetchPartitionResponse, ...] = wire(Array(Struct(OffsetFetchPartitionResponse)))
-    """Offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,11 +334,8 @@ class OffsetFetchGroupResponse:
     """Committed offsets of one group."""
 
     group_id: str = wire(String())
-    """Id of the group."""
     topics: tuple[OffsetFetchTopicResponse, ...] = wire(Array(Struct(OffsetFetchTopicResponse)))
-    """Offsets of each topic."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,17 +343,13 @@ class OffsetFetchResponse:
     """Offsets of one group in the fields of the response itself, or ``groups`` from version 8 on."""
 
     throttle_time_ms: int = wire(INT32, since=3, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     topics: tuple[OffsetFetchTopicResponse, ...] = wire(
         Array(Struct(OffsetFetchTopicResponse)), until=7, default=()
     )
-    """Offsets of each topic."""
     error_code: int = wire(INT16, since=2, until=7, default=0)
-    """Error code; 0 if there was no error."""
     groups: tuple[OffsetFetchGroupResponse, ...] | None = wire(
         Array(Struct(OffsetFetchGroupResponse)), since=8, default=None
     )
-    """Offsets of each group; None before version 8 (KIP-709)."""
 
     def group_of(self, group_id: str) -> OffsetFetchGroupResponse:
         """The response for a requested group, in any version."""
@@ -417,7 +373,7 @@ def _fetch_faults(request: OffsetFetchRequest, response: OffsetFetchResponse, _v
 def _topic_faults(
     asked: tuple[OffsetFetchTopic, ...] | None, topics: tuple[OffsetFetchTopicResponse, ...]
 ) -> Faults:
-    came = [(topic.name, partition.partition_index) for topic in topics for partition in topic.partitions]
+    came = partitions_of(topics)
     if asked is None:
         yield from repeated(came)
         yield from not_topics(topic.name for topic in topics)
@@ -430,7 +386,7 @@ def _topic_faults(
 
 
 OFFSET_FETCH: Final = Api(
-    *names.OFFSET_FETCH,
+    *name_and_key("OffsetFetch"),
     OffsetFetchRequest,
     OffsetFetchResponse,
     response_bytes_max,

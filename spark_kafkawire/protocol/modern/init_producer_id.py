@@ -29,7 +29,7 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, String
 from ..responses import Faults, below
 from ..schema import wire
-from . import names
+from . import name_and_key
 from .limits import small_response_bytes_max
 
 #: Last version without commits in two phases.
@@ -45,7 +45,6 @@ class InitProducerIdRequest:
     """
 
     transactional_id: str | None = wire(String(), nullable_since=0, default=None)
-    """Transactional id; None for a producer that is only idempotent."""
     transaction_timeout_ms: int = wire(INT32, default=0x7FFFFFFF)
     """Time after which the coordinator aborts an open transaction, ms."""
     producer_id: int = wire(INT64, since=3, default=-1)
@@ -64,13 +63,9 @@ class InitProducerIdResponse:
     transaction that was kept."""
 
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     producer_id: int = wire(INT64)
-    """Id of the producer."""
     producer_epoch: int = wire(INT16)
-    """Epoch of the producer, from 0 on."""
     ongoing_txn_producer_id: int = wire(INT64, since=6, default=-1)
     """Producer id of the transaction that was kept; -1 for none (KIP-939)."""
     ongoing_txn_producer_epoch: int = wire(INT16, since=6, default=-1)
@@ -91,7 +86,7 @@ def _faults(_request: InitProducerIdRequest, response: InitProducerIdResponse, _
 
 
 INIT_PRODUCER_ID: Final = Api(
-    *names.INIT_PRODUCER_ID,
+    *name_and_key("InitProducerId"),
     InitProducerIdRequest,
     InitProducerIdResponse,
     small_response_bytes_max,

@@ -27,9 +27,9 @@ from spark_kafkawire.errors import counted
 
 from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, INT64, Array, String
-from ..responses import Faults, Key, below, named, unlike
+from ..responses import Faults, Key, below, named, partitions_of, unlike
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
 from .limits import response_bytes_max
 
 #: ``timestamp`` that asks for the end of the log: the offset of the next record.
@@ -57,13 +57,11 @@ class ListOffsetsPartition:
     """
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     current_leader_epoch: int = wire(INT32, since=4, default=-1, ignorable=True)
     """Leader epoch that the client knows; -1 for none (KIP-320)."""
     timestamp: int = wire(INT64)
     """Timestamp to look up, ms; or one of the constants above."""
     max_num_offsets: int = wire(INT32, until=0, default=1)
-    """Most offsets to return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +69,7 @@ class ListOffsetsTopic:
     """Partitions of one topic."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[ListOffsetsPartition, ...] = wire(Array(Struct(ListOffsetsPartition)))
-    """Partitions to look up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +82,6 @@ class ListOffsetsRequest:
     isolation_level: int = wire(INT8, since=2, default=0, ignorable=True)
     """``READ_UNCOMMITTED`` or ``READ_COMMITTED`` (KIP-98)."""
     topics: tuple[ListOffsetsTopic, ...] = wire(Array(Struct(ListOffsetsTopic)))
-    """Topics to look up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +92,11 @@ class ListOffsetsPartitionResponse:
     """
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     old_style_offsets: tuple[int, ...] = wire(Array(INT64), until=0, default=())
     """Offsets that were found, newest first."""
     timestamp: int = wire(INT64, since=1, default=-1)
-    """Timestamp of the record that was found, ms (KIP-79)."""
     offset: int = wire(INT64, since=1, default=NO_OFFSET)
-    """Offset that was found (KIP-79)."""
     leader_epoch: int = wire(INT32, since=4, default=-1)
     """Leader epoch of the record that was found; -1 for none (KIP-320)."""
 
@@ -120,9 +111,7 @@ class ListOffsetsTopicResponse:
     """Offsets of one topic's partitions."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[ListOffsetsPartitionResponse, ...] = wire(Array(Struct(ListOffsetsPartitionResponse)))
-    """Offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +119,7 @@ class ListOffsetsResponse:
     """The requested offsets."""
 
     throttle_time_ms: int = wire(INT32, since=2, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     topics: tuple[ListOffsetsTopicResponse, ...] = wire(Array(Struct(ListOffsetsTopicResponse)))
-    """Offsets of each topic."""
 
 
 def _faults(request: ListOffsetsRequest, response: ListOffsetsResponse, _version: int) -> Faults:
@@ -142,9 +129,7 @@ def _faults(request: ListOffsetsRequest, response: ListOffsetsResponse, _version
     came = {
         (topic.name, part.partition_index): part for topic in response.topics for part in topic.partitions
     }
-    yield from unlike(
-        asked, [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions]
-    )
+    yield from unlike(asked, partitions_of(response.topics))
     for key, partition in came.items():
         if not partition.error_code:
             yield from _partition_faults(key, asked[key], partition)
@@ -163,7 +148,7 @@ def _partition_faults(key: Key, asked: ListOffsetsPartition, came: ListOffsetsPa
 
 
 LIST_OFFSETS: Final = Api(
-    *names.LIST_OFFSETS,
+    *name_and_key("ListOffsets"),
     ListOffsetsRequest,
     ListOffsetsResponse,
     response_bytes_max,

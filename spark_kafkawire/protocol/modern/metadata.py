@@ -30,7 +30,7 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, UUID, Array, String
 from ..responses import Faults, below, not_an_address, not_topics, repeated, unlike
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
 from .limits import NO_TOPIC_ID, response_bytes_max
 
 #: ``topic_authorized_operations`` that were not requested.
@@ -44,9 +44,7 @@ class MetadataRequestTopic:
     """A topic by its name; from version 12 on also by its id, with the name None."""
 
     topic_id: uuid.UUID = wire(UUID, since=10, default=NO_TOPIC_ID)
-    """Id of the topic (KIP-516)."""
     name: str | None = wire(String(), nullable_since=10)
-    """Name of the topic; None to ask by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +59,11 @@ class MetadataRequest:
     topics: tuple[MetadataRequestTopic, ...] | None = wire(
         Array(Struct(MetadataRequestTopic)), nullable_since=1, null_before=()
     )
-    """Topics to describe; None for all."""
     allow_auto_topic_creation: bool = wire(BOOL, since=4, default=True, ignorable=True)
-    """True to let the broker create missing topics, if its settings allow it."""
     include_cluster_authorized_operations: bool = wire(
         BOOL, since=8, until=_CLUSTER_OPERATIONS_UNTIL, default=False
     )
-    """True to return the operations that the user may do to the cluster (KIP-430)."""
     include_topic_authorized_operations: bool = wire(BOOL, since=8, default=False)
-    """True to return the operations that the user may do to each topic (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +71,8 @@ class MetadataBroker:
     """A live broker and the address that it advertises to clients."""
 
     node_id: int = wire(INT32)
-    """Id of the broker."""
     host: str = wire(String())
-    """Host name of the broker."""
     port: int = wire(INT32)
-    """Port of the broker."""
     rack: str | None = wire(String(), since=1, nullable_since=1, default=None)
     """Rack of the broker; None for none (KIP-36)."""
 
@@ -91,15 +82,10 @@ class MetadataPartition:
     """A partition; ``leader_id`` is -1 while it has no leader, ``leader_epoch`` is -1 if it is not known."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     leader_id: int = wire(INT32)
-    """Id of the leader; -1 for none."""
     leader_epoch: int = wire(INT32, since=7, default=-1)
-    """Epoch of the leader; -1 if unknown (KIP-320)."""
     replica_nodes: tuple[int, ...] = wire(Array(INT32))
-    """Brokers that hold the replicas."""
     isr_nodes: tuple[int, ...] = wire(Array(INT32))
     """Brokers whose replicas are in sync."""
     offline_replicas: tuple[int, ...] = wire(Array(INT32), since=5, default=())
@@ -111,17 +97,11 @@ class MetadataTopic:
     """A topic; ``name`` is None if the broker does not know the requested id."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     name: str | None = wire(String(), nullable_since=12)
-    """Name of the topic; None if the broker does not know the id."""
     topic_id: uuid.UUID = wire(UUID, since=10, default=NO_TOPIC_ID)
-    """Id of the topic (KIP-516)."""
     is_internal: bool = wire(BOOL, since=1, default=False)
-    """True if the topic is one of Kafka's own."""
     partitions: tuple[MetadataPartition, ...] = wire(Array(Struct(MetadataPartition)))
-    """Partitions of the topic."""
     topic_authorized_operations: int = wire(INT32, since=8, default=NOT_ASKED)
-    """Bits of the operations that the user may do to the topic (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,19 +109,15 @@ class MetadataResponse:
     """The live brokers, and the requested topics, unknown ones with their error."""
 
     throttle_time_ms: int = wire(INT32, since=3, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     brokers: tuple[MetadataBroker, ...] = wire(Array(Struct(MetadataBroker)))
-    """Live brokers of the cluster."""
     cluster_id: str | None = wire(String(), since=2, nullable_since=2, default=None)
     """Id of the cluster (KIP-78)."""
     controller_id: int = wire(INT32, since=1, default=-1)
     """Id of the controller; -1 if unknown."""
     topics: tuple[MetadataTopic, ...] = wire(Array(Struct(MetadataTopic)))
-    """Topics that were requested."""
     cluster_authorized_operations: int = wire(
         INT32, since=8, until=_CLUSTER_OPERATIONS_UNTIL, default=NOT_ASKED
     )
-    """Bits of the operations that the user may do to the cluster (KIP-430)."""
 
 
 def _version_max(request: MetadataRequest) -> int:
@@ -176,7 +152,7 @@ def _topic_faults(request: MetadataRequest, response: MetadataResponse) -> Fault
 
 
 METADATA: Final = Api(
-    *names.METADATA,
+    *name_and_key("Metadata"),
     MetadataRequest,
     MetadataResponse,
     response_bytes_max,
@@ -204,10 +180,7 @@ class NodeEndpoint:
     """Address of a partition's ``current_leader``."""
 
     node_id: int = wire(INT32)
-    """Id of the broker."""
     host: str = wire(String())
-    """Host name of the broker."""
     port: int = wire(INT32)
-    """Port of the broker."""
     rack: str | None = wire(String(), nullable_since=0, default=None)
     """Rack of the broker; None for none."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..versions import BrokerVersions
-from .names import FETCH, INIT_PRODUCER_ID, PRODUCE, ApiName
+from . import name_and_key
 
 #: First versions of Fetch and Produce whose records have times, and headers.
 FETCH_TIMES_SINCE: Final = 2
@@ -28,7 +28,11 @@ FETCH_HEADERS_SINCE: Final = 4
 PRODUCE_TIMES_SINCE: Final = 2
 PRODUCE_HEADERS_SINCE: Final = 3
 #: The APIs in the order of the fields, each with the version that counts for all later ones.
-_COUNTED: Final = ((FETCH, FETCH_HEADERS_SINCE), (PRODUCE, PRODUCE_HEADERS_SINCE), (INIT_PRODUCER_ID, 0))
+_COUNTED: Final = (
+    (*name_and_key("Fetch"), FETCH_HEADERS_SINCE),
+    (*name_and_key("Produce"), PRODUCE_HEADERS_SINCE),
+    (*name_and_key("InitProducerId"), 0),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class MinimumVersions:
     @classmethod
     def of(cls, versions: BrokerVersions) -> MinimumVersions:
         """The versions that one broker offers."""
-        return cls(*(_offered(versions, api, enough) for api, enough in _COUNTED))
+        return cls(*(_offered(versions, key, enough) for _, key, enough in _COUNTED))
 
     def common_with(self, other: MinimumVersions) -> MinimumVersions:
         """The versions that both offer."""
@@ -53,9 +57,9 @@ class MinimumVersions:
 
     def unmet_by(self, found: MinimumVersions) -> str | None:
         """The API and version that ``found`` lacks; None if it lacks nothing."""
-        for (api, _), needed, offered in zip(_COUNTED, self._all(), found._all(), strict=True):
+        for (name, *_), needed, offered in zip(_COUNTED, self._all(), found._all(), strict=True):
             if offered < needed:
-                return f"{f'{api.name} {offered}' if offered >= 0 else f'no {api.name}'} instead of {needed}"
+                return f"{f'{name} {offered}' if offered >= 0 else f'no {name}'} instead of {needed}"
         return None
 
     def _all(self) -> tuple[int, int, int]:
@@ -66,6 +70,6 @@ class MinimumVersions:
 NO_MINIMUM: Final = MinimumVersions()
 
 
-def _offered(versions: BrokerVersions, api: ApiName, enough: int) -> int:
-    offered = versions.ranges.get(api.key)
+def _offered(versions: BrokerVersions, key: int, enough: int) -> int:
+    offered = versions.ranges.get(key)
     return -1 if offered is None else min(offered.max, enough)

@@ -58,7 +58,7 @@ from ..primitives import BOOL, INT16, INT32, INT64, Array, String
 from ..responses import Faults, below, repeated
 from ..schema import Struct, codec, wire
 from ..versions import BrokerVersions
-from . import API_HOMES, names
+from . import API_HOMES, name_and_key
 from .describe_groups import DESCRIBE_GROUPS, DescribeGroupsRequest
 from .error_codes import ErrorCode
 from .limits import small_response_bytes_max
@@ -76,9 +76,7 @@ class ApiVersionsRequest:
     """
 
     client_software_name: str = wire(String(), since=3, default="spark-kafkawire", ignorable=True)
-    """Name of the client library (KIP-511)."""
     client_software_version: str = wire(String(), since=3, default="unknown", ignorable=True)
-    """Version of the client library (KIP-511)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +84,8 @@ class ApiVersion:
     """The versions of one API, both ends included."""
 
     api_key: int = wire(INT16)
-    """Key of the API."""
     min_version: int = wire(INT16)
-    """Lowest supported version."""
     max_version: int = wire(INT16)
-    """Highest supported version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +93,8 @@ class SupportedFeature:
     """The versions of a cluster feature that one broker supports."""
 
     name: str = wire(String())
-    """Name of the feature."""
     min_version: int = wire(INT16)
-    """Lowest supported version of the feature."""
     max_version: int = wire(INT16)
-    """Highest supported version of the feature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +102,8 @@ class FinalizedFeature:
     """The versions of a cluster feature that the whole cluster agreed on."""
 
     name: str = wire(String())
-    """Name of the feature."""
     max_version_level: int = wire(INT16)
-    """Highest finalized version of the feature."""
     min_version_level: int = wire(INT16)
-    """Lowest finalized version of the feature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,21 +115,16 @@ class ApiVersionsResponse:
     """
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     api_keys: tuple[ApiVersion, ...] = wire(Array(Struct(ApiVersion)))
-    """Versions of each API that the broker supports."""
     throttle_time_ms: int = wire(INT32, since=1, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     supported_features: tuple[SupportedFeature, ...] = wire(
         Array(Struct(SupportedFeature)), since=3, tag=0, default=()
     )
-    """Features that the broker supports (KIP-584)."""
     finalized_features_epoch: int = wire(INT64, since=3, tag=1, default=-1)
     """Epoch of the finalized features, which rises; -1 if unknown (KIP-584)."""
     finalized_features: tuple[FinalizedFeature, ...] = wire(
         Array(Struct(FinalizedFeature)), since=3, tag=2, default=()
     )
-    """Features that the cluster has finalized (KIP-584)."""
     zk_migration_ready: bool = wire(BOOL, since=3, tag=3, default=False)
     """True if a KRaft controller is ready for a migration from ZooKeeper (KIP-866)."""
 
@@ -165,7 +149,7 @@ def _faults(_request: ApiVersionsRequest, response: ApiVersionsResponse, _versio
 
 
 API_VERSIONS: Final = Api(
-    *names.API_VERSIONS,
+    *name_and_key("ApiVersions"),
     ApiVersionsRequest,
     ApiVersionsResponse,
     small_response_bytes_max,
@@ -200,13 +184,12 @@ def _transaction_version(response: ApiVersionsResponse) -> int:
 #: Versions of 0.8.2 and 0.9 brokers, and of 0.8.0 except requests about groups: they do not report them.
 BEFORE_API_VERSIONS: Final = BrokerVersions(
     {
-        names.PRODUCE.key: VersionRange(0, 0),
-        names.FETCH.key: VersionRange(0, 0),
-        names.LIST_OFFSETS.key: VersionRange(0, 0),
-        names.METADATA.key: VersionRange(0, 0),
-        names.OFFSET_COMMIT.key: VersionRange(0, 1),
-        names.OFFSET_FETCH.key: VersionRange(0, 1),
-        names.FIND_COORDINATOR.key: VersionRange(0, 0),
+        name_and_key(name)[1]: VersionRange(0, newest)
+        for newest, names in (
+            (0, ("Produce", "Fetch", "ListOffsets", "Metadata", "FindCoordinator")),
+            (1, ("OffsetCommit", "OffsetFetch")),
+        )
+        for name in names
     }
 )
 #: The same by release, which a proof or the user's option gives.
@@ -222,11 +205,8 @@ class FetchOfNothing:
     replica_id: int = wire(INT32, default=-1)
     """Id of the replica; -1 for consumers."""
     max_wait_ms: int = wire(INT32, default=0)
-    """Longest wait of the broker, ms."""
     min_bytes: int = wire(INT32, default=0)
-    """Least bytes of the response."""
     topic_count: int = wire(INT32, default=0)
-    """Number of topics that follow."""
     version: int = 1
     """Version in the header. Not sent in the body."""
 
@@ -238,7 +218,6 @@ class NothingFetched:
     throttle_time_ms: int | None = wire(INT32)
     """Throttle time because of a quota, ms; None in the layout of version 0."""
     topic_count: int = wire(INT32)
-    """Number of topics that follow."""
 
     @property
     def ignores_version(self) -> bool:
@@ -279,7 +258,7 @@ ASKING: Final = Dialect(
                 DESCRIBE_GROUPS, versions=VersionRange(0, 0), response_bytes_max=small_response_bytes_max
             ),
             Api(
-                *names.FETCH,
+                *name_and_key("Fetch"),
                 FetchOfNothing,
                 NothingFetched,
                 small_response_bytes_max,

@@ -29,7 +29,7 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
 from .limits import ACKS_NONE, response_bytes_max
 from .metadata import LeaderIdAndEpoch, NodeEndpoint
 
@@ -46,7 +46,6 @@ class ProducePartition:
     """
 
     index: int = wire(INT32)
-    """Index of the partition."""
     records: Buffer | None = wire(BYTES, nullable_since=0, shown=False)
     """Record batches or messages."""
 
@@ -56,9 +55,7 @@ class ProduceTopic:
     """Records for partitions of one topic."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partition_data: tuple[ProducePartition, ...] = wire(Array(Struct(ProducePartition)))
-    """Records of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +73,6 @@ class ProduceRequest:
     timeout_ms: int = wire(INT32)
     """Longest wait for the replicas, ms."""
     topic_data: tuple[ProduceTopic, ...] = wire(Array(Struct(ProduceTopic)))
-    """Records of each topic."""
     transaction_version: int = 1
     """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
 
@@ -88,7 +84,6 @@ class RecordError:
     batch_index: int = wire(INT32)
     """Index of the record in its batch."""
     batch_index_error_message: str | None = wire(String(), nullable_since=0, default=None)
-    """Text of the error; None if the broker gives none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +94,7 @@ class ProducePartitionResponse:
     """
 
     index: int = wire(INT32)
-    """Index of the partition."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     base_offset: int = wire(INT64)
     """Offset of the first record; -1 if none was appended."""
     log_append_time_ms: int = wire(INT64, since=2, default=-1)
@@ -111,7 +104,6 @@ class ProducePartitionResponse:
     record_errors: tuple[RecordError, ...] = wire(Array(Struct(RecordError)), since=8, default=())
     """Records that caused the batch to be refused (KIP-467)."""
     error_message: str | None = wire(String(), since=8, nullable_since=8, default=None)
-    """Text of the error; None if the broker gives none (KIP-467)."""
     current_leader: LeaderIdAndEpoch = wire(
         Struct(LeaderIdAndEpoch), since=10, tag=0, default=LeaderIdAndEpoch()
     )
@@ -129,9 +121,7 @@ class ProduceTopicResponse:
     """Outcomes of one topic's partitions."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partition_responses: tuple[ProducePartitionResponse, ...] = wire(Array(Struct(ProducePartitionResponse)))
-    """Outcome for each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +129,7 @@ class ProduceResponse:
     """Outcome for the records of each partition; ``node_endpoints`` as in Fetch."""
 
     responses: tuple[ProduceTopicResponse, ...] = wire(Array(Struct(ProduceTopicResponse)))
-    """Outcome for each topic."""
     throttle_time_ms: int = wire(INT32, since=1, default=0)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(Struct(NodeEndpoint)), since=10, tag=0, default=())
     """Addresses of the leaders that ``current_leader`` names (KIP-951)."""
 
@@ -174,7 +162,7 @@ def _produce_faults(request: ProduceRequest, response: ProduceResponse, _version
 
 
 PRODUCE: Final = Api(
-    *names.PRODUCE,
+    *name_and_key("Produce"),
     ProduceRequest,
     ProduceResponse,
     response_bytes_max,

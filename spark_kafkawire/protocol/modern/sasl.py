@@ -26,7 +26,7 @@ from ..api import Api, VersionRange
 from ..primitives import BYTES, INT16, INT64, Array, Buffer, String
 from ..responses import Faults, below, nothing_to_compare
 from ..schema import wire
-from . import names
+from . import name_and_key
 from .limits import small_response_bytes_max
 
 
@@ -35,7 +35,6 @@ class SaslHandshakeRequest:
     """Choose a mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER."""
 
     mechanism: str = wire(String())
-    """SASL mechanism that the client chose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +42,7 @@ class SaslHandshakeResponse:
     """The mechanisms that the broker has; an error if the chosen one is not among them."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     mechanisms: tuple[str, ...] = wire(Array(String()))
-    """SASL mechanisms that the broker supports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +50,6 @@ class SaslAuthenticateRequest:
     """The client's next token. It may hold a password, so it is not shown."""
 
     auth_bytes: Buffer = wire(BYTES, shown=False)
-    """Token of the client for the mechanism."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +57,8 @@ class SaslAuthenticateResponse:
     """The broker's next token, and the lifetime of the login, ms (0: the lifetime of the connection)."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     error_message: str | None = wire(String(), nullable_since=0, default=None)
-    """Text of the error; None if the broker gives none."""
     auth_bytes: Buffer = wire(BYTES, shown=False)
-    """Token of the broker for the mechanism."""
     session_lifetime_ms: int = wire(INT64, since=1, default=0)
     """Time after which the client must authenticate again, ms; 0 for never (KIP-368)."""
 
@@ -75,7 +68,7 @@ def _faults(_request: SaslAuthenticateRequest, response: SaslAuthenticateRespons
 
 
 SASL_HANDSHAKE: Final = Api(
-    *names.SASL_HANDSHAKE,
+    *name_and_key("SaslHandshake"),
     SaslHandshakeRequest,
     SaslHandshakeResponse,
     small_response_bytes_max,
@@ -85,7 +78,7 @@ SASL_HANDSHAKE: Final = Api(
 )
 
 SASL_AUTHENTICATE: Final = Api(
-    *names.SASL_AUTHENTICATE,
+    *name_and_key("SaslAuthenticate"),
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     small_response_bytes_max,

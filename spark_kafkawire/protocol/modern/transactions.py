@@ -86,7 +86,8 @@ from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
 from ..responses import Faults, below, not_topics, nothing_to_compare, repeated, unlike
 from ..schema import Struct, wire
-from . import names
+from . import name_and_key
+from .group_offsets import OffsetCommitTopicResponse, committed_faults
 from .limits import response_bytes_max, small_response_bytes_max
 
 
@@ -95,9 +96,7 @@ class AddPartitionsToTxnTopic:
     """Partitions of one topic."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[int, ...] = wire(Array(INT32))
-    """Indexes of the partitions to add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +104,9 @@ class AddPartitionsToTxnRequest:
     """Announce the partitions that the transaction will write to; the transaction begins with that."""
 
     v3_and_below_transactional_id: str = wire(String())
-    """Transactional id of the producer."""
     v3_and_below_producer_id: int = wire(INT64)
-    """Id of the producer."""
     v3_and_below_producer_epoch: int = wire(INT16)
-    """Epoch of the producer."""
     v3_and_below_topics: tuple[AddPartitionsToTxnTopic, ...] = wire(Array(Struct(AddPartitionsToTxnTopic)))
-    """Topics whose partitions join the transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +114,7 @@ class AddPartitionsToTxnPartitionResponse:
     """Outcome of adding one partition to the transaction."""
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     partition_error_code: int = wire(INT16)
-    """Error code; 0 if the partition was added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +122,9 @@ class AddPartitionsToTxnTopicResponse:
     """Outcomes of one topic's partitions."""
 
     name: str = wire(String())
-    """Name of the topic."""
     results_by_partition: tuple[AddPartitionsToTxnPartitionResponse, ...] = wire(
         Array(Struct(AddPartitionsToTxnPartitionResponse))
     )
-    """Outcome for each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,11 +132,9 @@ class AddPartitionsToTxnResponse:
     """Outcome for each partition: all are in the transaction, or none is."""
 
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     results_by_topic_v3_and_below: tuple[AddPartitionsToTxnTopicResponse, ...] = wire(
         Array(Struct(AddPartitionsToTxnTopicResponse))
     )
-    """Outcome for each topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +142,9 @@ class AddOffsetsToTxnRequest:
     """Announce a group whose offsets the transaction will commit."""
 
     transactional_id: str = wire(String())
-    """Transactional id of the producer."""
     producer_id: int = wire(INT64)
-    """Id of the producer."""
     producer_epoch: int = wire(INT16)
-    """Epoch of the producer."""
     group_id: str = wire(String())
-    """Group whose offsets the transaction will commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +152,7 @@ class AddOffsetsToTxnResponse:
     """Outcome of adding the group to the transaction."""
 
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
 
 
 def _added_faults(
@@ -186,7 +169,7 @@ def _added_faults(
 
 
 ADD_PARTITIONS_TO_TXN: Final = Api(
-    *names.ADD_PARTITIONS_TO_TXN,
+    *name_and_key("AddPartitionsToTxn"),
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     response_bytes_max,
@@ -197,7 +180,7 @@ ADD_PARTITIONS_TO_TXN: Final = Api(
 )
 
 ADD_OFFSETS_TO_TXN: Final = Api(
-    *names.ADD_OFFSETS_TO_TXN,
+    *name_and_key("AddOffsetsToTxn"),
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     small_response_bytes_max,
@@ -208,8 +191,8 @@ ADD_OFFSETS_TO_TXN: Final = Api(
 )
 
 
-#: First version of the second protocol of transactions (see EndTxn).
-_SECOND_PROTOCOL_SINCE: Final = 5
+#: First version of TxnOffsetCommit and EndTxn in the second protocol of transactions (see EndTxn).
+SECOND_PROTOCOL_SINCE: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,9 +200,7 @@ class TxnOffsetCommitPartition:
     """The offset of a partition, and the text that is stored with it."""
 
     partition_index: int = wire(INT32)
-    """Index of the partition."""
     committed_offset: int = wire(INT64)
-    """Offset to commit: that of the next record to read."""
     committed_leader_epoch: int = wire(INT32, since=2, default=-1, ignorable=True)
     """Leader epoch of the last record that was read; -1 for none (KIP-320)."""
     committed_metadata: str | None = wire(String(), nullable_since=0, default=None)
@@ -231,9 +212,7 @@ class TxnOffsetCommitTopic:
     """Offsets of one topic's partitions."""
 
     name: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[TxnOffsetCommitPartition, ...] = wire(Array(Struct(TxnOffsetCommitPartition)))
-    """Offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,45 +220,16 @@ class TxnOffsetCommitRequest:
     """Commit offsets with the transaction; the defaults are for a client outside of the group."""
 
     transactional_id: str = wire(String())
-    """Transactional id of the producer."""
     group_id: str = wire(String())
-    """Id of the group."""
     producer_id: int = wire(INT64)
-    """Id of the producer."""
     producer_epoch: int = wire(INT16)
-    """Epoch of the producer."""
     generation_id: int = wire(INT32, since=3, default=-1)
-    """Generation of the group; -1 for no member (KIP-447)."""
     member_id: str = wire(String(), since=3, default="")
-    """Id of the member; empty for no member (KIP-447)."""
     group_instance_id: str | None = wire(String(), since=3, nullable_since=3, default=None)
     """``group.instance.id`` of a static member; None for others (KIP-447)."""
     topics: tuple[TxnOffsetCommitTopic, ...] = wire(Array(Struct(TxnOffsetCommitTopic)))
-    """Offsets of each topic."""
     transaction_version: int = 1
     """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitPartitionResponse:
-    """Outcome of adding a partition's offset to the transaction."""
-
-    partition_index: int = wire(INT32)
-    """Index of the partition."""
-    error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitTopicResponse:
-    """Outcomes of one topic's partitions."""
-
-    name: str = wire(String())
-    """Name of the topic."""
-    partitions: tuple[TxnOffsetCommitPartitionResponse, ...] = wire(
-        Array(Struct(TxnOffsetCommitPartitionResponse))
-    )
-    """Outcome for each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,44 +237,29 @@ class TxnOffsetCommitResponse:
     """Outcome for each partition."""
 
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
-    topics: tuple[TxnOffsetCommitTopicResponse, ...] = wire(Array(Struct(TxnOffsetCommitTopicResponse)))
-    """Outcome for each topic."""
+    topics: tuple[OffsetCommitTopicResponse, ...] = wire(Array(Struct(OffsetCommitTopicResponse)))
 
 
-def _offset_version_max(request: TxnOffsetCommitRequest) -> int:
-    return _SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
+def _version_max(request: TxnOffsetCommitRequest | EndTxnRequest) -> int:
+    return SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
 
 
-def _offset_version_min(request: TxnOffsetCommitRequest) -> int:
-    return 0 if request.transaction_version == 1 else _SECOND_PROTOCOL_SINCE
-
-
-def _offset_faults(
-    request: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse, _version: int
-) -> Faults:
-    return unlike(
-        [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions],
-        [(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions],
-    )
+def _version_min(request: TxnOffsetCommitRequest | EndTxnRequest) -> int:
+    return 0 if request.transaction_version == 1 else SECOND_PROTOCOL_SINCE
 
 
 TXN_OFFSET_COMMIT: Final = Api(
-    *names.TXN_OFFSET_COMMIT,
+    *name_and_key("TxnOffsetCommit"),
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     response_bytes_max,
-    faults=_offset_faults,
+    faults=committed_faults,
     versions=VersionRange(0, 5),
     flexible_since=3,
     throttles_since=1,
-    version_max=_offset_version_max,
-    version_min=_offset_version_min,
+    version_max=_version_max,
+    version_min=_version_min,
 )
-
-
-#: First version of the second protocol.
-SECOND_PROTOCOL_SINCE: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,13 +267,9 @@ class EndTxnRequest:
     """End the transaction: commit it, or abort it."""
 
     transactional_id: str = wire(String())
-    """Transactional id of the producer."""
     producer_id: int = wire(INT64)
-    """Id of the producer."""
     producer_epoch: int = wire(INT16)
-    """Epoch of the producer."""
     committed: bool = wire(BOOL)
-    """True to commit the transaction; it is aborted otherwise."""
     transaction_version: int = 1
     """Protocol of the transaction: 1, or 2 (KIP-890). Not sent."""
 
@@ -349,21 +280,9 @@ class EndTxnResponse:
     the producer id and epoch of the next transaction, in the first -1."""
 
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     producer_id: int = wire(INT64, since=SECOND_PROTOCOL_SINCE, default=-1)
-    """Id of the producer for the next transaction; -1 in the first protocol (KIP-890)."""
     producer_epoch: int = wire(INT16, since=SECOND_PROTOCOL_SINCE, default=-1)
-    """Epoch of the producer for the next transaction; -1 in the first protocol (KIP-890)."""
-
-
-def _end_version_max(request: EndTxnRequest) -> int:
-    return SECOND_PROTOCOL_SINCE - 1 if request.transaction_version == 1 else VERSION_MAX
-
-
-def _end_version_min(request: EndTxnRequest) -> int:
-    return 0 if request.transaction_version == 1 else SECOND_PROTOCOL_SINCE
 
 
 def _end_faults(request: EndTxnRequest, response: EndTxnResponse, version: int) -> Faults:
@@ -375,7 +294,7 @@ def _end_faults(request: EndTxnRequest, response: EndTxnResponse, version: int) 
 
 
 END_TXN: Final = Api(
-    *names.END_TXN,
+    *name_and_key("EndTxn"),
     EndTxnRequest,
     EndTxnResponse,
     small_response_bytes_max,
@@ -383,8 +302,8 @@ END_TXN: Final = Api(
     versions=VersionRange(0, 5),
     flexible_since=3,
     throttles_since=1,
-    version_max=_end_version_max,
-    version_min=_end_version_min,
+    version_max=_version_max,
+    version_min=_version_min,
 )
 
 
@@ -405,9 +324,7 @@ class ListTransactionsRequest:
     """Ask for all transactions, or those of some states, producers, or longer than a duration (ms)."""
 
     state_filters: tuple[str, ...] = wire(Array(String()), default=())
-    """States of the transactions to list; empty for all."""
     producer_id_filters: tuple[int, ...] = wire(Array(INT64), default=())
-    """Producers of the transactions to list; empty for all."""
     duration_filter: int = wire(INT64, since=1, default=-1)
     """Least age of the transactions to list, ms; -1 for all (KIP-994)."""
     transactional_id_pattern: str | None = wire(String(), since=2, nullable_since=2, default=None)
@@ -419,11 +336,8 @@ class ListedTransaction:
     """A transactional id and the state of its last transaction."""
 
     transactional_id: str = wire(String())
-    """Transactional id of the producer."""
     producer_id: int = wire(INT64)
-    """Id of the producer."""
     transaction_state: str = wire(String())
-    """State of the transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,13 +345,9 @@ class ListTransactionsResponse:
     """The transactions of one coordinator."""
 
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     unknown_state_filters: tuple[str, ...] = wire(Array(String()))
-    """Filters that the coordinator does not know."""
     transaction_states: tuple[ListedTransaction, ...] = wire(Array(Struct(ListedTransaction)))
-    """Transactions of the coordinator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,7 +355,6 @@ class DescribeTransactionsRequest:
     """Ask for transactions by their ids."""
 
     transactional_ids: tuple[str, ...] = wire(Array(String()))
-    """Transactional ids to describe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -453,9 +362,7 @@ class TransactionTopic:
     """Partitions of a topic in a transaction; once it is ending, only those without its marker."""
 
     topic: str = wire(String())
-    """Name of the topic."""
     partitions: tuple[int, ...] = wire(Array(INT32))
-    """Indexes of the partitions in the transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -463,21 +370,15 @@ class DescribedTransaction:
     """Description of a transaction. ``transaction_start_time_ms`` is -1 if no transaction is open."""
 
     error_code: int = wire(INT16)
-    """Error code; 0 if there was no error."""
     transactional_id: str = wire(String())
-    """Transactional id of the producer."""
     transaction_state: str = wire(String())
-    """State of the transaction."""
     transaction_timeout_ms: int = wire(INT32)
     """Time after which the coordinator aborts the transaction, ms."""
     transaction_start_time_ms: int = wire(INT64)
     """Start of the transaction, ms since 1970; -1 if none is open."""
     producer_id: int = wire(INT64)
-    """Id of the producer."""
     producer_epoch: int = wire(INT16)
-    """Epoch of the producer."""
     topics: tuple[TransactionTopic, ...] = wire(Array(Struct(TransactionTopic)))
-    """Partitions in the transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -485,9 +386,7 @@ class DescribeTransactionsResponse:
     """The requested transactions."""
 
     throttle_time_ms: int = wire(INT32)
-    """Throttle time because of a quota, ms; 0 if no quota was exceeded (KIP-13)."""
     transaction_states: tuple[DescribedTransaction, ...] = wire(Array(Struct(DescribedTransaction)))
-    """Description of each transaction."""
 
 
 def _list_faults(
@@ -513,7 +412,7 @@ def _described_faults(
 
 
 LIST_TRANSACTIONS: Final = Api(
-    *names.LIST_TRANSACTIONS,
+    *name_and_key("ListTransactions"),
     ListTransactionsRequest,
     ListTransactionsResponse,
     response_bytes_max,
@@ -527,7 +426,7 @@ LIST_TRANSACTIONS: Final = Api(
 PATTERN_SINCE: Final = 2
 
 DESCRIBE_TRANSACTIONS: Final = Api(
-    *names.DESCRIBE_TRANSACTIONS,
+    *name_and_key("DescribeTransactions"),
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     response_bytes_max,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -23,7 +22,6 @@ from spark_kafkawire.cluster.modern.admin import create_topics
 from spark_kafkawire.cluster.modern.delegation_tokens import (
     USED_BY_STREAMS,
     expire_tokens,
-    forget_tokens,
     login_of_tasks,
     net_of_tasks,
 )
@@ -35,6 +33,7 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     UnsupportedVersionError,
 )
+from spark_kafkawire.kept import forget_all
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.net.logins.passwords import DelegationToken
@@ -248,12 +247,10 @@ class Issuer:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    forget_tokens()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
     monkeypatch.setattr(delegation_tokens, "time", found)
-    yield found
-    forget_tokens()
+    return found
 
 
 def net_of(peer: Peer, password: str = SECRET) -> NetOptions:
@@ -272,10 +269,10 @@ def test_a_token_is_the_login_of_tasks_with_the_best_mechanism(clock: Clock) -> 
         assert hmac not in repr(token)
         assert net_of_tasks(net_of(peer)).connection.security == Security(sasl=token)
         other = {name: LOGINS[name] for name in ("PLAIN", "SCRAM-SHA-256")}
-    forget_tokens()
+    forget_all()
     with Peer(login_broker(other, reply=issuer)) as peer:
         assert login_of_tasks(net_of(peer)).mechanism == "SCRAM-SHA-256"
-    forget_tokens()
+    forget_all()
     with (
         Peer(login_broker({"PLAIN": LOGINS["PLAIN"]}, reply=issuer)) as peer,
         pytest.raises(

@@ -20,19 +20,19 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, KafkaWireError, RequestTimedOut
+from spark_kafkawire.kept import forget_all
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.logins.aws import (
     AwsLogin,
     Keys,
     MskToken,
-    forget_keys,
     payload,
     region_of,
     signed_token,
 )
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.tokens.clouds import AzureToken, GoogleToken
-from spark_kafkawire.net.logins.tokens.token import Token, TokenSource, current_token, forget_tokens
+from spark_kafkawire.net.logins.tokens.token import Token, TokenSource, current_token
 from spark_kafkawire.net.sasl import MECHANISMS, Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.net.tls import Tls
@@ -54,16 +54,13 @@ SCOPE: Final = "https://ns.servicebus.windows.net/.default"
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No credentials of this machine, and a home without files."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCE_", "IDENTITY_", "CLOUDSDK_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    yield
-    forget_tokens()
-    forget_keys()
 
 
 def got(source: TokenSource, timeout_s: float = 5) -> Token:
@@ -207,7 +204,7 @@ def test_azure_gives_the_managed_identity_of_the_machine(monkeypatch: pytest.Mon
     with Peer(asked_for(access(expires_in="3599"), seen)) as peer:
         monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://127.0.0.1:{peer.broker.port}/")
         assert got(AzureToken(SCOPE)) == got(AzureToken(SCOPE)) == Token(SECRET, 3599.0)
-        forget_tokens()
+        forget_all()
         monkeypatch.setenv("AZURE_CLIENT_ID", "user assigned")
         assert got(AzureToken(SCOPE)).value == SECRET
     first, second = (request.decode() for request in seen)
@@ -246,7 +243,7 @@ def test_azure_gives_tokens_to_an_application(
     with Peer(serving(server, asked_for(access(), seen)), serving(server, asked_for(bad))) as peer:
         monkeypatch.setenv("AZURE_AUTHORITY_HOST", f"https://{SERVER_NAME}:{peer.broker.port}/")
         assert got(source) == Token(SECRET, 3600.0)
-        forget_tokens()
+        forget_all()
         assert refused(source).endswith(
             f"rejects {proof}: HTTP status 401 invalid_client; check that it knows this client"
         )
@@ -456,7 +453,7 @@ def test_keys_of_the_environment_and_of_profiles(monkeypatch: pytest.MonkeyPatch
     )
     assert keys_of(AwsLogin()) == Keys(KEY_ID, AWS_SECRET)
     assert keys_of(AwsLogin("p%q")) == Keys("OTHER", AWS_SECRET, SESSION)
-    forget_keys()
+    forget_all()
     for name, value in {"ACCESS_KEY_ID": "MINE", "SECRET_ACCESS_KEY": "x", "SESSION_TOKEN": SESSION}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     assert keys_of(AwsLogin()) == Keys("MINE", "x", SESSION)

@@ -27,7 +27,6 @@ from spark_kafkawire.net.logins.kerberos import (
     KerberosLogin,
     check_key_tab,
     exchange,
-    forget_tickets,
     found_key_tab,
 )
 from spark_kafkawire.net.sasl import Sasl
@@ -52,7 +51,6 @@ GROWTH_MAX: Final = 3 << 20
 @pytest.fixture(autouse=True)
 def _files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_files(monkeypatch, tmp_path)
-    forget_tickets()
 
 
 def needs_library() -> None:

@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,9 +23,7 @@ from scramp import ScramException, ScramMechanism
 
 from spark_kafkawire.errors import AuthenticationError, KafkaWireError, OptionError
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.logins.aws import forget_keys
 from spark_kafkawire.net.logins.passwords import HASHES, scram
-from spark_kafkawire.net.logins.tokens.token import forget_tokens
 from spark_kafkawire.net.sasl import MECHANISMS
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern
@@ -116,7 +114,7 @@ MATRIX: Final = [(mechanism, protocol) for mechanism in ROWS for protocol in PRO
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No credentials of this machine, and a home without files."""
     for name in list(os.environ):
         if name.startswith("AWS_"):
@@ -124,9 +122,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", REGION)
-    yield
-    forget_keys()
-    forget_tokens()
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,6 @@ from spark_kafkawire.net.logins.tokens.token import (
     TokenProvider,
     TokenSource,
     current_token,
-    forget_tokens,
 )
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
@@ -70,7 +69,6 @@ IN_SECRETS: Final = "s3cret"
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     yield
-    forget_tokens()
     sys.modules.pop(MODULE, None)
 
 

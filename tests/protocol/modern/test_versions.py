@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from spark_kafkawire.errors import ProtocolError, UnsupportedVersionError
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern import names
+from spark_kafkawire.protocol.modern import APIS
 from spark_kafkawire.protocol.modern.limits import ACKS_ALL
 from spark_kafkawire.protocol.modern.metadata import MetadataResponse
 from spark_kafkawire.protocol.modern.produce import ProduceRequest
@@ -51,8 +51,8 @@ from .messages import (
 
 
 def test_the_dialect_has_all_apis_that_are_named_in_the_order_of_their_keys() -> None:
-    named = [each for each in vars(names).values() if isinstance(each, names.ApiName)]
-    assert [(api.name, api.key) for api in modern.DIALECT.apis] == sorted(named, key=lambda each: each.key)
+    named = [(name, key) for name, key, _ in APIS]
+    assert [(api.name, api.key) for api in modern.DIALECT.apis] == sorted(named, key=lambda each: each[1])
 
 
 @for_each("broker", BROKERS, ids=str)

@@ -27,16 +27,16 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlencode
 
 from spark_kafkawire.errors import AuthenticationError, ConnectFailed, TransportError, printable
-from spark_kafkawire.net.http import Url, ask
+from spark_kafkawire.net.http import Url, ask, object_in
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.secrecy import keep_secret
 
-from .oauth import JWT_GRANT, Signer, ask_for_token, encoded, https_url, lifetime_of, object_in
+from .oauth import JWT_GRANT, Signer, ask_for_token, encoded, https_url, lifetime_of
 from .token import Token, is_token, read_text, word_in
 
 #: Longest time to connect, seconds.
@@ -65,7 +65,7 @@ def metadata_of(address: str, headers: Mapping[str, str], what: str, deadline: D
 
 def object_of(address: str, headers: Mapping[str, str], what: str, deadline: Deadline) -> dict[str, Any]:
     """The JSON object of a good answer. Raises as ``metadata_of`` does."""
-    return object_in(metadata_of(address, headers, what, deadline))
+    return object_in(metadata_of(address, headers, what, deadline)) or {}
 
 
 _AUTHORITY: Final = "AZURE_AUTHORITY_HOST"
@@ -85,10 +85,8 @@ class AzureToken:
     scope: str
     tls: Tls = Tls()
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """No secrets: they are on the machine that connects."""
-        return ()
+    #: None: they are on the machine that connects.
+    secrets: ClassVar[tuple[str, ...]] = ()
 
     def fetch(self, _host: str, deadline: Deadline) -> Token:
         """A token of the identity.
@@ -167,10 +165,8 @@ class GoogleToken:
 
     tls: Tls = Tls()
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """No secrets: they are on the machine that connects."""
-        return ()
+    #: None: they are on the machine that connects.
+    secrets: ClassVar[tuple[str, ...]] = ()
 
     def fetch(self, _host: str, deadline: Deadline) -> Token:
         """A token in three parts.
@@ -197,7 +193,7 @@ def _file() -> str | None:
 
 def _of_key_file(path: str, tls: Tls, deadline: Deadline) -> tuple[Token, str]:
     """An access token for the key of a service account, and the name of the account."""
-    found: dict[str, Any] = object_in(read_text(path, _FILE).encode())
+    found: dict[str, Any] = object_in(read_text(path, _FILE).encode()) or {}
     kind = found.get("type")
     if kind != "service_account":
         raise AuthenticationError(

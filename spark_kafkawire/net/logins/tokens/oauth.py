@@ -24,7 +24,7 @@ from spark_kafkawire.errors import (
     TransportError,
     printable,
 )
-from spark_kafkawire.net.http import Answer, Url, ask
+from spark_kafkawire.net.http import Answer, Url, ask, object_in
 from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 
@@ -130,7 +130,7 @@ def token_in(answer: Answer, login: str) -> Token:
     """
     if answer.is_temporary:
         raise ConnectFailed(f"the server answers with HTTP status {answer.status}; see its log")
-    found = object_in(answer.body)
+    found = object_in(answer.body) or {}
     if answer.status != _OK:
         code = found.get("error")
         reason = f" {code}" if code in _ERROR_CODES else ""
@@ -151,15 +151,6 @@ def lifetime_of(value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return 0.0
     return max(min(cast(float, value), LIFETIME_MAX_S), 0.0)
-
-
-def object_in(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body; an empty one if the body is something else."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {}
 
 
 OF_BROKERS: Final = OptionNames(

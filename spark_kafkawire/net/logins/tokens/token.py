@@ -19,18 +19,18 @@ import inspect
 import math
 import random
 import re
-import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from spark_kafkawire.bounded import NotEnded, bounded
 from spark_kafkawire.errors import AuthenticationError, OptionError, RequestTimedOut, printable, quoted
+from spark_kafkawire.kept import Kept
 from spark_kafkawire.net.transport import IF_SLOW, Deadline
-from spark_kafkawire.regular_files import open_regular
+from spark_kafkawire.regular_files import Unreadable, read_regular
 from spark_kafkawire.secrecy import keep_secret
 
 #: Longest use of a token, seconds, even if its server allows more.
@@ -103,30 +103,18 @@ class FixedToken:
         return Token(self.value)
 
 
-#: Tokens of this process, each with the end of its use on the monotonic clock.
-_kept: Final[dict[TokenSource, tuple[Token, float]]] = {}
-_lock: Final = threading.Lock()
+_TOKENS: Final = Kept[TokenSource, Token]()
 
 
 def current_token(source: TokenSource, host: str, deadline: Deadline, renewal: Renewal = RENEWAL) -> Token:
     """A valid token, from the cache or from its source. Raises as ``TokenSource.fetch`` does."""
     keep_secret(*source.secrets)
-    with _lock:
-        kept = _kept.get(source)
-    if kept is not None and time.monotonic() < kept[1]:
-        return kept[0]
+    if (kept := _TOKENS.get(source)) is not None:
+        return kept
     token = source.fetch(host, deadline)
     if token.lifetime_s > 0:
-        used_s = renewal.used_s(token.lifetime_s, random.random())
-        with _lock:
-            _kept[source] = token, time.monotonic() + used_s
+        _TOKENS.keep(source, token, renewal.used_s(token.lifetime_s, random.random()))
     return token
-
-
-def forget_tokens() -> None:
-    """Forget all tokens of this process."""
-    with _lock:
-        _kept.clear()
 
 
 def is_token(value: object) -> bool:
@@ -157,10 +145,8 @@ class TokenFile:
     path: str
     option: str = "kafka.sasl.oauthbearer.token.endpoint.url"
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """No secrets: a path is not one."""
-        return ()
+    #: None: a path is not one.
+    secrets: ClassVar[tuple[str, ...]] = ()
 
     def fetch(self, _host: str, _deadline: Deadline) -> Token:
         """The token. Raises ``AuthenticationError`` (fatal) if the file has none."""
@@ -186,19 +172,11 @@ def read_text(path: str, option: str) -> str:
 
     Raises ``AuthenticationError`` (fatal). Never blocks.
     """
+    advice = "put it on the driver and on each executor", "is it a token?"
     try:
-        with open_regular(path) as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "it cannot be a file's name"
-        raise AuthenticationError(
-            f"option {option}: {quoted(path)} cannot be read where the client connects: {printable(reason)}; "
-            "put it on the driver and on each executor"
-        ) from error
-    if len(data) > FILE_BYTES_MAX:
-        raise AuthenticationError(
-            f"option {option}: {quoted(path)} is longer than {FILE_BYTES_MAX} bytes; is it a token?"
-        )
+        data = read_regular(path, FILE_BYTES_MAX, "where the client connects", *advice)
+    except Unreadable as error:
+        raise AuthenticationError(f"option {option}: {quoted(path)} {error}") from error
     return data.decode("utf-8", "replace")
 
 
@@ -222,10 +200,8 @@ class TokenProvider:
                 "name a function in Python, such as my_company.tokens:kafka_token"
             )
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """No secrets: a name is not one."""
-        return ()
+    #: None: a name is not one.
+    secrets: ClassVar[tuple[str, ...]] = ()
 
     def fetch(self, _host: str, deadline: Deadline) -> Token:
         """A token of the function.

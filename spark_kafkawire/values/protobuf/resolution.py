@@ -246,11 +246,11 @@ class Resolver:
         if reader.label == "map":
             pairs = pa.struct([pa.field("key", of.key_type), pa.field("value", of.item_type)])
             node = self._value(writer, reader, pairs, items, -1, path, inside)
-            node.type = pa.struct([of.key_field, of.item_field])
             for child in node.children:
                 child.is_null = False
+            children = node.children
         else:
-            node = self._value(writer, reader, of.value_type, items, -1, path, inside)
+            children = (self._value(writer, reader, of.value_type, items, -1, path, inside),)
         # What is taken away with an item are domains: flags belong to slots that are taken away.
         member.cleared += [
             entry if place % 3 < 2 or entry >= 0 else items
@@ -258,7 +258,7 @@ class Resolver:
         ]
         member.instruction = inside.instruction
         member.instruction[ops.ITEMS] = items
-        return Node(reader.label, of, stream=stream, domain=items, children=(node,))
+        return Node(reader.label, of, stream=stream, domain=items, children=children)
 
     def _value(
         self,

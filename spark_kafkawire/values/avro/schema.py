@@ -24,7 +24,7 @@ import pyarrow as pa
 from spark_kafkawire.errors import OptionError, printable, quoted
 
 from ..payloads import DEPTH_ADVICE
-from ..type_names import sql_name
+from ..type_names import inside, is_binary, is_list, is_text, sql_name
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 #: How often a record may be inside of itself, the outer one included, before the field is dropped: Spark's
@@ -306,7 +306,7 @@ class _Parser:
     def _named(self, name: str, namespace: str, place: str) -> AvroType:
         if name in PRIMITIVES:
             return AvroType(name)
-        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        full = name if "." in name else inside(namespace, name)
         for each in (full, name):
             if each in self.names:
                 return self.names[each]
@@ -459,18 +459,18 @@ def schema_of(arrow_type: pa.DataType, name: str = "topLevelRecord") -> Schema:
 
 
 def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
-    full = f"{namespace}.{name}" if namespace else name
+    full = inside(namespace, name)
     if pa.types.is_struct(arrow_type):
         fields = [_derived_field(each, full) for each in arrow_type]
         return {"type": "record", "name": _checked(full), "fields": fields}
     if pa.types.is_map(arrow_type):
-        if not _is_text(arrow_type.key_type):
+        if not is_text(arrow_type.key_type):
             raise OptionError(
                 f"column {printable(full)}: keys of an Avro map are strings, not "
                 f"{sql_name(arrow_type.key_type)}: cast them to STRING"
             )
         return {"type": "map", "values": _nullable(arrow_type.item_field, name, namespace)}
-    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+    if is_list(arrow_type):
         return {"type": "array", "items": _nullable(arrow_type.value_field, name, namespace)}
     if pa.types.is_decimal(arrow_type):
         size = next(size for size in range(1, 33) if fixed_digits(size) >= arrow_type.precision)
@@ -507,18 +507,14 @@ def _checked(full: str) -> str:
     return full
 
 
-def _is_text(arrow_type: pa.DataType) -> bool:
-    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
-
-
 _DERIVED: Final = (
     (pa.types.is_boolean, "boolean"),
     (lambda of: of in (pa.int8(), pa.int16(), pa.int32()), "int"),
     (lambda of: of == pa.int64(), "long"),
     (lambda of: of == pa.float32(), "float"),
     (lambda of: of == pa.float64(), "double"),
-    (_is_text, "string"),
-    (lambda of: of in (pa.binary(), pa.large_binary()), "bytes"),
+    (is_text, "string"),
+    (is_binary, "bytes"),
     (pa.types.is_null, "null"),
     (lambda of: of == pa.date32(), {"type": "int", "logicalType": "date"}),
     (pa.types.is_time64, {"type": "long", "logicalType": "time-micros"}),

@@ -22,7 +22,7 @@ from spark_kafkawire.records.compiler import expect
 
 from ..columns import Columns, Flags, Room, decoded, offsets_of
 from ..payloads import Decoded, Payloads, payloads_of
-from ..type_names import sql_name
+from ..type_names import inside, sql_name
 from . import kernels as ops
 from .kernels import DEPTH_MAX, FRAME, ODD, decode_each, gather
 from .schema import JsonType, Schema
@@ -116,7 +116,7 @@ class Layout:
             nullable = column.nullable and (
                 given is None or reader is None or reader.may_lack(column.name) or given.nullable
             )
-            path = f"{node.path}.{column.name}" if node.path else column.name
+            path = inside(node.path, column.name)
             node.children.append(self._add(column.type, nullable, given, path, node.is_repeated))
 
     def _names_of(self, node: Node) -> tuple[int, int]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable, quoted
 
-from ..type_names import sql_name
+from ..type_names import is_binary, is_list, is_text, sql_name
 
 #: Digits of a decimal in Spark.
 PRECISION_MAX: Final = 38
@@ -519,7 +519,7 @@ def _derived(of: pa.DataType, place: str) -> dict[str, Any]:
     if pa.types.is_map(of):
         values = _nullable(of.item_field, f"{place}.value")
         return {"type": "object", "connect.type": "map", "additionalProperties": values}
-    if pa.types.is_list(of) or pa.types.is_large_list(of):
+    if is_list(of):
         return {"type": "array", "items": _nullable(of.value_field, f"{place}.element")}
     if pa.types.is_decimal128(of):
         parameters = {"scale": str(of.scale), _PRECISION: str(of.precision)}
@@ -550,9 +550,9 @@ _DERIVED: Final[tuple[tuple[Any, dict[str, Any]], ...]] = (
     (pa.types.is_int64, {"type": "integer", "connect.type": "int64"}),
     (pa.types.is_float32, {"type": "number", "connect.type": "float32"}),
     (pa.types.is_float64, {"type": "number", "connect.type": "float64"}),
-    (lambda of: pa.types.is_string(of) or pa.types.is_large_string(of), {"type": "string"}),
+    (is_text, {"type": "string"}),
     (
-        lambda of: pa.types.is_binary(of) or pa.types.is_large_binary(of),
+        is_binary,
         {"type": "string", "contentEncoding": "base64", "connect.type": "bytes"},
     ),
     (pa.types.is_date32, {"type": "string", "format": "date"}),

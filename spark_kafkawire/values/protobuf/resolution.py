@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_kafkawire.errors import OptionError, printable
 
 from ..payloads import Fault
-from ..type_names import sql_name
+from ..type_names import inside, sql_name
 from . import kernels as ops
 from .types import DURATION, SCALARS, TIMESTAMP, Enum, Field, Message, fields_by_name, named
 
@@ -161,13 +161,13 @@ class Resolver:
         nodes: dict[str, Node] = {}
         oneofs: dict[str, list[_Member]] = {}
         for each in reader.fields:
-            inside = f"{path}.{each.name}" if path else each.name
+            place = inside(path, each.name)
             member = _Member([], [])
             if each.name in wanted:
                 source = written.get(each.number, each)
-                nodes[each.name] = self._field(source, each, wanted[each.name], domain, flag, inside, member)
+                nodes[each.name] = self._field(source, each, wanted[each.name], domain, flag, place, member)
             elif each.label == "required" or each.oneof:
-                self._unread(each, domain, flag, inside, member)
+                self._unread(each, domain, flag, place, member)
             else:
                 continue
             scope.append(member.instruction)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, listed_some, printable, quoted
 
-from ..type_names import sql_name
+from ..type_names import inside, is_binary, is_list, is_text, sql_name
 from .parsing import File, Reference, Tokens, parse_file, text_of
 from .types import DURATION, RECURSION_DEPTH, Enum, Message, arrow_type_of
 
@@ -292,7 +292,7 @@ def _found(reference: Reference, names: Mapping[str, Message | Enum]) -> Message
         return names.get(reference.type_name[1:])
     scope = reference.scope
     while True:
-        found = names.get(f"{scope}.{reference.type_name}" if scope else reference.type_name)
+        found = names.get(inside(scope, reference.type_name))
         if found is not None or not scope:
             return found
         scope = scope.rpartition(".")[0]
@@ -506,7 +506,7 @@ class _Derived:
                 )
             value = self.value(of.item_type, message, inner, indent, path)
             return f"{indent}map<{key}, {value}> {column.name} = {number};"
-        if pa.types.is_list(of) or pa.types.is_large_list(of):
+        if is_list(of):
             value = self.value(of.value_type, message, inner, indent, path)
             return f"{indent}repeated {value} {column.name} = {number};"
         value = self.value(of, message, inner, indent, path)
@@ -542,6 +542,6 @@ _DERIVED: Final = (
     (lambda of: of == pa.int64(), "int64"),
     (lambda of: of == pa.float32(), "float"),
     (lambda of: of == pa.float64(), "double"),
-    (lambda of: pa.types.is_string(of) or pa.types.is_large_string(of), "string"),
-    (lambda of: of in (pa.binary(), pa.large_binary()), "bytes"),
+    (is_text, "string"),
+    (is_binary, "bytes"),
 )

@@ -94,7 +94,7 @@ class Columns(ABC):
             return None
         codes = keys.dictionary_encode()
         entries = np.repeat(np.arange(len(sizes)), sizes) * len(codes.dictionary) + codes.indices.to_numpy()
-        in_order = np.sort(entries)
+        in_order = np.sort(entries, kind="stable")  # most are in order
         if (in_order[1:] != in_order[:-1]).all():
             return None
         # Of equal ones, np.unique gives the first: so they come from the end.

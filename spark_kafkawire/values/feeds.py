@@ -19,8 +19,8 @@ import pyarrow as pa
 from spark_kafkawire.errors import RowError, counted
 from spark_kafkawire.records.arrays import Int64s, Uint8s, joined
 
+from .column_types import is_text
 from .payloads import payloads_of
-from .type_names import is_text
 
 #: The row of a batch that a value of a column belongs to, for errors.
 RowOf = Callable[[int], int]

@@ -20,9 +20,9 @@ from spark_kafkawire.errors import OptionError, printable
 from spark_kafkawire.records.arrays import Int32s, Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
+from ..column_types import inside, sql_name
 from ..columns import Columns, Flags, Room, decoded, offsets_of
 from ..payloads import Decoded, Payloads, payloads_of
-from ..type_names import inside, sql_name
 from . import kernels as ops
 from .kernels import DEPTH_MAX, FRAME, ODD, decode_each, gather
 from .schema import JsonType, Schema

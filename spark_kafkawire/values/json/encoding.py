@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from spark_kafkawire.errors import OptionError, RowError, printable, quoted
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 
+from ..column_types import inside, is_binary, is_list, is_text, sql_name
 from ..feeds import broken
-from ..type_names import inside, is_binary, is_list, is_text, sql_name
 from .schema import ANY, JsonType, Schema
 
 _CONTROLS: Final = 32

@@ -12,20 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_kafkawire.errors import OptionError
-from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, room
+from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 from spark_kafkawire.records.compiler import expect
 
+from ..columns import Columns, Flags, Room, decoded, gathered, offsets_of
 from ..payloads import Decoded, Payloads
-from ..span_kernels import gather
 from .kernels import DECIMAL_SIZE, DEPTH_MAX, decode_each, gather_decimals
 from .resolution import SOURCES, Node, program_of
 from .schema import Schema
 
-_SPAN_BYTES_MAX: Final = 2**31 - 1
 #: Steps that each byte of a message pays for, at most: one byte may be an item that fills many columns.
 _STEPS_OF_BYTE_MAX: Final = 4096
 _STEPS_MIN: Final = 256
+_NO_ROOM: Final = Room(np.zeros(0, np.int64), np.int64)
 
 
 class Decoder:
@@ -58,31 +57,23 @@ class Decoder:
         if self._has_items:
             counts, found, fields = self._run(messages, None)
             good = present[found == 0]
-            out, bases = _room(counts)
-            self._run(payloads.taken(good), (bases, out), checking=False)
+            streams = Room(counts, np.int64)
+            self._run(payloads.taken(good), streams, checking=False)
         else:
-            out, bases = _room(np.full(self.program.stream_count, len(present)))
-            counts, found, fields = self._run(messages, (bases, out))
+            streams = Room(np.full(self.program.stream_count, len(present)), np.int64)
+            counts, found, fields = self._run(messages, streams)
             good = present[found == 0]
-        column = _Columns(payloads.data, byte_array(bytes(self.program.constants)), out, bases, counts).of(
-            self.root, len(good)
-        )
-        if len(good) < len(payloads):
-            places = np.full(len(payloads), -1, np.int64)
-            places[good] = np.arange(len(good))
-            column = column.take(pa.array(places, mask=places < 0))
-        faults = np.zeros(len(payloads), np.uint8)
-        indexes = np.full(len(payloads), -1, np.int32)
-        faults[present], indexes[present] = found, fields
-        return Decoded(column, faults, indexes, self.program.paths)
+        constants = byte_array(bytes(self.program.constants))
+        column = _Columns(payloads.data, constants, streams, counts).of(self.root, len(good))
+        return decoded(len(payloads), [(column, good)], present, found, fields, self.program.paths)
 
     def _run(
-        self, payloads: Payloads, target: tuple[Int64s, Int64s] | None, *, checking: bool = True
+        self, payloads: Payloads, target: Room | None, *, checking: bool = True
     ) -> tuple[Int64s, Uint8s, Any]:
         rows = len(payloads)
         counts = np.zeros(self.program.stream_count, np.int64)
         faults, fields = np.zeros(rows, np.uint8), np.zeros(rows, np.int32)
-        bases, out = target or (np.zeros(1, np.int64), np.zeros(1, np.int64))
+        streams = target or _NO_ROOM
         if rows:
             decode_each(
                 payloads.data,
@@ -92,8 +83,8 @@ class Decoder:
                 self._table,
                 counts,
                 np.zeros_like(counts),
-                bases,
-                out,
+                streams.bases,
+                streams.arrays[0],
                 np.zeros(2 * DEPTH_MAX, np.int64),
                 faults,
                 fields,
@@ -106,100 +97,35 @@ class Decoder:
         return counts, faults, fields
 
 
-def _room(counts: Int64s) -> tuple[Int64s, Int64s]:
-    """Room for so many values of each stream, and where each stream begins."""
-    bases = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=bases[1:])
-    return room(max(1, int(bases[-1])), np.int64), bases
-
-
-class _Columns:
+class _Columns(Columns):
     """Streams of a run as Arrow arrays."""
 
-    def __init__(self, data: Uint8s, constants: Uint8s, out: Int64s, bases: Int64s, counts: Int64s) -> None:
-        self.data, self.constants = data, constants
-        self.out, self.bases, self.counts = out, bases, counts
+    def __init__(self, data: Uint8s, constants: Uint8s, streams: Room, counts: Int64s) -> None:
+        self.data, self.constants, self.streams, self.counts = data, constants, streams, counts
 
-    def stream(self, index: int) -> Int64s:
-        base = self.bases[index]
-        return self.out[base : base + self.counts[index]]
+    def stream(self, index: int) -> Any:
+        return self.streams.of(index, self.counts[index])
 
-    def of(self, node: Node, rows: int) -> pa.Array:
-        of, first = node.type, node.stream
-        if pa.types.is_null(of):
-            return pa.nulls(rows)
-        is_null = self.stream(first) == 0
-        validity = None if not is_null.any() else pa.array(~is_null).buffers()[1]
-        if pa.types.is_struct(of):
-            children = [self.of(child, rows) for child in node.children]
-            return pa.Array.from_buffers(of, rows, [validity], children=children)
-        values = self.stream(first + 1)
-        if pa.types.is_list(of) or pa.types.is_map(of):
-            return self._items(node, rows, validity, values)
-        if pa.types.is_decimal(of):
-            return pa.Array.from_buffers(of, rows, [validity, self._decimals(values, self.stream(first + 2))])
-        if pa.types.is_string(of) or pa.types.is_binary(of):
-            offsets, content = self._spans(values, self.stream(first + 2))
-            return pa.Array.from_buffers(of, rows, [validity, offsets, content])
-        if pa.types.is_boolean(of):
-            return pa.Array.from_buffers(of, rows, [validity, pa.array(values != 0).buffers()[1]])
-        sources = self.stream(first + 2) if node.width == 3 else None
-        numbers = np.ascontiguousarray(_numbers(node, values, sources))
-        return pa.Array.from_buffers(of, rows, [validity, pa.py_buffer(numbers)])
+    def is_null(self, node: Node, _rows: int) -> Flags:
+        is_null: Flags = self.stream(node.stream) == 0
+        return is_null
 
-    def _spans(self, starts: Int64s, sizes: Int64s) -> tuple[pa.Buffer, pa.Buffer]:
-        offsets = _offsets(sizes)
-        content = room(max(1, int(offsets[-1])), np.uint8)
-        if len(starts):
-            gather(self.data, self.constants, starts, sizes, offsets, content)
-        return pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)
+    def offsets(self, node: Node, _rows: int, _is_null: Any) -> Int64s:
+        return offsets_of(self.stream(node.stream + 1))
 
-    def _decimals(self, starts: Int64s, sizes: Int64s) -> pa.Buffer:
-        content = np.empty(max(1, len(starts) * DECIMAL_SIZE), np.uint8)
-        if len(starts):
-            gather_decimals(self.data, self.constants, starts, sizes, content)
-        return pa.py_buffer(content)
+    def spans(self, node: Node, _rows: int, _is_null: Any) -> tuple[Int64s, Uint8s]:
+        first = node.stream
+        return gathered(self.data, self.constants, self.stream(first + 1), self.stream(first + 2))
 
-    def _items(self, node: Node, rows: int, validity: Any, sizes: Int64s) -> pa.Array:
-        of = node.type
-        offsets = _offsets(sizes)
-        children = [self.of(child, int(offsets[-1])) for child in node.children]
-        if pa.types.is_map(of):
-            is_last = _is_last_of_its_key(children[0], sizes)
-            if is_last is not None:
-                children = [child.filter(pa.array(is_last)) for child in children]
-                kept = np.zeros(len(is_last) + 1, np.int64)
-                np.cumsum(is_last, out=kept[1:])
-                offsets = kept[offsets]
-            pairs = pa.struct([of.key_field, of.item_field])
-            children = [pa.Array.from_buffers(pairs, int(offsets[-1]), [None], children=children)]
-        buffers = [validity, pa.py_buffer(offsets.astype(np.int32))]
-        return pa.Array.from_buffers(of, rows, buffers, children=children)
-
-
-def _is_last_of_its_key(keys: pa.Array, sizes: Int64s) -> npt.NDArray[np.bool_] | None:
-    """True for each entry of maps that no other one with its key follows; None if this is true for all."""
-    if not len(keys) or sizes.max() < 2:
-        return None
-    codes = keys.dictionary_encode()
-    entries = np.repeat(np.arange(len(sizes)), sizes) * len(codes.dictionary) + codes.indices.to_numpy()
-    in_order = np.sort(entries)
-    if (in_order[1:] != in_order[:-1]).all():
-        return None
-    is_last = np.zeros(len(keys), np.bool_)
-    is_last[len(keys) - 1 - np.unique(entries[::-1], return_index=True)[1]] = True
-    return is_last
-
-
-def _offsets(sizes: Int64s) -> Int64s:
-    offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    if offsets[-1] > _SPAN_BYTES_MAX:
-        raise OptionError(
-            f"a column of {offsets[-1]} bytes or items is larger than {_SPAN_BYTES_MAX}: read fewer rows at "
-            "once"
-        )
-    return offsets
+    def numbers(self, node: Node, rows: int, _is_null: Any) -> npt.NDArray[Any]:
+        values = self.stream(node.stream + 1)
+        more = self.stream(node.stream + 2) if node.width == 3 else None
+        if not pa.types.is_decimal(node.type):
+            return _numbers(node, values, more)
+        content = np.empty(max(1, rows * DECIMAL_SIZE), np.uint8)
+        if rows:
+            gather_decimals(self.data, self.constants, values, more, content)
+        return content
 
 
 def _numbers(node: Node, values: Int64s, sources: Int64s | None) -> npt.NDArray[Any]:

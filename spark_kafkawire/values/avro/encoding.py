@@ -1,28 +1,28 @@
 """Encoding of Arrow columns to Avro messages, without frames.
 
-The columns are fitted to a schema: a program of ``encoding_kernels``, and the ``feeds`` of its streams. The
+The columns are fitted to a schema: a program of ``encoding_kernels``, and the feeds of its streams. The
 program runs twice: the first run counts the bytes of each row, the second one writes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_kafkawire.errors import LimitError, OptionError, printable, quoted
+from spark_kafkawire.errors import LimitError, OptionError, counted, printable, quoted
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
-from ..type_names import sql_name
+from ..column_types import RECURSION_DEPTH, inside, is_binary, is_list, is_text, sql_name
+from ..feeds import Feed, Items, Live, Numbers, Place, RowOf, Spans, Streams, in_order
 from . import encoding_kernels as ops
-from . import feeds
 from .encoding_kernels import encode_each
-from .feeds import SIZE_MAX, Streams
 from .schema import (
-    RECURSION_DEPTH,
     AvroField,
     AvroType,
     Schema,
@@ -34,7 +34,170 @@ from .schema import (
 
 #: Bytes of all defaults: in a hostile schema each level doubles them.
 _CONSTANTS_MAX: Final = 1 << 22
+_SIZE_MAX: Final = 2**31 - 1
+_DECIMAL_SIZE: Final = 16
 _PER_SECOND: Final = {"us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True, slots=True)
+class Nullable(Feed):
+    """A column that may have nulls: ``null`` and ``value`` are the branches of a union for both.
+
+    ``null`` is None where a null is an error, ``stream`` is -1 where the schema has no union.
+    """
+
+    inner: Feed
+    place: Place
+    stream: int = -1
+    null: int | None = None
+    value: int = 0
+
+    def put(self, column: pa.Array, _live: Live, streams: Streams, row_of: RowOf) -> None:
+        is_null = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        if is_null is not None and self.null is None:
+            self.place.refuse(is_null, _IS_NULL, row_of, _FILL)
+        if self.stream >= 0:
+            branches = streams.values[self.stream] = np.full(len(column), self.value, np.int64)
+            if is_null is not None and self.null is not None:
+                branches[is_null] = self.null
+        if is_null is not None:
+            column, row_of = column.drop_null(), _rows_at(np.flatnonzero(~is_null), row_of)
+        self.inner.put(column, None, streams, row_of)
+
+
+_IS_NULL: Final = "is null, and its schema has no null"
+_FILL: Final = "fill it, or add null to the schema"
+
+
+class Nothing(Feed):
+    """A column without streams: all of it is null."""
+
+    def put(self, _column: pa.Array, _live: Live, _streams: Streams, _row_of: RowOf) -> None:
+        """Put nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Struct(Feed):
+    """A struct: feeds of its columns, by their indexes.
+
+    ``endless`` is a field that must have a value, and has no column because its record contains itself too
+    often.
+    """
+
+    feeds: tuple[tuple[int, Feed], ...]
+    endless: Place | None = None
+
+    def put(self, column: pa.Array, _live: Live, streams: Streams, row_of: RowOf) -> None:
+        if self.endless is not None:
+            what = "is missing: its record contains itself too often for a column"
+            self.endless.refuse(np.ones(len(column), np.bool_), what, row_of, "make it nullable")
+        for index, feed in self.feeds:
+            feed.put(column.field(index), None, streams, row_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Members(Feed):
+    """A struct in which one member has a value: the index of each column, its branch and its feed.
+
+    ``null`` is the branch of a struct that is null, and None where the union has no null.
+    """
+
+    place: Place
+    stream: int
+    feeds: tuple[tuple[int, int, Feed], ...]
+    null: int | None
+
+    def put(self, column: pa.Array, _live: Live, streams: Streams, row_of: RowOf) -> None:
+        is_null = column.is_null().to_numpy(zero_copy_only=False)
+        if self.null is None:
+            self.place.refuse(is_null, _IS_NULL, row_of, _FILL)
+        members = [column.field(index) for index, _, _ in self.feeds]
+        is_set = np.zeros((len(members) + 1, len(column)), np.bool_)
+        for index, member in enumerate(members):
+            is_set[index] = member.is_valid().to_numpy(zero_copy_only=False) & ~is_null
+        is_set[-1] = is_null
+        counts = is_set.sum(axis=0)
+        if (is_bad := counts != 1).any():
+            count = counted(int(counts[np.argmax(is_bad)]), "member")
+            what = f"has {count} with values, and a union one"
+            self.place.refuse(is_bad, what, row_of, "set the others to null")
+        branches = np.array([*(branch for _, branch, _ in self.feeds), self.null or 0], np.int64)
+        streams.values[self.stream] = branches[is_set.argmax(axis=0)]
+        for (_, _, feed), member, chosen in zip(self.feeds, members, is_set[:-1], strict=True):
+            rows = _rows_at(np.flatnonzero(chosen), row_of)
+            feed.put(member.filter(pa.array(chosen)), None, streams, rows)
+
+
+def _rows_at(places: Int64s, row_of: RowOf) -> RowOf:
+    return lambda index: row_of(int(places[index]))
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols(Feed):
+    """Strings as the indexes of an enum's symbols."""
+
+    place: Place
+    stream: int
+    symbols: tuple[str, ...]
+
+    def put(self, column: pa.Array, _live: Live, streams: Streams, row_of: RowOf) -> None:
+        found = pc.index_in(column, value_set=pa.array(self.symbols, column.type)).fill_null(-1).to_numpy()
+        remedy = "correct it, or add it to the schema"
+        self.place.refuse(found < 0, "is no symbol of its enum", row_of, remedy)
+        streams.values[self.stream] = found.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Decimals(Feed):
+    """Decimals as their unscaled numbers, the highest byte first, in ``size`` bytes or as few as possible."""
+
+    stream: int
+    type: pa.DataType
+    size: int | None = None
+
+    def put(self, column: pa.Array, _live: Live, streams: Streams, _row_of: RowOf) -> None:
+        column = column.cast(self.type)
+        _, data = column.buffers()
+        first = column.offset * _DECIMAL_SIZE
+        numbers = byte_array(data or b"")[first : first + len(column) * _DECIMAL_SIZE]
+        content = np.ascontiguousarray(numbers.reshape(-1, _DECIMAL_SIZE)[:, ::-1])
+        fills: Any = (content[:, :1] >> 7) * np.uint8(0xFF)
+        if self.size is None:
+            sizes = _least_sizes(content, fills)
+        else:
+            content = _extended(content, fills, self.size)
+            sizes = np.full(len(column), self.size, np.int64)
+        ends = np.arange(1, len(column) + 1, dtype=np.int64) * content.shape[1]
+        streams.put_spans(self.stream, content.reshape(-1), ends - sizes, sizes)
+
+
+def _extended(content: Uint8s, fills: Uint8s, size: int) -> Uint8s:
+    more = size - _DECIMAL_SIZE
+    if more <= 0:
+        return content
+    if size * len(content) > _SIZE_MAX:
+        raise LimitError(
+            f"{len(content)} decimals of {size} bytes take more than {_SIZE_MAX} bytes: write smaller batches"
+        )
+    return np.concatenate([np.repeat(fills, more, axis=1), content], axis=1)
+
+
+def _least_sizes(content: Uint8s, fills: Uint8s) -> Int64s:
+    differs = content != fills
+    places = np.where(differs.any(axis=1), differs.argmax(axis=1), _DECIMAL_SIZE)
+    # The first byte that says more than the sign must not change the sign.
+    nexts = content[np.arange(len(content)), np.minimum(places, _DECIMAL_SIZE - 1)]
+    needs_sign = (places == _DECIMAL_SIZE) | ((nexts ^ fills[:, 0]) >= 0x80)
+    sizes: Int64s = (_DECIMAL_SIZE - places + needs_sign).astype(np.int64)
+    return sizes
+
+
+def _place(path: str) -> Place:
+    return Place(_named(path), "correct it")
+
+
+def _named(path: str) -> str:
+    return f"the Avro field {printable(path)}" if path else "the Avro value"
 
 
 class Fitting:
@@ -86,19 +249,19 @@ class Fitting:
 
     # Values
 
-    def _value(self, avro: AvroType, arrow: pa.DataType, path: str) -> feeds.Feed:
+    def _value(self, avro: AvroType, arrow: pa.DataType, path: str) -> Feed:
         if avro.kind == "union":
             return self._union(avro, arrow, path)
         if avro.kind == "null" and pa.types.is_null(arrow):
-            return feeds.Nothing()
-        return feeds.Nullable(self._present(avro, arrow, path), path)
+            return Nothing()
+        return Nullable(self._present(avro, arrow, path), _place(path))
 
-    def _union(self, avro: AvroType, arrow: pa.DataType, path: str) -> feeds.Feed:
+    def _union(self, avro: AvroType, arrow: pa.DataType, path: str) -> Feed:
         kinds = [branch.kind for branch in avro.branches]
         null = kinds.index("null") if "null" in kinds else None
         if pa.types.is_null(arrow) and null is not None:
             self._constant(encoded_integer(null))
-            return feeds.Nothing()
+            return Nothing()
         if avro.has_members:
             return self._members(avro, arrow, null, path)
         value = _branch(avro)
@@ -110,11 +273,11 @@ class Fitting:
         self.table[place + value] = self._pc
         inner = self._present(avro.read_as(avro.branches[value]), arrow, path)
         if null is None:
-            return feeds.Nullable(inner, path, stream, None, value)
+            return Nullable(inner, _place(path), stream, None, value)
         self.table[place + null] = self._pc
-        return feeds.Nullable(inner, path, stream, null, value)
+        return Nullable(inner, _place(path), stream, null, value)
 
-    def _members(self, avro: AvroType, arrow: pa.DataType, null: int | None, path: str) -> feeds.Feed:
+    def _members(self, avro: AvroType, arrow: pa.DataType, null: int | None, path: str) -> Feed:
         values = {f"member{index}": each for index, each in enumerate(avro.values)}
         if not pa.types.is_struct(arrow):
             raise _misfit(avro, arrow, path)
@@ -126,41 +289,41 @@ class Fitting:
         for index, column in enumerate(arrow):
             branch = avro.branches.index(values[column.name])
             self.table[place + branch] = self._pc
-            inner = self._present(values[column.name], column.type, _inside(path, column.name))
+            inner = self._present(values[column.name], column.type, inside(path, column.name))
             members.append((index, branch, inner))
             jumps.append(self._emit(ops.JUMP))
         for jump in jumps:
             self._aim(jump)
         if null is not None:
             self.table[place + null] = self._pc
-        return feeds.Members(path, stream, tuple(members), null)
+        return Members(_place(path), stream, tuple(members), null)
 
-    def _present(self, avro: AvroType, arrow: pa.DataType, path: str) -> feeds.Feed:
+    def _present(self, avro: AvroType, arrow: pa.DataType, path: str) -> Feed:
         """A value that is not null, of a type that is no union."""
         if avro.kind == "record" and pa.types.is_struct(arrow):
             return self._record(avro, arrow, path)
-        if avro.kind == "array" and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow)):
+        if avro.kind == "array" and is_list(arrow):
             return self._items(avro, (arrow.value_type,), path)
-        if avro.kind == "map" and pa.types.is_map(arrow) and _is_text(arrow.key_type):
+        if avro.kind == "map" and pa.types.is_map(arrow) and is_text(arrow.key_type):
             return self._items(avro, (arrow.key_type, arrow.item_type), path)
         return self._leaf(avro, arrow, path)
 
-    def _record(self, avro: AvroType, arrow: pa.DataType, path: str) -> feeds.Feed:
+    def _record(self, avro: AvroType, arrow: pa.DataType, path: str) -> Feed:
         names = {each.name: each for each in avro.fields}
         self._refuse_columns(arrow, names, path)
         indexes = {column.name: index for index, column in enumerate(arrow)}
-        inner: list[tuple[int, feeds.Feed]] = []
+        inner: list[tuple[int, Feed]] = []
         endless = None
         self._open.append(avro)
         for each in avro.fields:
-            inside = _inside(path, each.name)
+            place = inside(path, each.name)
             if each.name in indexes:
                 index = indexes[each.name]
-                inner.append((index, self._value(each.type, arrow.field(index).type, inside)))
-            elif not self._missing(each, inside):
-                endless = inside
+                inner.append((index, self._value(each.type, arrow.field(index).type, place)))
+            elif not self._missing(each, place):
+                endless = _place(place)
         self._open.pop()
-        return feeds.Struct(tuple(inner), endless)
+        return Struct(tuple(inner), endless)
 
     def _missing(self, each: AvroField, path: str) -> bool:
         """A field without a column: its default, or nothing where its record contains itself too often for a
@@ -168,9 +331,7 @@ class Fitting:
         if each.has_default:
             self._constant(encoded(default_of(each.default, each.type, path), each.type))
         elif not _contains(each.type, [of for of in self._open if self._open.count(of) >= RECURSION_DEPTH]):
-            raise OptionError(
-                f"{feeds.named(path)} has no column and no default: add a column to the DataFrame"
-            )
+            raise OptionError(f"{_named(path)} has no column and no default: add a column to the DataFrame")
         elif each.type.kind in ("array", "map"):
             self._constant(b"\0")
         elif each.type.has_null:
@@ -180,19 +341,19 @@ class Fitting:
             return False
         return True
 
-    def _items(self, avro: AvroType, arrows: tuple[pa.DataType, ...], path: str) -> feeds.Feed:
+    def _items(self, avro: AvroType, arrows: tuple[pa.DataType, ...], path: str) -> Feed:
         stream = self._streams()
         opened = self._emit(ops.OPEN, stream)
         loop = self._pc
         self.depth_max += 1
-        inner: list[feeds.Feed] = []
+        inner: list[Feed] = []
         if avro.kind == "map":
             key = self._leaf(AvroType("string"), arrows[0], path)
-            inner.append(feeds.Nullable(key, path))
+            inner.append(Nullable(key, _place(path)))
         inner.append(self._value(avro.item_type, arrows[-1], path))
         self._emit(ops.NEXT, 0, loop)
         self._aim(opened)
-        return feeds.Items(stream, tuple(inner))
+        return Items(stream, tuple(inner))
 
     def _refuse_columns(self, arrow: pa.DataType, known: Any, path: str) -> None:
         seen = set()
@@ -201,35 +362,35 @@ class Fitting:
                 what = "is not in the Avro schema: drop it, or add it to the schema"
                 if column.name in seen:
                     what = "is there twice: rename one"
-                raise OptionError(f"the column {quoted(_inside(path, column.name))} {what}")
+                raise OptionError(f"the column {quoted(inside(path, column.name))} {what}")
             seen.add(column.name)
 
     # Leaves
 
-    def _leaf(self, avro: AvroType, arrow: pa.DataType, path: str) -> feeds.Feed:
-        if avro.kind == "enum" and _is_text(arrow):
+    def _leaf(self, avro: AvroType, arrow: pa.DataType, path: str) -> Feed:
+        if avro.kind == "enum" and is_text(arrow):
             stream = self._streams()
             self._emit(ops.INTEGER, stream)
-            return feeds.Symbols(path, stream, avro.symbols)
+            return Symbols(_place(path), stream, avro.symbols)
         if avro.logical == "decimal":
             return self._decimal(avro, arrow, path)
-        if avro.kind == "fixed" and _is_binary(arrow):
+        if avro.kind == "fixed" and is_binary(arrow):
             stream = self._streams(2)
             self._emit(ops.SPAN, stream)
-            return feeds.Spans(path, stream, avro.size)
-        if (avro.kind == "string" and _is_text(arrow)) or (avro.kind == "bytes" and _is_binary(arrow)):
+            return Spans(_place(path), stream, avro.size)
+        if (avro.kind == "string" and is_text(arrow)) or (avro.kind == "bytes" and is_binary(arrow)):
             stream = self._streams(2)
             self._emit(ops.SPAN, stream, 1)
-            return feeds.Spans(path, stream)
+            return Spans(_place(path), stream)
         numbers = _numbers(avro, arrow)
         if numbers is None:
             raise _misfit(avro, arrow, path)
         stream = self._streams()
         size = _SIZES.get(avro.kind)
         self._emit(ops.INTEGER if size is None else ops.RAW, stream, size or 0)
-        return feeds.Numbers(stream, numbers)
+        return Numbers(stream, numbers)
 
-    def _decimal(self, avro: AvroType, arrow: pa.DataType, path: str) -> feeds.Feed:
+    def _decimal(self, avro: AvroType, arrow: pa.DataType, path: str) -> Feed:
         target = arrow_type_of(avro)
         if (
             not pa.types.is_decimal(arrow)
@@ -239,7 +400,7 @@ class Fitting:
             raise _misfit(avro, arrow, path)
         stream = self._streams(2)
         self._emit(ops.SPAN, stream, int(avro.kind == "bytes"))
-        return feeds.Decimals(stream, target, avro.size if avro.kind == "fixed" else None)
+        return Decimals(stream, target, avro.size if avro.kind == "fixed" else None)
 
 
 def _branch(avro: AvroType) -> int | None:
@@ -294,18 +455,6 @@ def _contains(avro: AvroType, records: list[AvroType]) -> bool:
     return avro in records or any(_contains(branch, records) for branch in avro.branches)
 
 
-def _is_text(arrow: pa.DataType) -> bool:
-    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
-
-
-def _is_binary(arrow: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow))
-
-
-def _inside(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
 def _misfit(avro: AvroType, arrow: pa.DataType, path: str) -> OptionError:
     kind = f"{avro.kind} ({avro.logical})" if avro.logical else avro.kind
     advice = "convert the column"
@@ -319,7 +468,7 @@ def _misfit(avro: AvroType, arrow: pa.DataType, path: str) -> OptionError:
     elif avro.logical.startswith(("timestamp", "local-timestamp")):
         advice = "cast it to TIMESTAMP_NTZ" if avro.logical.startswith("local") else "cast it to TIMESTAMP"
     return OptionError(
-        f"{feeds.named(path)} is of the type {kind}, which a column of {printable(sql_name(arrow))} does not "
+        f"{_named(path)} is of the type {kind}, which a column of {printable(sql_name(arrow))} does not "
         f"fit: {advice}"
     )
 
@@ -352,15 +501,17 @@ class Encoder:
         streams = Streams()
         self._fitting.feed.put(
             column if len(rows) == len(column) else column.drop_null(),
+            None,
             streams,
             lambda index: int(rows[index]),
         )
-        inputs = streams.joined(self._fitting.stream_count)
+        values, starts = in_order(streams.values, self._fitting.stream_count, np.int64)
+        inputs = values, starts, streams.content()
         offsets = np.zeros(len(rows) + 1, np.int64)
         self._run(inputs, offsets, np.zeros(1, np.uint8), 0)
-        if offsets[-1] > SIZE_MAX:
+        if offsets[-1] > _SIZE_MAX:
             raise LimitError(
-                f"a batch takes {offsets[-1]} bytes as Avro, more than {SIZE_MAX}:"
+                f"a batch takes {offsets[-1]} bytes as Avro, more than {_SIZE_MAX}:"
                 " write smaller batches (spark.sql.execution.arrow.maxRecordsPerBatch)"
             )
         out = room(max(1, int(offsets[-1])), np.uint8)

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable
 
+from ..column_types import inside as whole_path
+from ..column_types import sql_name
 from ..payloads import Fault
-from ..type_names import sql_name
 from . import kernels as ops
 from .schema import AvroField, AvroType, Branch, Schema, arrow_type_of, default_of
 
@@ -229,7 +230,7 @@ def _shape(of: pa.DataType) -> tuple[int, Sequence[pa.DataType]]:
 
 def inside(path: str, name: str) -> str:
     """The path of a field. A hostile schema has long names, deep down."""
-    return (f"{path}.{name}" if path else name)[:_PATH_MAX]
+    return whole_path(path, name)[:_PATH_MAX]
 
 
 _PROMOTED: Final = {
@@ -560,10 +561,10 @@ def _new_field(writer: AvroType, reader: AvroType, path: str, seen: set[tuple[in
     elif writer.kind == "record":
         known = {name: each for each in reader.fields for name in (each.name, *each.aliases)}
         for each in writer.fields:
-            inside = f"{path}.{each.name}" if path else each.name
+            place = whole_path(path, each.name)
             if each.name not in known:
-                return inside
-            pairs.append((each.type, known[each.name].type, inside))
+                return place
+            pairs.append((each.type, known[each.name].type, place))
     elif writer.kind in ("array", "map"):
         pairs = [(writer.item_type, reader.item_type, path)]
     found = (_new_field(*pair, seen) for pair in pairs)

@@ -20,8 +20,9 @@ from spark_kafkawire.errors import OptionError, printable
 from spark_kafkawire.records.arrays import Int32s, Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
+from ..column_types import inside, sql_name
+from ..columns import Columns, Flags, Room, decoded, offsets_of
 from ..payloads import Decoded, Payloads, payloads_of
-from ..type_names import sql_name
 from . import kernels as ops
 from .kernels import DEPTH_MAX, FRAME, ODD, decode_each, gather
 from .schema import JsonType, Schema
@@ -115,7 +116,7 @@ class Layout:
             nullable = column.nullable and (
                 given is None or reader is None or reader.may_lack(column.name) or given.nullable
             )
-            path = f"{node.path}.{column.name}" if node.path else column.name
+            path = inside(node.path, column.name)
             node.children.append(self._add(column.type, nullable, given, path, node.is_repeated))
 
     def _names_of(self, node: Node) -> tuple[int, int]:
@@ -201,7 +202,6 @@ def _leaf(of: pa.DataType, reader: JsonType | None, path: str) -> tuple[int, int
     return kinds[of], 0, 0
 
 
-_SPAN_BYTES_MAX: Final = 2**31 - 1
 #: Values of repeated nodes that there is room for at first, for each row.
 _ITEMS_PER_ROW: Final = 2
 
@@ -231,131 +231,78 @@ class Decoder:
         expect(len(payloads))
         present = np.flatnonzero(~payloads.is_null)
         column, found, fields = self._run(payloads.taken(present), final=False)
-        columns, good = [column], [present[found == 0]]
+        columns = [(column, present[found == 0])]
         odd = present[found == ODD]
         if len(odd):
             written = payloads_of(pa.array([_plain(each) for each in _texts(payloads, odd)], pa.binary()))
             column, odd_found, odd_fields = self._run(written, final=True)
             fields[found == ODD] = odd_fields
             found[found == ODD] = odd_found
-            columns.append(column)
-            good.append(odd[odd_found == 0])
-        faults = np.zeros(len(payloads), np.uint8)
-        indexes = np.full(len(payloads), -1, np.int32)
-        faults[present] = found
+            columns.append((column, odd[odd_found == 0]))
         # The root has no name, and neither have its items.
-        indexes[present] = np.where(self._has_path[fields], fields, -1)
-        return Decoded(_placed(columns, good, len(payloads)), faults, indexes, self._paths)
+        fields = np.where(self._has_path[fields], fields, -1)
+        return decoded(len(payloads), columns, present, found, fields, self._paths)
 
     def _run(self, payloads: Payloads, *, final: bool) -> tuple[pa.Array, Uint8s, Int32s]:
         rows, row = len(payloads), 0
         faults, places = np.zeros(rows, np.uint8), np.zeros(rows, np.int32)
         starts, stops = np.ascontiguousarray(payloads.starts), np.ascontiguousarray(payloads.stops)
         nodes = self._layout.nodes
-        values = _Values([rows * _ITEMS_PER_ROW if node.is_repeated else rows for node in nodes])
+        sizes = np.array([rows * _ITEMS_PER_ROW if node.is_repeated else rows for node in nodes], np.int64)
+        values, counts = Room(sizes, np.uint8, np.int64, np.int64), np.zeros(len(nodes), np.int64)
         needed, stamps = np.zeros(len(nodes), np.int64), np.zeros(len(nodes) + 1, np.int64)
         stack = np.zeros(FRAME * DEPTH_MAX, np.int64)
         messages = payloads.data, starts, stops, self._tables, self._names
         while row < rows:
-            room_for = values.bases, values.counts, needed, stamps, stack, values.arrays
+            room_for = values.bases, counts, needed, stamps, stack, values.arrays
             row = decode_each(*messages, *room_for, faults, places, row, int(final))
-            if row < rows:
-                values.grow(needed, rows / (row + 1))
-        column = _Columns(payloads.data, values).of(nodes[0], int(values.counts[0]))
-        return column, faults, places
+            if row < rows:  # room for what one message needs, and for as much again where more follow
+                ahead = (needed * min(rows / (row + 1), 2.0)).astype(np.int64)
+                sizes = np.where(needed > sizes, ahead, sizes)
+                values = values.widened(sizes, counts)
+        return _Columns(payloads.data, values, counts).of(nodes[0], int(counts[0])), faults, places
 
 
-class _Values:
-    """Room for the values of each node: ``sizes`` of them, of which there are ``counts``."""
+class _Columns(Columns):
+    """Values of the nodes as Arrow arrays: marks, and two integers."""
 
-    def __init__(self, sizes: list[int]) -> None:
-        self.sizes = np.array(sizes, np.int64)
-        self.counts = np.zeros(len(sizes), np.int64)
-        self._allocate()
+    KEEPS_PLACES = True
 
-    def _allocate(self) -> None:
-        self.bases = np.zeros(len(self.sizes) + 1, np.int64)
-        np.cumsum(self.sizes, out=self.bases[1:])
-        count = max(1, int(self.bases[-1]))
-        #: Marks, and two integers.
-        self.arrays = room(count, np.uint8), room(count, np.int64), room(count, np.int64)
+    def __init__(self, data: Uint8s, values: Room, counts: Int64s) -> None:
+        self.data, self.values, self.counts = data, values, counts
 
-    def grow(self, needed: Int64s, factor: float) -> None:
-        """Make room for what one message needs, and for as much again where more messages follow."""
-        bases, arrays = self.bases, self.arrays
-        ahead = (needed * min(factor, 2.0)).astype(np.int64)
-        self.sizes = np.where(needed > self.sizes, ahead, self.sizes)
-        self._allocate()
-        for base, new_base, count in zip(
-            bases.tolist(), self.bases.tolist(), self.counts.tolist(), strict=False
-        ):
-            for old, new in zip(arrays, self.arrays, strict=True):
-                new[new_base : new_base + count] = old[base : base + count]
+    def of_node(self, node: Node) -> tuple[Any, ...]:
+        return tuple(self.values.of(node.index, self.counts[node.index], array) for array in range(3))
 
-    def of(self, node: Node) -> tuple[Uint8s, Int64s, Int64s]:
-        base = self.bases[node.index]
-        stop = base + self.counts[node.index]
-        marks, firsts, seconds = self.arrays
-        return marks[base:stop], firsts[base:stop], seconds[base:stop]
+    def is_null(self, node: Node, _rows: int) -> Flags:
+        is_null: Flags = self.of_node(node)[0] == ops.ABSENT
+        return is_null
 
+    def offsets(self, node: Node, _rows: int, is_null: Flags | None) -> Int64s:
+        sizes = self.of_node(node)[1]
+        return offsets_of(sizes if is_null is None else np.where(is_null, 0, sizes))
 
-class _Columns:
-    """Values of the nodes as Arrow arrays."""
+    def spans(self, node: Node, _rows: int, _is_null: Any) -> tuple[Int64s, Uint8s]:
+        offsets, content = self._gathered(*self.of_node(node))
+        return _from_base64(content, offsets) if pa.types.is_binary(node.type) else (offsets, content)
 
-    def __init__(self, data: Uint8s, values: _Values) -> None:
-        self.data, self.values = data, values
-
-    def of(self, node: Node, rows: int) -> pa.Array:
-        of = node.type
-        if pa.types.is_null(of):
-            return pa.nulls(rows)
-        marks, firsts, seconds = self.values.of(node)
-        is_null = marks == ops.ABSENT
-        validity = pa.array(~is_null).buffers()[1] if is_null.any() else None
-        if pa.types.is_struct(of):
-            children = [self.of(child, rows) for child in node.children]
-            return pa.Array.from_buffers(of, rows, [validity], children=children)
-        if pa.types.is_list(of) or pa.types.is_map(of):
-            return self._items(node, rows, validity, np.where(is_null, 0, firsts))
-        if pa.types.is_string(of) or pa.types.is_binary(of):
-            content, offsets = self._gathered(marks, firsts, seconds)
-            if pa.types.is_binary(of):
-                content, offsets = _from_base64(content, offsets)
-            return pa.Array.from_buffers(
-                of, rows, [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)]
-            )
-        return pa.Array.from_buffers(of, rows, [validity, self._numbers(of, marks, firsts, seconds)])
-
-    def _items(self, node: Node, rows: int, validity: Any, sizes: Int64s) -> pa.Array:
-        of, offsets = node.type, _offsets(sizes)
-        children = [self.of(child, int(offsets[-1])) for child in node.children]
-        if pa.types.is_map(of):
-            children, offsets = _without_equal_keys(children, offsets)
-            pairs = pa.struct([of.key_field, of.item_field])
-            children = [pa.Array.from_buffers(pairs, int(offsets[-1]), [None], children=children)]
-        return pa.Array.from_buffers(
-            of, rows, [validity, pa.py_buffer(offsets.astype(np.int32))], children=children
-        )
-
-    def _gathered(self, marks: Uint8s, firsts: Int64s, sizes: Int64s) -> tuple[Uint8s, Int64s]:
-        """The strings of a column, one after the other, and their offsets."""
+    def _gathered(self, marks: Uint8s, firsts: Int64s, sizes: Int64s) -> tuple[Int64s, Uint8s]:
         sizes = np.where(marks == ops.ABSENT, 0, sizes)
-        offsets = _offsets(sizes)
+        offsets = offsets_of(sizes)
         content = room(max(1, int(offsets[-1])), np.uint8)
         if len(marks):
             firsts, sizes = np.ascontiguousarray(firsts), np.ascontiguousarray(sizes)
             gather(self.data, firsts, sizes, np.ascontiguousarray(marks), offsets, content)
-        return content, offsets
+        return offsets, content
 
-    def _numbers(self, of: pa.DataType, marks: Uint8s, firsts: Int64s, seconds: Int64s) -> Any:
-        numbers: Any = firsts
-        if pa.types.is_boolean(of):
-            return pa.array(firsts != 0).buffers()[1]
-        if pa.types.is_decimal(of):
+    def numbers(self, node: Node, _rows: int, _is_null: Any) -> npt.NDArray[Any]:
+        marks, firsts, seconds = self.of_node(node)
+        numbers: npt.NDArray[Any] = firsts
+        if pa.types.is_decimal(node.type):
             numbers = np.stack([firsts, seconds], axis=1)
-        elif pa.types.is_floating(of):
+        elif pa.types.is_floating(node.type):
             numbers = self._doubles(marks, firsts, seconds)
-        return pa.py_buffer(np.ascontiguousarray(numbers.astype(_DTYPES.get(of, numbers.dtype), copy=False)))
+        return numbers.astype(_DTYPES.get(node.type, numbers.dtype), copy=False)
 
     def _doubles(self, marks: Uint8s, firsts: Int64s, seconds: Int64s) -> npt.NDArray[np.float64]:
         is_exact = marks == ops.VALUE
@@ -365,7 +312,7 @@ class _Columns:
         for mark in (ops.LONG_NUMBER, ops.TINY_NUMBER):
             rows = np.flatnonzero(marks == mark)
             if len(rows):
-                content, offsets = self._gathered(marks[rows], firsts[rows], seconds[rows])
+                offsets, content = self._gathered(marks[rows], firsts[rows], seconds[rows])
                 doubles[rows] = _parsed(content, offsets, is_tiny=mark == ops.TINY_NUMBER)
         is_special = marks == ops.SPECIAL
         if is_special.any():
@@ -395,7 +342,7 @@ def _parsed(content: Uint8s, offsets: Int64s, *, is_tiny: bool) -> Any:
     return texts.cast(pa.float64()).to_numpy()
 
 
-def _from_base64(content: Uint8s, offsets: Int64s) -> tuple[Uint8s, Int64s]:
+def _from_base64(content: Uint8s, offsets: Int64s) -> tuple[Int64s, Uint8s]:
     """Decode texts that follow each other, each with its padding."""
     content = content[: offsets[-1]]
     padding = np.zeros(len(content) + 1, np.int64)
@@ -407,45 +354,7 @@ def _from_base64(content: Uint8s, offsets: Int64s) -> tuple[Uint8s, Int64s]:
     extra = np.diff(padding[offsets])
     ends = np.repeat(np.cumsum(sizes), extra)
     place = np.arange(len(ends)) - np.repeat(np.cumsum(extra) - extra, extra)
-    return np.delete(plain, ends - 1 - place), _offsets(sizes - extra)
-
-
-def _without_equal_keys(children: list[pa.Array], offsets: Int64s) -> tuple[list[pa.Array], Int64s]:
-    """The entries of maps, the last one of each key at the place of the first one, as in Python's dict."""
-    keys = children[0].dictionary_encode()
-    maps = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    codes = maps * max(1, len(keys.dictionary)) + keys.indices.to_numpy()
-    if len(codes) < 2:
-        return children, offsets
-    distinct, firsts = np.unique(codes, return_index=True)
-    if len(distinct) == len(codes):
-        return children, offsets
-    lasts = len(codes) - 1 - np.unique(codes[::-1], return_index=True)[1]
-    rows = pa.array(lasts[np.argsort(firsts)])
-    return [each.take(rows) for each in children], _offsets(
-        np.bincount(maps[firsts], minlength=len(offsets) - 1)
-    )
-
-
-def _offsets(sizes: Int64s) -> Int64s:
-    offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    if offsets[-1] > _SPAN_BYTES_MAX:
-        raise OptionError(
-            f"a column of {offsets[-1]} bytes or items is larger than {_SPAN_BYTES_MAX}: read fewer rows at "
-            "once"
-        )
-    return offsets
-
-
-def _placed(columns: list[pa.Array], rows: list[Int64s], count: int) -> pa.Array:
-    """One column of these columns' values in their rows, and null in all others."""
-    column = columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
-    if len(columns) == 1 and len(column) == count:
-        return column
-    places = np.full(count, -1, np.int64)
-    places[np.concatenate(rows)] = np.arange(len(column))
-    return column.take(pa.array(places, mask=places < 0))
+    return offsets_of(sizes - extra), np.delete(plain, ends - 1 - place)
 
 
 def _texts(payloads: Payloads, rows: Int64s) -> list[bytes]:

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from spark_kafkawire.errors import OptionError, RowError, printable, quoted
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 
-from ..type_names import sql_name
+from ..column_types import inside, is_binary, is_list, is_text, sql_name
+from ..feeds import broken
 from .schema import ANY, JsonType, Schema
 
 _CONTROLS: Final = 32
@@ -58,13 +59,13 @@ def _check(of: JsonType, column: pa.DataType, path: str) -> None:
     if pa.types.is_struct(column) and of.kind in ("object", "map", "any"):
         _check_fields(of, column, path)
     elif pa.types.is_map(column) and of.kind in ("map", "any"):
-        if not _is_string(column.key_type):
+        if not is_text(column.key_type):
             raise OptionError(
                 f"{_named(path)}: keys of a JSON object are strings, not "
                 f"{sql_name(column.key_type)}: cast them to STRING"
             )
         _check(of.items or ANY, column.item_type, path)
-    elif _is_list(column) and of.kind in ("array", "any"):
+    elif is_list(column) and of.kind in ("array", "any"):
         _check(of.items or ANY, column.value_type, path)
     elif pa.types.is_null(column):
         if not of.nullable:
@@ -83,17 +84,17 @@ def _check_fields(of: JsonType, column: pa.DataType, path: str) -> None:
     if twice := [name for name in names if names.count(name) > 1]:
         raise OptionError(f"{_named(path)} has the field {quoted(twice[0])} twice: rename one")
     for each in column:
-        inside = f"{path}.{each.name}" if path else each.name
+        place = inside(path, each.name)
         if of.kind == "object" and each.name not in known:
             raise OptionError(
-                f"the JSON schema has no property {quoted(inside)}: drop the column, or change the schema"
+                f"the JSON schema has no property {quoted(place)}: drop the column, or change the schema"
             )
-        _check(known.get(each.name, of.items or ANY), each.type, inside)
+        _check(known.get(each.name, of.items or ANY), each.type, place)
     missing = sorted(of.required - set(names))
     if missing:
-        inside = f"{path}.{missing[0]}" if path else missing[0]
+        place = inside(path, missing[0])
         raise OptionError(
-            f"the JSON schema requires the property {quoted(inside)}, for which there is no column: add one"
+            f"the JSON schema requires the property {quoted(place)}, for which there is no column: add one"
         )
 
 
@@ -104,33 +105,21 @@ def _fits(of: JsonType, column: pa.DataType) -> bool:
         fits: dict[str, Callable[[Any], bool]] = {
             "timestamp": _is_utc,
             "date": pa.types.is_date32,
-            "bytes": _is_binary,
+            "bytes": is_binary,
             "decimal": lambda _: is_integer or (is_decimal and column.scale <= of.scale),
         }
         return fits[of.logical](column)
     is_number = is_integer or is_decimal or column in (pa.float32(), pa.float64())
     is_time = pa.types.is_timestamp(column) or pa.types.is_date32(column)
-    is_text = _is_string(column) or _is_binary(column) or is_time
+    is_string = is_text(column) or is_binary(column) or is_time
     if of.kind == "integer":
         return bool(is_integer or (is_decimal and column.scale <= 0))
-    kinds = {"number": is_number, "boolean": pa.types.is_boolean(column), "string": is_text}
+    kinds = {"number": is_number, "boolean": pa.types.is_boolean(column), "string": is_string}
     return any(kinds.values()) if of.kind == "any" else kinds.get(of.kind, False)
 
 
 def _is_utc(column: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(column) and column.tz is not None)
-
-
-def _is_string(column: pa.DataType) -> bool:
-    return bool(pa.types.is_string(column) or pa.types.is_large_string(column))
-
-
-def _is_binary(column: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(column) or pa.types.is_large_binary(column))
-
-
-def _is_list(column: pa.DataType) -> bool:
-    return bool(pa.types.is_list(column) or pa.types.is_large_list(column))
 
 
 def _refuse(is_bad: npt.NDArray[np.bool_], rows: Int64s, path: str, reason: str) -> None:
@@ -147,13 +136,13 @@ class _Texts:
             return self._struct(column, of, path, rows)
         if pa.types.is_map(column.type):
             return self._map(column, of, path, rows)
-        if _is_list(column.type):
+        if is_list(column.type):
             return self._list(column, of, path, rows)
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.string())
-        if _is_string(column.type):
+        if is_text(column.type):
             return _quoted(_checked(column.cast(pa.string()), of, path, rows))
-        if _is_binary(column.type):
+        if is_binary(column.type):
             return _joined('"', _base64(column.cast(pa.binary())), '"')
         if pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type):
             return _times(column, of, path, rows)
@@ -167,13 +156,13 @@ class _Texts:
         is_there = column.is_valid().to_numpy(zero_copy_only=False)
         pieces = []
         for field, values in zip(column.type, column.flatten(), strict=True):
-            inside = f"{path}.{field.name}" if path else field.name
+            place = inside(path, field.name)
             given = known.get(field.name, of.items or ANY)
             is_null = values.is_null().to_numpy(zero_copy_only=False) & is_there
-            text = self.of(values, given, inside, rows)
+            text = self.of(values, given, place, rows)
             if not of.may_lack(field.name):
                 if not given.nullable:
-                    _refuse(is_null, rows, inside, "is null, and the JSON schema requires it")
+                    _refuse(is_null, rows, place, "is null, and the JSON schema requires it")
                 text = text.fill_null("null")
             pieces.append(_joined(f",{json.dumps(field.name, ensure_ascii=False)}:", text))
         if not pieces:
@@ -233,23 +222,11 @@ def _offsets(sizes: Int64s) -> Int64s:
 
 def _checked(column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
     """The strings, if all are UTF-8, which Spark does not promise, and of the schema's enum."""
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        bad = np.array([not _is_text(column.slice(row, 1)) for row in range(len(column))])
-        _refuse(bad, rows, path, "is not UTF-8")
+    _refuse(broken(column), rows, path, "is not UTF-8")
     if of.symbols:
         is_known = pc.or_(pc.is_in(column, value_set=pa.array(of.symbols)), pc.is_null(column))
         _refuse(~is_known.to_numpy(zero_copy_only=False), rows, path, "is not in the JSON schema's enum")
     return column
-
-
-def _is_text(column: pa.Array) -> bool:
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _bytes_of(column: pa.Array) -> tuple[Uint8s, Int64s]:

@@ -1,25 +1,28 @@
 """Encoding of Arrow columns to Protobuf messages, without frames.
 
-The columns are fitted to a message: a program of ``encoding_kernels``, and the ``feeds`` of its streams.
+The columns are fitted to a message: a program of ``encoding_kernels``, and the feeds of its streams.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_kafkawire.errors import LimitError, OptionError, counted, printable, quoted
 from spark_kafkawire.records.arrays import Int64s, Uint8s, room
 from spark_kafkawire.records.compiler import expect
 
-from ..type_names import sql_name
+from ..column_types import inside, is_list, sql_name
+from ..feeds import Feed, Items, Numbers, Place, RowOf, Spans, Streams, in_order
 from . import encoding_kernels as ops
 from .encoding_kernels import FRAME, ROOM, encode_each
-from .feeds import Feed, Group, Items, Names, Numbers, Spans, Streams, Times, content_of, joined
 from .schema import Schema
-from .types import DELIMITED, Field, Message, fields_by_name, named
+from .types import DELIMITED, Enum, Field, Message, fields_by_name, named, unknown_number
 
 #: Columns that fit a type, the narrowest one first.
 _INT32: Final = (pa.int32(), pa.int8(), pa.int16())
@@ -54,8 +57,134 @@ _OPS: Final = {
     "string": ops.SPAN,
     "bytes": ops.SPAN,
 }
+_DTYPES: Final[dict[pa.DataType, npt.DTypeLike]] = {
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float32(): np.float32,
+    pa.float64(): np.float64,
+}
+_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS: Final = Field("seconds", 1, "int64", has_presence=False)
 _NANOS: Final = Field("nanos", 2, "int32", has_presence=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot(Feed):
+    """A value that may be null. ``flag`` is -1 for an item or a part of a map's entry, which are always
+    present. A default is left out if its field has no presence."""
+
+    inner: Feed
+    place: Place
+    flag: int
+    is_required: bool
+    has_presence: bool = True
+
+    def put(self, column: pa.Array, live: Any, streams: Streams, row_of: RowOf) -> None:
+        present = live
+        if column.null_count:
+            present = live & column.is_valid().to_numpy(zero_copy_only=False)
+            if self.is_required:
+                is_item = self.flag < 0
+                what = "has a null item, which no message can have" if is_item else "is null, and is required"
+                self.place.refuse(live & ~present, what, row_of)
+        values = self.inner.put(column, present, streams, row_of)
+        if self.flag >= 0:
+            is_shown = self.has_presence or values is None
+            streams.flags[self.flag] = present if is_shown else present & (values != 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Feed):
+    """A struct: feeds of its columns, by their indexes, and the columns of which one may have a value."""
+
+    feeds: tuple[tuple[int, Feed], ...]
+    oneofs: tuple[tuple[Place, tuple[int, ...]], ...]
+
+    def put(self, column: pa.Array, live: Any, streams: Streams, row_of: RowOf) -> None:
+        for place, indexes in self.oneofs:
+            set_ones = [column.field(index).is_valid().to_numpy(zero_copy_only=False) for index in indexes]
+            place.refuse(live & (np.sum(set_ones, axis=0) > 1), "have values", row_of)
+        for index, feed in self.feeds:
+            feed.put(column.field(index), live, streams, row_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsigned(Feed):
+    """Numbers of 32 bits without a sign."""
+
+    place: Place
+    stream: int
+    kind: str
+
+    def put(self, column: pa.Array, live: Any, streams: Streams, row_of: RowOf) -> Int64s:
+        bits = _numbers(column).astype(np.int64, copy=False)
+        if column.type == pa.int64():
+            self.place.refuse(live & (bits >> 32 != 0), f"is no {self.kind}, 0 to 4294967295", row_of)
+        values = streams.values[self.stream] = bits & 0xFFFFFFFF
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Names(Feed):
+    """Names of an enum's values, as their numbers."""
+
+    place: Place
+    stream: int
+    enum: Enum
+
+    def put(self, column: pa.Array, live: Any, streams: Streams, row_of: RowOf) -> Int64s:
+        names = pa.array([name for name, _ in self.enum.values], column.type)
+        found = pc.index_in(column, value_set=names).fill_null(-1).to_numpy()
+        numbers: Int64s = np.array([*(number for _, number in self.enum.values), 0], np.int64)[found]
+        is_unknown = live & (found < 0)
+        if is_unknown.any() and not self.enum.is_closed:
+            others = column.filter(pa.array(is_unknown)).to_pylist()
+            numbers[is_unknown] = [unknown_number(self.enum, name) or 0 for name in others]
+            is_unknown[is_unknown] = [unknown_number(self.enum, name) is None for name in others]
+        self.place.refuse(is_unknown, f"is no value of the enum {printable(self.enum.name)}", row_of)
+        streams.values[self.stream] = numbers
+        return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Times(Feed):
+    """Timestamps or durations as messages of seconds and nanos, each with its flag and its stream."""
+
+    streams: tuple[tuple[int, int], tuple[int, int]]
+    is_point: bool
+
+    def put(self, column: pa.Array, live: Any, streams: Streams, _row_of: RowOf) -> None:
+        unit = _UNITS[column.type.unit]
+        values = np.where(live, _numbers(column.cast(pa.int64())), 0)
+        # The nanos of a point in time count upwards; those of a duration have its sign.
+        seconds = values // unit
+        if not self.is_point:
+            seconds += (values < 0) & (values % unit != 0)
+        parts = seconds, (values - seconds * unit) * (10**9 // unit)
+        for (flag, stream), part in zip(self.streams, parts, strict=True):
+            streams.values[stream] = part
+            streams.flags[flag] = live & (part != 0)
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[Any]:
+    """The numbers of a column, of any value where it is null."""
+    if pa.types.is_boolean(column.type):
+        flags: npt.NDArray[Any] = column.fill_null(False).to_numpy(zero_copy_only=False)
+        return flags
+    dtype = np.dtype(_DTYPES[column.type])
+    if not len(column):
+        return np.zeros(0, dtype)
+    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+
+
+def _of_floats(column: pa.Array) -> npt.NDArray[Any]:
+    return _numbers(column).view(np.uint32)
+
+
+def _of_doubles(column: pa.Array) -> npt.NDArray[Any]:
+    return _numbers(column).astype(np.float64, copy=False).view(np.int64)
 
 
 class Fitting:
@@ -69,7 +198,7 @@ class Fitting:
         self.streams = self.flags = 0
         self.depth_max = 1
         self._scopes: list[list[list[int]]] = []
-        self.root = self._message(message, arrow_type, "", 0, -1)
+        self.root = self._message(message, arrow_type, "", 0)
         self.code: list[int] = []
         self.scopes: list[int] = []
         for scope in self._scopes:
@@ -84,7 +213,7 @@ class Fitting:
         self.flags += 1
         return self.flags - 1
 
-    def _message(self, message: Message, of: pa.DataType, path: str, depth: int, flag: int) -> Group:
+    def _message(self, message: Message, of: pa.DataType, path: str, depth: int) -> Group:
         if not pa.types.is_struct(of):
             raise OptionError(
                 f"{_field(path, message)} is a message and cannot be written from "
@@ -97,22 +226,22 @@ class Fitting:
         feeds: list[tuple[int, Feed]] = []
         oneofs: dict[str, list[int]] = {}
         for each in message.fields:
-            inside = f"{path}.{each.name}" if path else each.name
+            place = inside(path, each.name)
             if each.name in columns:
                 index, column_type = columns[each.name]
-                feeds.append((index, self._column(each, column_type, inside, depth, scope)))
+                feeds.append((index, self._column(each, column_type, place, depth, scope)))
                 if each.oneof:
                     oneofs.setdefault(each.oneof, []).append(index)
             elif each.label == "required":
-                raise OptionError(f"{_field(inside)} is required, and has no column: add one")
-        several = tuple((name, tuple(indexes)) for name, indexes in oneofs.items() if len(indexes) > 1)
-        return Group(path, flag, tuple(feeds), several)
+                raise OptionError(f"{_field(place)} is required, and has no column: add one")
+        several = tuple((_oneof(path, name), tuple(each)) for name, each in oneofs.items() if len(each) > 1)
+        return Group(tuple(feeds), several)
 
     def _column(self, each: Field, of: pa.DataType, path: str, depth: int, scope: list[list[int]]) -> Feed:
         if not each.is_repeated:
             return self._value(each, of, path, depth, scope, self._flag())
         is_map = each.label == "map"
-        fits = pa.types.is_map(of) if is_map else pa.types.is_list(of) or pa.types.is_large_list(of)
+        fits = pa.types.is_map(of) if is_map else is_list(of)
         if not fits:
             kind, needed = ("a map", "a map") if is_map else ("repeated", "an array")
             raise OptionError(f"{_field(path)} is {kind}, and its column {of}: use {needed}")
@@ -120,7 +249,7 @@ class Fitting:
         if not is_map:
             feed = self._value(each, of.value_type, path, depth, scope, -1)
             scope[-1][ops.FIRST] = stream
-            return Items(path, stream, (feed,))
+            return Items(stream, (feed,))
         entry: list[list[int]] = []
         place = len(self._scopes)
         self._scopes.append(entry)
@@ -131,20 +260,20 @@ class Fitting:
             for part, part_type in zip(each.message.fields, types, strict=True)
         ]
         scope.append(_instruction(each, ops.MESSAGE, stream, -1, -1, place))
-        return Items(path, stream, tuple(feeds))
+        return Items(stream, tuple(feeds))
 
     def _value(
         self, each: Field, of: pa.DataType, path: str, depth: int, scope: list[list[int]], flag: int
     ) -> Feed:
         """One value in a slot; without a flag it is an item or a part of a map's entry."""
+        place = Place(_field(path), "correct the value")
+        is_required = each.label == "required" or flag < 0
         if each.is_message:
             op = ops.GROUP if each.kind == "group" else ops.MESSAGE
             scope.append(_instruction(each, op, -1, flag, -1, len(self._scopes)))
             if each.message.time is not None and _is_time(of, each.message.time):
-                return self._time(of, path, depth, flag, each)
-            group = self._message(each.message, of, path, depth + 1, flag)
-            group.is_required = each.label == "required" or flag < 0
-            return group
+                return Slot(self._time(of, depth), place, flag, is_required)
+            return Slot(self._message(each.message, of, path, depth + 1), place, flag, is_required)
         if of not in _FITTING[each.kind]:
             targets = " or ".join(dict.fromkeys(sql_name(fitting) for fitting in _FITTING[each.kind]))
             raise OptionError(
@@ -154,9 +283,9 @@ class Fitting:
         op = _OPS.get(each.kind, ops.VARINT)
         stream = self._stream(2 if op == ops.SPAN else 1)
         scope.append(_instruction(each, op, -1, flag, stream, 0))
-        return _feed(each, of, path, flag, stream)
+        return Slot(_feed(each, of, place, stream), place, flag, is_required, each.has_presence)
 
-    def _time(self, of: pa.DataType, path: str, depth: int, flag: int, each: Field) -> Feed:
+    def _time(self, of: pa.DataType, depth: int) -> Feed:
         self.depth_max = max(self.depth_max, depth + 2)
         parts = [(self._flag(), self._stream()) for _ in range(2)]
         self._scopes.append(
@@ -165,8 +294,7 @@ class Fitting:
                 for part, (part_flag, stream) in zip((_SECONDS, _NANOS), parts, strict=True)
             ]
         )
-        is_required = each.label == "required" or flag < 0
-        return Times(path, flag, is_required, True, parts[0], parts[1], pa.types.is_timestamp(of))
+        return Times((parts[0], parts[1]), pa.types.is_timestamp(of))
 
 
 def _columns(message: Message, of: pa.DataType) -> dict[str, tuple[int, pa.DataType]]:
@@ -194,13 +322,19 @@ def _by_tag(instruction: list[int]) -> int:
     return instruction[ops.TAG]
 
 
-def _feed(each: Field, of: pa.DataType, path: str, flag: int, stream: int) -> Feed:
-    is_required = each.label == "required" or flag < 0
+def _feed(each: Field, of: pa.DataType, place: Place, stream: int) -> Feed:
     if each.kind in ("string", "bytes"):
-        return Spans(path, flag, is_required, each.has_presence, stream)
+        return Spans(place, stream)
     if each.kind == "enum" and of != pa.int32():
-        return Names(path, flag, is_required, each.has_presence, stream, each.enum)
-    return Numbers(path, flag, is_required, each.has_presence, stream, each.kind)
+        return Names(place, stream, each.enum)
+    if each.kind in ("uint32", "fixed32"):
+        return Unsigned(place, stream, each.kind)
+    return Numbers(stream, {"float": _of_floats, "double": _of_doubles}.get(each.kind, _numbers))
+
+
+def _oneof(path: str, name: str) -> Place:
+    name = printable(inside(path, name))
+    return Place(f"several fields of the Protobuf oneof {name}", "set one of them, the others to null")
 
 
 def _is_time(of: pa.DataType, time: pa.DataType) -> bool:
@@ -251,9 +385,9 @@ class Encoder:
 
     def _run(self, streams: Streams, is_valid: Uint8s) -> tuple[Int64s, Uint8s]:
         """The bounds of messages, and the bytes that they lie in."""
-        values, places = joined(streams.values, self._fitting.streams, np.int64)
-        flags, flag_places = joined(streams.flags, self._fitting.flags, np.uint8)
-        content = content_of(streams)
+        values, places = in_order(streams.values, self._fitting.streams, np.int64)
+        flags, flag_places = in_order(streams.flags, self._fitting.flags, np.uint8)
+        content = streams.content()
         out = room(ROOM + len(content) + _VALUE_SIZE * (len(values) + len(is_valid)), np.uint8)
         offsets = np.full(len(is_valid) + 1, len(out), np.int64)
         row = len(is_valid) - 1

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, listed_some, printable, quoted
 
-from ..type_names import sql_name
+from ..column_types import RECURSION_DEPTH, inside, is_list, sql_name
 from .parsing import File, Reference, Tokens, parse_file, text_of
-from .types import DURATION, RECURSION_DEPTH, Enum, Message, arrow_type_of
+from .types import DURATION, Enum, Message, arrow_type_of
 
 
 def _proto3(package: str, *declarations: str) -> str:
@@ -292,7 +292,7 @@ def _found(reference: Reference, names: Mapping[str, Message | Enum]) -> Message
         return names.get(reference.type_name[1:])
     scope = reference.scope
     while True:
-        found = names.get(f"{scope}.{reference.type_name}" if scope else reference.type_name)
+        found = names.get(inside(scope, reference.type_name))
         if found is not None or not scope:
             return found
         scope = scope.rpartition(".")[0]
@@ -506,7 +506,7 @@ class _Derived:
                 )
             value = self.value(of.item_type, message, inner, indent, path)
             return f"{indent}map<{key}, {value}> {column.name} = {number};"
-        if pa.types.is_list(of) or pa.types.is_large_list(of):
+        if is_list(of):
             value = self.value(of.value_type, message, inner, indent, path)
             return f"{indent}repeated {value} {column.name} = {number};"
         value = self.value(of, message, inner, indent, path)
@@ -533,15 +533,17 @@ class _Derived:
         if of == DURATION:
             self.imports.add("duration")
             return "google.protobuf.Duration"
-        return next((name for is_type, name in _DERIVED if is_type(of)), "")
+        return _DERIVED.get(sql_name(of), "")
 
 
-_DERIVED: Final = (
-    (pa.types.is_boolean, "bool"),
-    (lambda of: of in (pa.int8(), pa.int16(), pa.int32()), "int32"),
-    (lambda of: of == pa.int64(), "int64"),
-    (lambda of: of == pa.float32(), "float"),
-    (lambda of: of == pa.float64(), "double"),
-    (lambda of: pa.types.is_string(of) or pa.types.is_large_string(of), "string"),
-    (lambda of: of in (pa.binary(), pa.large_binary()), "bytes"),
-)
+_DERIVED: Final = {
+    "BOOLEAN": "bool",
+    "TINYINT": "int32",
+    "SMALLINT": "int32",
+    "INT": "int32",
+    "BIGINT": "int64",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "STRING": "string",
+    "BINARY": "bytes",
+}

@@ -94,7 +94,7 @@ class Columns(ABC):
             return None
         codes = keys.dictionary_encode()
         entries = np.repeat(np.arange(len(sizes)), sizes) * len(codes.dictionary) + codes.indices.to_numpy()
-        in_order = np.sort(entries)
+        in_order = np.sort(entries, kind="stable")  # most are in order
         if (in_order[1:] != in_order[:-1]).all():
             return None
         # Of equal ones, np.unique gives the first: so they come from the end.
@@ -139,12 +139,13 @@ class Room:
     def __init__(self, sizes: Int64s, *dtypes: npt.DTypeLike) -> None:
         self.bases = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=self.bases[1:])
-        self.arrays = tuple(room(max(1, int(self.bases[-1])), dtype) for dtype in dtypes)
+        self._starts: list[int] = self.bases.tolist()
+        self.arrays = tuple(room(max(1, self._starts[-1]), dtype) for dtype in dtypes)
 
     def of(self, stream: int, count: int, array: int = 0) -> npt.NDArray[Any]:
         """The first values of a stream."""
-        base = self.bases[stream]
-        return self.arrays[array][base : base + count]
+        start = self._starts[stream]
+        return self.arrays[array][start : start + count]
 
     def widened(self, sizes: Int64s, counts: Int64s) -> Room:
         """Other room, with the first values of each stream."""

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -128,84 +130,18 @@ class Format:
         return cast(MessageTypes, self.parsed(fixed)).indexes
 
 
-def _parse_avro(text: str, references: Mapping[str, str] | None) -> Schema:
-    from .avro.schema import parse
-
-    return parse(text, references)
+def _called(module: str, name: str, *arguments: Any) -> Any:
+    return getattr(import_module(f".{module}", __package__), name)(*arguments)
 
 
-def _decoder_of_avro(writer: Any, reader: Any, arrow_type: pa.DataType | None) -> Decoder:
-    from .avro.decoding import Decoder as AvroDecoder
+def _format(name: str, **more: Any) -> Format:
+    def of(module: str, function: str) -> Callable[..., Any]:
+        return partial(_called, f"{name}.{module}", function)
 
-    return AvroDecoder(writer, reader, arrow_type)
-
-
-def _encoder_of_avro(schema: Any, arrow_type: pa.DataType) -> Encoder:
-    from .avro.encoding import Encoder as AvroEncoder
-
-    return AvroEncoder(schema, arrow_type)
-
-
-def _avro_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
-    from .avro.schema import schema_of
-
-    return schema_of(arrow_type, name)
-
-
-def _new_field_of_avro(writer: Any, reader: Any) -> str | None:
-    from .avro.resolution import new_field
-
-    return new_field(writer, reader)
-
-
-def _parse_json(text: str, references: Mapping[str, str] | None) -> Schema:
-    from .json.schema import parse
-
-    return parse(text, references)
-
-
-def _decoder_of_json(writer: Any, reader: Any, arrow_type: pa.DataType | None) -> Decoder:
-    from .json.decoding import Decoder as JsonDecoder
-
-    return JsonDecoder(writer, reader, arrow_type)
-
-
-def _encoder_of_json(schema: Any, arrow_type: pa.DataType) -> Encoder:
-    from .json.encoding import Encoder as JsonEncoder
-
-    return JsonEncoder(schema, arrow_type)
-
-
-def _json_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
-    from .json.schema import schema_of
-
-    return schema_of(arrow_type, name)
-
-
-def _parse_protobuf(text: str, references: Mapping[str, str] | None) -> Schema:
-    from .protobuf.schema import parse
-
-    return parse(text, references)
-
-
-def _decoder_of_protobuf(
-    writer: Any, reader: Any, arrow_type: pa.DataType | None, indexes: tuple[int, ...] | None = None
-) -> Decoder:
-    from .protobuf.decoding import Decoder as ProtobufDecoder
-
-    return ProtobufDecoder(writer, reader, arrow_type, writer.indexes if indexes is None else indexes)
-
-
-def _encoder_of_protobuf(schema: Any, arrow_type: pa.DataType) -> Encoder:
-    from .protobuf.encoding import Encoder as ProtobufEncoder
-
-    return ProtobufEncoder(schema, arrow_type)
-
-
-def _protobuf_schema_of(arrow_type: pa.DataType, name: str) -> Schema:
-    from .protobuf.schema import schema_of
-
-    return schema_of(arrow_type, name)
+    parse, schema_of = of("schema", "parse"), of("schema", "schema_of")
+    return Format(
+        name, name.upper(), parse, of("decoding", "Decoder"), of("encoding", "Encoder"), schema_of, **more
+    )
 
 
 #: Formats whose bytes are themselves the value.
@@ -214,38 +150,9 @@ STRING: Final = "string"
 #: Formats with schemas, by the words of ``valueFormat`` and ``keyFormat``.
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
-        each.name: each
-        for each in (
-            Format(
-                "avro",
-                "AVRO",
-                _parse_avro,
-                _decoder_of_avro,
-                _encoder_of_avro,
-                _avro_schema_of,
-                has_depth=True,
-                new_field=_new_field_of_avro,
-            ),
-            Format(
-                "protobuf",
-                "PROTOBUF",
-                _parse_protobuf,
-                _decoder_of_protobuf,
-                _encoder_of_protobuf,
-                _protobuf_schema_of,
-                has_depth=True,
-                has_indexes=True,
-            ),
-            Format(
-                "json",
-                "JSON",
-                _parse_json,
-                _decoder_of_json,
-                _encoder_of_json,
-                _json_schema_of,
-                needs_writer=False,
-            ),
-        )
+        "avro": _format("avro", has_depth=True, new_field=partial(_called, "avro.resolution", "new_field")),
+        "protobuf": _format("protobuf", has_depth=True, has_indexes=True),
+        "json": _format("json", needs_writer=False),
     }
 )
 #: All words of ``valueFormat`` and ``keyFormat``.

@@ -41,9 +41,6 @@ class Fault(IntEnum):
     BAD_COMPRESSION = 20
 
 
-#: The way out of a schema that contains itself, where that is refused.
-DEPTH_ADVICE: Final = "set recursiveFieldMaxDepth to 1 or more, or leave that field out of the schema"
-
 #: One clause for each fault, which an error or ``_corrupt_record.reason`` shows.
 REASONS: Final[dict[Fault, str]] = {
     Fault.TRUNCATED: "the message ends before the value does",

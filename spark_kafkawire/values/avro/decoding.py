@@ -101,13 +101,14 @@ class _Columns(Columns):
     """Streams of a run as Arrow arrays."""
 
     def __init__(self, data: Uint8s, constants: Uint8s, streams: Room, counts: Int64s) -> None:
-        self.data, self.constants, self.streams, self.counts = data, constants, streams, counts
+        self.data, self.constants, self.streams, self.counts = data, constants, streams, counts.tolist()
 
-    def stream(self, index: int) -> Int64s:
+    def stream(self, index: int) -> Any:
         return self.streams.of(index, self.counts[index])
 
     def is_null(self, node: Node, _rows: int) -> Flags:
-        return self.stream(node.stream) == 0
+        is_null: Flags = self.stream(node.stream) == 0
+        return is_null
 
     def offsets(self, node: Node, _rows: int, _is_null: Any) -> Int64s:
         return offsets_of(self.stream(node.stream + 1))

@@ -18,12 +18,11 @@ from spark_kafkawire.errors import LimitError, OptionError, counted, printable, 
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
+from ..column_types import RECURSION_DEPTH, inside, is_binary, is_list, is_text, sql_name
 from ..feeds import Feed, Items, Live, Numbers, Place, RowOf, Spans, Streams, in_order
-from ..type_names import inside, is_binary, is_list, is_text, sql_name
 from . import encoding_kernels as ops
 from .encoding_kernels import encode_each
 from .schema import (
-    RECURSION_DEPTH,
     AvroField,
     AvroType,
     Schema,
@@ -59,7 +58,7 @@ class Nullable(Feed):
             self.place.refuse(is_null, _IS_NULL, row_of, _FILL)
         if self.stream >= 0:
             branches = streams.values[self.stream] = np.full(len(column), self.value, np.int64)
-            if is_null is not None:
+            if is_null is not None and self.null is not None:
                 branches[is_null] = self.null
         if is_null is not None:
             column, row_of = column.drop_null(), _rows_at(np.flatnonzero(~is_null), row_of)
@@ -162,7 +161,7 @@ class Decimals(Feed):
         first = column.offset * _DECIMAL_SIZE
         numbers = byte_array(data or b"")[first : first + len(column) * _DECIMAL_SIZE]
         content = np.ascontiguousarray(numbers.reshape(-1, _DECIMAL_SIZE)[:, ::-1])
-        fills = (content[:, :1] >> 7) * np.uint8(0xFF)
+        fills: Any = (content[:, :1] >> 7) * np.uint8(0xFF)
         if self.size is None:
             sizes = _least_sizes(content, fills)
         else:

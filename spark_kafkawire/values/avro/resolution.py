@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable
 
+from ..column_types import inside as whole_path
+from ..column_types import sql_name
 from ..payloads import Fault
-from ..type_names import inside as whole_path
-from ..type_names import sql_name
 from . import kernels as ops
 from .schema import AvroField, AvroType, Branch, Schema, arrow_type_of, default_of
 

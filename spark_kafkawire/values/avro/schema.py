@@ -23,17 +23,9 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable, quoted
 
-from ..payloads import DEPTH_ADVICE
-from ..type_names import inside, is_binary, is_list, is_text, sql_name
+from ..column_types import PRECISION_MAX, RECURSION_DEPTH, Nesting, inside, is_list, is_text, sql_name
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-#: How often a record may be inside of itself, the outer one included, before the field is dropped: Spark's
-#: ``recursiveFieldMaxDepth``. A depth below 1 refuses such records.
-RECURSION_DEPTH: Final = 3
-#: Columns that a schema may have, nested ones included: in a hostile schema each level doubles them.
-COLUMNS_MAX: Final = 20_000
-#: Digits of a decimal in Spark.
-PRECISION_MAX: Final = 38
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _LOCAL_TIMESTAMP: Final = pa.timestamp("us")
@@ -129,7 +121,7 @@ class AvroField:
 def arrow_type_of(root: AvroType, recursion_depth: int = RECURSION_DEPTH) -> pa.DataType:
     """The Arrow type of a value. Raises ``OptionError`` (fatal) for types that Spark does not have."""
     try:
-        arrow_type = _ArrowTypes(recursion_depth).of(root, {})
+        arrow_type = _ArrowTypes("the Avro schema", recursion_depth).of(root, {})
     except RecursionError:
         raise OptionError("the Avro schema is nested too deeply to be read: flatten it") from None
     if arrow_type is None:
@@ -140,16 +132,12 @@ def arrow_type_of(root: AvroType, recursion_depth: int = RECURSION_DEPTH) -> pa.
     return arrow_type
 
 
-@dataclass(slots=True)
-class _ArrowTypes:
-    recursion_depth: int
-    count: int = field(default=0)
+class _ArrowTypes(Nesting):
+    __slots__ = ()
 
     def of(self, avro: AvroType, depths: Mapping[str, int]) -> pa.DataType | None:
         """The type of a value that is not null; None where a record contains itself too often."""
-        self.count += 1
-        if self.count > COLUMNS_MAX:
-            raise OptionError(f"the Avro schema has more than {COLUMNS_MAX} columns: remove fields from it")
+        self.add()
         if avro.kind == "record":
             return self._record(avro, depths)
         if avro.kind == "union":
@@ -165,13 +153,10 @@ class _ArrowTypes:
         return pa.map_(pa.string(), pa.field("value", items, nullable))
 
     def _record(self, avro: AvroType, depths: Mapping[str, int]) -> pa.DataType | None:
-        depth = depths.get(avro.name, 0)
-        if depth and self.recursion_depth < 1:
-            raise OptionError(f"the Avro record {printable(avro.name)} contains itself: {DEPTH_ADVICE}")
-        if depth >= max(1, self.recursion_depth):
+        depths_inside = self.inside(avro.name, f"the Avro record {printable(avro.name)}", depths)
+        if depths_inside is None:
             return None
-        inside = {**depths, avro.name: depth + 1}
-        named = [(each, self.of(each.type, inside)) for each in avro.fields]
+        named = [(each, self.of(each.type, depths_inside)) for each in avro.fields]
         return pa.struct(
             [pa.field(each.name, of, each.type.has_null) for each, of in named if of is not None]
         )
@@ -476,12 +461,9 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
         size = next(size for size in range(1, 33) if fixed_digits(size) >= arrow_type.precision)
         logical = {"logicalType": "decimal", "precision": arrow_type.precision, "scale": arrow_type.scale}
         return {"type": "fixed", "name": _checked(f"{full}.fixed"), "size": size, **logical}
-    for is_type, derived in _DERIVED:
-        if is_type(arrow_type):
-            return derived
-    if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "us":
-        logical_type = "local-timestamp-micros" if arrow_type.tz is None else "timestamp-micros"
-        return {"type": "long", "logicalType": logical_type}
+    derived = _DERIVED.get(sql_name(arrow_type))
+    if derived is not None and not (pa.types.is_timestamp(arrow_type) and arrow_type.unit != "us"):
+        return derived
     raise OptionError(
         f"column {printable(full)}: Avro has no type for {sql_name(arrow_type)}: cast it to STRING or BIGINT"
     )
@@ -507,18 +489,24 @@ def _checked(full: str) -> str:
     return full
 
 
-_DERIVED: Final = (
-    (pa.types.is_boolean, "boolean"),
-    (lambda of: of in (pa.int8(), pa.int16(), pa.int32()), "int"),
-    (lambda of: of == pa.int64(), "long"),
-    (lambda of: of == pa.float32(), "float"),
-    (lambda of: of == pa.float64(), "double"),
-    (is_text, "string"),
-    (is_binary, "bytes"),
-    (pa.types.is_null, "null"),
-    (lambda of: of == pa.date32(), {"type": "int", "logicalType": "date"}),
-    (pa.types.is_time64, {"type": "long", "logicalType": "time-micros"}),
-)
+_TIME: Final = {"type": "long", "logicalType": "time-micros"}
+_DERIVED: Final[dict[str, Any]] = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "int",
+    "SMALLINT": "int",
+    "INT": "int",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "STRING": "string",
+    "BINARY": "bytes",
+    "VOID": "null",
+    "DATE": {"type": "int", "logicalType": "date"},
+    "time64[us]": _TIME,
+    "time64[ns]": _TIME,
+    "TIMESTAMP": {"type": "long", "logicalType": "timestamp-micros"},
+    "TIMESTAMP_NTZ": {"type": "long", "logicalType": "local-timestamp-micros"},
+}
 
 
 #: Values in one default: records that are defaults of records double them with each level.

@@ -20,9 +20,9 @@ from spark_kafkawire.errors import OptionError, printable
 from spark_kafkawire.records.arrays import Int32s, Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
+from ..column_types import inside, sql_name
 from ..columns import Columns, Flags, Room, decoded, offsets_of
 from ..payloads import Decoded, Payloads, payloads_of
-from ..type_names import inside, sql_name
 from . import kernels as ops
 from .kernels import DEPTH_MAX, FRAME, ODD, decode_each, gather
 from .schema import JsonType, Schema
@@ -269,17 +269,18 @@ class _Columns(Columns):
     KEEPS_PLACES = True
 
     def __init__(self, data: Uint8s, values: Room, counts: Int64s) -> None:
-        self.data, self.values, self.counts = data, values, counts
+        self.data, self.values, self.counts = data, values, counts.tolist()
 
     def of_node(self, node: Node) -> tuple[Any, ...]:
-        return tuple(self.values.of(node.index, self.counts[node.index], array) for array in range(3))
+        index, count, of = node.index, self.counts[node.index], self.values.of
+        return of(index, count), of(index, count, 1), of(index, count, 2)
 
-    def is_null(self, node: Node, _rows: int) -> Flags:
-        is_null: Flags = self.of_node(node)[0] == ops.ABSENT
+    def is_null(self, node: Node, rows: int) -> Flags:
+        is_null: Flags = self.values.of(node.index, rows) == ops.ABSENT
         return is_null
 
-    def offsets(self, node: Node, _rows: int, is_null: Flags | None) -> Int64s:
-        sizes = self.of_node(node)[1]
+    def offsets(self, node: Node, rows: int, is_null: Flags | None) -> Int64s:
+        sizes = self.values.of(node.index, rows, 1)
         return offsets_of(sizes if is_null is None else np.where(is_null, 0, sizes))
 
     def spans(self, node: Node, _rows: int, _is_null: Any) -> tuple[Int64s, Uint8s]:

@@ -22,10 +22,7 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable, quoted
 
-from ..type_names import is_binary, is_list, is_text, sql_name
-
-#: Digits of a decimal in Spark.
-PRECISION_MAX: Final = 38
+from ..column_types import PRECISION_MAX, RECURSION_DEPTH, is_list, sql_name
 
 _ARROW: Final = {
     "null": pa.null(),
@@ -252,8 +249,6 @@ def _anchored(document: Any, name: str) -> Any:
     return None
 
 
-#: How often a schema may contain itself before the property is dropped, as in Spark's other formats.
-RECURSION_DEPTH: Final = 3
 #: Types that a schema may have: in a hostile schema each level doubles them.
 TYPES_MAX: Final = 20_000
 
@@ -525,11 +520,9 @@ def _derived(of: pa.DataType, place: str) -> dict[str, Any]:
         parameters = {"scale": str(of.scale), _PRECISION: str(of.precision)}
         title = {"title": f"{_CONNECT}Decimal", "connect.type": "bytes", "connect.parameters": parameters}
         return {"type": "number", **title}
-    if pa.types.is_timestamp(of):
-        return {"type": "string", "format": "date-time"}
-    for is_type, derived in _DERIVED:
-        if is_type(of):
-            return derived
+    derived = _DERIVED.get(sql_name(of))
+    if derived is not None:
+        return derived
     raise OptionError(
         f"column {printable(place)}: JSON has no values of {sql_name(of)}: cast it to STRING or BIGINT"
     )
@@ -542,19 +535,18 @@ def _nullable(column: pa.Field, place: str) -> dict[str, Any]:
     )
 
 
-_DERIVED: Final[tuple[tuple[Any, dict[str, Any]], ...]] = (
-    (pa.types.is_boolean, {"type": "boolean"}),
-    (pa.types.is_int8, {"type": "integer", "connect.type": "int8"}),
-    (pa.types.is_int16, {"type": "integer", "connect.type": "int16"}),
-    (pa.types.is_int32, {"type": "integer", "connect.type": "int32"}),
-    (pa.types.is_int64, {"type": "integer", "connect.type": "int64"}),
-    (pa.types.is_float32, {"type": "number", "connect.type": "float32"}),
-    (pa.types.is_float64, {"type": "number", "connect.type": "float64"}),
-    (is_text, {"type": "string"}),
-    (
-        is_binary,
-        {"type": "string", "contentEncoding": "base64", "connect.type": "bytes"},
-    ),
-    (pa.types.is_date32, {"type": "string", "format": "date"}),
-    (pa.types.is_null, {"type": "null"}),
-)
+_DERIVED: Final[dict[str, dict[str, Any]]] = {
+    "BOOLEAN": {"type": "boolean"},
+    "TINYINT": {"type": "integer", "connect.type": "int8"},
+    "SMALLINT": {"type": "integer", "connect.type": "int16"},
+    "INT": {"type": "integer", "connect.type": "int32"},
+    "BIGINT": {"type": "integer", "connect.type": "int64"},
+    "FLOAT": {"type": "number", "connect.type": "float32"},
+    "DOUBLE": {"type": "number", "connect.type": "float64"},
+    "STRING": {"type": "string"},
+    "BINARY": {"type": "string", "contentEncoding": "base64", "connect.type": "bytes"},
+    "DATE": {"type": "string", "format": "date"},
+    "TIMESTAMP": {"type": "string", "format": "date-time"},
+    "TIMESTAMP_NTZ": {"type": "string", "format": "date-time"},
+    "VOID": {"type": "null"},
+}

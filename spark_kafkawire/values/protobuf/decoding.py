@@ -15,7 +15,7 @@ from spark_kafkawire.records.compiler import expect
 from ..columns import Columns, Flags, Room, checked, gathered
 from ..payloads import Decoded, Payloads
 from .kernels import DEPTH_MAX, FRAME, decode_each
-from .resolution import Domain, Node, Program, Resolver
+from .resolution import Node, Resolver
 from .schema import Schema
 from .types import Enum, unknown_name
 
@@ -23,10 +23,13 @@ _DTYPES: Final = {pa.int32(): np.int32, pa.int64(): np.int64}
 
 
 class _Columns(Columns):
-    """Columns of messages, from the streams and the flags that a run wrote."""
+    """Columns of messages, from the streams and the flags that the loop wrote."""
 
-    def __init__(self, run: _Run, root: Node, is_null: Flags) -> None:
-        self._run, self._root, self._is_null = run, root, is_null
+    def __init__(
+        self, data: Uint8s, streams: Room, flags: Room, counts: Int64s, root: Node, is_null: Flags
+    ) -> None:
+        self._data, self._stream, self._flags, self._counts = data, streams.of, flags.of, counts
+        self._root, self._is_null = root, is_null
 
     def of(self, node: Any, rows: int) -> pa.Array:
         if node.enum is None or not pa.types.is_string(node.type):
@@ -39,25 +42,25 @@ class _Columns(Columns):
         return self._is_absent(node, rows) if node.is_null else None
 
     def _is_absent(self, node: Node, rows: int) -> Flags | None:
-        return None if node.flag < 0 else ~self._run.flags(node.flag, rows)
+        return None if node.flag < 0 else self._flags(node.flag, rows) == 0
 
     def offsets(self, node: Node, rows: int, _is_null: Any) -> Int64s:
-        return checked(np.append(self._run.stream(node.stream, rows), self._run.counts[node.domain]))
+        return checked(np.append(self._stream(node.stream, rows), self._counts[node.domain]))
 
     def spans(self, node: Node, rows: int, is_null: Flags | None) -> tuple[Int64s, Uint8s]:
-        starts, sizes = self._run.stream(node.stream, rows), self._run.stream(node.stream + 1, rows)
+        starts, sizes = self._stream(node.stream, rows), self._stream(node.stream + 1, rows)
         default = b"" if node.default is None else bytes(node.default)
         is_absent = is_null if node.is_null else self._is_absent(node, rows)
         if is_absent is not None:
             starts = np.where(is_absent, -1, starts)
             sizes = np.where(is_absent, 0 if node.is_null else len(default), sizes)
-        return gathered(self._run.data, byte_array(default), starts, sizes)
+        return gathered(self._data, byte_array(default), starts, sizes)
 
     def numbers(self, node: Node, rows: int, is_null: Flags | None) -> npt.NDArray[Any]:
         if node.kind != "time":
             return _numbers(node, self._values(node, rows))
         seconds, nanos = (
-            np.where(self._run.flags(part.flag, rows), self._run.stream(part.stream, rows), 0)
+            np.where(self._flags(part.flag, rows) != 0, self._stream(part.stream, rows), 0)
             for part in node.children
         )
         micros = seconds * 1_000_000 + np.trunc(nanos / 1000).astype(np.int64)
@@ -65,7 +68,7 @@ class _Columns(Columns):
         return micros if is_absent is None else np.where(is_absent, 0, micros)
 
     def _values(self, node: Node, rows: int) -> Int64s:
-        values = self._run.stream(node.stream, rows)
+        values = self._stream(node.stream, rows)
         is_absent = None if node.is_null else self._is_absent(node, rows)
         return values if is_absent is None else np.where(is_absent, _bits(node), values)
 
@@ -83,7 +86,7 @@ def _bits(node: Node) -> int:
     return int(node.default)
 
 
-def _numbers(node: Node, values: Int64s) -> Any:
+def _numbers(node: Node, values: Int64s) -> npt.NDArray[Any]:
     if node.kind == "double":
         return values.view(np.float64)
     if node.kind == "float":
@@ -146,113 +149,36 @@ class Decoder:
         _expect_same(source, target)
         self.arrow_type = target.arrow_type if arrow_type is None else arrow_type
         self.program = Resolver().compile(source.root, target.root, self.arrow_type)
-        self._arrays = _Arrays(self.program)
 
     def decode(self, payloads: Payloads) -> Decoded:
         """The messages' values. Rows of tombstones and of faults are null, and do not influence others."""
         expect(len(payloads))
-        run = _Run(self.program, self._arrays, payloads)
-        run.run()
-        is_null = payloads.is_null | (run.faults != 0)
-        column = _Columns(run, self.program.root, is_null).of(self.program.root, len(payloads))
-        return Decoded(column, run.faults, run.fields, tuple(self.program.paths))
-
-
-class _Arrays:
-    """A program as ``kernels`` takes it."""
-
-    def __init__(self, program: Program) -> None:
-        self._entries = list(program.table)
-        domains = [each for domain in program.domains for each in self._numbers(domain)]
-        self.code, self.scopes, self.domains, self.table = (
-            np.array(each or [0], np.int64) for each in (program.code, program.scopes, domains, self._entries)
-        )
-        # The domain of each stream and of each flag.
-        self.of_streams = np.zeros(program.stream_count, np.int64)
-        self.of_flags = np.zeros(program.flag_count, np.int64)
-        for index, domain in enumerate(program.domains):
-            self.of_streams[domain.streams], self.of_flags[domain.flags] = index, index
-
-    def _numbers(self, domain: Domain) -> tuple[int, ...]:
-        """The integers of a domain; what they refer to goes into the table."""
-        places = []
-        for entries in (
-            domain.flags,
-            [each for pair in domain.lists for each in pair],
-            [each for triple in domain.required for each in triple],
-        ):
-            places.append(len(self._entries))
-            self._entries += entries
-        size = len(domain.flags) + len(domain.streams)
-        flags, lists, required = places
-        return flags, len(domain.flags), lists, len(domain.lists), size, required, len(domain.required)
-
-
-class _Run:
-    """A run over messages, in room that grows with the items of repeated fields."""
-
-    def __init__(self, program: Program, arrays: _Arrays, payloads: Payloads) -> None:
-        self._program, self._arrays = program, arrays
+        program, rows, row = self.program, len(payloads), 0
         starts, stops = map(np.ascontiguousarray, (payloads.starts, payloads.stops))
-        self._payloads = Payloads(payloads.data, starts, stops)
-        rows, count = len(payloads), len(program.domains)
-        self.data = payloads.data
-        self.counts, self._cut = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.faults, self.fields = np.zeros(rows, np.uint8), np.full(rows, -1, np.int32)
-        self._capacity = np.full(count, max(rows, _SLOTS_MIN), np.int64)
-        self._streams = Room(self._capacity[arrays.of_streams], np.int64)
-        self._flags = Room(self._capacity[arrays.of_flags], np.uint8)
-
-    def run(self) -> None:
-        """Decode all rows."""
-        row, rows = 0, len(self._payloads)
+        counts, saved, cut = (np.zeros(program.domains, np.int64) for _ in range(3))
+        slots = np.full(len(counts), max(rows, _SLOTS_MIN), np.int64)
+        streams, flags = Room(slots[program.of_streams], np.int64), Room(slots[program.of_flags], np.uint8)
+        stack = np.zeros(FRAME * DEPTH_MAX, np.int64)
+        faults, fields = np.zeros(rows, np.uint8), np.full(rows, -1, np.int32)
         while row < rows:
-            row = self._run_from(row)
+            written = streams.bases, flags.bases, *streams.arrays, *flags.arrays
+            state: tuple[Any, ...] = (*program.arrays, counts, saved, cut, slots, *written, stack)
+            row = decode_each(*(payloads.data, starts, stops, row, *state, faults, fields))
             if row < rows:
-                self._grow(int(self._cut[0]), (row + 1) / rows)
+                slots[cut[0]] = _more(int(slots[cut[0]]), (row + 1) / rows)
+                streams = streams.widened(slots[program.of_streams], counts[program.of_streams])
+                flags = flags.widened(slots[program.of_flags], counts[program.of_flags])
+        root, is_null = program.root, payloads.is_null | (faults != 0)
+        column = _Columns(payloads.data, streams, flags, counts, root, is_null).of(root, rows)
+        return Decoded(column, faults, fields, program.paths)
 
-    def _run_from(self, row: int) -> int:
-        """Decode rows as far as there is room."""
-        return decode_each(
-            self._payloads.data,
-            self._payloads.starts,
-            self._payloads.stops,
-            row,
-            self._arrays.code,
-            self._arrays.scopes,
-            self._arrays.domains,
-            self._arrays.table,
-            self.counts,
-            np.zeros_like(self.counts),
-            self._cut,
-            self._capacity,
-            self._streams.bases,
-            self._flags.bases,
-            self._streams.arrays[0],
-            self._flags.arrays[0],
-            np.zeros(FRAME * DEPTH_MAX, np.int64),
-            self.faults,
-            self.fields,
-        )
 
-    def _grow(self, domain: int, share: float) -> None:
-        """Make room for the items of the other rows, if they are like those of the share that is done."""
-        slots = int(self._capacity[domain])
-        self._capacity[domain] = max(2 * slots, int(min(slots / share, 64 * slots)))
-        if self._capacity[domain] > 2 * _SLOTS_MAX:
-            raise OptionError(f"a repeated field has more than {_SLOTS_MAX} items: read fewer rows at once")
-        of_streams, of_flags = self._arrays.of_streams, self._arrays.of_flags
-        self._streams = self._streams.widened(self._capacity[of_streams], self.counts[of_streams])
-        self._flags = self._flags.widened(self._capacity[of_flags], self.counts[of_flags])
-
-    def stream(self, index: int, count: int) -> Int64s:
-        """The first values of a stream."""
-        return self._streams.of(index, count)
-
-    def flags(self, index: int, count: int) -> Flags:
-        """True where a field is present."""
-        flags: Flags = self._flags.of(index, count) != 0
-        return flags
+def _more(slots: int, share: float) -> int:
+    """Slots for the items of all rows, if the others are like the share that is done."""
+    more = max(2 * slots, int(min(slots / share, 64 * slots)))
+    if more > 2 * _SLOTS_MAX:
+        raise OptionError(f"a repeated field has more than {_SLOTS_MAX} items: read fewer rows at once")
+    return more
 
 
 def _expect_same(source: Schema, target: Schema) -> None:

@@ -17,8 +17,8 @@ from spark_kafkawire.errors import LimitError, OptionError, counted, printable, 
 from spark_kafkawire.records.arrays import Int64s, Uint8s, room
 from spark_kafkawire.records.compiler import expect
 
-from ..feeds import Feed, Items, Live, Numbers, Place, RowOf, Spans, Streams, in_order
-from ..type_names import inside, is_list, sql_name
+from ..column_types import inside, is_list, sql_name
+from ..feeds import Feed, Items, Numbers, Place, RowOf, Spans, Streams, in_order
 from . import encoding_kernels as ops
 from .encoding_kernels import FRAME, ROOM, encode_each
 from .schema import Schema
@@ -102,7 +102,7 @@ class Group(Feed):
     feeds: tuple[tuple[int, Feed], ...]
     oneofs: tuple[tuple[Place, tuple[int, ...]], ...]
 
-    def put(self, column: pa.Array, live: Live, streams: Streams, row_of: RowOf) -> None:
+    def put(self, column: pa.Array, live: Any, streams: Streams, row_of: RowOf) -> None:
         for place, indexes in self.oneofs:
             set_ones = [column.field(index).is_valid().to_numpy(zero_copy_only=False) for index in indexes]
             place.refuse(live & (np.sum(set_ones, axis=0) > 1), "have values", row_of)
@@ -118,7 +118,7 @@ class Unsigned(Feed):
     stream: int
     kind: str
 
-    def put(self, column: pa.Array, live: Live, streams: Streams, row_of: RowOf) -> Int64s:
+    def put(self, column: pa.Array, live: Any, streams: Streams, row_of: RowOf) -> Int64s:
         bits = _numbers(column).astype(np.int64, copy=False)
         if column.type == pa.int64():
             self.place.refuse(live & (bits >> 32 != 0), f"is no {self.kind}, 0 to 4294967295", row_of)
@@ -134,10 +134,10 @@ class Names(Feed):
     stream: int
     enum: Enum
 
-    def put(self, column: pa.Array, live: Live, streams: Streams, row_of: RowOf) -> Int64s:
+    def put(self, column: pa.Array, live: Any, streams: Streams, row_of: RowOf) -> Int64s:
         names = pa.array([name for name, _ in self.enum.values], column.type)
         found = pc.index_in(column, value_set=names).fill_null(-1).to_numpy()
-        numbers = np.array([*(number for _, number in self.enum.values), 0], np.int64)[found]
+        numbers: Int64s = np.array([*(number for _, number in self.enum.values), 0], np.int64)[found]
         is_unknown = live & (found < 0)
         if is_unknown.any() and not self.enum.is_closed:
             others = column.filter(pa.array(is_unknown)).to_pylist()
@@ -152,11 +152,10 @@ class Names(Feed):
 class Times(Feed):
     """Timestamps or durations as messages of seconds and nanos, each with its flag and its stream."""
 
-    seconds: tuple[int, int]
-    nanos: tuple[int, int]
+    streams: tuple[tuple[int, int], tuple[int, int]]
     is_point: bool
 
-    def put(self, column: pa.Array, live: Live, streams: Streams, _row_of: RowOf) -> None:
+    def put(self, column: pa.Array, live: Any, streams: Streams, _row_of: RowOf) -> None:
         unit = _UNITS[column.type.unit]
         values = np.where(live, _numbers(column.cast(pa.int64())), 0)
         # The nanos of a point in time count upwards; those of a duration have its sign.
@@ -164,7 +163,7 @@ class Times(Feed):
         if not self.is_point:
             seconds += (values < 0) & (values % unit != 0)
         parts = seconds, (values - seconds * unit) * (10**9 // unit)
-        for (flag, stream), part in zip((self.seconds, self.nanos), parts, strict=True):
+        for (flag, stream), part in zip(self.streams, parts, strict=True):
             streams.values[stream] = part
             streams.flags[flag] = live & (part != 0)
 
@@ -295,7 +294,7 @@ class Fitting:
                 for part, (part_flag, stream) in zip((_SECONDS, _NANOS), parts, strict=True)
             ]
         )
-        return Times(*parts, pa.types.is_timestamp(of))
+        return Times((parts[0], parts[1]), pa.types.is_timestamp(of))
 
 
 def _columns(message: Message, of: pa.DataType) -> dict[str, tuple[int, pa.DataType]]:

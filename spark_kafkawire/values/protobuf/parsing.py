@@ -22,6 +22,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from spark_kafkawire.errors import OptionError, quoted
 
+from ..column_types import inside
 from .types import DELIMITED, FIXED32, FIXED64, SCALARS, VARINT, Enum, Field, Message
 
 _TOKEN: Final = re.compile(
@@ -274,7 +275,7 @@ def parse_enum(file: File, scope: str) -> None:
     """Parse an enum behind its keyword."""
     tokens = file.tokens
     pos = tokens.peek().pos
-    enum = Enum(_inside(scope, tokens.name()), not file.is_proto3)
+    enum = Enum(inside(scope, tokens.name()), not file.is_proto3)
     file.add(enum, pos)
     values: dict[str, int] = {}
     tokens.expect("{")
@@ -311,7 +312,7 @@ class _MessageParser:
     def message(self, scope: str, depth: int) -> Message:
         """Parse a message behind its keyword."""
         pos = self.tokens.peek().pos
-        message = Message(_inside(scope, self.tokens.name()))
+        message = Message(inside(scope, self.tokens.name()))
         self._body(message, depth, pos)
         return message
 
@@ -400,7 +401,7 @@ class _MessageParser:
 
     def _group(self, each: Field, name: str, pos: int) -> None:
         each.name = name.lower()
-        group = Message(_inside(self.name, name))
+        group = Message(inside(self.name, name))
         _MessageParser(self.file, self.tokens)._body(group, self.depth + 1, pos)
         each.type = group
         self.hidden.append(group)
@@ -418,7 +419,7 @@ class _MessageParser:
         _options(self.tokens)
         self.tokens.expect(";")
         camel = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-        entry = Message(_inside(self.name, f"{camel}Entry"), (key, value))
+        entry = Message(inside(self.name, f"{camel}Entry"), (key, value))
         self.file.add(entry, pos)
         self.hidden.append(entry)
         self.fields.append(Field(name, number, "message", "map", entry, has_presence=False))
@@ -431,10 +432,6 @@ class _MessageParser:
         if not 1 <= number <= _NUMBER_MAX:
             self.tokens.refuse(f"{quoted(number)} is no number of a field", pos)
         return number
-
-
-def _inside(scope: str, name: str) -> str:
-    return f"{scope}.{name}" if scope else name
 
 
 def _options(tokens: Tokens) -> dict[str, list[Token]]:
@@ -601,7 +598,8 @@ def _message(message: _Descriptor, is_proto3: bool, depth: int) -> str:
 def _body(message: _Descriptor, is_proto3: bool, depth: int) -> str:
     if depth > _NESTED_DESCRIPTORS_MAX:
         _refuse(
-            f"more than {_NESTED_DESCRIPTORS_MAX} messages are declared inside of each other, which is not supported"
+            f"more than {_NESTED_DESCRIPTORS_MAX} messages are declared inside of each other, "
+            "which is not supported"
         )
     return "{\n" + "\n".join(_Body(message, is_proto3, depth).lines()) + "\n}"
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable
+from spark_kafkawire.records.arrays import Int64s
 
+from ..column_types import inside, sql_name
 from ..payloads import Fault
-from ..type_names import inside, sql_name
 from . import kernels as ops
 from .types import DURATION, SCALARS, TIMESTAMP, Enum, Field, Message, fields_by_name, named
 
@@ -64,25 +66,25 @@ class Node:
 class Domain:
     """Slots of the rows, or of the items of one repeated field: what ``kernels`` needs to know of them."""
 
+    streams: int = 0
     flags: list[int] = field(default_factory=list)
-    streams: list[int] = field(default_factory=list)
     #: Pairs of a stream and the domain that it refers to.
-    lists: list[tuple[int, int]] = field(default_factory=list)
-    required: list[tuple[int, int, int]] = field(default_factory=list)
+    lists: list[int] = field(default_factory=list)
+    #: Triples, as ``kernels`` takes them.
+    required: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Program:
-    """The arrays of ``kernels`` as lists, the paths of fields, and the column that is filled."""
+    """The column that is filled, and the paths of fields; code, scopes, domains and table as ``kernels``
+    takes them; the count of domains, and the domain of each stream and of each flag."""
 
     root: Node
-    code: list[int]
-    scopes: list[int]
-    domains: list[Domain]
-    table: list[int]
-    paths: list[str]
-    stream_count: int
-    flag_count: int
+    paths: tuple[str, ...]
+    arrays: tuple[Int64s, ...]
+    domains: int
+    of_streams: Int64s
+    of_flags: Int64s
 
 
 @dataclass(slots=True)
@@ -101,8 +103,9 @@ class Resolver:
         self.scopes: list[list[list[int]]] = [[]]
         self.table: list[int] = []
         self.paths: dict[str, int] = {}
-        self.streams = 0
-        self.flags = 0
+        #: The domain of each stream and of each flag.
+        self.streams: list[int] = []
+        self.flags: list[int] = []
 
     def compile(self, writer: Message, reader: Message, arrow_type: pa.DataType) -> Program:
         """The program of this pair. Raises ``OptionError`` (fatal) for what has no program."""
@@ -117,22 +120,32 @@ class Resolver:
         for scope in self.scopes:
             scopes += (len(code) // ops.WIDTH, len(scope))
             code += [each for instruction in sorted(scope) for each in instruction]
-        return Program(
-            root, code, scopes, self.domains, self.table, list(self.paths), self.streams, self.flags
-        )
+        domains = [each for domain in self.domains for each in self._numbers(domain)]
+        arrays = tuple(np.array(each or [0], np.int64) for each in (code, scopes, domains, self.table))
+        of_streams, of_flags = np.array(self.streams, np.int64), np.array(self.flags, np.int64)
+        return Program(root, tuple(self.paths), arrays, len(self.domains), of_streams, of_flags)
+
+    def _numbers(self, domain: Domain) -> tuple[int, ...]:
+        """The integers of a domain; what they refer to goes into the table."""
+        places = []
+        for entries in (domain.flags, domain.lists, domain.required):
+            places.append(len(self.table))
+            self.table += entries
+        (flags, lists, required), flag_count = places, len(domain.flags)
+        size, list_count = flag_count + domain.streams, len(domain.lists) // 2
+        return flags, flag_count, lists, list_count, size, required, len(domain.required) // 3
 
     # Parts of columns
 
     def _stream(self, domain: int, count: int = 1) -> int:
-        first = self.streams
-        self.streams += count
-        self.domains[domain].streams += range(first, first + count)
-        return first
+        self.streams += [domain] * count
+        self.domains[domain].streams += count
+        return len(self.streams) - count
 
     def _flag(self, domain: int) -> int:
-        self.flags += 1
-        self.domains[domain].flags.append(self.flags - 1)
-        return self.flags - 1
+        self.flags.append(domain)
+        self.domains[domain].flags.append(len(self.flags) - 1)
+        return len(self.flags) - 1
 
     def _instruction(self, each: Field, op: int) -> list[int]:
         instruction = [0] * ops.WIDTH
@@ -200,7 +213,7 @@ class Resolver:
 
     def _require(self, each: Field, domain: int, around: int, flag: int, path: str) -> None:
         if each.label == "required":
-            self.domains[domain].required.append((around, flag, self._path(path)))
+            self.domains[domain].required += (around, flag, self._path(path))
 
     def _path(self, path: str) -> int:
         return self.paths.setdefault(path, len(self.paths))
@@ -240,7 +253,7 @@ class Resolver:
         stream = self._stream(domain)
         self.domains.append(Domain())
         items = len(self.domains) - 1
-        self.domains[domain].lists.append((stream, items))
+        self.domains[domain].lists += (stream, items)
         member.cleared = [items, stream, -1]
         inside = _Member(member.instruction, [])
         if reader.label == "map":

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, listed_some, printable, quoted
 
-from ..type_names import inside, is_binary, is_list, is_text, sql_name
+from ..column_types import RECURSION_DEPTH, inside, is_list, sql_name
 from .parsing import File, Reference, Tokens, parse_file, text_of
-from .types import DURATION, RECURSION_DEPTH, Enum, Message, arrow_type_of
+from .types import DURATION, Enum, Message, arrow_type_of
 
 
 def _proto3(package: str, *declarations: str) -> str:
@@ -533,15 +533,17 @@ class _Derived:
         if of == DURATION:
             self.imports.add("duration")
             return "google.protobuf.Duration"
-        return next((name for is_type, name in _DERIVED if is_type(of)), "")
+        return _DERIVED.get(sql_name(of), "")
 
 
-_DERIVED: Final = (
-    (pa.types.is_boolean, "bool"),
-    (lambda of: of in (pa.int8(), pa.int16(), pa.int32()), "int32"),
-    (lambda of: of == pa.int64(), "int64"),
-    (lambda of: of == pa.float32(), "float"),
-    (lambda of: of == pa.float64(), "double"),
-    (is_text, "string"),
-    (is_binary, "bytes"),
-)
+_DERIVED: Final = {
+    "BOOLEAN": "bool",
+    "TINYINT": "int32",
+    "SMALLINT": "int32",
+    "INT": "int32",
+    "BIGINT": "int64",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "STRING": "string",
+    "BINARY": "bytes",
+}

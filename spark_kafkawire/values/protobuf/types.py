@@ -12,20 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from spark_kafkawire.errors import OptionError, printable
 
-from ..payloads import DEPTH_ADVICE
+from ..column_types import RECURSION_DEPTH, Nesting
 
-#: How often a message may be inside of itself, the outer one included, before the field is dropped: Spark's
-#: ``recursive.fields.max.depth``. A depth below 1 refuses such messages.
-RECURSION_DEPTH: Final = 3
-#: Columns that a schema may have, nested ones included: in a hostile schema each level doubles them.
-COLUMNS_MAX: Final = 20_000
 #: Messages inside of each other: runtimes refuse messages that are nested more deeply.
 DEPTH_MAX: Final = 100
 #: Wire types: how a value is delimited.
@@ -141,13 +136,11 @@ class Field:
 
 def arrow_type_of(root: Message, recursion_depth: int = RECURSION_DEPTH) -> pa.DataType:
     """The Arrow type of a message. Raises ``OptionError`` (fatal) for one with too many columns."""
-    return _ArrowTypes(recursion_depth).struct(root, {root.name: 1}) or pa.struct([])
+    return _ArrowTypes("the Protobuf schema", recursion_depth).struct(root, {root.name: 1}) or pa.struct([])
 
 
-@dataclass(slots=True)
-class _ArrowTypes:
-    recursion_depth: int
-    count: int = field(default=0)
+class _ArrowTypes(Nesting):
+    __slots__ = ()
 
     def struct(self, message: Message, depths: Mapping[str, int]) -> pa.DataType | None:
         """The type of a message; None if it has no columns."""
@@ -156,11 +149,7 @@ class _ArrowTypes:
 
     def column(self, each: Field, depths: Mapping[str, int]) -> pa.Field | None:
         """The column of a field; None where a message contains itself too often."""
-        self.count += 1
-        if self.count > COLUMNS_MAX:
-            raise OptionError(
-                f"the Protobuf schema has more than {COLUMNS_MAX} columns: remove fields from it"
-            )
+        self.add()
         if each.label == "map":
             key, value = (self.value(inner, depths) for inner in each.message.fields)
             return None if value is None else pa.field(each.name, map_of(key, value))
@@ -174,19 +163,16 @@ class _ArrowTypes:
     def value(self, each: Field, depths: Mapping[str, int]) -> pa.DataType | None:
         if not each.is_message:
             return SCALARS[each.kind][0]
-        name = each.message.name
         if each.message.time is not None:
             return each.message.time
-        depth = depths.get(name, 0)
-        if depth and self.recursion_depth < 1:
-            raise OptionError(f"{named(each.message)} contains itself: {DEPTH_ADVICE}")
-        if depth >= max(1, self.recursion_depth):
+        depths_inside = self.inside(each.message.name, named(each.message), depths)
+        if depths_inside is None:
             return None
         if sum(depths.values()) >= DEPTH_MAX:
             raise OptionError(
                 f"the Protobuf schema has messages that are nested more than {DEPTH_MAX} times: flatten it"
             )
-        return self.struct(each.message, {**depths, name: depth + 1})
+        return self.struct(each.message, depths_inside)
 
 
 def map_of(key: pa.DataType, value: pa.DataType) -> pa.DataType:

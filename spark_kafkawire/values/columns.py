@@ -139,12 +139,13 @@ class Room:
     def __init__(self, sizes: Int64s, *dtypes: npt.DTypeLike) -> None:
         self.bases = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=self.bases[1:])
-        self.arrays = tuple(room(max(1, int(self.bases[-1])), dtype) for dtype in dtypes)
+        self._starts: list[int] = self.bases.tolist()
+        self.arrays = tuple(room(max(1, self._starts[-1]), dtype) for dtype in dtypes)
 
     def of(self, stream: int, count: int, array: int = 0) -> npt.NDArray[Any]:
         """The first values of a stream."""
-        base = self.bases[stream]
-        return self.arrays[array][base : base + count]
+        start = self._starts[stream]
+        return self.arrays[array][start : start + count]
 
     def widened(self, sizes: Int64s, counts: Int64s) -> Room:
         """Other room, with the first values of each stream."""

@@ -51,7 +51,8 @@ class Streams:
 def in_order(parts: Mapping[int, Any], count: int, dtype: npt.DTypeLike) -> tuple[npt.NDArray[Any], Int64s]:
     """All streams one after the other, and the place of the first value of each."""
     end = np.zeros(1, dtype)
-    arrays = [parts.get(index, end[1:]) for index in range(count)]
+    nothing = end[1:]
+    arrays = [parts.get(index, nothing) for index in range(count)]
     places = np.zeros(count + 1, np.int64)
     np.cumsum([len(array) for array in arrays], out=places[1:])
     return np.concatenate([*arrays, end]).astype(dtype, copy=False), places
@@ -132,29 +133,30 @@ class Spans(Feed):
 
     def put(self, column: pa.Array, live: Live, streams: Streams, row_of: RowOf) -> Int64s:
         if is_text(column.type):
-            self.place.refuse(broken(column, live), "is not UTF-8", row_of)
+            if not is_valid(column):
+                self.place.refuse(broken(column, live), "is not UTF-8", row_of)
             column = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
         places = payloads_of(column)
         starts, sizes = places.starts, places.stops - places.starts
         if self.size is not None and (is_bad := sizes != self.size).any():
             size = counted(int(sizes[np.argmax(is_bad)]), "byte")
             self.place.refuse(is_bad, f"has {size}, and the fixed of its schema {self.size}", row_of)
-        first, last = (max(0, int(starts[0])), int(places.stops.max())) if len(column) else (0, 0)
+        first, last = (int(starts[0]), int(places.stops[-1])) if len(column) else (0, 0)
         if column.null_count:
+            first, last = max(0, first), max(0, int(places.stops.max()))
             starts = np.maximum(starts, first)
-        streams.put_spans(self.stream, places.data[first : max(first, last)], starts - first, sizes)
+        streams.put_spans(self.stream, places.data[first:last], starts - first, sizes)
         return sizes
 
 
 def broken(column: pa.Array, live: Live = None) -> npt.NDArray[np.bool_]:
-    """True for strings that are not UTF-8: Spark's may hold any bytes. Empty if there are none."""
-    if _is_valid(column):
-        return np.zeros(0, np.bool_)
+    """True for strings that are not UTF-8: Spark's may hold any bytes."""
     rows = range(len(column))
-    return np.array([(live is None or live[row]) and not _is_valid(column.slice(row, 1)) for row in rows])
+    return np.array([(live is None or live[row]) and not is_valid(column.slice(row, 1)) for row in rows])
 
 
-def _is_valid(column: pa.Array) -> bool:
+def is_valid(column: pa.Array) -> bool:
+    """True if all strings are UTF-8."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:

@@ -101,7 +101,7 @@ class _Columns(Columns):
     """Streams of a run as Arrow arrays."""
 
     def __init__(self, data: Uint8s, constants: Uint8s, streams: Room, counts: Int64s) -> None:
-        self.data, self.constants, self.streams, self.counts = data, constants, streams, counts
+        self.data, self.constants, self.streams, self.counts = data, constants, streams, counts.tolist()
 
     def stream(self, index: int) -> Any:
         return self.streams.of(index, self.counts[index])

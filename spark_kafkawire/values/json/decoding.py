@@ -269,17 +269,18 @@ class _Columns(Columns):
     KEEPS_PLACES = True
 
     def __init__(self, data: Uint8s, values: Room, counts: Int64s) -> None:
-        self.data, self.values, self.counts = data, values, counts
+        self.data, self.values, self.counts = data, values, counts.tolist()
 
     def of_node(self, node: Node) -> tuple[Any, ...]:
-        return tuple(self.values.of(node.index, self.counts[node.index], array) for array in range(3))
+        index, count, of = node.index, self.counts[node.index], self.values.of
+        return of(index, count), of(index, count, 1), of(index, count, 2)
 
-    def is_null(self, node: Node, _rows: int) -> Flags:
-        is_null: Flags = self.of_node(node)[0] == ops.ABSENT
+    def is_null(self, node: Node, rows: int) -> Flags:
+        is_null: Flags = self.values.of(node.index, rows) == ops.ABSENT
         return is_null
 
-    def offsets(self, node: Node, _rows: int, is_null: Flags | None) -> Int64s:
-        sizes = self.of_node(node)[1]
+    def offsets(self, node: Node, rows: int, is_null: Flags | None) -> Int64s:
+        sizes = self.values.of(node.index, rows, 1)
         return offsets_of(sizes if is_null is None else np.where(is_null, 0, sizes))
 
     def spans(self, node: Node, _rows: int, _is_null: Any) -> tuple[Int64s, Uint8s]:

@@ -20,7 +20,7 @@ from spark_kafkawire.errors import OptionError, RowError, printable, quoted
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 
 from ..column_types import inside, is_binary, is_list, is_text, sql_name
-from ..feeds import broken
+from ..feeds import broken, is_valid
 from .schema import ANY, JsonType, Schema
 
 _CONTROLS: Final = 32
@@ -222,7 +222,8 @@ def _offsets(sizes: Int64s) -> Int64s:
 
 def _checked(column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
     """The strings, if all are UTF-8, which Spark does not promise, and of the schema's enum."""
-    _refuse(broken(column), rows, path, "is not UTF-8")
+    if not is_valid(column):
+        _refuse(broken(column), rows, path, "is not UTF-8")
     if of.symbols:
         is_known = pc.or_(pc.is_in(column, value_set=pa.array(of.symbols)), pc.is_null(column))
         _refuse(~is_known.to_numpy(zero_copy_only=False), rows, path, "is not in the JSON schema's enum")

@@ -26,8 +26,11 @@ SOURCES: Final = sorted(
 COMPARING: Final = {
     "spark_kafkawire/jobs/ingest/run.py": "how many messages come is known where offsets count them",
     "spark_kafkawire/options/connection.py": "what contradicts a wire format is refused",
+    "spark_kafkawire/options/fetch.py": "a size of fetches has another name and default",
     "spark_kafkawire/options/key_order.py": "a wire format whose fetches have no size cannot be packed",
     "spark_kafkawire/options/option.py": "an option is of the generation that was chosen, or is refused",
+    "spark_kafkawire/options/selection.py": "the size of a Spark partition counts bytes, or offsets",
+    "spark_kafkawire/options/write.py": "a write has other fields",
 }
 
 

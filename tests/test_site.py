@@ -140,7 +140,7 @@ def test_a_page_has_its_address_its_neighbours_and_the_version(site: Path, brows
     links = "[...document.querySelectorAll('link[rel=canonical], .md-footer__link')].map(a => a.href)"
     canonical, before, after = browser.run(links)
     assert canonical.endswith("/spark-kafkawire/lag/")
-    assert (Path(before).name, Path(after).name) == ("data-loss", "platforms")
+    assert (Path(before).name, Path(after).name) == ("data-loss", "metrics")
     repository = browser.run("document.querySelector('.md-header .md-source').innerText")
     assert repository.strip() == f"spark-kafkawire {VERSION}"
     mapped = (site / "sitemap.xml").read_text("utf-8")

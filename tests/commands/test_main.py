@@ -85,7 +85,9 @@ def test_a_wrong_name_is_refused_in_one_line(
     assert capsys.readouterr() == ("", f"{line}\n")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", [*WITHOUT_SPARK, *(pytest.param(name, marks=pytest.mark.jvm) for name in WITH_SPARK)]
+)
 def test_help_of_a_command_shows_how_it_was_called(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,8 @@ The ``LogFeed`` of the generation decodes the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from spark_kafkawire.directories.files import (
@@ -70,7 +71,8 @@ class LogFiles:
         self._window_bytes = window_bytes
         self._files = opened(self._slice.uri, self._slice.settings)
         self._damaged = DamagedRecords(task.range, options)
-        self._feed = _feed_of(self._slice, task.range, options, wanted, self._aborted())
+        feed = _FEEDS[self._slice.generation]
+        self._feed = feed(self._slice, task.range, options, wanted, self._aborted())
 
     def columns(self) -> Iterator[Columns]:
         """All records of the range, in order.
@@ -370,17 +372,31 @@ class LogFeed(Protocol):
         """Continue at an offset: the bytes before it are gone."""
 
 
-def _feed_of(
+def _messages(
+    _files: LogSlice,
+    range: OffsetRange,
+    options: FetchOptions,
+    wanted: Container[str],
+    _aborted: Sequence[AbortedTransaction],
+) -> LogFeed:
+    from .v07 import MessageFeed
+
+    return MessageFeed(range, options, wanted)
+
+
+def _batches(
     files: LogSlice,
     range: OffsetRange,
     options: FetchOptions,
     wanted: Container[str],
     aborted: Sequence[AbortedTransaction],
 ) -> LogFeed:
-    if files.generation is Generation.V07:
-        from .v07 import MessageFeed
-
-        return MessageFeed(range, options, wanted)
     from .modern.batch_feed import BatchFeed
 
     return BatchFeed(range, options, wanted, aborted, files.is_compacted)
+
+
+#: Decoders of the bytes of a log, by its generation.
+_FEEDS: Final[Mapping[Generation, Callable[..., LogFeed]]] = MappingProxyType(
+    {Generation.V07: _messages, Generation.MODERN: _batches}
+)

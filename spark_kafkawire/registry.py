@@ -5,7 +5,7 @@
     registry.register("orders-value", Schema("AVRO", text))
 
 A registry that has no such schema raises ``UnknownSchemaError``: nothing but its own error code is evidence
-for that. A registry that is away, slow, broken or replaced by a proxy's page is a failed request: each server
+for that. If the registry is down, slow or behind an error page of a proxy, the request fails: each server
 is asked in turn, retries follow, and then the error is fatal. ``requestTimeout`` bounds what one server takes
 for a schema with all that it imports; the imports that have come are kept for the next attempt.
 

@@ -168,7 +168,7 @@ class Pool:
         return surplus
 
     def _idle_since(self, broker: Broker, now_s: float) -> float:
-        """Note a use of a broker that ends now. Returns the time for which its connections are kept."""
+        """Record that a use of the broker ended. Return how long its idle connections are kept."""
         last = self._uses.get(broker)
         idle_s = self._idle_s if last is None else last.idle_s
         self._uses[broker] = _Use(now_s, idle_s)
@@ -206,7 +206,7 @@ class Pool:
         now_s = self._clock()
         self._close(lambda kept: kept.until_s <= now_s)
         with self._lock:
-            # A broker without a use for so long is met again as a new one.
+            # Forget brokers that were not used for IDLE_MAX_S.
             self._uses = {broker: use for broker, use in self._uses.items() if now_s - use.at_s < IDLE_MAX_S}
             self._timer = None
             self._watch()

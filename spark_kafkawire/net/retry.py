@@ -160,7 +160,7 @@ class RetryPolicy:
 
     @property
     def impatient(self) -> RetryPolicy:
-        """The same policy for errors that time does not cure: only the retries count."""
+        """The same policy without the minimum time, for errors that waiting does not fix."""
         return replace(self, retry_timeout_s=0.0)
 
     def lasting(self, retry_timeout_s: float) -> RetryPolicy:

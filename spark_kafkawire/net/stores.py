@@ -23,8 +23,8 @@ Source: sun.security.provider.JavaKeyStore and KeyProtector of OpenJDK.
 
 PKCS12, opened by ``cryptography``, of the extra ``stores``.
 
-That library returns the first private key alone, and does as much work as a file asks for. So the structure
-of the file is read here first::
+cryptography returns only the first private key, and sets no limit on key derivation. So the structure of the
+file is read here first::
 
     PFX:       version 3, authSafe, [MAC]
     authSafe:  contents in plain, with bags of keys, each encrypted for itself;

@@ -111,7 +111,7 @@ def context(tls: Tls) -> ssl.SSLContext:
 
 
 def _set_suites(made: ssl.SSLContext, suites: tuple[str, ...], options: str) -> None:
-    """OpenSSL passes over names that it lacks, and refuses a list of nothing else."""
+    """OpenSSL ignores unknown suites. It raises an error only if it knows none."""
     with contextlib.suppress(ssl.SSLError):
         made.set_ciphers(":".join(suites))
     lacking = set(suites) - {each["name"] for each in made.get_ciphers()}

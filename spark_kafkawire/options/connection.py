@@ -427,8 +427,8 @@ class NetOptions(Group):
 
     @property
     def patient(self) -> NetOptions:
-        """The same for work that may follow other work on the cluster: a first contact that fails is logged
-        soon, and bounded by retries and brokerDownTimeout alone."""
+        """The same without bootstrapTimeout: a failed first contact is logged early, and attempts stop after
+        retries and brokerDownTimeout."""
         return replace(
             self,
             retry=replace(self.retry, bootstrap=replace(self.retry.bootstrap, timeout_s=None)),

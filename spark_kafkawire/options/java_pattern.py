@@ -120,7 +120,7 @@ class _Name:
     def word_edges(self) -> int:
         if not self._is_ascii:
             raise PatternError(
-                r"\b and \B are read for names of ASCII alone: versions of Java differ; leave them out"
+                r"\b and \B are supported only for ASCII names, because Java versions differ; remove them"
             )
         return (words := self.before(_WORD)) ^ words << 1
 
@@ -263,7 +263,7 @@ class _Reader:
         else:
             return None
         if self._sees("*", "+", "?", "{"):
-            raise PatternError("a place (as ^ or \\b) is repeated; leave the repetition out")
+            raise PatternError("an anchor such as ^ or \\b cannot be repeated; remove the repetition")
         return part
 
     def _look(self, *, is_behind: bool, is_negative: bool) -> _Part:

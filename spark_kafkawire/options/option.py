@@ -360,7 +360,7 @@ def string(_: str, given: str) -> str:
 
 
 def mapped(values: Mapping[str, T]) -> Kind[T]:
-    """A parser of words, each with its value."""
+    """Map each allowed word to its value."""
 
     def parse(name: str, given: str) -> T:
         key = word(given)
@@ -372,7 +372,7 @@ def mapped(values: Mapping[str, T]) -> Kind[T]:
 
 
 def choice(*words: str) -> Kind[str]:
-    """A word of some."""
+    """Accept one of the given words."""
     return mapped({each: each for each in words})
 
 

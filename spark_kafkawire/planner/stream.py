@@ -686,7 +686,9 @@ class LossJudge:
     def _check(self, start: Position, cut_off: Losses, lost: Losses) -> None:
         """Raise, or warn about, losses that the next start of the query finds again."""
         if cut_off:  # it must exist until it is read
-            raise DataLossError(f"{cut_off}; the trigger availableNow was to read it: start the query again")
+            raise DataLossError(
+                f"{cut_off}; the trigger availableNow had planned to read it: start the query again"
+            )
         # A partition that has lost its end may have grown until the next start.
         is_forgotten = bool(lost.shorter) and self._is_strict
         if lost and lost.topics <= start.topic_ids.keys() and not is_forgotten:

@@ -95,7 +95,7 @@ class Api:
 
     def __post_init__(self) -> None:
         assert (self.response is None) == (self.faults is None), (
-            f"{self.name}: what is wrong with a response?"
+            f"{self.name}: an API with a response must declare faults"
         )
 
     def versions_of(self, request: object | None) -> VersionRange:

@@ -265,7 +265,7 @@ class _NullableStruct(Struct[T]):
 
 
 def _together(fields: Iterable[_Member], are_ints: bool) -> Iterable[Sequence[_Member]]:
-    """Fields by the steps in which they are read: integers in one, others one by one."""
+    """Group fields: neighbouring integers are read together, all others alone."""
     return [tuple(fields)] if are_ints else [(field,) for field in fields]
 
 

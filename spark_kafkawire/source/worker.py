@@ -35,8 +35,8 @@ class KafkaWirePartition(InputPartition):
     """The input of one task: one range of one partition, or several ranges in sequence. Plain data, because
     it is pickled.
 
-    Spark pickles in Python, which looks at the class of each object in it: that costs a third of planning
-    where there are a thousand partitions. So Spark gets bytes.
+    Spark's pickler inspects each object. With a thousand partitions that takes a third of planning, so Spark
+    gets bytes.
     """
 
     def __init__(self, *tasks: FetchTask, login: Sasl | None = None) -> None:

@@ -19,7 +19,7 @@ RECURSION_DEPTH: Final = 3
 COLUMNS_MAX: Final = 20_000
 #: Digits of a decimal in Spark.
 PRECISION_MAX: Final = 38
-#: The way out of a schema that contains itself, where that is refused.
+#: Advice in the error for a recursive schema.
 _DEPTH_ADVICE: Final = "set recursiveFieldMaxDepth to 1 or more, or leave that field out of the schema"
 
 _NAMES: Final = {

@@ -2,7 +2,7 @@
 
     names = read_tree(discovery, 30.0, lambda tree: next(tree.children(["/brokers/ids"])))
 
-The client is that of kazoo, with a limit for answers and without its log lines. kazoo's last warning becomes
+The client is kazoo's, with a maximum answer size and kazoo's log switched off. kazoo's last warning becomes
 part of the error that explains why there is no session. Other exceptions of kazoo are translated here.
 
 A member of a consumer group looks at its whole group after each change. With 300 members that come one after

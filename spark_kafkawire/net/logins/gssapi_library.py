@@ -126,7 +126,7 @@ class Handle:
 
     def __init__(self, release: Callable[[c_void_p], object]) -> None:
         self.value = c_void_p()
-        # At the end of the process the system has it all back.
+        # At exit the operating system frees it.
         weakref.finalize(self, release, self.value).atexit = False
 
 

@@ -38,5 +38,5 @@ def response_bytes_max(_: object) -> int:
 
 
 def small_response_bytes_max(_: object) -> int:
-    """The bound of responses that hardly grow."""
+    """Size limit of responses whose size does not depend on the cluster."""
     return SMALL_RESPONSE_BYTES_MAX

@@ -143,7 +143,7 @@ class Symbols(Feed):
     def put(self, column: pa.Array, _live: Live, streams: Streams, row_of: RowOf) -> None:
         found = pc.index_in(column, value_set=pa.array(self.symbols, column.type)).fill_null(-1).to_numpy()
         remedy = "correct it, or add it to the schema"
-        self.place.refuse(found < 0, "is no symbol of its enum", row_of, remedy)
+        self.place.refuse(found < 0, "is not a symbol of its enum", row_of, remedy)
         streams.values[self.stream] = found.astype(np.int64)
 
 

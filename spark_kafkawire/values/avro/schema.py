@@ -377,7 +377,9 @@ class _Parser:
         fixed, _ = self._define(content, namespace, place)
         size = _member(content, "size", place)
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _FIXED_SIZE_MAX:
-            raise OptionError(f"{place}: {quoted(size)} is no size of a fixed; give 0 to {_FIXED_SIZE_MAX}")
+            raise OptionError(
+                f"{place}: {quoted(size)} is not a size of a fixed; give 0 to {_FIXED_SIZE_MAX}"
+            )
         fixed.size = size
         return _with_logical(fixed, content)
 
@@ -472,7 +474,7 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
 def _derived_field(column: pa.Field, record: str) -> dict[str, Any]:
     if not _NAME.match(column.name):
         raise OptionError(
-            f"column {quoted(column.name)} of {printable(record)} is no name in Avro: rename it"
+            f"column {quoted(column.name)} of {printable(record)} is not a valid Avro name: rename the column"
         )
     derived = {"name": column.name, "type": _nullable(column, column.name, record)}
     return {**derived, "default": None} if column.nullable else derived
@@ -485,7 +487,7 @@ def _nullable(column: pa.Field, name: str, namespace: str) -> Any:
 
 def _checked(full: str) -> str:
     if not all(map(_NAME.match, full.split("."))):
-        raise OptionError(f"{quoted(full)} is no name in Avro: use letters, digits and underscores")
+        raise OptionError(f"{quoted(full)} is not a valid Avro name: use letters, digits and underscores")
     return full
 
 

@@ -76,7 +76,7 @@ class Tokens:
         while pos < len(self._text):
             match = _TOKEN.match(self._text, pos)
             if match is None:
-                self.refuse(f"{quoted(self._text[pos])} is no part of a schema", pos)
+                self.refuse(f"{quoted(self._text[pos])} is not part of a schema", pos)
             if match.lastgroup != "blank":
                 yield Token(str(match.lastgroup), match.group(), pos)
             pos = match.end()

@@ -217,7 +217,7 @@ def test_columns_that_do_not_fit_are_refused_first(schema: Any, arrow: pa.DataTy
          "row 2: the Avro value has 2 members with values"),
         (["string", "int"], [{"member0": "x"}, {}], "row 1: the Avro value has 0 members with values"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, [None, "A", "B"],
-         "row 2: the Avro value is no symbol of its enum"),
+         "row 2: the Avro value is not a symbol of its enum"),
         (record({"name": "a", "type": ["null", {"type": "fixed", "name": "F", "size": 2}]}),
          [{"a": None}, {"a": b"xy"}, {"a": b"x"}],
          "row 2: the Avro field a has 1 byte, and the fixed of its schema 2"),

@@ -80,7 +80,7 @@ def test_a_reference_defines_a_name() -> None:
         ("[]", "no branches"),
         ('["int", "int"]', "'int' twice"),
         ('{"type": "record", "name": "R"}', "key fields is missing"),
-        ('{"type": "fixed", "name": "F", "size": -1}', "is no size of a fixed"),
+        ('{"type": "fixed", "name": "F", "size": -1}', "is not a size of a fixed"),
         ('{"type": "bytes", "logicalType": "decimal", "precision": 39}', "39 digits"),
         ("[" * 5000 + "]" * 5000, "nested too deeply"),
     ],
@@ -110,7 +110,7 @@ def test_a_schema_derived_from_a_type_is_avro_and_reads_as_that_type() -> None:
 @pytest.mark.parametrize(
     ("arrow", "message"),
     [
-        (pa.struct({"a b": pa.int32()}), "rename it"),
+        (pa.struct({"a b": pa.int32()}), "rename the column"),
         (pa.map_(pa.int32(), pa.int32()), "are strings"),
         (pa.duration("us"), "no type for INTERVAL"),
     ],

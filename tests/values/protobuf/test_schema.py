@@ -201,7 +201,7 @@ def test_recursive_messages_end_at_spark_s_depth() -> None:
         ('syntax = "proto3"; message M { string a = 1 [', "ends in the middle of options"),
         ('syntax = "proto3"; option a = {', "ends in the middle of a statement"),
         ('syntax = "proto3"; option a = }', "'}' closes nothing"),
-        ('syntax = "proto3"; message M { string § = 1; }', "is no part of a schema"),
+        ('syntax = "proto3"; message M { string § = 1; }', "is not part of a schema"),
         ('syntax = "proto3"; /* message M {}', "'*' is no part|is expected, not '/'"),
         ("message A {" * 40, "more than 32 messages are declared inside of each other"),
         ('syntax = "proto3"; message M { int32 a = ' + "9" * 10_000 + "; }", "is no number of a field"),

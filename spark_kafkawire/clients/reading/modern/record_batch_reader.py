@@ -302,8 +302,8 @@ class RecordBatchReader:
         return SuspectedDamage(f"a batch is damaged: {error.reason}", given)
 
     def _seek_proof(self, rest: DamagedBytes, size: int) -> None:
-        """Fetch more after damage that begins a response of that size and has no proven end, or a batch at
-        its claimed end. Raises ``CorruptDataError`` if no proof is left."""
+        """The response begins with damage of unknown end: fetch more bytes, or at the end that its header
+        claims. Raises ``CorruptDataError`` if no proof is left."""
         if size > self._unproven_size and self._fetch_bytes < self._options.message_bytes_max:
             self._unproven_size = size
             larger = 2 * max(size, self._fetch_bytes)
@@ -397,7 +397,7 @@ class RecordBatchReader:
     def _check_beyond(
         self, response: FetchResponse, found: FetchPartitionResponse, index: BatchIndex
     ) -> None:
-        """Use uncommitted records as a proof only: the first batch must be after the range."""
+        """Check that the first uncommitted batch begins after the range. Its records are not used."""
         self._empty_count = 0
         # A compressed legacy message has the offset of its last record, not of its first one.
         if index.table[0, MAGIC] < 2 or index.table[0, BASE_OFFSET] < self._stop_offset:

@@ -100,18 +100,31 @@ def changes(
     an empty one leaves the order to the offsets. Tombstones and heartbeats are left out. Spark observes their
     counts as ``kafkawire_changes_N``, in the progress of a stream.
 
-    Raises ``OptionError`` (fatal) for values of another form. A message without a change fails the query. So
-    does a column with the text ``unavailable``: Debezium writes it for a value that PostgreSQL did not log.
+    Raises ``OptionError`` (fatal) for values of another form. A message fails the query if it has no
+    change or no row, or could not be decoded (``_corrupt_record``). So does a column with the text
+    ``unavailable``: Debezium writes it for a value that PostgreSQL did not log.
     """
     message = _Message.of(rows)
-    op, topic = message.op, F.col("topic")
-    is_tombstone = message.root.isNull()
-    is_heartbeat = topic.startswith(_HEARTBEATS) & ~is_tombstone & op.isNull()
+    op, value = message.op, F.col("value")
+    is_tombstone = value.isNull()
+    is_heartbeat = F.col("topic").startswith(_HEARTBEATS) & ~is_tombstone & op.isNull()
+    # The value of a message that could not be decoded is null, too.
+    is_damaged = F.col("_corrupt_record").isNotNull() if "_corrupt_record" in rows.columns else F.lit(False)
     name = f"kafkawire_changes_{next(_CALLS)}"
-    counts = (F.count_if(is_tombstone).alias("tombstones"), F.count_if(is_heartbeat).alias("heartbeats"))
-    is_change = F.when(is_tombstone | is_heartbeat, False).when(
-        op.isNull() | ~op.isin(*_OPS), _no_change(message)
+    counts = (
+        F.count_if(is_tombstone & ~is_damaged).alias("tombstones"),
+        F.count_if(is_heartbeat).alias("heartbeats"),
     )
+    words = "it could not be decoded; leave such rows out with where('_corrupt_record IS NULL')"
+    is_change = F.when(is_damaged, _refusal(message.place, words))
+    is_change = is_change.when(is_tombstone | is_heartbeat, False)
+    is_change = is_change.when(op.isNull() | ~op.isin(*_OPS), _no_change(message))
+    if not message.is_unwrapped:
+        for row, ops in (("after", ("c", "u", "r")), ("before", ("d",))):
+            words = f" and no {row}: log the table's key by REPLICA IDENTITY, and name {row} in .schema()"
+            is_change = is_change.when(
+                op.isin(*ops) & message.root[row].isNull(), _refusal(message.place, "it has op ", op, words)
+            )
     if unavailable is not None:
         for field in message.row.fields:
             if isinstance(field.dataType, StringType):

@@ -45,6 +45,7 @@ class Kept(Generic[K, V]):
         """Keep a value, which is to be renewed after ``used_s`` and ends after ``lasts_s``. Return it."""
         now_s = self._now_s()
         with self._lock:
+            self._entries.pop(key, None)
             self._entries[key] = value, now_s + used_s, now_s + lasts_s
             if len(self._entries) > self._count_max:
                 del self._entries[next(iter(self._entries))]

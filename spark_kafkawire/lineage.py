@@ -157,7 +157,7 @@ class _Query:
     sink: _Topics | None = None
     query_id: str | None = None
     written_count: int = 0
-    told: datetime | None = None
+    reported: datetime | None = None
 
 
 class QueryLineage(ProgressListener):
@@ -208,8 +208,8 @@ class QueryLineage(ProgressListener):
             topics.row_count = (topics.row_count or 0) + source.numInputRows
         query.written_count += max(progress.sink.numOutputRows, 0)
         now = datetime.now(timezone.utc)
-        if query.told is None or now - query.told >= self._interval:
-            query.told = now
+        if query.reported is None or now - query.reported >= self._interval:
+            query.reported = now
             self._send(RunState.RUNNING, query, now)
 
     def batch_of_stream_ended(self, plan: Any) -> None:
@@ -297,9 +297,8 @@ class _Batches:
         self._report(action, execution, 0.0, str(error.getMessage()))
 
     def _report(self, action: str, execution: Any, seconds: float, error: str | None) -> None:
-        if (
-            self._lineage.is_closed
-        ):  # the JVM has no way to take this listener away: each call makes a new proxy
+        # The JVM has no way to take this listener away: each call makes a new proxy.
+        if self._lineage.is_closed:
             return
         try:
             if class_of(execution) != "IncrementalExecution":

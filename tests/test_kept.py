@@ -11,6 +11,9 @@ def test_the_newest_values_are_kept() -> None:
     cache = Kept[int, str](2)
     assert [cache.keep(key, str(key)) for key in (1, 2, 3)] == ["1", "2", "3"]
     assert [cache.get(key) for key in (1, 2, 3)] == [None, "2", "3"]
+    cache.keep(2, "renewed")
+    cache.keep(4, "4")
+    assert [cache.get(key) for key in (2, 3, 4)] == ["renewed", None, "4"]
 
 
 @pytest.mark.parametrize(("counts_sleep", "clock"), [(False, "monotonic"), (True, "time")])

@@ -197,7 +197,7 @@ def _connection(
 
 
 def starting_arg(text: str) -> Any:
-    """The options that ``--starting`` stands for; None for ``latest``."""
+    """The options of a read that ``--starting`` sets; None for ``latest``."""
     return arg("--starting", text, metavar="WHERE", make=parse_starting, default=dict)
 
 
@@ -343,7 +343,7 @@ def _broker_ids(texts: Sequence[str]) -> frozenset[int]:
 
 
 def parse_starting(text: str) -> dict[str, str] | None:
-    """The options that ``--starting`` stands for; None for ``latest``, which batch reads do not have.
+    """The options of a read that ``--starting`` sets; None for ``latest``, which batch reads do not have.
 
     Raises ``OptionError`` (fatal).
     """

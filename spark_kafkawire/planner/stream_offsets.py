@@ -220,8 +220,6 @@ def _signed(value: int) -> int:
 
 #: Bounds of each partition, from the cluster.
 Bounds = Mapping[TopicPartition, PartitionBounds]
-#: No limits: the trigger Once, or options without a limit.
-UNLIMITED = StreamLimits()
 
 
 def next_offsets(start: Offsets, bounds: Bounds, size_max: int | None = None) -> dict[TopicPartition, int]:

@@ -162,6 +162,36 @@ def value_of(source: str) -> str:
     return f"struct<before:struct<a:string>,after:struct<a:string>,source:{source},op:string>"
 
 
+def test_a_message_that_could_not_be_decoded_is_no_tombstone(spark: SparkSession, noida: NoidaBroker) -> None:
+    topic = noida.create_topic()
+    valid = message(after={"a": "x"}, source={"ts_ms": 1})
+    librdkafka.produce(noida.bootstrap_servers, topic, [valid, Record(b"{")])
+    options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic, "badRecords": "null"}
+    place = "topic string, partition int, offset bigint, _corrupt_record struct<reason:string>"
+    schema = f"value {value_of('struct<ts_ms:bigint>')}, {place}"
+    rows = spark.read.format("kafkawire").schema(schema).options(**options, valueFormat="json").load()
+    with pytest.raises(PySparkException, match=rf"topic {topic} partition 0 offset 1: .*not be decoded"):
+        changes(rows).select("_op").collect()
+    assert [row.a for row in changes(rows.where("_corrupt_record IS NULL")).collect()] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("value", "given", "words"),
+    [
+        (value_of("struct<ts_ms:bigint>"), {"after": None}, "has op c and no after"),
+        (value_of("struct<ts_ms:bigint>"), {"op": "d", "after": None}, "has op d and no before"),
+        (f"struct<payload:{value_of('struct<ts_ms:bigint>')}>", {"payload": None}, "no change of a row"),
+    ],
+)
+def test_a_message_without_its_row_is_an_error(
+    spark: SparkSession, noida: NoidaBroker, value: str, given: Any, words: str
+) -> None:
+    topic = noida.create_topic()
+    librdkafka.produce(noida.bootstrap_servers, topic, [message(**given)])
+    with pytest.raises(PySparkException, match=rf"topic {topic} partition 0 offset 0: .*{words}"):
+        changes(read(spark, noida, topic, value)).select("_op").collect()
+
+
 def test_a_column_that_the_database_did_not_log_is_an_error(spark: SparkSession, noida: NoidaBroker) -> None:
     topic = noida.create_topic()
     unknown = message(op="u", after={"a": "__debezium_unavailable_value"}, source={"ts_ms": 1})

@@ -33,8 +33,6 @@ T = TypeVar("T")
 
 CONSUMERS: Final = "/consumers"
 _LOG_NAME: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})")
-#: Most bytes of the data of a node in an error.
-_TEXT_SIZE_MAX: Final = 60
 #: Seconds between two checks for consumers that have left, and seconds that ZooKeeper may take after the last
 #: check.
 _LOOK_AGAIN_S: Final = 0.1

@@ -236,8 +236,6 @@ _DAY_S: Final = 86400
 _ZONE_MINUTES_MAX: Final = 18 * 60
 _UINT32: Final = 2**32 - 1
 _INT31: Final = 2**31
-#: Digits that a Decimal128 holds.
-_DECIMAL_DIGITS: Final = 38
 
 
 @inlined

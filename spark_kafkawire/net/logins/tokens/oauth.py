@@ -211,7 +211,6 @@ JWT_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _ES256_NUMBER_BYTES: Final = 32
 #: The curve P-256, as OpenSSL names it.
 _P256: Final = "secp256r1"
-ALGORITHMS: Final = ("RS256", "ES256")
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,16 +105,13 @@ def changes(
     ``unavailable``: Debezium writes it for a value that PostgreSQL did not log.
     """
     message = _Message.of(rows)
-    op, value = message.op, F.col("value")
-    is_tombstone = value.isNull()
+    op = message.op
+    is_tombstone = F.col("value").isNull()
     is_heartbeat = F.col("topic").startswith(_HEARTBEATS) & ~is_tombstone & op.isNull()
+    name = f"kafkawire_changes_{next(_CALLS)}"
+    counts = (F.count_if(is_tombstone).alias("tombstones"), F.count_if(is_heartbeat).alias("heartbeats"))
     # The value of a message that could not be decoded is null, too.
     is_damaged = F.col("_corrupt_record").isNotNull() if "_corrupt_record" in rows.columns else F.lit(False)
-    name = f"kafkawire_changes_{next(_CALLS)}"
-    counts = (
-        F.count_if(is_tombstone & ~is_damaged).alias("tombstones"),
-        F.count_if(is_heartbeat).alias("heartbeats"),
-    )
     words = "it could not be decoded; leave such rows out with where('_corrupt_record IS NULL')"
     is_change = F.when(is_damaged, _refusal(message.place, words))
     is_change = is_change.when(is_tombstone | is_heartbeat, False)
@@ -205,12 +202,13 @@ class _Message:
 
     @property
     def op(self) -> Column:
-        """The operation; unwrapped values without ``__op`` have two."""
+        """The operation; unwrapped values without ``__op`` have two, and none without ``__deleted``."""
         if not self.is_unwrapped:
             return self.root["op"]
+        deleted = self.root["__deleted"].cast("string")
         if "__op" in self.type.names:
-            return self.root["__op"]
-        return F.when(self.root["__deleted"].cast("string") == "true", "d").otherwise("u")
+            return F.when(deleted.isNotNull(), self.root["__op"])
+        return F.when(deleted == "true", "d").when(deleted == "false", "u")
 
     @property
     def place(self) -> Column:

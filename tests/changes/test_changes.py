@@ -181,6 +181,8 @@ def test_a_message_that_could_not_be_decoded_is_no_tombstone(spark: SparkSession
         (value_of("struct<ts_ms:bigint>"), {"after": None}, "has op c and no after"),
         (value_of("struct<ts_ms:bigint>"), {"op": "d", "after": None}, "has op d and no before"),
         (f"struct<payload:{value_of('struct<ts_ms:bigint>')}>", {"payload": None}, "no change of a row"),
+        ("struct<a:string,__deleted:string>", {"a": "x"}, "no change of a row"),
+        ("struct<a:string,__deleted:string,__op:string>", {"a": "x", "__op": "u"}, "no change of a row"),
     ],
 )
 def test_a_message_without_its_row_is_an_error(

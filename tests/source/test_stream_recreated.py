@@ -221,7 +221,7 @@ def test_id_is_kept_without_broker(broker: RecreatingBroker, monkeypatch: pytest
 def test_available_now_fails_at_a_recreated_topic(broker: RecreatingBroker, fail: str) -> None:
     running = available_now(Checkpoint(), **options(broker, failOnDataLoss=fail))
     recreate(broker, COUNTS["more"])
-    reported = r"^the topic t was deleted and recreated: .*availableNow was to read"
+    reported = r"^the topic t was deleted and recreated: .*availableNow had planned to read"
     with pytest.raises(DataLossError, match=reported):
         running.batch()
 

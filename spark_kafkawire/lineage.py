@@ -16,6 +16,7 @@ import json
 import pickle
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
 )
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
 from .errors import LOG, OptionError, printable
 from .model import TopicPartition
@@ -84,6 +85,8 @@ _PARTITIONS_MAX: Final = 1000
 _PRODUCER: Final = f"https://github.com/spark-kafkawire/spark-kafkawire/tree/v{VERSION}"
 #: Options of a streaming query that Spark hands on to its sink.
 _OF_SPARK: Final = frozenset(("checkpointlocation", "queryname"))
+#: Columns of a job that copies messages as they are.
+_MESSAGES: Final = StructType().add("key", BinaryType()).add("value", BinaryType())
 
 #: Start and end of a query in each partition; the start of a stream's first batch is not known.
 Offsets = dict[TopicPartition, tuple[int | None, int]]
@@ -149,15 +152,28 @@ class _Topics:
 
 @dataclass(slots=True)
 class _Query:
-    """A run of a query, and its topics by the place of their source. ``query_id`` is that of a stream."""
+    """A run of a query, and its topics by the number of their source. ``query_id`` is that of a stream."""
 
     run_id: str
     job: str
-    sources: dict[int, _Topics]
-    sink: _Topics | None = None
+    sources: dict[int, _Topics] = field(default_factory=dict)
+    sinks: list[_Topics] = field(default_factory=list)
     query_id: str | None = None
     written_count: int = 0
     reported: datetime | None = None
+
+
+class JobTopics(_Query):
+    """A run of a job that moves records in tasks of its own: the job records its topics when it has
+    finished."""
+
+    def read(self, discovery: Discovery, counts: Mapping[str, int], schema: StructType = _MESSAGES) -> None:
+        """Record topics that were read, with the number of messages of each."""
+        self.sources.update(enumerate(_counted(discovery, counts, schema), len(self.sources)))
+
+    def wrote(self, discovery: Discovery, counts: Mapping[str, int], schema: StructType = _MESSAGES) -> None:
+        """Record topics that were written, with the number of messages of each."""
+        self.sinks.extend(_counted(discovery, counts, schema))
 
 
 class QueryLineage(ProgressListener):
@@ -183,7 +199,7 @@ class QueryLineage(ProgressListener):
         relations = [each for number, each in enumerate(relations) if each not in relations[:number]]
         sources = _known(
             {
-                number: _topics(dict(relation.extraOptions()), relation, read=True)
+                number: _topics(dict(relation.extraOptions()), relation, read=True, stream=True)
                 for number, relation in enumerate(relations)
                 if class_of(relation) == "StreamingRelationV2" and relation.sourceName() == SOURCE_NAME
             }
@@ -215,8 +231,8 @@ class QueryLineage(ProgressListener):
     def batch_of_stream_ended(self, plan: Any) -> None:
         """Find the topic that a stream writes, which only the plan of a batch has."""
         for query in list(self._queries.values()):
-            if query.sink is None and query.query_id == plan.queryId():
-                query.sink = _written(plan)
+            if not query.sinks and query.query_id == plan.queryId():
+                query.sinks = _written(plan)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Send COMPLETE, also for a query that was stopped, or FAIL."""
@@ -229,15 +245,27 @@ class QueryLineage(ProgressListener):
         end only."""
         now = datetime.now(timezone.utc)
         sources = _read(execution)
-        sink = _written(execution.analyzed())
-        if sink is not None and error is None:
-            sink.row_count = figure_of(execution.executedPlan(), ROWS_FIGURE)
-        topics = [name for each in (*sources.values(), sink) if each is not None for name in each.topics]
-        if topics:
+        sinks = _written(execution.analyzed())
+        if error is None:
+            for sink in sinks:
+                sink.row_count = figure_of(execution.executedPlan(), ROWS_FIGURE)
+        if topics := [name for each in (*sources.values(), *sinks) for name in each.topics]:
             job = ".".join([action, *topics])
-            query = _Query(str(generate_new_uuid()), job, sources, sink)
+            query = _Query(str(generate_new_uuid()), job, sources, sinks)
             self._send(RunState.START, query, now - timedelta(seconds=seconds))
             self._send(RunState.COMPLETE if error is None else RunState.FAIL, query, now, error)
+
+    @contextmanager
+    def job(self, name: str) -> Iterator[JobTopics]:
+        """Send START, and at the end of the block COMPLETE or FAIL, with the topics that it has recorded."""
+        query = JobTopics(str(generate_new_uuid()), name)
+        self._send(RunState.START, query, datetime.now(timezone.utc))
+        try:
+            yield query
+        except BaseException as error:
+            self._send(RunState.FAIL, query, datetime.now(timezone.utc), str(error) or type(error).__name__)
+            raise
+        self._send(RunState.COMPLETE, query, datetime.now(timezone.utc))
 
     def _send(self, state: RunState, query: _Query, time: datetime, error: str | None = None) -> None:
         spark = self._session
@@ -253,8 +281,9 @@ class QueryLineage(ProgressListener):
         kind = job_type_job.JobTypeJobFacet(
             "STREAMING" if query.query_id else "BATCH", "SPARK", "QUERY", producer=_PRODUCER
         )
-        if query.sink is not None and query.query_id:
-            query.sink.row_count = query.written_count
+        if query.query_id:
+            for sink in query.sinks:
+                sink.row_count = query.written_count
         name = f"{spark.sparkContext.appName}.{query.job}"
         event = RunEvent(
             eventType=state,
@@ -262,7 +291,7 @@ class QueryLineage(ProgressListener):
             run=Run(query.run_id, facets),
             job=Job(self._namespace, name, {"jobType": kind}),
             inputs=[each for topics in query.sources.values() for each in topics.inputs()],
-            outputs=list(query.sink.outputs()) if query.sink else [],
+            outputs=[each for topics in query.sinks for each in topics.outputs()],
             producer=_PRODUCER,
         )
         self._sender.submit(self._emit, event)
@@ -370,27 +399,28 @@ def _planned(node: Any) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
         yield tp, (min(ends), max(ends))
 
 
-def _written(plan: Any) -> _Topics | None:
+def _written(plan: Any) -> list[_Topics]:
     """The topic that a query writes, if its options name it."""
     kind = class_of(plan)
     options: Mapping[str, str] = {}
     if kind == "AppendData" and (relation := relation_of(plan.table())) is not None:
         options = options_of(relation)
     elif kind != "WriteToMicroBatchDataSource" or plan.table().name() != SOURCE_NAME:
-        return None
+        return []
     given = plan.writeOptions().toSeq()
     pairs = (given.apply(index) for index in range(given.size()))
-    return _topics({**options, **{pair._1(): pair._2() for pair in pairs}}, plan.query(), read=False)
+    sink = _topics({**options, **{pair._1(): pair._2() for pair in pairs}}, plan.query(), read=False)
+    return [] if sink is None else [sink]
 
 
-def _topics(options: Mapping[str, str], node: Any, *, read: bool) -> _Topics | None:
+def _topics(options: Mapping[str, str], node: Any, *, read: bool, stream: bool = False) -> _Topics | None:
     """Topics that options name, on the cluster that they name; None for tables of a cluster, for log
     directories, and for rows that name their topics."""
     named = {name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK}
     if chooses_table(named) or not {"path", "paths"}.isdisjoint(named):
         return None
     try:
-        with raw_options(of_side(named, read=read), read=read, stream=read) as parsed:
+        with raw_options(of_side(named, read=read), read=read, stream=stream) as parsed:
             namespace = _namespace(parse_discovery(parsed))
     except OptionError as error:  # which ends the query itself
         LOG.warning("lineage: no dataset: %s", error)
@@ -399,6 +429,11 @@ def _topics(options: Mapping[str, str], node: Any, *, read: bool) -> _Topics | N
         name.strip() for name in named.get("subscribe" if read else "topic", "").split(",") if name.strip()
     ]
     return _Topics(namespace, names, StructType.fromJson(json.loads(node.schema().json())))
+
+
+def _counted(discovery: Discovery, counts: Mapping[str, int], schema: StructType) -> Iterator[_Topics]:
+    for topic, count in counts.items():
+        yield _Topics(_namespace(discovery), [topic], schema, count)
 
 
 def _namespace(discovery: Discovery) -> str:

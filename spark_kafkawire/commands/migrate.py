@@ -26,6 +26,7 @@ loss: the source lost messages before they were copied, or the broker of a copie
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -40,11 +41,17 @@ def run(settings: Settings, progress: Progress, as_json: bool) -> dict[str, Any]
     if settings.dry_run:
         return report(describe(clusters, settings), sys.stdout, as_json=as_json)
     # A dry run needs no Spark.
-    from spark_kafkawire.jobs.spark import job_session, run_tasks
+    from spark_kafkawire.jobs.spark import job_lineage, job_session, run_tasks
 
     progress.step("starting Spark")
-    with job_session("migrate") as spark:
-        summary = migrate(clusters, settings, partial(run_tasks, spark), progress)
+    with job_session("migrate") as spark, job_lineage("migrate") as topics:
+
+        def record(read: Mapping[str, int], written: Mapping[str, int]) -> None:
+            if topics is not None:
+                topics.read(clusters.source.discovery, read)
+                topics.wrote(clusters.write.discovery, written)
+
+        summary = migrate(clusters, settings, partial(run_tasks, spark), progress, record)
     return report(summary, sys.stdout, as_json=as_json)
 
 

@@ -39,15 +39,17 @@ from spark_kafkawire.jobs.command_line import Job
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.publish.options import PublishArguments, messages
 from spark_kafkawire.jobs.publish.run import publish, report
-from spark_kafkawire.jobs.spark import job_session
+from spark_kafkawire.jobs.spark import job_lineage, job_session
 
 
 def run(arguments: PublishArguments, progress: Progress, as_json: bool) -> dict[str, Any]:
     """Write all rows; the summary."""
     progress.step("starting Spark")
-    with job_session("publish") as spark:
+    with job_session("publish") as spark, job_lineage("publish") as topics:
         rows = messages(arguments.input.load(spark), arguments.columns)
         published = publish(rows, arguments.options, progress)
+        if topics is not None:
+            topics.wrote(arguments.options.write.discovery, published.counts(), rows.schema)
     return report(published, sys.stdout, as_json=as_json)
 
 

@@ -35,10 +35,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from zipimport import zipimporter
 
 import pyarrow as pa
@@ -48,7 +49,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from spark_kafkawire.errors import printable
+from spark_kafkawire.errors import LOG, printable
 from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.source.datasource import KafkaWireDataSource
 from spark_kafkawire.source.edge import hide_broken_pipes
@@ -60,6 +61,11 @@ from .files import FileError, FileSystem, LocalFiles, is_there, printable_path
 from .progress import LOOK_INTERVAL_S, Work, repeating
 from .state import assigned, by_topic
 
+if TYPE_CHECKING:
+    from spark_kafkawire.lineage import JobTopics, QueryLineage
+
+#: What sends the lineage of the job that runs.
+_LINEAGE: Final[ContextVar[QueryLineage | None]] = ContextVar("lineage", default=None)
 #: Seconds between two looks at child processes.
 _CHILD_LOOK_S: Final = 0.1
 #: Settings that suit jobs, unless spark-submit sets them.
@@ -98,8 +104,44 @@ def job_session(job: str) -> Iterator[SparkSession]:
             # Spark has looked for other sources in a process that it keeps, and that it ends after a minute
             # with a traceback: where only the zip was shipped it has no code of ours.
             end_python_workers(spark)
-            yield spark
+            with sending_lineage(spark):
+                yield spark
         end_python_workers(spark)
+
+
+@contextlib.contextmanager
+def sending_lineage(spark: SparkSession) -> Iterator[None]:
+    """Sends OpenLineage events of the job's queries if OpenLineage is configured by its own variables, and
+    its library is installed: they may be those of a whole cluster."""
+    is_wanted = os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() != "true"
+    if not is_wanted or not any(name.startswith("OPENLINEAGE_") for name in os.environ):
+        yield
+        return
+    try:
+        from spark_kafkawire import lineage
+    except ModuleNotFoundError as error:
+        LOG.warning("the job sends no lineage: %s", error)
+        yield
+        return
+    attached = lineage.attach(spark)
+    token = _LINEAGE.set(attached)
+    try:
+        yield
+    finally:
+        _LINEAGE.reset(token)
+        attached.close()
+
+
+@contextlib.contextmanager
+def job_lineage(job: str) -> Iterator[JobTopics | None]:
+    """The lineage of a job that moves records in tasks of its own, which Spark's plans do not name: the job
+    records its topics there. None without lineage."""
+    attached = _LINEAGE.get()
+    if attached is None:
+        yield None
+        return
+    with attached.job(job) as topics:
+        yield topics
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -293,6 +294,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 #: A function that runs a function on many tasks, in parallel or not, and returns the results in their order.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+#: A function that gets the messages of each topic that were read, and of each that were written.
+Recorder = Callable[[Mapping[str, int], Mapping[str, int]], None]
 
 #: Bytes of a partition that one task copies before the state is saved.
 PIECE_BYTES: Final = 64 << 20
@@ -415,15 +418,22 @@ def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:
     }
 
 
-def migrate(clusters: Clusters, settings: Settings, run: Runner, progress: Progress) -> dict[str, Any]:
-    """Copy new messages of the source, and verify them. Returns the summary.
+def migrate(
+    clusters: Clusters,
+    settings: Settings,
+    run: Runner,
+    progress: Progress,
+    record: Recorder = lambda *_: None,
+) -> dict[str, Any]:
+    """Copy new messages of the source, and verify them; ``record`` gets the messages of each topic that were
+    read, and of each that were written. Returns the summary.
 
     ``failed`` of the summary names the partitions that are not equal. Raises ``OptionError``,
     ``DataLossError``, ``DeliveryError`` and the errors of brokers (all fatal); copied messages
     stay, and the next run continues from there.
     """
     with StateDirectory(settings.state) as directory:
-        return _Run(clusters, settings, run, progress, directory).all()
+        return _Run(clusters, settings, run, progress, directory, record).all()
 
 
 class _Run:
@@ -434,8 +444,10 @@ class _Run:
         run: Runner,
         progress: Progress,
         directory: StateDirectory,
+        record: Recorder,
     ) -> None:
         self._settings = settings
+        self._record = record
         self._run = run
         self._progress = progress
         self._directory = directory
@@ -457,6 +469,7 @@ class _Run:
             self._copy(copies, work)
         with self._progress.work(f"verifying {len(copies)} partition(s)") as work:
             partitions = self._verify(copies, work)
+        self._record_topics(copies, partitions)
         return {
             "logs": len(copies),
             "messages": self._copied_count,
@@ -467,6 +480,16 @@ class _Run:
             "data_loss": _lost(copies) + passed_over,
             "seconds": round(time.monotonic() - started_s, 1),
         }
+
+    def _record_topics(
+        self, copies: Sequence[PartitionCopy], partitions: Sequence[Mapping[str, Any]]
+    ) -> None:
+        read: Counter[str] = Counter()
+        wrote: Counter[str] = Counter()
+        for copy, verified in zip(copies, partitions, strict=True):
+            read[copy.route.source.topic] += verified["messages"]
+            wrote[copy.route.target.topic] += verified["target_messages"]
+        self._record(read, wrote)
 
     def _open(self, copies: Sequence[PartitionCopy]) -> None:
         """Note, before anything is sent, where each partition's copy begins and as whom it is sent."""

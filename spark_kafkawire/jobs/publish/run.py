@@ -7,7 +7,8 @@ what they write; and the report of it.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TextIO, TypeVar
 
@@ -339,6 +340,13 @@ class Published:
     found_count: int | None = None
     doubled_count: int | None = None
     was_done: bool = False
+
+    def counts(self) -> Mapping[str, int]:
+        """Messages written to each topic."""
+        counts: Counter[str] = Counter()
+        for row in self.written:
+            counts[row["topic"]] += row["messages"]
+        return counts
 
 
 def total(receipts: Iterable[PartitionReceipt]) -> list[Row]:

@@ -1,0 +1,99 @@
+"""A real Prometheus that scrapes one port, and the panels of ``docs/grafana.json`` by its answers."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from .polling import poll
+
+DASHBOARD: Final = Path("docs/grafana.json")
+#: Grafana's variables in the dashboard, for a scrape each second.
+_VARIABLES: Final = {"$query": ".*", "$__rate_interval": "10s", "$__range": "5m"}
+
+#: Points of a line: seconds since 1970, and values.
+Line = list[tuple[float, float]]
+
+
+def program() -> str | None:
+    """Path of Prometheus, which Debian has as a package; None if it is not installed."""
+    return shutil.which("prometheus")
+
+
+class Prometheus:
+    """A server with its data in a folder."""
+
+    def __init__(self, folder: Path, scraped: str) -> None:
+        settings = folder / "prometheus.yml"
+        targets = [{"job_name": "kafkawire", "static_configs": [{"targets": [scraped]}]}]
+        interval = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+        settings.write_text(json.dumps({"global": interval, "scrape_configs": targets}))
+        command = [program() or "", f"--config.file={settings}", f"--storage.tsdb.path={folder / 'data'}"]
+        with (folder / "log").open("wb") as log:
+            self._process = subprocess.Popen([*command, "--web.listen-address=127.0.0.1:0"], stderr=log)
+        self._port = poll(self._listening, "Prometheus to listen")
+
+    def _listening(self) -> int | None:
+        assert self._process.poll() is None, "Prometheus has ended"
+        found = psutil.Process(self._process.pid).net_connections("tcp")
+        ports = [each.laddr.port for each in found if each.status == psutil.CONN_LISTEN]
+        return ports[0] if ports else None
+
+    def lines(self, expression: str, seconds: float) -> dict[str, Line]:
+        """Lines of an expression by their labels, without values that are no numbers."""
+        end = time.time()
+        wanted = {"query": expression, "start": end - seconds, "end": end, "step": "1s"}
+        url = f"http://127.0.0.1:{self._port}/api/v1/query_range?{urllib.parse.urlencode(wanted)}"
+        with urllib.request.urlopen(url, timeout=30) as response:
+            answer: dict[str, Any] = json.load(response)
+        found = {}
+        for series in answer["data"]["result"]:
+            own = {name: text for name, text in series["metric"].items() if name not in _HIDDEN}
+            points = [(at, float(text)) for at, text in series["values"]]
+            found[" ".join(own.values())] = [point for point in points if math.isfinite(point[1])]
+        return {name: line for name, line in found.items() if line}
+
+    def stop(self) -> None:
+        """End the server."""
+        self._process.terminate()
+        self._process.wait(30)
+
+
+_HIDDEN: Final = ("__name__", "instance", "job")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A panel of the dashboard, and its place in a grid of 24 columns."""
+
+    title: str
+    place: dict[str, int]
+    expressions: list[str]
+
+    def lines(self, prometheus: Prometheus, seconds: float) -> dict[str, Line]:
+        """What it draws of the last seconds."""
+        found: dict[str, Line] = {}
+        for expression in self.expressions:
+            found |= prometheus.lines(expression, seconds)
+        return found
+
+
+def panels() -> list[Panel]:
+    """The panels of the dashboard, for all queries."""
+    found = []
+    for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
+        expressions = [target["expr"] for target in panel["targets"]]
+        for name, value in _VARIABLES.items():
+            expressions = [expression.replace(name, value) for expression in expressions]
+        found.append(Panel(panel["title"], panel["gridPos"], expressions))
+    return found

@@ -1,5 +1,5 @@
-"""The picture of the dashboard in ``docs/metrics.md``: its panels, by the answers of a real Prometheus that has
-scraped two real streams for some minutes.
+"""The picture of the dashboard in ``docs/metrics.md``: its panels, by the answers of a real Prometheus that
+has scraped two real streams for some minutes.
 
     python -m tests.benchmarks.dashboard 180
 

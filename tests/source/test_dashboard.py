@@ -1,4 +1,4 @@
-"""The dashboard of ``docs/grafana.json``: a real Prometheus scrapes a real stream, and each panel has data."""
+"""The dashboard of ``docs/grafana.json``: a real Prometheus scrapes a stream, and each panel has data."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def run(spark: SparkSession, noida: NoidaBroker, folder: Path, seconds: float) -
     """Feed two streams at a rate that changes, and draw what Prometheus has of them."""
     served = metrics.serve(spark, 0)
     prometheus = Prometheus(folder, f"127.0.0.1:{served.port}")
-    topics = {name: noida.create_topic(partitions=4) for name in ("orders", "payments")}
+    topics = {name: noida.create_topic(4, name) for name in ("orders", "payments")}
     copies = noida.create_topic(partitions=4)
     queries = []
     for name, topic in topics.items():
@@ -63,10 +63,11 @@ def draw(prometheus: Prometheus, seconds: float) -> None:
     """Each panel in its place of the grid."""
     figure = pyplot.figure(figsize=(13, 15), layout="constrained")
     shown = panels()
-    grid = figure.add_gridspec(max(panel.place["y"] + panel.place["h"] for panel in shown), 24)
+    tops = sorted({panel.place["y"] for panel in shown})
+    grid = figure.add_gridspec(len(tops), 2)
     for panel in shown:
-        x, y, width, height = (panel.place[name] for name in "xywh")
-        axes = figure.add_subplot(grid[y : y + height, x : x + width])
+        left, right = panel.place["x"] // 12, (panel.place["x"] + panel.place["w"]) // 12
+        axes = figure.add_subplot(grid[tops.index(panel.place["y"]), left:right])
         for name, line in panel.lines(prometheus, seconds).items():
             days = [at / 86_400 for at, _ in line]
             axes.plot(days, [value for _, value in line], linewidth=1.2, label=name)
@@ -75,7 +76,7 @@ def draw(prometheus: Prometheus, seconds: float) -> None:
         axes.set_title(panel.title, fontsize=11, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(linewidth=0.4)
-        axes.tick_params(labelsize=8)
+        axes.tick_params(labelsize=7)
         axes.legend(fontsize=7, frameon=False, loc="upper left", ncols=2)
     figure.savefig(_PICTURE, dpi=90)
 

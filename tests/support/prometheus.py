@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import subprocess
 import time
@@ -49,8 +50,8 @@ class Prometheus:
         ports = [each.laddr.port for each in found if each.status == psutil.CONN_LISTEN]
         return ports[0] if ports else None
 
-    def lines(self, expression: str, seconds: float) -> dict[str, Line]:
-        """Lines of an expression by their labels, without values that are no numbers."""
+    def lines(self, expression: str, legend: str, seconds: float) -> dict[str, Line]:
+        """Lines of an expression by their legends, without values that are no numbers."""
         end = time.time()
         wanted = {"query": expression, "start": end - seconds, "end": end, "step": "1s"}
         url = f"http://127.0.0.1:{self._port}/api/v1/query_range?{urllib.parse.urlencode(wanted)}"
@@ -58,9 +59,10 @@ class Prometheus:
             answer: dict[str, Any] = json.load(response)
         found = {}
         for series in answer["data"]["result"]:
-            own = {name: text for name, text in series["metric"].items() if name not in _HIDDEN}
+            labels = series["metric"]
+            name = re.sub(r"{{\s*(\w+)\s*}}", lambda match: labels.get(match[1], ""), legend)
             points = [(at, float(text)) for at, text in series["values"]]
-            found[" ".join(own.values())] = [point for point in points if math.isfinite(point[1])]
+            found[name] = [point for point in points if math.isfinite(point[1])]
         return {name: line for name, line in found.items() if line}
 
     def stop(self) -> None:
@@ -69,22 +71,20 @@ class Prometheus:
         self._process.wait(30)
 
 
-_HIDDEN: Final = ("__name__", "instance", "job")
-
-
 @dataclass(frozen=True, slots=True)
 class Panel:
     """A panel of the dashboard, and its place in a grid of 24 columns."""
 
     title: str
     place: dict[str, int]
-    expressions: list[str]
+    #: Expressions and their legends.
+    targets: list[tuple[str, str]]
 
     def lines(self, prometheus: Prometheus, seconds: float) -> dict[str, Line]:
         """What it draws of the last seconds."""
         found: dict[str, Line] = {}
-        for expression in self.expressions:
-            found |= prometheus.lines(expression, seconds)
+        for expression, legend in self.targets:
+            found |= prometheus.lines(expression, legend, seconds)
         return found
 
 
@@ -92,8 +92,11 @@ def panels() -> list[Panel]:
     """The panels of the dashboard, for all queries."""
     found = []
     for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
-        expressions = [target["expr"] for target in panel["targets"]]
-        for name, value in _VARIABLES.items():
-            expressions = [expression.replace(name, value) for expression in expressions]
-        found.append(Panel(panel["title"], panel["gridPos"], expressions))
+        targets = []
+        for target in panel["targets"]:
+            expression = target["expr"]
+            for name, value in _VARIABLES.items():
+                expression = expression.replace(name, value)
+            targets.append((expression, target["legendFormat"]))
+        found.append(Panel(panel["title"], panel["gridPos"], targets))
     return found

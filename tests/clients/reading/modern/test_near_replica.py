@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,7 +21,6 @@ from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode as Code
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
-from spark_kafkawire.protocol.modern.metadata import MetadataBroker, MetadataRequest
 from tests.records.batches import TRANSACTIONAL, batch, marker, record
 from tests.support.cases import for_each
 from tests.support.fetching import (
@@ -34,18 +32,18 @@ from tests.support.fetching import (
     altered,
     cluster_of,
     fetcher_of,
+    names,
+    replicas,
     rows,
     throttling,
 )
-from tests.support.log_broker import OFFERED
-from tests.support.log_server import HOST, LogServer, Sent
-from tests.support.memory_log import Log, MemoryLog
+from tests.support.log_server import LogServer, Sent
+from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import FETCH, MockCluster
 from tests.support.polling import poll
 
 NEAR: Final = replace(SMALL, rack=ClientRack("text", "near"))
 ALL: Final = list(enumerate(VALUES))
-FOLLOWER_ID: Final = 7
 
 
 @pytest.fixture
@@ -101,35 +99,6 @@ def test_a_dead_leader_is_not_missed_while_its_follower_serves(near: MockCluster
 
 
 # Two brokers of which a test alters each.
-
-
-@contextlib.contextmanager
-def replicas(
-    log: Log, other: Log | None = None, versions: VersionRange = modern.FETCH.versions
-) -> Iterator[tuple[LogServer, LogServer]]:
-    """A leader and the follower that it names to clients with a rack."""
-    offered = {**OFFERED, modern.FETCH.key: versions}
-    with (
-        LogServer({"t": [log]}, offered=offered) as leader,
-        LogServer({"t": [other or log]}, offered=offered) as follower,
-    ):
-        us = MetadataBroker(node_id=FOLLOWER_ID, host=HOST, port=follower.port, rack="near")
-        leader.broker.alter(MetadataRequest, lambda honest, _: replace(honest, brokers=(*honest.brokers, us)))
-        names(leader, FOLLOWER_ID)
-        yield leader, follower
-
-
-def names(leader: LogServer, replica_id: int) -> None:
-    """Answer clients with a rack as a leader does: without records."""
-
-    def named(honest: fetch.FetchResponse, request: fetch.FetchRequest) -> fetch.FetchResponse:
-        if request.rack_id != "near":
-            return honest
-        [topic] = honest.responses
-        parts = (replace(topic.partitions[0], preferred_read_replica=replica_id, records=b""),)
-        return replace(honest, responses=(replace(topic, partitions=parts),))
-
-    leader.broker.alter(fetch.FetchRequest, named)
 
 
 def damaged(server: LogServer) -> None:

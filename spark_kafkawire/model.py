@@ -147,12 +147,15 @@ class Leader:
     """The broker that serves a partition, with the epoch and topic id by which a request can verify that.
 
     ``epoch`` counts the elections of leaders, -1 if it is not known; ``topic_id`` is None for topics without
-    an id (before Kafka 2.8).
+    an id (before Kafka 2.8). While a task reads, a leader that may name a nearer replica has the ``rack`` of
+    the client, and a follower takes the leader's place (``is_follower``).
     """
 
     broker: Broker
     epoch: int = -1
     topic_id: uuid.UUID | None = None
+    rack: str = ""
+    is_follower: bool = False
 
     def __reduce__(self) -> tuple[type[Leader], tuple[Broker, int, uuid.UUID | None]]:
         return Leader, (self.broker, self.epoch, self.topic_id)

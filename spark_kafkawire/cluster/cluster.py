@@ -68,6 +68,9 @@ class Cluster(Protocol):
     def brokers(self) -> Sequence[Broker]:
         """Live brokers, sorted."""
 
+    def racks(self) -> frozenset[str]:
+        """Racks of the live brokers, as far as they have some (0.10 on)."""
+
     def topics(self) -> Sequence[str]:
         """Topic names that ``subscribePattern`` can match, sorted. Raises ``OptionError`` if the brokers
         cannot list topics."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import LOG, OptionError, printable, quoted
 from ..model import Broker, Generation, WireFormat
+from ..net.client_rack import ClientRack
 from ..net.retry import Bootstrap, RetryPolicy
 from ..net.settings import PLAINTEXT, ConnectionSettings, Security
 from ..protocol.modern.minimum_versions import MinimumVersions
@@ -195,7 +196,7 @@ def parse_discovery(options: RawOptions) -> Discovery:
 
 
 def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discovery:
-    if strangers := others or options.given(Discovery.expected, Discovery.zookeeper_auth):
+    if strangers := others or options.given(Discovery.expected, Discovery.zookeeper_auth, NetOptions.rack):
         raise OptionError(
             f"options {name} and {strangers[0]} are both set: a path is read without brokers; leave out one "
             "of the two"
@@ -344,6 +345,20 @@ def _kafka_retries(name: str, given: str) -> int:
     return min(count(0, INT32_MAX)(name, given), _RETRIES_MAX)
 
 
+def _rack(name: str, given: str) -> ClientRack:
+    text, (source, _, variable) = given.strip(), given.strip().partition(":")
+    if source == "env" and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", variable):
+        return ClientRack(source, variable)
+    if not text or not text.isprintable() or source == "env":
+        raise bad_value(name, given, "the rack of the executors, env:NAME, aws or gcp")
+    return ClientRack(text) if text in ("aws", "gcp") else ClientRack("text", text)
+
+
+def _kafka_rack(_: str, given: str) -> ClientRack | None:
+    """Java takes any text; the empty one is no rack."""
+    return ClientRack("text", given.strip()) if given.strip() else None
+
+
 @dataclass(frozen=True)
 class NetOptions(Group):
     """Connections to brokers, and retries."""
@@ -380,6 +395,14 @@ class NetOptions(Group):
     )
     client_id = option("kafka.client.id", string, "spark-kafkawire", generation=MODERN).means(
         "the name of this client in the logs and quotas of brokers"
+    )
+    rack = (
+        option("clientRack", _rack, generation=MODERN)
+        .means(
+            "the rack of each executor: `env:NAME` for an environment variable, `aws` or `gcp` for its zone "
+            "there, or a text; see [Read from the nearest replica](tuning.md#read-from-the-nearest-replica)"
+        )
+        .also("kafka.client.rack", _kafka_rack)
     )
     asks_for_versions = option("kafka.api.version.request", flag, "true", generation=MODERN).means(
         "`false`: do not ask brokers for their versions; all have `kafka.broker.version.fallback`"

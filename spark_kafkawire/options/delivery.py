@@ -11,6 +11,7 @@ from typing import Final
 
 from ..errors import OptionError, quoted
 from ..model import Generation
+from ..net.client_rack import ClientRack
 from ..net.retry import RetryPolicy
 from ..protocol.modern.limits import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from ..records.compression import CODECS, Format, codec_names
@@ -138,7 +139,7 @@ class DeliveryOptions(Group, sides=WRITE):
     the wait for a topic to exist.
 
     With ``adapts``, slow brokers get fewer rows that choose no partition, and a broker that has not responded
-    for ``available_s`` gets no such rows.
+    for ``available_s`` gets no such rows. A ``rack`` gets all such rows if leaders are there.
     """
 
     topic = option("topic", string).means("the topic to write to; overrides a `topic` column")
@@ -173,6 +174,10 @@ class DeliveryOptions(Group, sides=WRITE):
     ).means(
         "a broker that has not answered for this time gets no rows without keys, while others answer; "
         "`0`: no limit"
+    )
+    is_rack_aware = option("kafka.partitioner.rack.aware", flag, "false", generation=MODERN).means(
+        "`true`: rows without keys go to partitions whose leaders are in the rack of `clientRack`, if there "
+        "are some; not for `partitionerSeed`"
     )
     # The choice depends on the generation, and the levels on the choice.
     compression = (
@@ -229,6 +234,7 @@ class DeliveryOptions(Group, sides=WRITE):
     insists_on_idempotence: bool = False
     retry: RetryPolicy = RetryPolicy(INT32_MAX)
     available_s: float | None = None
+    rack: ClientRack | None = None
 
 
 def parse_acks(options: RawOptions, generation: Generation) -> str:
@@ -255,7 +261,23 @@ def parse_delivery(options: RawOptions, net: NetOptions, acks: str) -> DeliveryO
         timeout_s=_timeout_s(options, net),
         adapts=_adapts(options),
         available_s=options[of.availability] or None,
+        rack=_rack(options),
     )
+
+
+def _rack(options: RawOptions) -> ClientRack | None:
+    """The rack that rows without keys prefer; None for none. Raises ``OptionError`` (fatal)."""
+    of, rack = DeliveryOptions.is_rack_aware, options[NetOptions.rack]
+    if not options[of]:
+        return None
+    if rack is None:
+        raise OptionError(f"option {of}=true needs the rack of the executors: set {NetOptions.rack}, too")
+    if options.given(DeliveryOptions.seed):
+        raise OptionError(
+            f"option {of}=true makes partitions depend on the racks of executors, and partitionerSeed makes "
+            "them the same in each run; leave one of them out"
+        )
+    return rack
 
 
 def _adapts(options: RawOptions) -> bool:

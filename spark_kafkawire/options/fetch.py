@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..model import WireFormat
+from ..net.client_rack import ClientRack
 from ..protocol.modern.limits import READ_COMMITTED, READ_UNCOMMITTED
 from .connection import NetOptions, parse_wire_format
 from .option import (
@@ -46,6 +47,7 @@ class FetchOptions(Group, sides=READ):
     ``retry_timeout_s`` is the shortest time to retry failures in a row, whatever ``retries`` is.
     ``wait_ms`` is the time that a broker may wait for a record before it sends an empty response.
     ``bad_records`` decides about damage of the log, of which a row has ``corrupt_bytes_max`` bytes at most.
+    With a ``rack`` the leader may name a replica that is nearer.
     """
 
     bad_records: Option[BadRecords] = TypedOptions.bad_records
@@ -88,6 +90,7 @@ class FetchOptions(Group, sides=READ):
 
     retry_timeout_s: float = 0.0
     wire_format: WireFormat | None = None
+    rack: ClientRack | None = None
 
 
 def parse_fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
@@ -102,4 +105,5 @@ def parse_fetch(options: RawOptions, net: NetOptions) -> FetchOptions:
         # A broker that waited for longer would seem not to respond.
         wait_ms=min(options[of.wait_ms], int(500 * net.request_timeout_s)),
         wire_format=parse_wire_format(options, sized),
+        rack=options[NetOptions.rack],
     )

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from ..errors import OptionError, counted, printable
 from ..model import Generation, TopicPartition, WireFormat
-from .connection import Discovery
+from .connection import Discovery, NetOptions
 from .option import BLANKS, MODERN, READ, V07, Group, RawOptions, bad_value, flag, mapped, option, string
 from .selection import (
     PARTITION_SYNTAX,
@@ -385,6 +385,9 @@ def _reason_against_it(
         return f"makes fewer Spark partitions, and {Selection.min_partitions} more: leave out one of them"
     if options[KeyOrder.is_set]:
         return f"packs ranges, and {KeyOrder.is_set} chains them: leave out one of them"
+    if options[NetOptions.rack] is not None:
+        rack = options.name_of(NetOptions.rack)
+        return f"packs ranges of one leader, and {rack} reads from other replicas: leave out one of them"
     if discovery.directories is not None:
         return "packs requests to brokers, and log directories need none: leave it out"
     if wire_format is WireFormat.PROPOSAL:

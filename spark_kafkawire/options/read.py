@@ -253,7 +253,7 @@ _OF_EVERY_TABLE: Final = frozenset(
         Selection.planning_backoff,
         *of_groups(Discovery, Directories, NetOptions, Tokens, Layers),
     )
-) - {NetOptions.include_headers, NetOptions.wire_format}
+) - {NetOptions.include_headers, NetOptions.wire_format, NetOptions.rack, *NetOptions.rack.aliases}
 
 
 @dataclass(frozen=True, slots=True)

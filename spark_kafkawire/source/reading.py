@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from ..clients.reading.task import FetchTask
+from ..clients.reading.task import FOLLOWED, FetchTask
 from ..errors import LOG, counted, listed_some
 from ..net.retry import Attempts
 from ..options import TaskOptions
@@ -46,7 +46,9 @@ def read_partition(
         size += batch.nbytes
         yield batch
     if isinstance(partition, KafkaWirePartition):
-        brokers = {f"{task.leader.broker.host}:{task.leader.broker.port}" for task in partition.tasks}
+        served = {task.leader.broker for task in partition.tasks} | FOLLOWED
+        FOLLOWED.clear()
+        brokers = {f"{broker.host}:{broker.port}" for broker in served}
         LOG.info(
             "read %s: %s (%d bytes of columns) from %s in %.1f s, %s",
             listed_some(partition.tasks, _LISTED_MAX, lambda task: str(task.range)),

@@ -34,6 +34,7 @@ PARTS: Final[dict[str, Opened]] = {
     "lies": partial(alone, lies.lie),
     "contradictions": partial(alone, lies.contradiction),
     "damage": partial(alone, parts.damage),
+    "near": partial(alone, parts.near),
     "fencing": partial(with_broker, parts.fencing),
     "repeats": partial(with_broker, parts.repeats),
     "missing-files": partial(alone, parts.missing_files),

@@ -10,9 +10,10 @@ import shutil
 import tempfile
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from pyspark.sql.types import (
     BinaryType,
@@ -23,13 +24,17 @@ from pyspark.sql.types import (
 )
 
 from spark_kafkawire.clients.reading.damaged_records import SuspectedDamage
+from spark_kafkawire.clients.reading.modern import near_replica
 from spark_kafkawire.errors import CorruptDataError, DataLossError, DeliveryError
+from spark_kafkawire.kept import forget_all
+from spark_kafkawire.net.client_rack import ClientRack
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import BadRecords, FetchOptions
 from spark_kafkawire.protocol.api import Api
-from spark_kafkawire.protocol.modern import fetch
+from spark_kafkawire.protocol.modern import FETCH, fetch
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.source.schema import HEADERS_FIELD
-from tests.records.batches import batch, record
+from tests.records.batches import TRANSACTIONAL, batch, record
 from tests.support.directory_reading import DirectoryRead
 from tests.support.exactly_once import (
     WAITING_MAX_S,
@@ -38,7 +43,7 @@ from tests.support.exactly_once import (
     committed,
     dying,
 )
-from tests.support.fetching import altered, fetcher_of
+from tests.support.fetching import altered, fetcher_of, replicas
 from tests.support.late_requests import SlowReplication
 from tests.support.log_folders import (
     ABORTED,
@@ -69,8 +74,14 @@ class FaultyLog(MemoryLog):
     ``faults`` counts them by kind.
     """
 
-    def __init__(self, chance: random.Random, lost: set[int], compression: str) -> None:
-        batches = (
+    def __init__(
+        self,
+        chance: random.Random,
+        lost: set[int],
+        compression: str,
+        batches: Iterable[bytes] = (),
+    ) -> None:
+        batches = batches or (
             batch([record(i, value(2 * n + i)) for i in range(2)], compression=compression)
             for n in range(BATCHES)
         )
@@ -147,6 +158,66 @@ def damage(seed: int, number: int) -> Counter[str]:
         finally:
             pool.close_idle()
     return ended + Counter({f"faults {kind}": count for kind, count in log.faults.items()})
+
+
+#: Responses of a follower that an operation draws, and what is changed in them.
+_FOLLOWER: Final[dict[str, dict[str, Any]]] = {
+    "lags": {"records": b"", "high_watermark": 0},
+    "ends early": {"high_watermark": 3},
+    "starts late": {"log_start_offset": 2 * BATCHES},
+    "names aborted transactions": {
+        "aborted_transactions": (fetch.AbortedTransaction(producer_id=1, first_offset=0),)
+    },
+    "is out of range": {"error_code": 1, "records": b""},
+    "is fenced": {"error_code": 74, "records": b""},
+    "names another replica": {"preferred_read_replica": 3, "records": b""},
+    "serves": {},
+}
+
+
+def near(seed: int, number: int) -> Counter[str]:
+    """One read near a follower that lies, lags or disappears. Raises ``AssertionError`` for rows that are not
+    exact, and for a read that fails."""
+    chance = random.Random(f"{seed} near {number}")
+    parts = [
+        batch(
+            [record(i, value(2 * n + i)) for i in range(2)], attributes=TRANSACTIONAL, producer=(1, 0, 2 * n)
+        )
+        for n in range(BATCHES)
+    ]
+    log, followers = MemoryLog(*parts), FaultyLog(chance, set(), "none", parts)
+    start, stop = sorted(chance.sample(range(2 * BATCHES), 2))
+    options = FetchOptions(
+        fetch_bytes=chance.choice((300, 1000, 4096)),
+        wait_ms=50,
+        bad_records=chance.choice((BadRecords.FAIL, BadRecords.DROP)),
+        isolation_level=READ_COMMITTED,
+        rack=ClientRack("text", "near"),
+    )
+    ended, pool, share = Counter[str](), Pool(), chance.choice((0.1, 0.3))
+
+    def answered(_: fetch.FetchPartition) -> dict[str, Any]:
+        how = chance.choice(list(_FOLLOWER)) if chance.random() < share else "serves"
+        ended[f"follower {how}"] += 1
+        return {**_FOLLOWER[how]}
+
+    def broken(api: Api, frame: bytes) -> Sent:
+        is_cut = api is FETCH and chance.random() < share / 3
+        return Sent(frame[: len(frame) // 2], "close") if is_cut else Sent(frame)
+
+    # So that a read goes to the follower again and again.
+    with replicas(log, followers) as (leader, follower), patch.object(near_replica, "FOLLOWED_S", 0.05):
+        altered(follower, answered)
+        follower.lie = broken
+        try:
+            found = rows(fetcher_of(leader.bootstrap_servers, pool, start, stop, options, _NET))
+        finally:
+            pool.close_idle()
+            forget_all()
+    due = expected(start, stop, set(), BadRecords.NULL)
+    assert found == due, f"{found} instead of {due}"
+    faults = Counter({f"faults {kind}": count for kind, count in followers.faults.items()})
+    return ended + faults + Counter({EXACT: 1})
 
 
 def rows(fetcher: Any) -> list[Row]:

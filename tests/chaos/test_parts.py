@@ -15,6 +15,9 @@ import pytest
 
 from spark_kafkawire.clients.reading.damaged_records import DamagedRecords
 from spark_kafkawire.clients.reading.modern.batch_feed import BatchFeed
+from spark_kafkawire.clients.reading.modern.record_batch_reader import (
+    RecordBatchReader,
+)
 from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     CommittedBatch,
 )
@@ -95,6 +98,10 @@ def _cover_without_a_look(feed: BatchFeed, offset: int) -> None:
     feed.offset = feed._covered = min(offset, feed._range.stop_offset)
 
 
+def _believe_the_follower(reader: RecordBatchReader, response: Any, found: Any) -> None:
+    reader._take(response, found)
+
+
 def _by_counts_alone(before: CommittedBatch, now: CommittedBatch) -> Any:
     return None if (before.rows, before.size) == (now.rows, now.size) else "differs"
 
@@ -113,6 +120,9 @@ class Case(NamedTuple):
 CASES: Final = {
     "damage": Case((20, 1000), {EXACT: 0.95, "faults flip": 0.1, "faults break": 0.1, "faults move": 0.1},
                    _believe_the_first_fetch, "reading.damaged_records.DamagedRecords.confirm", "instead of"),
+    "near": Case((40, 2000), {EXACT: 1, "faults flip": 0.1, "follower lags": 0.02},
+                 _believe_the_follower,
+                 "reading.modern.record_batch_reader.RecordBatchReader._take_of_follower", "instead of"),
     "fencing": Case((2, 200), {EXACT: 1, "died": 0.5},
                     1, "writing.modern.transactional.requests.FENCED_TIMEOUT_MS", "refused, as replication"),
     "repeats": Case((1, 15), {EXACT: 1, REFUSED: 1}, _by_counts_alone,

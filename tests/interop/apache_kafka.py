@@ -228,6 +228,9 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 """
 
 
+_NEAREST: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
 class ApacheCluster:
     """So many nodes of a version, numbered from 0, each a broker and controller, on loopback.
 
@@ -237,11 +240,20 @@ class ApacheCluster:
 
     They keep everything on as many nodes as there are, three at most, and go on while most of them run. What
     they wait for is short: a node that died is missed after seconds, and a transaction that has had its time
-    is aborted within half a second.
+    is aborted within half a second. With ``racks``, one of each node, leaders name followers in the client's
+    rack; ``advertised`` are ports that clients are sent to in place of the nodes' own.
     """
 
-    def __init__(self, version: str, folder: Path, nodes: int) -> None:
+    def __init__(
+        self,
+        version: str,
+        folder: Path,
+        nodes: int,
+        racks: Sequence[str] = (),
+        advertised: Sequence[int] = (),
+    ) -> None:
         self.version = version
+        self._racks, self._advertised = racks, advertised
         ports = free_ports(2 * nodes)
         self.ports, self._controllers = ports[:nodes], ports[nodes:]
         self._folder = folder
@@ -316,13 +328,16 @@ class ApacheCluster:
     def _properties(self, node: int, folder: Path) -> str:
         voters = (f"{each}@{HOST}:{port}" for each, port in enumerate(self._controllers))
         own = f"PLAINTEXT://{HOST}:{self.ports[node]}"
+        advertised = self._advertised[node] if self._advertised else self.ports[node]
+        racks = [f"broker.rack={self._racks[node]}", f"replica.selector.class={_NEAREST}"] * bool(self._racks)
         kept = self.replicas
         lines = [
             _CLUSTER_PROPERTIES,
             f"node.id={node}",
             f"controller.quorum.voters={','.join(voters)}",
             f"listeners={own},CONTROLLER://{HOST}:{self._controllers[node]}",
-            f"advertised.listeners={own}",
+            f"advertised.listeners=PLAINTEXT://{HOST}:{advertised}",
+            *racks,
             f"log.dirs={folder / 'data'}",
             f"offsets.topic.num.partitions={kept}",
             f"offsets.topic.replication.factor={kept}",

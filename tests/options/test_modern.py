@@ -12,6 +12,7 @@ import pytest
 
 from spark_kafkawire.errors import OptionError
 from spark_kafkawire.model import Broker, Generation, TopicPartition
+from spark_kafkawire.net.client_rack import ClientRack
 from spark_kafkawire.net.retry import Bootstrap, RetryPolicy
 from spark_kafkawire.options import (
     COMMITTED,
@@ -112,6 +113,12 @@ def test_a_place_does_not_depend_on_the_order_of_brokers(option: str, given: str
 MODERN_VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("kafka.bootstrap.servers", "b:1", "discovery.bootstrap_servers", (Broker(-1, "b", 1),)),
     ("kafka.client.id", "me", "net.connection.client_id", "me"),
+    ("clientRack", " use1-az1 ", "fetch.rack", ClientRack("text", "use1-az1")),
+    ("clientRack", "env:NODE_ZONE", "fetch.rack", ClientRack("env", "NODE_ZONE")),
+    ("clientRack", "aws", "fetch.rack", ClientRack("aws")),
+    ("clientRack", "gcp", "fetch.rack", ClientRack("gcp")),
+    ("kafka.client.rack", "aws", "fetch.rack", ClientRack("text", "aws")),
+    ("kafka.client.rack", "", "fetch.rack", None),
     ("kafka.request.timeout.ms", "40000", "net.request_timeout_s", 40.0),
     ("kafka.retries", "5", "net.retry.retries", 5),
     ("kafka.retries", "2147483647", "net.retry.retries", 1000),
@@ -490,6 +497,7 @@ IDEMPOTENCE: Final = "kafka.enable.idempotence"
 IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
 ADAPTIVE: Final = "kafka.partitioner.adaptive.partitioning.enable"
 AVAILABILITY: Final = "kafka.partitioner.availability.timeout.ms"
+RACK_AWARE: Final = "kafka.partitioner.rack.aware"
 
 
 def write(**changes: str) -> WriteOptions:
@@ -559,6 +567,7 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     (ADAPTIVE, "FALSE", "delivery.adapts", False),
     (ADAPTIVE, "true", "delivery.adapts", True),
     ("partitionerSeed", "1", "delivery.adapts", False),
+    (RACK_AWARE, "false", "delivery.rack", None),
     (AVAILABILITY, "0", "delivery.available_s", None),
     (AVAILABILITY, "1500", "delivery.available_s", 1.5),
     (AVAILABILITY, "9223372036854775807", "delivery.available_s", 86_400.0),
@@ -643,6 +652,7 @@ def test_what_excludes_idempotence_ends_it_or_contradicts_it(changes: dict[str, 
         ("kafka.linger.ms", "x"),
         (ADAPTIVE, "yes"),
         (ADAPTIVE, ""),
+        (RACK_AWARE, "near"),
         (AVAILABILITY, "-1"),
         (AVAILABILITY, "soon"),
         ("includeHeaders", "maybe"),
@@ -716,6 +726,11 @@ def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one()
          "option kafka.delivery.timeout.ms: 5 s is less than the 30 s of requestTimeout, the time in which a "
          "broker may answer; raise the one, or lower the other"),
         ({ADAPTIVE: "true", "partitionerSeed": "1"}, "partitionerSeed makes them the same"),
+        ({RACK_AWARE: "true"}, f"option {RACK_AWARE}=true needs the rack of the executors: set clientRack"),
+        ({RACK_AWARE: "true", "kafka.client.rack": ""}, f"option {RACK_AWARE}=true needs the rack"),
+        ({RACK_AWARE: "true", "clientRack": "a", "partitionerSeed": "1"}, "partitionerSeed makes them the"),
+        ({"kafka.client.rack": "a", "clientRack": "a"},
+         "options clientRack and kafka.client.rack name the same setting"),
         *(({"compression": codec, "compressionLevel": "1"},
            f"option compressionLevel is not for compression={codec}") for codec in ("none", "snappy")),
         *(({"compression": "gzip", name: "1", kafkas: "1"},
@@ -726,6 +741,35 @@ def test_options_of_a_write_that_conflict_are_refused(changes: dict[str, str], m
     with pytest.raises(OptionError) as error:
         write(**changes)
     assert message in str(error.value)
+
+
+def test_a_rack_is_of_the_partitioner_where_that_is_aware_of_it() -> None:
+    assert write(clientRack="a").delivery.rack is None
+    assert write(clientRack="env:A", **{RACK_AWARE: "true"}).delivery.rack == ClientRack("env", "A")
+
+
+@for_each(
+    ("changes", "message"),
+    [
+        ({"clientRack": ""}, "option clientRack: '' is not the rack of the executors, env:NAME, aws or gcp"),
+        ({"clientRack": "env:"}, "option clientRack: 'env:' is not the rack of the executors"),
+        ({"clientRack": "env:A-B"}, "option clientRack: 'env:A-B' is not the rack of the executors"),
+        ({"clientRack": "a\nb"}, "is not the rack of the executors"),
+        ({"clientRack": "a", "kafka.client.rack": "a"}, "name the same setting; set one of them"),
+        ({"clientRack": "a", "packSmallPartitions": "true"},
+         "option packSmallPartitions=true packs ranges of one leader, and clientRack reads from other repli"),
+        ({"clientRack": "a", "broker.list": "0:h:1", "kafka.bootstrap.servers": ""},
+         "option clientRack does not apply to Kafka 0.7"),
+        ({"clientRack": "a", "path": "/logs", "kafka.bootstrap.servers": ""},
+         "options path and clientRack are both set: a path is read without brokers"),
+    ],
+)  # fmt: skip
+def test_a_rack_that_nothing_can_serve_is_refused(changes: dict[str, str], message: str) -> None:
+    given = {**MODERN, "subscribe": "t", **changes}
+    with pytest.raises(OptionError) as error:
+        ReadOptions.parse({name: text for name, text in given.items() if text or name == "clientRack"})
+    assert message in str(error.value)
+    assert str(error.value).isprintable()
 
 
 def test_what_is_alike_in_each_run_does_not_go_by_how_fast_brokers_are() -> None:

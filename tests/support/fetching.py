@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from spark_kafkawire.clients.reading.fetcher import Fetcher
 from spark_kafkawire.clients.reading.task import FetchTask
@@ -14,16 +15,20 @@ from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
 from spark_kafkawire.net.pool import Pool
 from spark_kafkawire.options import FetchOptions, NetOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern import fetch
 from spark_kafkawire.protocol.modern.limits import READ_UNCOMMITTED
 from spark_kafkawire.protocol.modern.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
 )
+from spark_kafkawire.protocol.modern.metadata import MetadataBroker, MetadataRequest
 from tests.support import librdkafka
 from tests.support.foreign import Record
-from tests.support.log_server import LogServer
-from tests.support.memory_log import MemoryLog
+from tests.support.log_broker import OFFERED
+from tests.support.log_server import HOST, LogServer
+from tests.support.memory_log import Log, MemoryLog
 from tests.support.mock_cluster import DISCONNECT
 from tests.support.settings import net_modern, servers
 
@@ -34,6 +39,8 @@ VALUES = [b"%06d" % number * 5 for number in range(COUNT)]
 #: Several fetches for one partition.
 SMALL = FetchOptions(fetch_bytes=4096, wait_ms=50)
 
+
+FOLLOWER_ID: Final = 7
 
 #: Error codes of Fetch after which a read goes on, and what ends a connection.
 ERRORS = {
@@ -138,6 +145,35 @@ def list_offsets_as(server: LogServer, offsets: Mapping[int, int]) -> None:
         return replace(response, offset=offsets.get(asked.timestamp, response.offset))
 
     honest = server.broker.answer_with(ListOffsetsPartitionResponse, listed)
+
+
+@contextlib.contextmanager
+def replicas(
+    log: Log, other: Log | None = None, versions: VersionRange = modern.FETCH.versions
+) -> Iterator[tuple[LogServer, LogServer]]:
+    """A leader and the follower that it names to clients with a rack."""
+    offered = {**OFFERED, modern.FETCH.key: versions}
+    with (
+        LogServer({"t": [log]}, offered=offered) as leader,
+        LogServer({"t": [other or log]}, offered=offered) as follower,
+    ):
+        us = MetadataBroker(node_id=FOLLOWER_ID, host=HOST, port=follower.port, rack="near")
+        leader.broker.alter(MetadataRequest, lambda honest, _: replace(honest, brokers=(*honest.brokers, us)))
+        names(leader, FOLLOWER_ID)
+        yield leader, follower
+
+
+def names(leader: LogServer, replica_id: int) -> None:
+    """Answer clients with a rack as a leader does: without records."""
+
+    def named(honest: fetch.FetchResponse, request: fetch.FetchRequest) -> fetch.FetchResponse:
+        if request.rack_id != "near":
+            return honest
+        [topic] = honest.responses
+        parts = (replace(topic.partitions[0], preferred_read_replica=replica_id, records=b""),)
+        return replace(honest, responses=(replace(topic, partitions=parts),))
+
+    leader.broker.alter(fetch.FetchRequest, named)
 
 
 class CompactedLog(MemoryLog):

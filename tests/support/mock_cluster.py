@@ -122,6 +122,18 @@ class MockCluster:
         """Move a partition to a broker, or to none (``NO_LEADER``); the leader epoch goes up."""
         self._call("partition_set_leader", topic.encode(), partition, broker_id)
 
+    def set_rack(self, broker_id: int, rack: str) -> None:
+        """Give a broker a rack, which Metadata tells."""
+        self._call("broker_set_rack", broker_id, rack.encode())
+
+    def set_follower(self, topic: str, partition: int, broker_id: int) -> None:
+        """The follower that the leader names to consumers; -1: none."""
+        self._call("partition_set_follower", topic.encode(), partition, broker_id)
+
+    def set_follower_wmarks(self, topic: str, partition: int, low: int, high: int) -> None:
+        """The offsets that a follower has, of those of the leader."""
+        self._call("partition_set_follower_wmarks", topic.encode(), partition, low, high)
+
     def push_leader_response(self, topic: str, partition: int, broker_id: int, leader_epoch: int) -> None:
         """The next Metadata names this leader, true or not."""
         self._call("partition_push_leader_response", topic.encode(), partition, broker_id, leader_epoch)
@@ -209,6 +221,9 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "rd_kafka_mock_push_request_errors_array": (None, [c_void_p, c_int16, c_size_t, POINTER(c_int)]),
     "rd_kafka_mock_broker_push_request_error_rtts": (c_int, [c_void_p, c_int32, c_int16, c_size_t]),
     "rd_kafka_mock_partition_set_leader": (c_int, [c_void_p, c_char_p, c_int32, c_int32]),
+    "rd_kafka_mock_broker_set_rack": (c_int, [c_void_p, c_int32, c_char_p]),
+    "rd_kafka_mock_partition_set_follower": (c_int, [c_void_p, c_char_p, c_int32, c_int32]),
+    "rd_kafka_mock_partition_set_follower_wmarks": (c_int, [c_void_p, c_char_p, c_int32, c_int64, c_int64]),
     "rd_kafka_mock_partition_push_leader_response": (c_int, [c_void_p, c_char_p, c_int, c_int32, c_int32]),
     "rd_kafka_mock_partition_delete_records": (c_int, [c_void_p, c_char_p, c_int32, c_int64]),
     "rd_kafka_mock_broker_set_down": (c_int, [c_void_p, c_int32]),

@@ -340,6 +340,7 @@ class TestKafka07:
         ({"table": "lag"}, "option table: 'lag' is not brokers or topics or partitions"),
         ({"TABLE": "topics", "startingoffsets": "latest"}, "option startingOffsets has no meaning with"),
         ({"table": "topics", "includeHeaders": "true"}, "option includeHeaders has no meaning with"),
+        ({"table": "topics", "clientRack": "a"}, "option clientRack has no meaning with table=topics"),
         ({"table": "topics", "assign": '{"t":[0]}'}, "option assign has no meaning with table=topics"),
         ({"table": "brokers", "subscribe": "t"}, "option subscribe has no meaning with table=brokers"),
         (

@@ -53,6 +53,11 @@ gone                          until the last attempt
                               test_a_topic_that_was_made_anew_is_a_data_loss
                               test_a_topic_that_is_gone_is_a_data_loss
                               test_a_topic_that_no_broker_knows_for_a_while_is_not_gone
+nothing, for a follower that  its response counts only for records that follow each other; the leader is asked
+is nearer (KIP-392)           for gaps, ends, starts, damage and aborted transactions
+                              test_a_follower_proves_no_gap_no_end_no_loss_and_no_damage
+                              test_a_gap_of_a_compacted_follower_is_asked_of_the_leader
+                              test_aborted_transactions_are_asked_of_the_leader
 nothing, for a lower leader   the leader may be of another topic, or be behind
 epoch of a topic without an   test_a_leader_whose_epoch_falls_is_not_read_from
 id
@@ -118,7 +123,7 @@ Not proven: that a leader is honest about the offsets between two batches of a c
 transaction was aborted if its marker is after the range; that a compressed message of magic 0 or 1 has the
 right offset; that a topic was not deleted and created again between plan and read on brokers before 2.1,
 which send neither epochs nor ids; that the records read before an unclean election are those of the new
-leader.
+leader; that a follower which names no aborted transaction has none, if the markers are after the range.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Fetch loop of a read task, for both generations: it reads one range of one partition from the leader.
+"""Fetch loop of a read task, for both generations: it reads one range of one partition from the leader, or
+from a follower in the client's rack.
 
     for columns in Fetcher(task, cluster, options, net).columns():
         ...
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spark_kafkawire.cluster.cluster import Cluster
 from spark_kafkawire.errors import (
@@ -41,7 +42,10 @@ from spark_kafkawire.records.record_log import COLUMNS
 
 from .damaged_records import SuspectedDamage, advised
 from .data_loss import GapWatch, Loss, loss_by, reason_against_compaction, topic_loss
-from .task import Contradiction, EmptyFetch, FetchTask, Gaps, MessageCrossesStop
+from .task import Contradiction, EmptyFetch, FetchTask, Gaps, MessageCrossesStop, NearerReplica
+
+if TYPE_CHECKING:
+    from .modern.near_replica import NearReplica
 
 #: Fetches of damaged bytes in a row that differ, after which the read fails.
 _DAMAGE_RETRIES: Final = 3
@@ -74,7 +78,10 @@ class Fetcher:
         self._partition = task.range.topic_partition
         self._stop_offset = task.range.stop_offset
         settings = settings_of(task, options, net)
-        self._connection = LeaderConnection(self._partition, task.leader, cluster, settings, connections)
+        near = _near_replica(self._partition, cluster, options, settings)
+        self._connection = LeaderConnection(
+            self._partition, task.leader, cluster, settings, connections, near
+        )
         self._attempts = Attempts(replace(net.retry, retry_timeout_s=options.retry_timeout_s))
         # A response contradicts itself only briefly, or for ever: long retries do not help.
         self._doubts = Attempts(net.retry.impatient)
@@ -172,8 +179,9 @@ class Fetcher:
             client.send(request)
         self._reader.received(client.receive())
         self._check_gaps()
-        for request in self._reader.requests(leader):
-            client.send(request)
+        if self._connection.is_current:
+            for request in self._reader.requests(leader):
+                client.send(request)
 
     def _check_gaps(self) -> None:
         """Check the gaps of a response before its rows are used."""
@@ -189,6 +197,15 @@ class Fetcher:
 
         Every branch of the recovery is here. The methods below it look something up or do one thing.
         """
+        if isinstance(error, NearerReplica) and (near := self._connection.near) is not None:
+            if near.is_alone:
+                self._attempts.failed(error.located(self._place_of(error)))
+            self._connection.follow(error.replica_id)
+            self._reader.restart(self._reader.offset)
+            return
+        is_throttled = isinstance(error, EmptyFetch) and error.is_throttled
+        if not is_throttled and self._leaves_follower(error):
+            return
         if isinstance(error, CorruptDataError | LimitError):
             raise self._explained(error) from error
         cause = error.cause if isinstance(error, SuspectedDamage) else None
@@ -234,7 +251,7 @@ class Fetcher:
                     # Ask the current leader once more, on another connection.
                     self._suspect = suspect
             last = self._attempts.last(failure.located(place))
-            if last is not None:
+            if last is not None and not self._leaves_follower(last):
                 if not isinstance(found := self._bounds(), Loss):
                     raise last
                 self._skip(found)
@@ -246,6 +263,13 @@ class Fetcher:
             if error.action in (Action.REFRESH, Action.RECONNECT):
                 self._connection.forget_leader()
             attempts.failed(located)
+
+    def _leaves_follower(self, error: KafkaWireError) -> bool:
+        """Continue at the leader if a follower was read from, whatever its error is: it proves nothing."""
+        if not self._connection.leave_follower(error):
+            return False
+        self._reader.restart(self._reader.offset)
+        return True
 
     def _place_of(self, error: KafkaWireError) -> str:
         offset = error.offset if isinstance(error, Contradiction) else self._reader.next_offset
@@ -310,7 +334,7 @@ class LeaderConnection:
     """The leader of one partition and a connection to it, both found on demand.
 
     ``planned`` is the leader from planning, and is tried first. A leader of another topic with the same name,
-    or of an older epoch, is refused.
+    or of an older epoch, is refused. ``near`` may choose a follower in place of the leader.
     """
 
     def __init__(
@@ -320,8 +344,10 @@ class LeaderConnection:
         cluster: Cluster,
         settings: ConnectionSettings,
         connections: Pool,
+        near: NearReplica | None = None,
     ) -> None:
         self._partition = partition
+        self.near = near
         self._planned = planned
         self._cluster = cluster
         self._settings = settings
@@ -335,16 +361,43 @@ class LeaderConnection:
         return self._leader
 
     def place(self, offset: int) -> str:
-        """An offset of the log and its leader, for messages."""
-        return f"{self._partition} at offset {offset} on {(self._leader or self._planned).broker}"
+        """An offset of the log and its leader, or the follower that is read from, for messages."""
+        follower = self.near.follower if self.near is not None else None
+        return f"{self._partition} at offset {offset} on {follower or (self._leader or self._planned).broker}"
+
+    @property
+    def is_current(self) -> bool:
+        """True unless the next request may have to go to another replica."""
+        return self.near is None or not self.near.is_over
 
     def open(self) -> tuple[Client, Leader]:
-        """The connection and the leader at its other end. Raises ``TransportError``, the errors of
-        ``Cluster`` and ``TopicRecreated``."""
-        leader = self.look_up()
+        """The connection and the leader, or follower, at its other end. Raises ``TransportError``, the errors
+        of ``Cluster`` and ``TopicRecreated``."""
+        leader, near = self.look_up(), self.near
+        if near is not None:
+            if near.is_over and not (self._client is not None and self._client.in_flight):
+                self.give_back()
+                near.ask_again()
+            leader = near.server(leader)
         if self._client is None:
             self._client = self._connections.take(leader.broker, self._settings)
+            if near is not None:
+                near.connected(self._client)
         return self._client, leader
+
+    def follow(self, replica_id: int) -> None:
+        """Read from the replica that the leader names."""
+        assert self.near is not None
+        self.give_back()
+        self.near.follow(replica_id, self._leader or self._planned)
+
+    def leave_follower(self, error: KafkaWireError) -> bool:
+        """Read from the leader after an error of a follower; False if no follower was read from."""
+        if self.near is None or self.near.follower is None:
+            return False
+        self.close()
+        self.near.leave(error)
+        return True
 
     def look_up(self) -> Leader:
         """The leader, from the cluster if it is not known. Raises the errors of ``Cluster`` and
@@ -385,6 +438,17 @@ class LeaderConnection:
                 action=Action.REFRESH,
             )
         return leader
+
+
+def _near_replica(
+    partition: TopicPartition, cluster: Cluster, options: FetchOptions, settings: ConnectionSettings
+) -> NearReplica | None:
+    """The choice of a replica in the client's rack; None if no rack is set, or if it is not known."""
+    if options.rack is None or not (rack := options.rack.found(settings.bootstrap_servers, cluster.racks)):
+        return None
+    from .modern.near_replica import NearReplica
+
+    return NearReplica(rack, partition, cluster, settings.bootstrap_servers)
 
 
 class PartitionReader(Protocol):

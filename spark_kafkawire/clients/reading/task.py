@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from spark_kafkawire.errors import Action, BrokerError, CorruptDataError
-from spark_kafkawire.model import Leader, OffsetRange, TopicPartition
+from spark_kafkawire.model import Broker, Leader, OffsetRange, TopicPartition
 from spark_kafkawire.options import PartitionerCheck
 from spark_kafkawire.protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
 from spark_kafkawire.records.arrays import Int64s
@@ -21,6 +21,9 @@ COMPARE_LOGS: Final = (
     "compare the output of kafka-dump-log.sh for this partition on its leader and on a follower, and let the "
     "undamaged one lead"
 )
+
+#: Followers that this process has read from since its last task.
+FOLLOWED: Final[set[Broker]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,20 @@ class EmptyFetch(BrokerError):
     connection, which knows its throttle time.
 
     With ``may_be_compacted``, several such responses in a row have reported that the log ends after the
-    range: ``data_loss`` decides what that proves."""
+    range: ``data_loss`` decides what that proves. With ``is_throttled`` a quota is used up."""
 
-    def __init__(self, message: str, may_be_compacted: bool = False) -> None:
+    def __init__(self, message: str, may_be_compacted: bool = False, is_throttled: bool = False) -> None:
         super().__init__(message, action=Action.BACK_OFF)
-        self.may_be_compacted = may_be_compacted
+        self.may_be_compacted, self.is_throttled = may_be_compacted, is_throttled
+
+
+class NearerReplica(BrokerError):
+    """The leader names a follower that is nearer to the client. Retriable, at that follower."""
+
+    def __init__(self, replica_id: int) -> None:
+        message = f"the leader serves no records and names replica {replica_id} in its place"
+        super().__init__(message, action=Action.RETRY)
+        self.replica_id = replica_id
 
 
 @dataclass(frozen=True, slots=True)

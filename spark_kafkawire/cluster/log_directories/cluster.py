@@ -69,6 +69,10 @@ class DirectoryCluster:
         given = self._options.broker_ids
         return tuple(place if found is None else found for place, found in zip(given, known, strict=True))
 
+    def racks(self) -> frozenset[str]:
+        """Return no racks: these brokers have none."""
+        return frozenset()
+
     def topics(self) -> tuple[str, ...]:
         found = {topic for each in self.directories for topic in each.topics}
         return tuple(sorted(found - INTERNAL_TOPICS))

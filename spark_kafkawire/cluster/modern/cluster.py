@@ -60,6 +60,10 @@ class ModernCluster:
     def brokers(self) -> tuple[Broker, ...]:
         return self._metadata.known_brokers()
 
+    def racks(self) -> frozenset[str]:
+        self._metadata.known_brokers()
+        return frozenset(self._metadata.racks.values())
+
     def topics(self) -> list[str]:
         return [topic.name for topic in self._metadata.topics() if not topic.is_internal]
 

@@ -85,6 +85,8 @@ class Metadata:
         self._connections = connections
         self._lock = threading.Lock()
         self._brokers: dict[int, Broker] = {}
+        #: Racks of the brokers that have one, by id, by the last response.
+        self.racks: Mapping[int, str] = {}
         self._topics: dict[str, Topic] = {}
         self._last_server: Broker | None = None
         self._controller_id = -1
@@ -265,6 +267,7 @@ class Metadata:
             if brokers != self._brokers:
                 self._brokers = brokers
                 self._version += 1
+            self.racks = {broker.node_id: broker.rack for broker in response.brokers if broker.rack}
             self._controller_id = response.controller_id
             self._described = self._learn(names, response)
             self._last_response, self._described_as = response, (asked[0], self._version)

@@ -126,6 +126,10 @@ class V07Cluster:
     def brokers(self) -> tuple[Broker, ...]:
         return self._view.brokers
 
+    def racks(self) -> frozenset[str]:
+        """Return no racks: these brokers have none."""
+        return frozenset()
+
     def topics(self) -> tuple[str, ...]:
         if self._discovery.zookeeper_connect is None:
             raise OptionError(

@@ -47,6 +47,8 @@ from .metadata import LeaderIdAndEpoch, NodeEndpoint
 
 #: Last version that names topics; later ones have their ids.
 TOPIC_NAMES_UNTIL: Final = 12
+#: First version in which a leader may name a nearer replica.
+RACKS_SINCE: Final = 11
 #: ``replica_directory_id`` of a consumer, which has none.
 _NO_DIRECTORY_ID: Final = uuid.UUID(int=0)
 #: ``high_watermark`` of a consumer's request.
@@ -106,8 +108,8 @@ class FetchRequest:
 
     The broker waits up to ``max_wait_ms`` for ``min_bytes``. ``max_bytes`` and the partitions'
     own limits are approximate: from version 3 on the first batch of a response comes whole even if it is
-    longer, and in earlier versions a batch may be cut. ``batch_bytes_max`` is not sent: the client refuses
-    a response whose first batch is longer.
+    longer, and in earlier versions a batch may be cut. Two fields are not sent: the client refuses a response
+    whose first batch is longer than ``batch_bytes_max``, and believes less if it ``is_to_follower``.
     """
 
     cluster_id: str | None = wire(String(), since=12, nullable_since=12, tag=0, default=None, ignorable=True)
@@ -132,6 +134,7 @@ class FetchRequest:
     rack_id: str = wire(String(), since=11, default="", ignorable=True)
     """Rack of the consumer (KIP-392)."""
     batch_bytes_max: int = BATCH_BYTES_MAX
+    is_to_follower: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +257,7 @@ def _partition_faults(partition: FetchPartitionResponse) -> Faults:
     yield from below(-1, "high watermark", partition.high_watermark)
     yield from below(-1, "last stable offset", partition.last_stable_offset)
     yield from below(-1, "log start offset", partition.log_start_offset)
+    yield from below(-1, "preferred read replica", partition.preferred_read_replica)
     for aborted in partition.aborted_transactions or ():
         yield from below(0, "producer id of an aborted transaction", aborted.producer_id)
         yield from below(0, "first offset of an aborted transaction", aborted.first_offset)

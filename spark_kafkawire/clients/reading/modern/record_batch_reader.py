@@ -15,6 +15,8 @@ next entry of an index. Source: Apache Kafka's Partition.scala (``readRecords``)
 **Examination** is the damaged path of a read. It runs before a response is used, so that the next fetch
 begins at a proven offset: that of a sound batch, or the end of the log. Source: ``records.damaged_batches``.
 
+**A follower** that is nearer proves less (``near_replica``): what its response omits raises an error.
+
 **Packed fetches** ask for ranges of many partitions. A broker fills a response in the order of the request,
 up to ``max_bytes``. Only the first records come whole even if they exceed a limit (KIP-74): others are left
 out, and their partition looks empty. So a part without records proves something only if it is the first, or
@@ -30,7 +32,7 @@ from uuid import UUID
 
 import numpy as np
 
-from spark_kafkawire.errors import Action, CorruptDataError, KafkaWireError, LimitError
+from spark_kafkawire.errors import Action, BrokerError, CorruptDataError, KafkaWireError, LimitError
 from spark_kafkawire.model import Leader, OffsetRange
 from spark_kafkawire.options import FetchOptions
 from spark_kafkawire.protocol.connection import Response
@@ -71,7 +73,7 @@ from spark_kafkawire.records.record_log import decode_batches
 from spark_kafkawire.records.spans import DecodeBuffers
 
 from ..damaged_records import DamagedBytes, DamagedRecords, SuspectedDamage, first_place, unproven
-from ..task import COMPARE_LOGS, Contradiction, EmptyFetch, Gaps
+from ..task import COMPARE_LOGS, Contradiction, EmptyFetch, Gaps, NearerReplica
 
 #: Assumed size of a record before the first one, bytes: enough for most. A fetch returns at least one batch.
 FIRST_RECORD_BYTES: Final = 1024
@@ -90,6 +92,7 @@ class _Fetched:
     response: FetchPartitionResponse
     parts: Sequence[BatchIndex | DamagedBytes]
     is_committed: bool
+    is_of_follower: bool = False
 
     @property
     def aborted(self) -> Sequence[AbortedTransaction]:
@@ -153,8 +156,14 @@ class RecordBatchReader:
     def received(self, response: Response) -> None:
         self._is_in_flight = False
         found = self._partition(response.body)
+        is_of_leader = self._options.rack is not None and not response.request.is_to_follower
+        if is_of_leader and found.preferred_read_replica >= 0 and not found.records:
+            raise NearerReplica(found.preferred_read_replica)
         self.bytes_received += len(found.records or b"")
         self.gaps = None
+        if response.request.is_to_follower:
+            self._take_of_follower(response, found)
+            return
         cause: KafkaWireError | None = None
         if not self._must_examine(response, found):
             try:
@@ -163,6 +172,17 @@ class RecordBatchReader:
             except (CorruptDataError, LimitError, Contradiction) as error:
                 cause = error
         self._examine(response, found, cause)
+
+    def _take_of_follower(self, response: Response, found: FetchPartitionResponse) -> None:
+        """Accept records that follow each other. Raises for all that only the leader can tell."""
+        offset = self.next_offset
+        if response.request.isolation_level == READ_COMMITTED and found.aborted_transactions:
+            raise BrokerError("the follower names aborted transactions", action=Action.RETRY)
+        self._take(response, found)
+        if self.gaps is not None:
+            self.gaps = None
+            self.restart(offset)
+            raise BrokerError("the follower's log has a gap", action=Action.RETRY)
 
     def _take(self, response: Response, found: FetchPartitionResponse) -> None:
         """Accept a response whose headers have no damage; its checksums are checked later."""
@@ -181,7 +201,8 @@ class RecordBatchReader:
             raise self._empty_fetch(response.body, found)
         else:
             self._check_size(int(index.column(SIZE).max()))
-            self._fetched = _Fetched(self.next_offset, found, (index,), is_committed)
+            is_of_follower = response.request.is_to_follower
+            self._fetched = _Fetched(self.next_offset, found, (index,), is_committed, is_of_follower)
             self.next_offset = next_offset
             self._empty_count = 0
 
@@ -200,9 +221,12 @@ class RecordBatchReader:
                     given = int(columns.offset[-1]) + 1
                     yield columns
                     del columns  # its memory is reused for the next ones
-            except MarkersDisagree:
-                raise
-            except CorruptDataError as error:
+            except (CorruptDataError, LimitError) as error:
+                if fetched.is_of_follower:
+                    self.restart(given)
+                    self._transactions = self._no_transactions()
+                if fetched.is_of_follower or isinstance(error, MarkersDisagree | LimitError):
+                    raise
                 raise self._suspected(error, fetched, part, given) from error
 
     def _decoded(self, index: BatchIndex, fetched: _Fetched) -> Iterator[Columns]:
@@ -224,6 +248,7 @@ class RecordBatchReader:
                 self._transactions = self._no_transactions()
             self._fetched = self._pending = None
             self.next_offset = offset
+            self._empty_count = 0
 
     # The damaged path.
 
@@ -358,7 +383,9 @@ class RecordBatchReader:
             topics=(
                 FetchTopic(topic=self._topic_partition.topic, topic_id=topic_id, partitions=(partition,)),
             ),
+            rack_id=leader.rack,
             batch_bytes_max=self._options.message_bytes_max,
+            is_to_follower=leader.is_follower,
         )
 
     def _partition(self, response: FetchResponse) -> FetchPartitionResponse:
@@ -377,7 +404,8 @@ class RecordBatchReader:
             throttle_s = response.throttle_time_ms / 1000
             raise EmptyFetch(
                 f"Fetch: the broker throttles this client for another {throttle_s:g} s: its quota is used "
-                "up; raise it, or retries"
+                "up; raise it, or retries",
+                is_throttled=True,
             )
         return found[0]
 

@@ -36,24 +36,30 @@ _POLL_INTERVAL_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class KnownPartitions:
-    """Partitions of a topic, sorted by number, and those of them that had a leader.
+    """Partitions of a topic, sorted by number, those of them that had a leader, and the racks of the leaders;
+    "" for none.
 
-    Brokers number partitions from 0 without a gap, so the pickled form is the name, and a byte for each
-    partition.
+    Brokers number partitions from 0 without a gap, so the pickled form is the name, a byte for each
+    partition, and the racks.
     """
 
     all: tuple[TopicPartition, ...]
     available: tuple[TopicPartition, ...]
+    racks: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         available = set(self.available)
         assert self.all[-1].partition == len(self.all) - 1
-        return KnownPartitions._of, (self.all[0].topic, bytes(tp in available for tp in self.all))
+        return KnownPartitions._of, (
+            self.all[0].topic,
+            bytes(tp in available for tp in self.all),
+            self.racks,
+        )
 
     @classmethod
-    def _of(cls, topic: str, is_led: bytes) -> KnownPartitions:
+    def _of(cls, topic: str, is_led: bytes, racks: tuple[str, ...]) -> KnownPartitions:
         partitions = tuple(TopicPartition(topic, number) for number in range(len(is_led)))
-        return cls(partitions, tuple(compress(partitions, is_led)))
+        return cls(partitions, tuple(compress(partitions, is_led)), racks)
 
 
 class ModernWritePartitions:
@@ -72,6 +78,7 @@ class ModernWritePartitions:
         self._options = options
         self._known = dict(known or {})
         self._missing = dict(missing or {})
+        self._near: dict[str, tuple[TopicPartition, ...]] = {}
         self._metadata = self._new_metadata()
 
     @classmethod
@@ -92,6 +99,7 @@ class ModernWritePartitions:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._near = {}
         self._metadata = self._new_metadata()
 
     @staticmethod
@@ -127,10 +135,17 @@ class ModernWritePartitions:
         return self._partitions(topic).all
 
     def available(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Partitions that had a leader when the topic was looked up; all if none had. Raises as
-        ``selectable``."""
+        """Partitions that had a leader when the topic was looked up, in the rack of this process if it has
+        one and there are some; all if none had. Raises as ``selectable``."""
         partitions = self._partitions(topic)
-        return partitions.available or partitions.all
+        if self._options.delivery.rack is None:
+            return partitions.available or partitions.all
+        if topic not in self._near:
+            servers = self._options.discovery.bootstrap_servers
+            rack = self._options.delivery.rack.found(servers, lambda: set(partitions.racks) - {""})
+            near = tuple(compress(partitions.available, (rack and each == rack for each in partitions.racks)))
+            self._near[topic] = near or partitions.available or partitions.all
+        return self._near[topic]
 
     def addressable(self, topic: str) -> tuple[TopicPartition, ...]:
         """All partitions of the topic. Raises as ``selectable``."""
@@ -164,7 +179,12 @@ class ModernWritePartitions:
         if topic not in self._known:
             partitions = self._awaited_partitions(topic)
             leaders = self._metadata.known_leaders(partitions)
-            self._known[topic] = KnownPartitions(partitions, tuple(tp for tp in partitions if tp in leaders))
+            available = tuple(tp for tp in partitions if tp in leaders)
+            racks: tuple[str, ...] = ()
+            if self._options.delivery.rack is not None:
+                of_brokers = self._metadata.racks
+                racks = tuple(of_brokers.get(leaders[tp].broker.id, "") for tp in available)
+            self._known[topic] = KnownPartitions(partitions, available, racks)
         return self._known[topic]
 
     def _meant(self, topic: str) -> str:

@@ -23,7 +23,7 @@ from spark_kafkawire.records.columns import HEADERS
 from spark_kafkawire.records.record_log import encode_batches
 from spark_kafkawire.records.rows import Records
 from tests.support import kafka_python, librdkafka
-from tests.support.cases import for_each
+from tests.support.cases import for_each, forget_all
 from tests.support.foreign import Record
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
@@ -68,6 +68,33 @@ def test_rows_without_keys_go_to_partitions_that_have_a_leader(mock_cluster: Moc
     drawn = Partitioner(found, random.Random())
     seen = {tp.partition for _ in range(40) for tp, _ in drawn.split(Rows(records([b"x" * 20_000]), "t"))}
     assert seen == {0, 1, 2}
+
+
+def test_rows_without_keys_prefer_leaders_in_the_rack_of_the_task(
+    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mock_cluster.create_topic("t", partitions=6)
+    for broker in (1, 2):
+        mock_cluster.set_rack(broker, f"rack {broker}")
+    for partition in range(6):
+        mock_cluster.set_leader("t", partition, 1 + partition % 3)
+    mock_cluster.set_leader("t", 1, -1)
+    # Spark's executors, each in its rack, get what the driver saw.
+    given = targets(
+        mock_cluster.bootstrap_servers, clientRack="env:RACK", kafka__partitioner__rack__aware="true"
+    )
+    travelling = pickle.dumps(given.of_topic("t"))
+    for rack, expected in [("rack 1", [0, 3]), ("rack 2", [4]), ("rack 3", [0, 2, 3, 4, 5]), ("", None)]:
+        monkeypatch.setenv("RACK", rack)
+        found = pickle.loads(travelling)
+        expected = expected or [0, 2, 3, 4, 5]
+        assert [tp.partition for tp in found.available("t")] == expected
+        assert len(found.selectable("t")) == 6, "keys choose among all"
+        drawn = Partitioner(found, random.Random())
+        assert {
+            tp.partition for _ in range(60) for tp, _ in drawn.split(Rows(records([b"x" * 20_000]), "t"))
+        } == set(expected)
+        forget_all()
 
 
 def test_where_no_partition_has_a_leader_all_may_get_rows(mock_cluster: MockCluster) -> None:

@@ -1,0 +1,118 @@
+"""Choice of the replica that serves a range: the leader, or a follower in the rack of the client (KIP-392).
+
+::
+
+    ask the leader, with the rack ──► it serves records itself
+         ▲         └─► it names a follower ──► read from that
+         │ after FOLLOWED_S                        │ anything but records that follow each other
+         └───────────────── read from the leader alone ◄┘
+
+A follower may lag behind the leader, have compacted its log differently, or be wrong. So its response counts
+only for what the records in it prove. Everything else is an error, and the leader decides: gaps, ends, starts
+and damage of the log, and aborted transactions. The leader then gets no rack, so that it answers itself. If
+it names a follower all the same, as a selector of replicas of its own may, that is a failure to retry.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from spark_kafkawire.cluster.cluster import Cluster
+from spark_kafkawire.errors import LOG, KafkaWireError
+from spark_kafkawire.kept import Kept
+from spark_kafkawire.model import Broker, Leader, TopicPartition
+from spark_kafkawire.net.client import Client
+from spark_kafkawire.protocol.modern.fetch import FETCH, RACKS_SINCE
+
+from ..task import FOLLOWED
+
+#: Time for which a choice counts, seconds, as that of Java's consumer. Source: ``metadata.max.age.ms``.
+FOLLOWED_S: Final = 300.0
+#: Followers for the next tasks of this process, by rack and partition of a cluster.
+_FOLLOWERS: Final = Kept[tuple[tuple[Broker, ...], str, TopicPartition], Broker]()
+#: Clusters whose brokers know no racks of clients, which is logged once.
+_WITHOUT_RACKS: Final = Kept[tuple[Broker, ...], bool](100)
+
+
+class NearReplica:
+    """The replica of one range. ``rack`` is that of the client, ``servers`` identify the cluster."""
+
+    def __init__(
+        self,
+        rack: str,
+        partition: TopicPartition,
+        cluster: Cluster,
+        servers: tuple[Broker, ...],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rack, self._cluster, self._servers, self._clock = rack, cluster, servers, clock
+        self._partition = partition
+        self._key = servers, rack, partition
+        self._until_s = math.inf
+        self._follower = _FOLLOWERS.get(self._key)
+        #: True if the leader is not asked for followers, but for records.
+        self.is_alone = False
+        if self._follower is not None:
+            self._choose(self._follower, FOLLOWED_S)
+
+    @property
+    def follower(self) -> Broker | None:
+        """The follower that is read from; None for the leader."""
+        return self._follower
+
+    @property
+    def is_over(self) -> bool:
+        """True if it is time to ask the leader again."""
+        return self._clock() >= self._until_s
+
+    def ask_again(self) -> None:
+        """Ask the leader for a follower from here on."""
+        self._follower, self.is_alone, self._until_s = None, False, math.inf
+
+    def server(self, leader: Leader) -> Leader:
+        """The replica to send the next request to, in place of the leader."""
+        if self._follower not in (None, leader.broker):
+            return replace(leader, broker=self._follower, is_follower=True)
+        return leader if self.is_alone else replace(leader, rack=self._rack)
+
+    def connected(self, client: Client) -> None:
+        """Read from leaders alone if the broker is too old to know followers (before 2.4)."""
+        if self.is_alone or client.version_of(FETCH) >= RACKS_SINCE:
+            return
+        if _WITHOUT_RACKS.get(self._servers) is None:
+            _WITHOUT_RACKS.keep(self._servers, True)
+            LOG.warning(
+                "%s is older than Kafka 2.4 and names no followers: clientRack has no effect, and reads use "
+                "leaders",
+                client.broker,
+            )
+        self._choose(None, math.inf)
+
+    def follow(self, replica_id: int, leader: Leader) -> None:
+        """Read from the follower that the leader names, or from the leader alone if there is no such
+        broker."""
+        try:
+            brokers = self._cluster.brokers()
+        except KafkaWireError as error:
+            self.leave(error)
+            return
+        found = next((broker for broker in brokers if broker.id == replica_id != leader.broker.id), None)
+        if found is not None:
+            _FOLLOWERS.keep(self._key, found, FOLLOWED_S)
+        self._choose(found, FOLLOWED_S)
+
+    def leave(self, error: KafkaWireError) -> None:
+        """Read from the leader alone after an error of the follower."""
+        LOG.info("%s: %s; reading from the leader", self._partition, error)
+        _FOLLOWERS.forget(lambda key: key == self._key)
+        self._choose(None, FOLLOWED_S)
+
+    def _choose(self, follower: Broker | None, seconds: float) -> None:
+        self._follower, self.is_alone = follower, follower is None
+        self._until_s = self._clock() + seconds
+        if follower is not None:
+            FOLLOWED.add(follower)

@@ -1,0 +1,247 @@
+"""Reads from the nearest replica (KIP-392): followers that serve, lag, fail or lie, and the leader's word."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from spark_kafkawire.clients.reading.modern import near_replica
+from spark_kafkawire.errors import BrokerError
+from spark_kafkawire.net.client_rack import ClientRack
+from spark_kafkawire.net.pool import Pool
+from spark_kafkawire.options import BadRecords, FetchOptions
+from spark_kafkawire.protocol import modern
+from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.modern import fetch
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode as Code
+from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
+from tests.records.batches import TRANSACTIONAL, batch, marker, record
+from tests.support.cases import for_each
+from tests.support.fetching import (
+    COUNT,
+    ERRORS,
+    SMALL,
+    VALUES,
+    CompactedLog,
+    altered,
+    cluster_of,
+    fetcher_of,
+    names,
+    replicas,
+    rows,
+    throttling,
+)
+from tests.support.log_server import LogServer, Sent
+from tests.support.memory_log import MemoryLog
+from tests.support.mock_cluster import FETCH, MockCluster
+from tests.support.polling import poll
+
+NEAR: Final = replace(SMALL, rack=ClientRack("text", "near"))
+ALL: Final = list(enumerate(VALUES))
+
+
+@pytest.fixture
+def near(written: MockCluster) -> MockCluster:
+    """Broker 1 leads, and names broker 2 to consumers."""
+    written.set_rack(2, "near")
+    written.set_follower("t", 0, 2)
+    written.start_request_tracking()
+    return written
+
+
+def fetches(cluster: MockCluster) -> Counter[int]:
+    found = Counter(each.broker_id for each in cluster.requests() if each.api_key == FETCH)
+    cluster.clear_requests()
+    return found
+
+
+def test_a_follower_in_the_rack_serves_all_but_the_first_fetch(near: MockCluster, pool: Pool) -> None:
+    assert rows(fetcher_of(near.bootstrap_servers, pool, options=NEAR)) == ALL
+    found = fetches(near)
+    assert (found[1], found[3]) == (1, 0)
+    assert found[2] > 10
+    assert rows(fetcher_of(near.bootstrap_servers, pool, 1000, options=NEAR)) == ALL[1000:]
+    assert set(fetches(near)) == {2}, "the next task of a process knows the follower"
+    assert cluster_of(near.bootstrap_servers, pool).racks() == {"near"}
+
+
+@pytest.mark.slow
+@for_each("error", ERRORS.values(), ids=ERRORS)
+def test_an_error_of_a_follower_that_passes_costs_nothing_but_time(
+    near: MockCluster, pool: Pool, error: int
+) -> None:
+    """Also where the leader insists on its follower: this one names it to clients without a rack, too."""
+    near.clear_requests()
+    near.push_broker_errors(2, FETCH, (0, 0), (0, 0), (error, 0))
+    assert rows(fetcher_of(near.bootstrap_servers, pool, options=NEAR)) == ALL
+    assert fetches(near)[1] == 2
+
+
+def test_a_leader_that_insists_on_a_follower_that_fails_ends_the_read(near: MockCluster, pool: Pool) -> None:
+    near.set_broker_down(2)
+    with pytest.raises(BrokerError, match=r"gave up after 4 attempts .* names replica 2 in its place"):
+        rows(fetcher_of(near.bootstrap_servers, pool, options=NEAR))
+
+
+def test_a_dead_leader_is_not_missed_while_its_follower_serves(near: MockCluster, pool: Pool) -> None:
+    columns = fetcher_of(near.bootstrap_servers, pool, options=NEAR).columns()
+    found = [next(columns).offset.tolist()]
+    near.set_broker_down(1)
+    found += [each.offset.tolist() for each in columns]
+    assert [offset for each in found for offset in each] == list(range(COUNT))
+    assert fetches(near)[2] > 10
+
+
+# Two brokers of which a test alters each.
+
+
+def damaged(server: LogServer) -> None:
+    """A byte of each batch's records is another one on its way."""
+
+    def fetched(honest: fetch.FetchResponse, _: fetch.FetchRequest) -> fetch.FetchResponse:
+        [topic] = honest.responses
+        [part] = topic.partitions
+        records = bytearray(part.records or b"")
+        records[-3] ^= 1
+        return replace(
+            honest, responses=(replace(topic, partitions=(replace(part, records=bytes(records)),)),)
+        )
+
+    server.broker.alter(fetch.FetchRequest, fetched)
+
+
+def answers(**changes: Any) -> Callable[[LogServer], None]:
+    return lambda server: altered(server, lambda asked: changes if asked.fetch_offset else {})
+
+
+def lags(server: LogServer) -> None:
+    """It has half of the log."""
+    altered(
+        server, lambda asked: {"records": b"", "high_watermark": 1000} if asked.fetch_offset > 999 else {}
+    )
+
+
+LIES: Final[Mapping[str, Callable[[LogServer], None]]] = {
+    "it has nothing there": answers(records=b""),
+    "it lags": lags,
+    "it has half a batch": answers(records=bytes(50)),
+    "the offset is out of range": answers(error_code=Code.OFFSET_OUT_OF_RANGE, records=b""),
+    "the offset is not there yet": answers(error_code=Code.OFFSET_NOT_AVAILABLE, records=b""),
+    "the topic is unknown": answers(error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, records=b""),
+    "the user may not read it": answers(error_code=Code.TOPIC_AUTHORIZATION_FAILED, records=b""),
+    "the log starts later": answers(log_start_offset=COUNT),
+    "the log ends earlier": answers(high_watermark=3),
+    "another replica is nearer": answers(preferred_read_replica=3, records=b""),
+    "its bytes are damaged": damaged,
+    "it hangs up": lambda server: setattr(server, "lie", lambda *_: Sent(b"", "close")),
+    "it sends noise": lambda server: setattr(server, "lie", lambda *_: Sent(b"\x7f" * 40, "close")),
+}
+
+
+@pytest.mark.parametrize("bad_records", [BadRecords.FAIL, BadRecords.DROP])
+@for_each("lie", LIES.values(), ids=LIES)
+def test_a_follower_proves_no_gap_no_end_no_loss_and_no_damage(
+    log: MemoryLog,
+    pool: Pool,
+    caplog: pytest.LogCaptureFixture,
+    bad_records: BadRecords,
+    lie: Callable[[LogServer], None],
+) -> None:
+    options = replace(NEAR, bad_records=bad_records, fail_on_data_loss=bad_records is BadRecords.FAIL)
+    with replicas(log) as (leader, follower), caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        lie(follower)
+        assert rows(fetcher_of(leader.bootstrap_servers, pool, options=options)) == ALL
+        assert follower.requests
+    assert caplog.text == ""
+
+
+def test_a_gap_of_a_compacted_follower_is_asked_of_the_leader(log: MemoryLog, pool: Pool) -> None:
+    for leaders, followers in [(log, CompactedLog(log)), (CompactedLog(log), log)]:
+        with replicas(leaders, followers) as (leader, follower):
+            leader.broker.configs["t"] = {"cleanup.policy": "compact"}
+            assert rows(fetcher_of(leader.bootstrap_servers, pool, stop=1400, options=NEAR)) == ALL[:1400]
+            assert modern.FETCH in follower.requests
+    with replicas(CompactedLog(log), CompactedLog(log)) as (leader, _):
+        leader.broker.configs["t"] = {"cleanup.policy": "compact"}
+        found = rows(fetcher_of(leader.bootstrap_servers, pool, stop=1400, options=NEAR))
+        assert found == [each for each in ALL[:1400] if each[0] % 14 < 7]
+
+
+def test_aborted_transactions_are_asked_of_the_leader(pool: Pool) -> None:
+    """The markers, which would contradict the lie, are after the range."""
+    parts = [
+        batch([record(0, b"%d" % at)], at, attributes=TRANSACTIONAL, producer=(1, 0, at)) for at in range(9)
+    ]
+    options = replace(NEAR, isolation_level=READ_COMMITTED)
+    with replicas(MemoryLog(*parts, marker(9, 1, 1))) as (leader, follower):
+        aborted = fetch.AbortedTransaction(producer_id=1, first_offset=0)
+        altered(follower, lambda _: {"aborted_transactions": (aborted,)})
+        found = rows(fetcher_of(leader.bootstrap_servers, pool, stop=9, options=options))
+        assert [value for _, value in found] == [b"%d" % at for at in range(9)]
+        assert modern.FETCH in follower.requests
+
+
+def test_a_follower_whose_quota_is_used_up_is_waited_for_as_the_leader_would_be(
+    log: MemoryLog, pool: Pool
+) -> None:
+    for throttles, is_left in [(itertools.cycle([1, 0]), False), (itertools.repeat(1), True)]:
+        with replicas(log) as (leader, follower):
+            throttling(follower, throttles)
+            assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
+            assert (leader.requests.count(modern.FETCH) > 1) == is_left
+
+
+def test_a_replica_that_is_not_there_is_not_looked_for_again(log: MemoryLog, pool: Pool) -> None:
+    with replicas(log) as (leader, follower):
+        for absent in (99, 0):  # broker 0 is the leader itself
+            names(leader, absent)
+            assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
+        asked = leader.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
+        assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
+        assert [each.rack_id for each in asked[:2]] == ["near", ""]
+        assert follower.requests == []
+
+
+def test_the_leader_is_asked_again_after_some_time(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(near_replica, "FOLLOWED_S", 0.2)
+    with replicas(log) as (leader, _):
+        fetcher = fetcher_of(leader.bootstrap_servers, pool, options=NEAR)
+        columns = fetcher.columns()
+        found = [next(columns).offset.tolist()]
+        asked = leader.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
+        poll(lambda: not fetcher._connection.is_current, "the end of that time")
+        found += [each.offset.tolist() for each in columns]
+        assert [offset for each in found for offset in each] == list(range(COUNT))
+        assert {each.rack_id for each in asked} == {"near"}
+
+
+def test_a_leader_that_knows_no_racks_serves_and_is_told_of_once(
+    log: MemoryLog, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        replicas(log, versions=VersionRange(0, 10)) as (leader, follower),
+        caplog.at_level(logging.WARNING, "spark_kafkawire"),
+    ):
+        for _ in range(2):
+            assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
+        assert follower.requests == []
+    assert caplog.text.count("is older than Kafka 2.4 and names no followers") == 1
+
+
+def test_a_rack_that_is_not_found_leaves_the_leader(
+    log: MemoryLog, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = FetchOptions(rack=ClientRack("env", "NO_SUCH_VARIABLE"))
+    with replicas(log) as (leader, follower), caplog.at_level(logging.WARNING, "spark_kafkawire"):
+        for _ in range(2):
+            assert rows(fetcher_of(leader.bootstrap_servers, pool, options=options)) == ALL
+        assert follower.requests == []
+    assert caplog.text.count("clientRack=env:NO_SUCH_VARIABLE: the rack is not known") == 1

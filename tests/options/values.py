@@ -154,7 +154,7 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"endingTimestamp": "1700000000000"}, "ending.for_all", timestamp(1_700_000_000_000)),
     *(
         (changed("startingTimestamp", text), "starting.for_all", timestamp(1_767_225_600_000))
-        for text in ("2026-01-01T00:00:00Z", "2026-01-01 02:00:00.000+02:00", " 2026-01-01T00:00:00.0009z")
+        for text in ("2026-01-01T00:00:00Z", "2026-01-01 02:00:00.000+02:00", " 2026-01-01T00:00:00.000900z")
     ),
     ({"startingTimestamp": "1969-12-31T23:59:59.999Z"}, "starting.for_all", timestamp(0)),
     *(

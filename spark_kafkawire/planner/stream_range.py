@@ -224,6 +224,8 @@ class QueryEnd:
     def check(self, start: Offsets, end: Offsets, *, is_first: bool, is_last: bool) -> None:
         """Raise ``OptionError`` (fatal) if the first batch would begin after the end, and log once what a
         query without new records waits for. ``is_last``: it ends, because of AvailableNow."""
+        if not self._is_set:
+            return
         after = [tp for tp in end if end[tp] > self._stops.get(tp, end[tp])]
         if after and is_first:
             raise OptionError(
@@ -238,7 +240,7 @@ class QueryEnd:
                 f"{listed_some(after, 3)}, at {end[after[0]]}, and the end is {self._stops[after[0]]}: "
                 "nothing is read there",
             )
-        if not self._is_set or not end or start != end:
+        if not end or start != end:
             return
         log = LOG.info if is_last else LOG.warning
         waiting = [tp for tp in end if end[tp] < self._stops.get(tp, end[tp] + 1)]

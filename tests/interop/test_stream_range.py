@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from tests.support import librdkafka
 from tests.support.foreign import CODECS, Record
 from tests.support.reading import read
-from tests.support.streaming import Checkpoint, available_now
+from tests.support.streaming import QUICK, Checkpoint, Query, available_now
 
 from .apache_kafka import ApacheKafka
 from .versions import replicated
@@ -45,6 +45,26 @@ def test_a_backfill_has_the_offsets_that_librdkafka_finds(kafka: ApacheKafka) ->
         (each, at) for each in range(PARTITIONS) for at in range(first[each], last[each])
     ]
     assert (len(checkpoint.offsets), len(found) > 400) == (5, True)
+
+
+@replicated
+def test_a_recreated_topic_has_an_end_of_its_own(kafka: ApacheKafka) -> None:
+    servers, now_ms = kafka.bootstrap_servers(), time.time_ns() // 1_000_000
+    end = datetime.fromtimestamp((now_ms - 60_000) / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    topic = librdkafka.create_topic(servers)
+
+    def send(*ages: int) -> None:
+        sent = [Record(b"%d" % age, timestamp_ms=now_ms - 60_000 * age) for age in ages]
+        librdkafka.produce(servers, topic, sent)
+
+    send(9, 8, 7, 1, 6)
+    given = {"startingOffsets": "earliest", "endingTimestamp": end, "failOnDataLoss": "false"}
+    running = Query(Checkpoint(), kafka__bootstrap__servers=servers, subscribe=topic, **QUICK, **given)
+    assert running.values() == [[b"7", b"8", b"9"]]
+    librdkafka.delete_topic_and_wait(servers, topic)
+    librdkafka.create_topic(servers, name=topic)
+    send(5, 4, 3, 2, 1, 6)
+    assert running.all_values() == [b"2", b"3", b"4", b"5"]
 
 
 @replicated

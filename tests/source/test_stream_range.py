@@ -15,7 +15,9 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DataLossError, OptionError
+from spark_kafkawire.records.message_set.public import encode_message_set
 from tests.support.debian_plain import COUNT, ENDS, SECONDS, TOPIC
+from tests.support.embedded import produce
 from tests.support.noida import NoidaBroker
 from tests.support.reading import PlannedRead
 from tests.support.spark_streams import run, send, stream
@@ -218,6 +220,14 @@ def test_a_stream_of_07_ends_with_the_segment_that_has_the_time(
     assert rows[0] + sum(map(len, last.values())) == COUNT
     assert json.loads(checkpoint.offsets[-1])[TOPIC] == ENDS
     assert "no record of that time or later is there: the query waits (6 partitions)" in log.text
+
+    produce(cluster, TOPIC, encode_message_set([b"now"]))
+    recent = Checkpoint()
+    Query(recent, **{**where, "startingOffsets": "", "startingTimestamp": "-1 week"}).batch()
+    assert json.loads(recent.offsets[0])[TOPIC] == {**ENDS, "0-0": SECONDS["0-0"]}
+    inside = json.dumps({TOPIC: dict.fromkeys(ENDS, 5)})
+    with pytest.raises(OptionError, match="option endingOffsets: 5 is not a message boundary of"):
+        Query(Checkpoint(), **where, endingOffsets=inside).values()
 
 
 @READ_LIMITS

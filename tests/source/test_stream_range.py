@@ -162,6 +162,11 @@ def test_an_end_that_is_deleted_is_a_data_loss(noida: NoidaBroker, topic: str) -
         Query(checkpoint, **given).values()
     lenient = Query(checkpoint, **given, failOnDataLoss="false")
     assert lenient.all_values() == numbers(*range(12, 16))
+    # Nothing proves that the query was complete.
+    noida.delete_records(topic, 1, 9)
+    with pytest.raises(DataLossError, match=f"{topic} 1"):
+        Query(checkpoint, **given).values()
+    assert Query(checkpoint, **given, failOnDataLoss="false").all_values() == []
 
 
 @pytest.mark.parametrize("by", ["time", "times"])

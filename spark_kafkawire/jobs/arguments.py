@@ -28,8 +28,9 @@ from ..errors import OptionError, close_matches, printable, quoted
 from ..model import OffsetUnit
 from ..options import TypedOptions
 from ..options.delivery import EXACTLY_ONCE
+from ..options.option import age_ms
 from ..options.references import RepeatedProperty, parse_properties
-from ..options.selection import SYNONYMS
+from ..options.selection import SYNONYMS, epoch_ms, iso_time
 from ..options.table import keep_secrets
 from .files import read_file
 
@@ -354,19 +355,15 @@ def parse_starting(text: str) -> dict[str, str] | None:
         return {}
     if text.startswith("{"):
         return {"startingOffsets": text}
-    if re.fullmatch(r"[0-9]+", text):
+    if re.fullmatch(r"[0-9]+", text) or age_ms(text) is not None:
         return {"startingTimestamp": text}
-    try:
-        # Python 3.10 does not read the Z.
-        moment = dt.datetime.fromisoformat(re.sub("(:.*)[Zz]$", r"\1+00:00", text))
-    except ValueError as error:
+    if (time := iso_time(text)) is None:
         raise OptionError(
-            f"argument --starting: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z, "
-            'milliseconds since 1970, or offsets like {"t":{"0":123}}' + _starting_hint(text.lower())
-        ) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.timezone.utc)
-    return {"startingTimestamp": str(max(0, int(moment.timestamp() * 1000)))}
+            f"argument --starting: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z "
+            'or -10 minutes, milliseconds since 1970, or offsets like {"t":{"0":123}}'
+            f"{_starting_hint(text.lower())}"
+        )
+    return {"startingTimestamp": str(epoch_ms(time if time.tzinfo else time.replace(tzinfo=dt.timezone.utc)))}
 
 
 def _starting_hint(word: str) -> str:

@@ -63,6 +63,7 @@ _OWN_OF_SOURCE: Final = {
     "startingoffsets": "--starting",
     "startingtimestamp": "--starting",
     "startingoffsetsbytimestamp": "--starting",
+    "startingoffsetsfromend": "--starting",
     "maxoffsetspertrigger": "--max-offsets",
     "maxbytespertrigger": "--max-bytes",
 }

@@ -162,6 +162,16 @@ _SIZE_UNITS: Final = {
 _TIME_UNITS: Final = {
     "us": 1e-6, "ms": 0.001, "": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0,
 }  # fmt: skip
+#: Units of a time before now, which has one in words, too.
+_AGE_UNITS: Final = {
+    **{unit: in_s for unit, in_s in _TIME_UNITS.items() if unit},
+    **{
+        f"{word}{end}": in_s
+        for word, in_s in (("second", 1.0), ("minute", 60.0), ("hour", 3600.0), ("day", 86_400.0))
+        for end in ("", "s")
+    },
+    **dict.fromkeys(("week", "weeks"), 604_800.0),
+}
 #: Largest value of a size option, bytes: Arrow's offsets and the protocol's lengths are int32.
 _SIZE_MAX: Final = 1 << 30
 #: Largest value of a time option, seconds: sockets cannot wait for any number.
@@ -425,6 +435,12 @@ def seconds(*, zero: bool = False, high_s: float = _TIME_MAX_S) -> Kind[float]:
 def milliseconds(name: str, given: str) -> int:
     """A time with or without a unit, in whole milliseconds."""
     return int(1000 * seconds()(name, given))
+
+
+def age_ms(given: str) -> int | None:
+    """Milliseconds of a time before now, as ``-10 minutes``; None for other texts."""
+    age_s = _number(given[1:], _AGE_UNITS, -1.0) if given.startswith("-") else -1.0
+    return None if age_s < 0 else int(1000 * age_s)
 
 
 def _number(given: str, units: Mapping[str, N], no_number: N) -> N:

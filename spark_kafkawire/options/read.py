@@ -22,7 +22,6 @@ from .selection import (
     ENDING,
     LATEST,
     PARTITION_SYNTAX,
-    STARTING,
     LimitKind,
     OffsetLimits,
     Selection,
@@ -31,6 +30,8 @@ from .selection import (
     parse_partition_size,
     parse_planning_retry,
     parse_selection,
+    parse_start,
+    parse_stream_end,
     refuse_table,
 )
 from .stream import (
@@ -103,7 +104,7 @@ class ReadOptions:
         with raw_options(raw, read=True) as options:
             discovery = parse_discovery(options)
             syntax = PARTITION_SYNTAX[discovery.generation]
-            starting = parse_limits(options, STARTING, forbidden=LATEST, syntax=syntax)
+            starting = parse_start(options, forbidden=LATEST, syntax=syntax)
             ending = parse_limits(options, ENDING, forbidden=EARLIEST, syntax=syntax)
             _check_order(starting, ending)
             return cls.assembled(options, discovery, parse_net(options, discovery), starting, ending)
@@ -129,7 +130,7 @@ class ReadOptions:
             ),
             starting=starting,
             ending=ending,
-            latest_if_no_match=options[Selection.latest_if_no_match],
+            latest_if_no_match=_is_latest_if_no_match(options, starting),
             min_partitions=options[Selection.min_partitions],
             partition_size_max=parse_partition_size(options, discovery),
             partition_bytes_max=parse_partition_bytes(options, discovery),
@@ -143,11 +144,20 @@ class ReadOptions:
         )
 
 
+def _is_latest_if_no_match(options: RawOptions, starting: OffsetLimits) -> bool:
+    """True if a partition without a record of the start's time starts at its end: a partition that has been
+    quiet for ten minutes has nothing of the last ten, and that is no mistake."""
+    limits = [starting.for_all] if starting.for_all is not None else starting.by_partition.values()
+    is_age = all(each.kind is LimitKind.AGE for each in limits)
+    strategy = Selection.latest_if_no_match
+    return options[strategy] or (is_age and not options.given(strategy))
+
+
 def _check_order(starting: OffsetLimits, ending: OffsetLimits) -> None:
-    """Two timestamps for all partitions must not run backwards; offsets are checked against each
-    partition."""
+    """Two times for all partitions must not run backwards; offsets are checked against each partition."""
     first, last = starting.for_all or EARLIEST, ending.for_all or LATEST
-    if first.kind is last.kind is LimitKind.TIMESTAMP and first.value > last.value:
+    is_time = first.kind is last.kind and first.kind in (LimitKind.TIMESTAMP, LimitKind.AGE)
+    if is_time and first.value > last.value:
         raise OptionError(
             f"option {starting.option}: {first.value} is after {ending.option}={last.value}; exchange them"
         )
@@ -160,7 +170,7 @@ _RETRY_TIMEOUT_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """All options of a streaming read: those of a batch read without an end, the limits of one batch, and
+    """All options of a streaming read: those of a batch read, the limits of one batch, and
     whether ``commit`` has a group follow the query."""
 
     read: ReadOptions
@@ -172,8 +182,9 @@ class StreamOptions:
         """Read and check all options of a stream. Raises ``OptionError`` (fatal)."""
         with raw_options(raw, read=True, stream=True) as options:
             discovery = parse_discovery(options)
-            starting = parse_limits(options, STARTING, None, PARTITION_SYNTAX[discovery.generation])
-            ending = OffsetLimits("endingOffsets", for_all=LATEST)
+            syntax = PARTITION_SYNTAX[discovery.generation]
+            starting, ending = parse_start(options, None, syntax), parse_stream_end(options, syntax)
+            _check_order(starting, ending)
             net = _patient(options, parse_net(options, discovery))
             read = ReadOptions.assembled(options, discovery, net, starting, ending)
             read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))

@@ -4,18 +4,18 @@ timestamps), its split into Spark partitions, its consumer group, and the retrie
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ..errors import OptionError, close_matches, printable, quoted
 from ..model import Generation, TopicPartition
 from ..net.retry import RetryPolicy
 from .connection import Discovery
 from .option import (
-    BATCH_READ,
     BLANKS,
     INT64_MAX,
     MODERN,
@@ -26,6 +26,7 @@ from .option import (
     Option,
     RawOptions,
     RepeatedKey,
+    age_ms,
     bad_value,
     choice,
     count,
@@ -86,12 +87,15 @@ class LimitKind(enum.Enum):
     LATEST = "latest"
     OFFSET = "offset"
     TIMESTAMP = "timestamp"
+    AGE = "a time before now"
     COMMITTED = "committed"
+    FROM_END = "offsets before the end"
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetLimit:
-    """An end of one partition's range. ``value``: an offset, or milliseconds since 1970."""
+    """An end of one partition's range. ``value``: an offset, milliseconds since 1970 or, of an ``AGE``, since
+    the time of planning, or the number of offsets before the end of the partition."""
 
     kind: LimitKind
     value: int = 0
@@ -104,16 +108,45 @@ COMMITTED: Final = OffsetLimit(LimitKind.COMMITTED)
 _SPECIAL: Final = {-2: EARLIEST, -1: LATEST}
 
 
-def _moment(time_ms: int) -> OffsetLimit:
-    return _SPECIAL.get(time_ms, OffsetLimit(LimitKind.TIMESTAMP, time_ms))
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+#: The forms of a timestamp, for errors.
+_MOMENTS: Final = (
+    "milliseconds since 1970, like 1767225600000, a time with its zone, like 2026-01-31T00:00:00Z, a time "
+    "before now, like -10 minutes, or -1 for latest, -2 for earliest"
+)
+
+
+def iso_time(text: str) -> dt.datetime | None:
+    """The time of a text in ISO 8601; None for other texts."""
+    try:
+        # Python 3.10 does not read the Z.
+        return dt.datetime.fromisoformat(re.sub("(:.*)[Zz]$", r"\1+00:00", text))
+    except ValueError:
+        return None
+
+
+def epoch_ms(time: dt.datetime) -> int:
+    """Whole milliseconds since 1970, 0 for earlier times: no record is older."""
+    return max((time - _EPOCH) // dt.timedelta(milliseconds=1), 0)
+
+
+def _moment(given: Any) -> OffsetLimit | None:
+    """The limit that a text or a number means; None for all that is no time."""
+    text = str(given).strip(BLANKS) if type(given) in (int, str) else ""
+    if re.fullmatch(r"-[12]|[0-9]{1,19}", text):
+        limit = _SPECIAL.get(int(text), OffsetLimit(LimitKind.TIMESTAMP, int(text)))
+        return limit if int(text) <= INT64_MAX else None
+    if (age := age_ms(text)) is not None:
+        return OffsetLimit(LimitKind.AGE, -age)
+    if (time := iso_time(text)) is not None and time.tzinfo is not None:
+        return OffsetLimit(LimitKind.TIMESTAMP, epoch_ms(time))
+    return None
 
 
 def _timestamp(name: str, text: str) -> OffsetLimit:
-    text = text.strip(BLANKS)
-    if not re.fullmatch(r"-[12]|[0-9]{1,19}", text) or int(text) > INT64_MAX:
-        allowed = "milliseconds since 1970, like 1767225600000, or -1 for latest, -2 for earliest"
-        raise bad_value(name, text, allowed)
-    return _moment(int(text))
+    if (limit := _moment(text)) is None:
+        raise bad_value(name, text.strip(BLANKS), _MOMENTS)
+    return limit
 
 
 @dataclass(frozen=True)
@@ -139,26 +172,34 @@ class Selection(Group, sides=READ):
         '`earliest`, `committed` (the offsets of `kafka.group.id`), or `{"t":{"0":23}}`, '
         'in 0.7 `{"t":{"0-1":123}}`; -2 is earliest'
     )
-    ending_offsets = option("endingOffsets", string, "latest", BATCH_READ).means(
-        '`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest'
+    ending_offsets = option("endingOffsets", string, "latest").means(
+        '`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest; in a stream only offsets'
     )
     starting_timestamp = option("startingTimestamp", _timestamp).means(
-        "milliseconds since 1970; overrides startingOffsetsByTimestamp and startingOffsets; -1 is "
-        "latest, -2 is earliest"
+        "milliseconds since 1970, `2026-01-31T00:00:00Z`, or a [time before now](reading-and-writing.md#"
+        "start-ten-minutes-ago), `-10 minutes`; overrides startingOffsetsByTimestamp and startingOffsets; -1 "
+        "is latest, -2 is earliest"
     )
-    ending_timestamp = option("endingTimestamp", _timestamp, sides=BATCH_READ).means(
-        "milliseconds since 1970; overrides endingOffsetsByTimestamp and endingOffsets; -1 is latest, -2 "
-        "is earliest"
+    ending_timestamp = option("endingTimestamp", _timestamp).means(
+        "the same forms; overrides endingOffsetsByTimestamp and endingOffsets; in a [stream](streaming.md#"
+        "streams-that-end) only times that do not move"
     )
     starting_by_timestamp = option("startingOffsetsByTimestamp", string).means(
-        '`{"t":{"0":1700000000000}}`; overrides startingOffsets; -1 is latest, -2 is earliest'
+        '`{"t":{"0":1700000000000,"1":"-10 minutes"}}`, the same forms; overrides startingOffsets'
     )
-    ending_by_timestamp = option("endingOffsetsByTimestamp", string, sides=BATCH_READ).means(
-        '`{"t":{"0":1700000000000}}`; overrides endingOffsets; -1 is latest, -2 is earliest'
+    ending_by_timestamp = option("endingOffsetsByTimestamp", string).means(
+        '`{"t":{"0":1700000000000}}`, the forms of endingTimestamp; overrides endingOffsets'
     )
     latest_if_no_match = option(
         "startingOffsetsByTimestampStrategy", mapped({"error": False, "latest": True}), "error"
-    ).means("the start if no record has this timestamp or a later one: `error` or `latest`")
+    ).means(
+        "the start if no record has this timestamp or a later one: `error` or `latest`; the default for "
+        "times before now is `latest`"
+    )
+    starting_from_end = option("startingOffsetsFromEnd", string, generation=MODERN).means(
+        '`1000` or `{"t":{"0":100}}`: start so many offsets before the end of each partition; in place of '
+        "the other options of the start"
+    )
     min_partitions = option("minPartitions", count(1, 1_000_000)).means(
         "the least number of Spark partitions; large ranges are split"
     )
@@ -297,6 +338,45 @@ def parse_assign(text: str, syntax: PartitionSyntax) -> tuple[TopicPartition, ..
     return tuple(sorted(partitions))
 
 
+def parse_start(options: RawOptions, forbidden: OffsetLimit | None, syntax: PartitionSyntax) -> OffsetLimits:
+    """Read the start of all partitions, as ``parse_limits`` does."""
+    option = Selection.starting_from_end
+    if (given := options[option]) is None:
+        return parse_limits(options, STARTING, forbidden, syntax)
+    if others := options.given(*STARTING):
+        raise OptionError(f"options {option} and {others[0]} both set the start; set one of them")
+    text = given.strip(BLANKS)
+    if not text.startswith("{"):
+        return OffsetLimits(
+            option.name, for_all=OffsetLimit(LimitKind.FROM_END, count(0, INT64_MAX)(option.name, text))
+        )
+    example = f'1000 or {{"t":{{"{syntax.key_example}":100}}}}'
+    counts = _by_partition(option.name, text, example, syntax, _whole)
+    if bad := [tp for tp, value in counts.items() if value < 0]:
+        raise OptionError(
+            f"option {option}: {counts[bad[0]]} for {bad[0]} is negative; give a number of offsets"
+        )
+    return OffsetLimits(
+        option.name,
+        by_partition={tp: OffsetLimit(LimitKind.FROM_END, value) for tp, value in counts.items()},
+    )
+
+
+def parse_stream_end(options: RawOptions, syntax: PartitionSyntax) -> OffsetLimits:
+    """Read the end of a stream: latest if it has none. Raises ``OptionError`` (fatal), also for an end that
+    would move when the query starts again."""
+    limits = parse_limits(options, ENDING, None, syntax)
+    fixed = (LimitKind.OFFSET, LimitKind.TIMESTAMP)
+    ends = [limits.for_all] if limits.for_all is not None else limits.by_partition.values()
+    if options.given(*ENDING) and (moving := [each for each in ends if each.kind not in fixed]):
+        raise OptionError(
+            f"option {limits.option}: {moving[0].kind.value} moves when the query starts again, so a stream "
+            "has no such end: give offsets, or a time such as 2026-01-31T00:00:00Z; the trigger availableNow "
+            "ends where the partitions end when it starts"
+        )
+    return limits
+
+
 def parse_limits(
     options: RawOptions, end: End, forbidden: OffsetLimit | None, syntax: PartitionSyntax
 ) -> OffsetLimits:
@@ -317,19 +397,20 @@ def parse_limits(
 
 def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
     example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
-    by_partition = _by_partition(name, text, example, syntax)
-    if bad := [tp for tp, value in by_partition.items() if value < min(_SPECIAL)]:
-        raise OptionError(
-            f"option {name}: the timestamp of {bad[0]} is {by_partition[bad[0]]}; set milliseconds since "
-            "1970, or -1 for latest, -2 for earliest"
-        )
-    return OffsetLimits(name, by_partition={tp: _moment(ms) for tp, ms in by_partition.items()})
+    given = _by_partition(name, text, example, syntax, _whole_or_text)
+    found = {tp: limit for tp, value in given.items() if (limit := _moment(value)) is not None}
+    if bad := [tp for tp in given if tp not in found]:
+        value = given[bad[0]]
+        shown = value if isinstance(value, int) else quoted(value)
+        raise OptionError(f"option {name}: the timestamp of {bad[0]} is {shown}; set {_MOMENTS}")
+    return OffsetLimits(name, by_partition=found)
 
 
 def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: PartitionSyntax) -> OffsetLimits:
     allowed = LATEST if forbidden is EARLIEST else EARLIEST
-    words = f"{allowed.kind.value} or" if forbidden else "earliest, latest or"
-    example = f'{words} {{"t":{{"{syntax.key_example}":123}}}}'
+    words = f"{allowed.kind.value} or " if forbidden else "earliest, latest or "
+    words = "" if forbidden is None and name == Selection.ending_offsets.name else words  # of a stream
+    example = f'{words}{{"t":{{"{syntax.key_example}":123}}}}'
     given = word(text)
     if forbidden is not None and given == forbidden.kind.value:
         raise OptionError(
@@ -341,7 +422,7 @@ def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: Partit
         return OffsetLimits(name, for_all=for_all)
     if hint := _meant(name, given, known, forbidden):
         raise bad_value(name, text, f"of the form {example}; {hint}")
-    by_partition = _by_partition(name, text, example, syntax)
+    by_partition = _by_partition(name, text, example, syntax, _whole)
     return OffsetLimits(
         name,
         by_partition={tp: _offset(name, tp, value, forbidden, allowed) for tp, value in by_partition.items()},
@@ -377,15 +458,30 @@ def _offset(
     return limit
 
 
-def _by_partition(name: str, text: str, example: str, syntax: PartitionSyntax) -> dict[TopicPartition, int]:
-    values = {}
+def _whole(value: Any) -> int | None:
+    """A number of JSON, which has values of bool, too, and True is an instance of int."""
+    return value if type(value) is int and value.bit_length() <= 63 else None
+
+
+def _whole_or_text(value: Any) -> int | str | None:
+    """A number, or a text that is none: a number of JSON has no quotation marks."""
+    is_text = isinstance(value, str) and not re.fullmatch(r"\s*-?[0-9]*\s*", value)
+    return value if is_text else _whole(value)
+
+
+T = TypeVar("T")
+
+
+def _by_partition(
+    name: str, text: str, example: str, syntax: PartitionSyntax, read: Callable[[Any], T | None]
+) -> dict[TopicPartition, T]:
+    values: dict[TopicPartition, T] = {}
     for topic, partitions in json_option(name, text, example).items():
         if not isinstance(partitions, dict) or not partitions:
             raise bad_value(name, text, f"of the form {example}")
-        for key, value in partitions.items():
-            partition = syntax.keyed(topic, key)
-            # JSON has values of int and of bool, and True is an instance of int.
-            if partition is None or type(value) is not int or value.bit_length() > 63:
+        for key, given in partitions.items():
+            partition, value = syntax.keyed(topic, key), read(given)
+            if partition is None or value is None:
                 raise bad_value(name, text, f"of the form {example}")
             values[partition] = value
     return values

@@ -29,7 +29,7 @@ from .option import (
     seconds,
     size,
 )
-from .selection import EARLIEST, LATEST, OffsetLimits, Selection, group_name
+from .selection import EARLIEST, ENDING, LATEST, OffsetLimits, Selection, group_name
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,11 @@ def _check_contradictions(options: RawOptions, selection: Selection, starting: O
             f"option {starting.option}: with {MEMBERSHIP}=join a partition is read from the offset of the "
             "group; leave it out, or set startingOffsets to earliest or latest, for partitions that the "
             "group has never read"
+        )
+    if ends := options.given(*ENDING):
+        raise OptionError(
+            f"option {ends[0]}: with {MEMBERSHIP}=join other consumers read some of the partitions, and "
+            "a query has no end of its own; leave it out"
         )
     if options[GroupMembershipOptions.commits_offsets]:
         raise OptionError(

@@ -184,8 +184,7 @@ def _unknown(name: str, read: bool, stream: bool) -> OptionError:
         )
     if stream and there and not there[0].stream:
         return OptionError(
-            f"option {there[0].name} is for batch reads, because a stream has no end: leave it out; the "
-            "trigger availableNow ends where the partitions end when it starts"
+            f"option {there[0].name} is for log directories, and a stream reads from brokers: leave it out"
         )
     if name.lower() in _PATHS:
         return OptionError(

@@ -14,6 +14,7 @@ here. It has one range of a partition at most. All other ranges stay alone.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
 from ..protocol.modern.limits import READ_COMMITTED
 from ..protocol.modern.minimum_versions import MinimumVersions
 from .key_order import Layouts, chains, find_layouts, marked
-from .limits import End, check_names, end_of, limit_of, range_between, start_of
+from .limits import End, at_time, check_names, end_of, limit_of, log_resolved, range_between, start_of
 from .ranges import split
 
 if TYPE_CHECKING:
@@ -96,9 +97,12 @@ def _resolved(
     # range, and a segment that was older than the timestamp cannot contain it.
     committed = _committed(options.starting, partitions, cluster)
     bounds = cluster.bounds(partitions)
-    starts = starts_of(options, cluster, bounds, committed)
-    stops = _offsets_at_times(options.ending, bounds, cluster.stop_offsets)
-    ends = {tp: end_of(options.ending, bounds[tp], stops) for tp in partitions}
+    now_ms = _now_ms()
+    starts = starts_of(options, cluster, bounds, committed, now_ms)
+    ending = at_time(options.ending, now_ms)
+    stops = _offsets_at_times(ending, bounds, cluster.stop_offsets)
+    ends = {tp: end_of(ending, bounds[tp], stops) for tp in partitions}
+    log_resolved(options.ending, ends, now_ms)
     high_watermarks = _high_watermarks(options, cluster, bounds, starts, ends)
     ranges = []
     for partition in partitions:
@@ -131,19 +135,28 @@ def starts_of(
     cluster: Cluster,
     bounds: Mapping[TopicPartition, PartitionBounds],
     committed: Offsets | None = None,
+    now_ms: int | None = None,
 ) -> dict[TopicPartition, End]:
     """Start offsets by the options. Raises ``OptionError``, and the errors of the cluster.
 
-    ``committed`` are the offsets of the group of the options, if they were requested before.
+    ``committed`` are the offsets of the group of the options, if they were requested before. ``now_ms`` is
+    the time from which times before now count, milliseconds since 1970; by default that of the call.
     """
     if committed is None:
         committed = _committed(options.starting, list(bounds), cluster)
-    resolved = {**committed, **_offsets_at_times(options.starting, bounds, cluster.start_offsets)}
+    now_ms = _now_ms() if now_ms is None else now_ms
+    starting = at_time(options.starting, now_ms)
+    resolved = {**committed, **_offsets_at_times(starting, bounds, cluster.start_offsets)}
     latest_if_no_match = options.latest_if_no_match
-    return {
-        tp: start_of(options.starting, bounds[tp], resolved, latest_if_no_match=latest_if_no_match)
-        for tp in bounds
+    starts = {
+        tp: start_of(starting, bounds[tp], resolved, latest_if_no_match=latest_if_no_match) for tp in bounds
     }
+    log_resolved(options.starting, starts, now_ms)
+    return starts
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def select(

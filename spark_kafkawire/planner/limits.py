@@ -3,8 +3,10 @@ Pure."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from ..errors import LOG, DataLossError, OptionError, listed_some
 from ..model import OffsetRange, PartitionBounds, TopicPartition
@@ -25,6 +27,37 @@ class End:
 def limit_of(limits: OffsetLimits, partition: TopicPartition) -> OffsetLimit:
     """The limit of one partition in the options; ``check_names`` ensures that it exists."""
     return limits.for_all if limits.for_all is not None else limits.by_partition[partition]
+
+
+def at_time(limits: OffsetLimits, now_ms: int) -> OffsetLimits:
+    """The limits with timestamps in place of times before now (ms since 1970)."""
+
+    def fixed(limit: OffsetLimit) -> OffsetLimit:
+        if limit.kind is not LimitKind.AGE:
+            return limit
+        return OffsetLimit(LimitKind.TIMESTAMP, max(now_ms + limit.value, 0))
+
+    for_all = None if limits.for_all is None else fixed(limits.for_all)
+    return replace(
+        limits, for_all=for_all, by_partition={tp: fixed(each) for tp, each in limits.by_partition.items()}
+    )
+
+
+#: Ends that depend on when a read is planned, and that no other line tells.
+_RESOLVED: Final = (LimitKind.AGE, LimitKind.FROM_END)
+
+
+def log_resolved(limits: OffsetLimits, found: Mapping[TopicPartition, End], now_ms: int) -> None:
+    """Log what times before now, or offsets before the end, have become."""
+    resolved = [tp for tp in found if limit_of(limits, tp).kind in _RESOLVED]
+    if resolved:
+        now = dt.datetime.fromtimestamp(now_ms / 1000, dt.timezone.utc).isoformat(timespec="milliseconds")
+        LOG.info(
+            "option %s, resolved at %s: %s",
+            limits.option,
+            now,
+            listed_some(resolved, 3, lambda tp: f"{tp} at {found[tp].offset}"),
+        )
 
 
 def check_names(limits: OffsetLimits, partitions: Sequence[TopicPartition]) -> None:
@@ -55,6 +88,8 @@ def start_of(
         return End(bounds.earliest)
     if limit.kind is LimitKind.LATEST:
         return End(bounds.latest)
+    if limit.kind is LimitKind.FROM_END:
+        return End(_inside(bounds.latest - limit.value, bounds))
     offset = resolved[bounds.topic_partition]
     if offset is not None and limit.kind is LimitKind.COMMITTED:
         return End(offset, limits.option)

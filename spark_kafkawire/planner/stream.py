@@ -37,11 +37,10 @@ partitions in turn waited for their own parents.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -62,10 +61,9 @@ from ..errors import (
 from ..model import Generation, Leader, OffsetRange, PartitionBounds, TopicPartition
 from ..net.known_versions import BROKER_VERSIONS
 from ..net.retry import Attempts, retried
-from ..options import LimitKind, ReadOptions, StreamOptions, TopicLayouts
+from ..options import LimitKind, OffsetLimits, ReadOptions, StreamOptions, TopicLayouts
 from .batch import covers, matching, select
 from .key_order import Layouts, find_layouts, marked
-from .limits import check_names, limit_of, start_of
 from .ranges import split
 from .stream_offsets import (
     UNPINNED,
@@ -80,6 +78,7 @@ from .stream_offsets import (
     recreated_topics,
     until,
 )
+from .stream_range import QueryEnd, QueryStart, gone_since
 
 #: Seconds between two requests for end offsets while no records arrive: Spark then asks every 10 ms.
 POLL_INTERVAL_S: Final = 0.1
@@ -104,6 +103,7 @@ class StreamPlanner:
         self._order = StreamKeyOrder(options.read, self._partitions)
         self._judge = LossJudge(options.read, self._partitions, clock=clock, sleep=sleep)
         self._start = QueryStart(options.read, self._partitions, self._judge.lose)
+        self._end = QueryEnd(options.read, self._partitions)
         self._ends: Position | None = None
         self._polled_s = self._batched_s = -math.inf
         self._poll_took_s = 0.0
@@ -159,10 +159,11 @@ class StreamPlanner:
         position = start.without(lost.recreated_topics)
         ids = {**settled.topic_ids, **position.topic_ids}
         bounds = found if self._ends is None else until(found, self._due(position.offsets))
-        if limited and self._ends is None and not lost:
+        bounds = self._end.limited(position.offsets, bounds, lost.recreated_topics)
+        if limited and self._ends is None and not lost and not self._end.is_near:
             now_s = self._clock()
             if must_wait(position.offsets, bounds, self._limits, now_s - self._batched_s):
-                return _identified(position.offsets, ids)
+                return self._ended(position.offsets, position.offsets, ids)
             self._batched_s = now_s
         ends = next_offsets(position.offsets, bounds, self._limits.size_max if limited else None)
         ends = self._order.held(position.offsets, ends, found)
@@ -173,7 +174,13 @@ class StreamPlanner:
             for tp in passed_over & position.offsets.keys()
             if position.offsets[tp] != UNPINNED
         }
-        return _identified({**held, **ends, **self._start.pinned(position.offsets, bounds)}, ids)
+        ends = {**held, **ends, **self._start.pinned(position.offsets, bounds)}
+        return self._ended(position.offsets, ends, ids)
+
+    def _ended(self, start: Offsets, ends: Offsets, ids: Mapping[str, uuid.UUID]) -> Position:
+        is_last = self._ends is not None
+        self._end.check(start, ends, is_first=self._start.is_at(start), is_last=is_last)
+        return _identified(ends, ids)
 
     def _due(self, start: Offsets) -> dict[TopicPartition, int]:
         """End of AvailableNow, never before ``start``, even if a broker was behind when the end was
@@ -227,7 +234,11 @@ class StreamPlanner:
         minimum = BROKER_VERSIONS.minimum(self._read.net.connection, brokers)
         return self._order.marked(
             FetchTask(
-                part, leaders[part.topic_partition], start_option=self._option(part), minimum_versions=minimum
+                part,
+                leaders[part.topic_partition],
+                start_option=_option(self._read.starting, part.topic_partition, part.start_offset),
+                stop_option=_option(self._read.ending, part.topic_partition, part.stop_offset),
+                minimum_versions=minimum,
             )
             for part in parts
         )
@@ -242,11 +253,12 @@ class StreamPlanner:
         partitions = [each.topic_partition for each in ranges]
         return self._partitions.ask(lambda cluster: cluster.cut_points(partitions)) if splits else None
 
-    def _option(self, part: OffsetRange) -> str | None:
-        """The option that gave the start of a range as a number: in 0.7 it may be inside of a message."""
-        limit = self._read.starting.by_partition.get(part.topic_partition)
-        is_given = limit is not None and (limit.kind, limit.value) == (LimitKind.OFFSET, part.start_offset)
-        return self._read.starting.option if is_given and part.topic_partition.broker is not None else None
+
+def _option(limits: OffsetLimits, partition: TopicPartition, offset: int) -> str | None:
+    """The option that gave an end of a range as a number: in 0.7 it may be inside of a message."""
+    limit = limits.by_partition.get(partition)
+    is_given = limit is not None and (limit.kind, limit.value) == (LimitKind.OFFSET, offset)
+    return limits.option if is_given and partition.broker is not None else None
 
 
 def idle_s(request_s: float) -> float:
@@ -258,111 +270,6 @@ def _identified(offsets: Offsets, ids: Mapping[str, uuid.UUID]) -> Position:
     """Position with the ids of its own topics only."""
     topics = {tp.topic for tp in offsets}
     return Position(offsets, {topic: id_ for topic, id_ in ids.items() if topic in topics})
-
-
-#: Starts that may differ when a query that crashed in its first batch starts again.
-_MOVING: Final = (LimitKind.LATEST, LimitKind.COMMITTED)
-
-
-class QueryStart:
-    """Start of one query by its options. ``lose`` warns about a loss, or raises it."""
-
-    def __init__(
-        self, options: ReadOptions, partitions: StreamPartitions, lose: Callable[[str], None]
-    ) -> None:
-        self._options, self._partitions, self._lose = options, partitions, lose
-        self._initial: dict[TopicPartition, int] | None = None
-
-    def initial(self) -> dict[TopicPartition, int]:
-        """Start offsets of a new query; every call returns the same, because Spark asks twice.
-
-        Starts that may move before the first batch is in the checkpoint are ``UNPINNED``. Raises
-        ``OptionError``, ``DataLossError``, and the errors of the cluster.
-        """
-        if self._initial is None:
-            bounds = self._partitions.select()
-            check_names(self._options.starting, list(bounds))
-            self._initial = self._partitions.ask(lambda cluster: self._starts(cluster, bounds))
-        return self._initial
-
-    @property
-    def is_asked(self) -> bool:
-        """True if ``initial`` was called."""
-        return self._initial is not None
-
-    def is_at(self, start: Offsets) -> bool:
-        """True if the batch that begins at ``start`` is the first one."""
-        return start == self._initial
-
-    def _starts(self, cluster: Cluster, bounds: Bounds) -> dict[TopicPartition, int]:
-        starting = self._options.starting
-        limits = {tp: limit_of(starting, tp) for tp in bounds}
-        times = {tp: limit.value for tp, limit in limits.items() if limit.kind is LimitKind.TIMESTAMP}
-        by_time = cluster.start_offsets(times, bounds) if times else {}
-        no_match = {
-            tp for tp, offset in by_time.items() if offset is None and self._options.latest_if_no_match
-        }
-        return {
-            tp: UNPINNED
-            if limits[tp].kind in _MOVING or tp in no_match
-            else self._inside(start_of(starting, found, by_time, latest_if_no_match=False).offset, found)
-            for tp, found in bounds.items()
-        }
-
-    def pinned(self, start: Offsets, bounds: Bounds) -> dict[TopicPartition, int]:
-        """Committed start offsets of partitions that have no start yet."""
-        starting = self._options.starting
-        asked = [
-            tp
-            for tp in bounds
-            if start.get(tp) == UNPINNED and limit_of(starting, tp).kind is LimitKind.COMMITTED
-        ]
-        if not asked:
-            return {}
-        committed = self._partitions.ask(lambda cluster: cluster.committed_offsets(asked))
-        ends = (start_of(starting, bounds[tp], committed, latest_if_no_match=False) for tp in asked)
-        return {tp: self._inside(end.offset, bounds[tp]) for tp, end in zip(asked, ends, strict=True)}
-
-    def _inside(self, offset: int, bounds: PartitionBounds) -> int:
-        """A given offset, or the nearest one in the partition."""
-        if not bounds.earliest <= offset <= bounds.latest:
-            self._lose(
-                f"option {self._options.starting.option}: offset {offset} is not in "
-                f"{bounds.topic_partition}, which holds [{bounds.earliest}, {bounds.latest})"
-            )
-        return min(max(offset, bounds.earliest), bounds.latest)
-
-    def run_again(self, start: Offsets, end: Offsets, *, is_pinned: bool) -> dict[TopicPartition, int]:
-        """Start offsets of a first batch that an earlier run planned up to ``end`` and did not finish.
-
-        Newer partitions are left to the next batch. Raises ``OptionError`` (fatal) if the earlier start is
-        unknown, ``DataLossError`` if records of the batch are gone.
-        """
-        begins = {tp: offset for tp, offset in start.items() if tp in end}
-        if not is_pinned and (unknown := [tp for tp in sorted(begins) if begins[tp] == UNPINNED]):
-            raise OptionError(
-                f'checkpointLocation: format("kafka") planned the first batch and did not finish it, and '
-                f"only that source knows where {unknown[0]} starts: let it finish the batch, or set the "
-                "startingOffsets that kafkawire checkpoints shows"
-            )
-        for partition, offset in begins.items():
-            if offset > end[partition]:
-                self._lose(
-                    f"{partition} begins at {offset} now, but the first batch, which runs again, ends at "
-                    f"{end[partition]}: the records in between are gone"
-                )
-        if moved := [tp for tp in sorted(begins) if begins[tp] > 0 and self._is_found(tp)]:
-            LOG.warning(
-                "the first batch runs again from the first records that still exist, of %s from %d: records "
-                "that were deleted since it was planned are not read",
-                moved[0],
-                begins[moved[0]],
-            )
-        return {tp: min(offset, end[tp]) for tp, offset in begins.items()}
-
-    def _is_found(self, partition: TopicPartition) -> bool:
-        """True if the start of a partition is not a given offset, but depends on its records."""
-        return limit_of(self._options.starting, partition).kind is not LimitKind.OFFSET
 
 
 T = TypeVar("T")
@@ -391,24 +298,9 @@ _LOOKS: Final[Mapping[Generation, _Look]] = MappingProxyType(
 _MISSING_AGE_S: Final = 5.0
 
 
-class GoneSinceError(KafkaWireError):
-    """A topic was deleted after the partitions were listed; the next refresh decides what that means."""
-
-    action = Action.REFRESH
-
-
 def topic_ids_of(leaders: Mapping[TopicPartition, Leader]) -> dict[str, uuid.UUID]:
     """Ids of the topics of some partitions, if topics have ids."""
     return {tp.topic: leader.topic_id for tp, leader in leaders.items() if leader.topic_id is not None}
-
-
-@contextlib.contextmanager
-def gone_since() -> Iterator[None]:
-    """Turn the error for a topic that was deleted since the refresh into a retriable one."""
-    try:
-        yield
-    except UnknownTopicError as error:
-        raise GoneSinceError(str(error)) from error
 
 
 class StreamPartitions:

@@ -177,7 +177,7 @@ SRC T CHECK --output o --keep-partitions | --keep-partitions needs --target-opti
 DST T CHECK | set exactly one of the options kafka.bootstrap.servers
 ALL --source-option hunter2 | --source-option: number 2 is not KEY=
 ALL --source-option startingOffsets=latest | --source-option: startingOffsets is set by the job itself; use --
-ALL --source-option endingOffsets=latest | option endingOffsets is for batch reads, because a stream has no en
+ALL --source-option endingOffsets=latest | option endingOffsets: latest moves when the query starts again, so
 ALL --source-options-file not-there | …not-there: No such file
 ALL --target-option topic=t | --target-option: topic is set by the job itself; use --target-topic
 ALL --target-option acks=verify | option acks: 'verify' is not 0 or 1

@@ -284,6 +284,12 @@ def test_defaults_are_those_of_sparks_connector_and_kafkas_consumer() -> None:
         ({"fetchOffset.retryIntervalMs": "1000"}, "planning_retry.known", RetryPolicy(3, 1.0, 60.0)),
         ({"retries": "9"}, "planning_retry.known", RetryPolicy(9, 0.1)),
         ({"startingOffsets": "Committed"}, "starting.for_all", COMMITTED),
+        ({"startingOffsetsFromEnd": " 9 "}, "starting.for_all", OffsetLimit(LimitKind.FROM_END, 9)),
+        (
+            {"startingOffsetsFromEnd": '{"t":{"1":0}}'},
+            "starting.by_partition",
+            {TopicPartition("t", 1): OffsetLimit(LimitKind.FROM_END, 0)},
+        ),
         ({"groupIdPrefix": "mine"}, "group_id", None),
         (
             {"subscribe": "", "assign": '{"b":[1],"a":[2,0,2]}'},
@@ -312,6 +318,9 @@ def test_each_option_becomes_its_value(given: dict[str, str], name: str, expecte
         ({"startingOffsets": '{"t":{"0":-3}}'}, "starting offset for t 0 can't be negative (-3)"),
         ({"endingOffsets": "committed"}, "is not of the form latest or"),
         ({"startingOffsetsByTimestamp": '{"t":{"0":-5}}'}, "the timestamp of t 0 is -5"),
+        ({"startingOffsetsFromEnd": "-5"}, "'-5' is not a whole number from 0"),
+        ({"startingOffsetsFromEnd": '{"t":{"0":-5}}'}, "-5 for t 0 is negative"),
+        ({"startingOffsetsFromEnd": '{"t":{"0":1.5}}'}, 'is not of the form 1000 or {"t":{"0":100}}'),
         (
             {"startingTimestamp": "9", "endingTimestamp": "8"},
             "startingTimestamp: 9 is after endingTimestamp=8",
@@ -391,10 +400,16 @@ def test_batch_limits_are_parsed(given: dict[str, str], base: dict[str, str], li
 @for_each(
     ("given", "base", "reported"),
     [
-        ({"endingOffsets": "latest"}, STREAM_MODERN,
-         "option endingOffsets is for batch reads, because a stream has no end"),
-        ({"endingTimestamp": "5"}, STREAM_MODERN, "option endingTimestamp is for batch reads"),
-        ({"endingOffsetsByTimestamp": "{}"}, V07, "option endingOffsetsByTimestamp is for batch reads"),
+        *(({name: value}, STREAM_MODERN, f"option {name}: {kind} moves when the query starts again")
+          for name, value, kind in (
+            ("endingOffsets", "latest", "latest"), ("endingOffsets", '{"t":{"0":-2}}', "earliest"),
+            ("endingTimestamp", "-1", "latest"), ("endingTimestamp", "-1 h", "a time before now"))),
+        ({"endingOffsets": "5"}, V07, "option endingOffsets: '5' is not of the form {\"t\":{\"0-1\":123}}"),
+        ({"startingTimestamp": "6", "endingTimestamp": "5"}, V07, "6 is after endingTimestamp=5"),
+        ({"startingOffsetsFromEnd": "5"}, V07, "option startingOffsetsFromEnd does not apply to Kafka 0.7"),
+        ({"startingOffsetsFromEnd": "5", "startingTimestamp": "5"}, STREAM_MODERN,
+         "options startingOffsetsFromEnd and startingTimestamp both set the start; set one of them"),
+        ({"fs.region": "eu"}, STREAM_MODERN, "option fs.region is for log directories, and a stream reads"),
         ({"maxOffsetsPerTrigger": "0"}, STREAM_MODERN,
          "option maxOffsetsPerTrigger: '0' is not a whole number from 1"),
         ({"maxOffsetsPerTrigger": "-5"}, STREAM_MODERN, "option maxOffsetsPerTrigger: '-5' is not"),
@@ -454,12 +469,8 @@ def test_a_broker_that_is_away_for_a_minute_is_waited_for() -> None:
 
 
 def test_every_option_of_a_batch_read_is_taken_or_refused_as_such() -> None:
-    assert {option.name for option in OPTIONS if not option.stream} == {
-        "endingOffsets",
-        "endingTimestamp",
-        "endingOffsetsByTimestamp",
-        *("path", "paths", "brokers", "fs.endpoint", "fs.region"),
-    }
+    of_directories = {"path", "paths", "brokers", "fs.endpoint", "fs.region"}
+    assert {option.name for option in OPTIONS if not option.stream} == of_directories
     assert all(option.read and not option.write for option in STREAM_OPTIONS)
 
 

@@ -243,6 +243,13 @@ def test_of_several_starts_the_most_specific_option_wins(given: tuple[str, ...],
     assert read(**{name: values.get(name, OFFSETS) for name in given}).starting.option == option
 
 
+#: What an error about a timestamp says.
+MOMENTS = (
+    "milliseconds since 1970, like 1767225600000, a time with its zone, like 2026-01-31T00:00:00Z, a time "
+    "before now, like -10 minutes, or -1 for latest, -2 for earliest"
+)
+
+
 # --- Errors of bad values and of options that contradict each other: what they say, word by word ---
 
 
@@ -256,11 +263,17 @@ def test_of_several_starts_the_most_specific_option_wins(given: tuple[str, ...],
          "option endingOffsets: ending offset for t 0-1 can't be earliest (-2) for batch queries on "
          "Kafka; give an offset or latest"),
         ({"startingOffsetsByTimestamp": '{"t":{"0-1":-3}}'},
-         "option startingOffsetsByTimestamp: the timestamp of t 0-1 is -3; set milliseconds since "
-         "1970, or -1 for latest, -2 for earliest"),
-        ({"startingTimestamp": "2026-01-01"},
-         "option startingTimestamp: '2026-01-01' is not milliseconds since 1970, like 1767225600000, or "
-         "-1 for latest, -2 for earliest"),
+         f"option startingOffsetsByTimestamp: the timestamp of t 0-1 is -3; set {MOMENTS}"),
+        ({"endingOffsetsByTimestamp": '{"t":{"0-1":"-10"}}'},
+         "option endingOffsetsByTimestamp: '{\"t\":{\"0-1\":\"-10\"}}' is not of the form "
+         '{"t":{"0-1":1700000000000}}'),
+        ({"endingOffsetsByTimestamp": '{"t":{"0-1":"soon"}}'},
+         f"option endingOffsetsByTimestamp: the timestamp of t 0-1 is 'soon'; set {MOMENTS}"),
+        # Spark's session zone is not known here.
+        ({"startingTimestamp": "2026-01-01T00:00:00"},
+         f"option startingTimestamp: '2026-01-01T00:00:00' is not {MOMENTS}"),
+        ({"startingTimestamp": "-5m", "endingTimestamp": "-10 minutes"},
+         "option startingTimestamp: -300000 is after endingTimestamp=-600000; exchange them"),
         ({"subscribe": None, "subscribePattern": "("},
          "option subscribePattern: '(' is not a supported Java regular expression: a ( is "
          "not closed; close it with ), or write \\( for the character",),

@@ -152,6 +152,22 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
     ({"endingTimestamp": "-1"}, "ending.for_all", LATEST),
     ({"endingTimestamp": "-2"}, "ending.for_all", EARLIEST),
     ({"endingTimestamp": "1700000000000"}, "ending.for_all", timestamp(1_700_000_000_000)),
+    *(
+        (changed("startingTimestamp", text), "starting.for_all", timestamp(1_767_225_600_000))
+        for text in ("2026-01-01T00:00:00Z", "2026-01-01 02:00:00.000+02:00", " 2026-01-01T00:00:00.000900z")
+    ),
+    ({"startingTimestamp": "1969-12-31T23:59:59.999Z"}, "starting.for_all", timestamp(0)),
+    *(
+        (changed("startingTimestamp", text), "starting.for_all", OffsetLimit(LimitKind.AGE, -3_600_000))
+        for text in ("-1h", "-60 min", " -1 Hour", "-60 minutes", "-3600 second", "-3600000ms")
+    ),
+    ({"startingTimestamp": "-2 weeks"}, "latest_if_no_match", True),
+    ({"startingTimestamp": "-2 d", "startingOffsetsByTimestampStrategy": "error"},
+     "latest_if_no_match", False),
+    ({"endingTimestamp": "-2 days"}, "ending.for_all", OffsetLimit(LimitKind.AGE, -172_800_000)),
+    ({"startingOffsetsByTimestamp": '{"t":{"0-1":"-1s","0-2":"1970-01-01T00:00:07Z"}}'},
+     "starting.by_partition",
+     {PARTITION: OffsetLimit(LimitKind.AGE, -1000), TopicPartition("t", 2, 0): timestamp(7000)}),
     ({"startingOffsetsByTimestamp": '{"t":{"0-1":-1}}'}, "starting.by_partition", {PARTITION: LATEST}),
     ({"startingOffsetsByTimestamp": '{"t":{"0-1":7}}'}, "starting",
      OffsetLimits("startingOffsetsByTimestamp", by_partition={PARTITION: timestamp(7)})),
@@ -268,7 +284,8 @@ BAD_READ_VALUES: Final[dict[str, list[str]]] = {
         '{"t":{"0-1":-3}}', '{"t":{"0-1":9223372036854775808}}', '{"":{"0-1":5}}', '{"t":{"0-1":5',
         '{"t":{"a-b":5}}', "[" * 100_000],
     "endingOffsets": ["", "earliest", '{"t":{"0-1":-2}}', '{"t":{"0-1":-3}}', '{"t":["0-1"]}'],
-    "startingTimestamp": ["", "-3", "-01", "now", "9223372036854775808", "1.5"],
+    "startingTimestamp": ["", "-3", "-01", "now", "9223372036854775808", "1.5", "10 minutes", "-1.5h",
+        "-1 month", "2026-01-01", "2026-01-01T00:00:00", "2026-13-01T00:00:00Z"],
     "endingTimestamp": ["", "-3", "now"],
     "startingOffsetsByTimestamp": ["", "5", '{"t":{"0-1":-3}}', '{"t":{"0-1":-5}}', '{"t":{"0-1":"now"}}'],
     "endingOffsetsByTimestamp": ["", "5", '{"t":{"0-1":-5}}'],

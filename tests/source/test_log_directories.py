@@ -98,6 +98,10 @@ def test_offsets_and_timestamps_of_options() -> None:
     }
     # The records of offset n up to 309 have the n-th second.
     assert offsets(KILLED, **times) == due(120, 305)
+    of_iso = {"startingTimestamp": "2023-11-14T22:15:19.500Z", "endingTimestamp": "2023-11-14T23:18:25+01:00"}
+    assert offsets(KILLED, **of_iso) == due(120, 305)
+    assert offsets(KILLED, startingOffsetsFromEnd="9") == due(KILLED_END - 9, KILLED_END)
+    assert offsets(KILLED, startingTimestamp="-1 day") == []
     with pytest.raises(OptionError, match="no offset matched from request"):
         offsets(KILLED, startingTimestamp="9000000000000")
 

@@ -157,6 +157,13 @@ def offsets(
         return int(start), int(stop)
 
 
+def offsets_at(bootstrap_servers: str, topic: str, partitions: int, time_ms: int) -> list[int]:
+    """The first offset of that time or later in each partition; -1 where there is none."""
+    asked = [TopicPartition(topic, number, time_ms) for number in range(partitions)]
+    with _consumer(bootstrap_servers) as consumer:
+        return [each.offset for each in consumer.offsets_for_times(asked, timeout=CLIENT_TIMEOUT_S)]
+
+
 def commit_offsets(
     bootstrap_servers: str, group_id: str, topic: str, next_offsets: Mapping[int, int], **config: object
 ) -> None:

@@ -46,6 +46,7 @@ _OWN_OPTIONS: Final = {
     "startingoffsets": "--starting",
     "startingtimestamp": "--starting",
     "startingoffsetsbytimestamp": "--starting",
+    "startingoffsetsfromend": "--starting",
 }
 _ENDS: Final = dict.fromkeys(
     ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),

@@ -150,6 +150,7 @@ def test_a_start_is_a_word_a_time_or_offsets() -> None:
         "2023-11-14T22:13:20Z": {"startingTimestamp": "1700000000000"},
         "2023-11-14T23:13:20+01:00": {"startingTimestamp": "1700000000000"},
         "2023-11-14": {"startingTimestamp": "1699920000000"},
+        "-10 minutes": {"startingTimestamp": "-10 minutes"},
         '{"t":{"0":1}}': {"startingOffsets": '{"t":{"0":1}}'},
     }.items():
         assert parse_starting(text) == options

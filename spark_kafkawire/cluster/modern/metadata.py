@@ -33,7 +33,7 @@ from spark_kafkawire.errors import (
     printable,
     quoted,
 )
-from spark_kafkawire.model import Broker, Leader, TopicPartition
+from spark_kafkawire.model import Broker, Leader, TopicPartition, id_text
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import Attempts, shared
@@ -64,6 +64,8 @@ class Metadata:
     """Metadata of one cluster, cached. Thread-safe.
 
     ``creates_topics`` allows brokers to create the requested topics (``auto.create.topics.enable``).
+    ``topic_ids`` are ids that topics must keep, and that of each topic that is described is added: another
+    one raises ``BrokerError`` (fatal). Without it a topic may be deleted and created again.
     Requests are repeated during an election for at least the time of one request, and for a topic that no
     broker knows as often as the retries allow.
 
@@ -77,11 +79,13 @@ class Metadata:
         net: NetOptions,
         *,
         creates_topics: bool = False,
+        topic_ids: Mapping[str, uuid.UUID] | None = None,
         connections: Pool = POOL,
     ) -> None:
         self._bootstrap_servers = tuple(bootstrap_servers)
         self._net = net
         self._creates_topics = creates_topics
+        self._kept_ids = None if topic_ids is None else dict(topic_ids)
         self._connections = connections
         self._lock = threading.Lock()
         self._brokers: dict[int, Broker] = {}
@@ -135,6 +139,11 @@ class Metadata:
     def id_of(self, topic: str) -> uuid.UUID | None:
         """Id of a topic; None if topics have no ids. Raises ``UnknownTopicError`` (fatal)."""
         return self._retried(lambda within: self._topic(topic, within)).id
+
+    def known_ids(self, topics: Iterable[str]) -> dict[str, uuid.UUID]:
+        """Ids of topics by the last responses, without a new request, and without topics that have none."""
+        described = {name: self._topics[name].id for name in topics if name in self._topics}
+        return {name: id_ for name, id_ in described.items() if id_} | (self._kept_ids or {})
 
     def leader_of(self, partition: TopicPartition, within: Deadline | None = None) -> Leader:
         """The leader of a partition. Requests take ``within`` that time at most, or as long as the retries
@@ -278,6 +287,9 @@ class Metadata:
             self._cache({name: topic for name, topic in listed.items() if topic.leaders})
             return listed
         described = {name: Topic.described(name, responses.get(name), server) for name in names}
+        for name, topic in described.items():
+            if self._kept_ids is not None and topic.id is not None:
+                refuse_other_id(name, self._kept_ids.setdefault(name, topic.id), topic.id)
         self._cache({**self._topics, **described})
         return described
 
@@ -402,6 +414,17 @@ class Topic:
             return cls.described(name, topic, server)
         except BrokerError:
             return cls(name, is_internal=_is_internal(topic, name))
+
+
+def refuse_other_id(topic: str, known: uuid.UUID, found: uuid.UUID) -> None:
+    """Raise ``BrokerError`` (fatal) if a topic has another id than before."""
+    if found != known:
+        raise BrokerError(
+            f"topic {quoted(topic)} was deleted and created again: its id was {id_text(known)}, and is "
+            f"{id_text(found)} now; what was in it is gone: run again to use the new topic",
+            ErrorCode.INCONSISTENT_TOPIC_ID,
+            Action.FAIL,
+        )
 
 
 def _is_internal(topic: MetadataTopic, name: str) -> bool:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def pool() -> Iterator[Pool]:
     pool.close_idle()
 
 
-def metadata_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET, **options: bool) -> Metadata:
+def metadata_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET, **options: Any) -> Metadata:
     return Metadata(servers(bootstrap_servers), net, connections=pool, **options)
 
 

@@ -482,7 +482,9 @@ def test_a_throttled_client_waits_before_it_sends_again() -> None:
         client.receive()
 
 
-@pytest.mark.parametrize(("throttle_time_ms", "metadata_version"), [(60_000, 5), (-5, modern.METADATA.versions.max)])
+@pytest.mark.parametrize(
+    ("throttle_time_ms", "metadata_version"), [(60_000, 5), (-5, modern.METADATA.versions.max)]
+)
 def test_a_broker_that_has_waited_itself_is_not_waited_for_again(
     throttle_time_ms: int, metadata_version: int
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 import uuid
 from collections.abc import Mapping
@@ -159,6 +160,11 @@ class Leader:
 
     def __reduce__(self) -> tuple[type[Leader], tuple[Broker, int, uuid.UUID | None]]:
         return Leader, (self.broker, self.epoch, self.topic_id)
+
+
+def id_text(topic_id: uuid.UUID) -> str:
+    """The id of a topic as ``kafka-topics.sh --describe`` shows it. Source: Kafka's Uuid.toString."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,9 @@ def _ask_for_versions(
     with _closed_on_error(channel):
         if with_fetch and _ignores_versions(channel, deadline):
             return channel, OLD_RELEASES["0.8"]
-        return channel, _offered_versions(channel, deadline, _api_versions_alone_s(broker, settings))
+        cluster_id, node_id = BROKER_VERSIONS.meant(broker, settings)
+        request = ApiVersionsRequest(client_software_version=VERSION, cluster_id=cluster_id, node_id=node_id)
+        return channel, _offered_versions(channel, request, deadline, _api_versions_alone_s(broker, settings))
 
 
 def _ignores_versions(channel: Channel, deadline: Deadline) -> bool:
@@ -209,9 +211,10 @@ def _closed_on_error(channel: Channel) -> Iterator[None]:
         raise
 
 
-def _offered_versions(channel: Channel, deadline: Deadline, alone_s: float | None) -> BrokerVersions:
+def _offered_versions(
+    channel: Channel, request: ApiVersionsRequest, deadline: Deadline, alone_s: float | None
+) -> BrokerVersions:
     """The versions that the broker offers. If it rejects the version of the request, ask once more."""
-    request = ApiVersionsRequest(client_software_version=VERSION)
     channel.send(request, deadline)
     response = None if alone_s is None else _early_response(channel, deadline, alone_s)
     response = response or channel.receive(deadline)

@@ -15,8 +15,9 @@ from typing import Final
 
 from ..errors import LOG, ConnectFailed
 from ..model import Broker
+from ..protocol.api import VersionRange
 from ..protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
-from ..protocol.modern.negotiation import OLD_RELEASES
+from ..protocol.modern.negotiation import API_VERSIONS, IDENTITY_SINCE, OLD_RELEASES
 from ..protocol.versions import BrokerVersions
 from .settings import ConnectionSettings
 
@@ -36,6 +37,7 @@ class KnownBroker:
     broker: Broker
     offered: MinimumVersions
     release: str | None = None
+    checks_identity: bool = False
 
     @property
     def kafka(self) -> str:
@@ -53,13 +55,16 @@ class KnownVersions:
         self._known: dict[_Address, KnownBroker] = {}
         self._clusters: dict[tuple[Broker, ...], set[_Address]] = {}
         self._warned: set[tuple[Broker, ...]] = set()
+        self._cluster_ids: dict[tuple[Broker, ...], str] = {}
 
     def learn(self, broker: Broker, settings: ConnectionSettings, versions: BrokerVersions) -> None:
         """Record the versions of a broker on a new connection, received or proven.
 
         Raises ``ConnectFailed`` (retriable) if they are lower than known ones.
         """
-        found = KnownBroker(broker, MinimumVersions.of(versions), versions.release)
+        minimum = MinimumVersions.of(versions)
+        checks_identity = IDENTITY_SINCE in versions.ranges.get(API_VERSIONS.key, VersionRange(0, 0))
+        found = KnownBroker(broker, minimum, versions.release, checks_identity)
         with self._lock:
             if found.release is not None and self._speaks_api_versions(broker, settings):
                 raise ConnectFailed(_too_old(found.release))
@@ -132,12 +137,33 @@ class KnownVersions:
             )
         return OLD_RELEASES[settings.assumed_release]
 
+    def cluster_id(self, settings: ConnectionSettings) -> str | None:
+        """The id of a cluster: that of the settings, or the last one that its brokers have sent."""
+        with self._lock:
+            return settings.cluster_id or self._cluster_ids.get(settings.bootstrap_servers)
+
+    def learn_cluster_id(self, settings: ConnectionSettings, cluster_id: str) -> None:
+        """Record the id of a cluster."""
+        with self._lock:
+            if settings.bootstrap_servers:
+                self._cluster_ids[settings.bootstrap_servers] = cluster_id
+
+    def meant(self, broker: Broker, settings: ConnectionSettings) -> tuple[str | None, int]:
+        """Cluster id and node id for a broker to check; (None, -1) if they are not known, as those of a
+        bootstrap server, or if the broker is known to check nothing."""
+        cluster_id = self.cluster_id(settings)
+        with self._lock:
+            known = self._known.get(_address(broker))
+        checks = broker.id >= 0 and (known is None or known.checks_identity)
+        return (cluster_id, broker.id) if checks and cluster_id is not None else (None, -1)
+
     def forget(self) -> None:
         """Forget all brokers and clusters."""
         with self._lock:
             self._known.clear()
             self._clusters.clear()
             self._warned.clear()
+            self._cluster_ids.clear()
 
     def _speaks_api_versions(self, broker: Broker, settings: ConnectionSettings) -> bool:
         if settings.minimum_versions.fetch > 0 or settings.minimum_versions.produce > 0:

@@ -53,7 +53,7 @@ class ConnectionSettings:
     ``timeout_s`` bounds connecting and every later wait. ``client_id`` is the name that brokers log and apply
     quotas to, if requests contain one. Secrets travel to the executors, and are in no repr.
 
-    For modern brokers: ``bootstrap_servers`` name the cluster.
+    For modern brokers: ``bootstrap_servers`` name the cluster, and ``cluster_id`` is its id, if it is known.
     ``minimum_versions`` is what they offered when the work was planned. ``assumed_release`` is the release
     that the user names, ``0.8`` or ``0.9``: brokers are not asked for their versions then.
     """
@@ -66,6 +66,7 @@ class ConnectionSettings:
     minimum_versions: MinimumVersions = NO_MINIMUM
     assumed_release: str | None = None
     wire_format: WireFormat | None = None
+    cluster_id: str | None = None
 
     @property
     def spoken(self) -> WireFormat:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import LOG, OptionError, printable, quoted
 from ..model import Broker, Generation, WireFormat
 from ..net.client_rack import ClientRack
+from ..net.known_versions import BROKER_VERSIONS
 from ..net.retry import Bootstrap, RetryPolicy
 from ..net.settings import PLAINTEXT, ConnectionSettings, Security
 from ..protocol.modern.minimum_versions import MinimumVersions
@@ -410,11 +411,28 @@ class NetOptions(Group):
     release = option("kafka.broker.version.fallback", string, generation=MODERN).means(
         "the version of brokers that do not answer with one: `0.8`, `0.9`, or an exact version, `0.8.2.2`"
     )
+    recovery = option(
+        "kafka.metadata.recovery.strategy",
+        mapped({"rebootstrap": True, "none": False}),
+        "rebootstrap",
+        generation=MODERN,
+    ).means(
+        "`none`: once brokers are known, `kafka.bootstrap.servers` are not asked again, and a cluster that "
+        "has moved is an error"
+    )
+    recovery_trigger = option(
+        "kafka.metadata.recovery.rebootstrap.trigger.ms", seconds(zero=True), "300000", generation=MODERN
+    ).means(
+        "the time without an answer about the cluster after which only `kafka.bootstrap.servers` are asked, "
+        "and not known brokers before them"
+    )
     include_headers = option("includeHeaders", flag, "false", generation=MODERN).means(
         "`true`: reads have a column `headers`; writes take that column in any case"
     )
 
     retry: RetryPolicy = RetryPolicy(retries.value, retry_backoff.value, broker_down_timeout.value)
+    #: None if brokers are looked up among the known ones only.
+    rebootstrap_after_s: float | None = recovery_trigger.value
 
     @property
     def request_timeout_s(self) -> float:
@@ -459,7 +477,9 @@ class NetOptions(Group):
 
     def of_brokers(self, minimum: MinimumVersions) -> NetOptions:
         """The same for brokers that have answered, and offer so much at least."""
-        return replace(self.known, connection=replace(self.connection, minimum_versions=minimum))
+        cluster_id = BROKER_VERSIONS.cluster_id(self.connection)
+        connection = replace(self.connection, minimum_versions=minimum, cluster_id=cluster_id)
+        return replace(self.known, connection=connection)
 
 
 def parse_wire_format(options: RawOptions, contradictions: Mapping[Option[Any], str]) -> WireFormat | None:
@@ -501,7 +521,9 @@ def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
     is_counted = options.given(of.retries) and not options.given(of.broker_down_timeout)
     retries, backoff_s = options[of.retries], options[of.retry_backoff]
     retry_timeout_s = 0.0 if is_counted else options[of.broker_down_timeout]
-    return of(connection, RetryPolicy(retries, backoff_s, retry_timeout_s, bootstrap))
+    retry = RetryPolicy(retries, backoff_s, retry_timeout_s, bootstrap)
+    trigger_s = options[of.recovery_trigger]
+    return of(connection, retry, trigger_s if options[of.recovery] else None)
 
 
 def _security(options: RawOptions) -> Security:

@@ -43,7 +43,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from ..errors import OptionError, counted, plural, printable, quoted
-from ..model import OffsetRange, PartitionBounds, TopicPartition
+from ..model import OffsetRange, PartitionBounds, TopicPartition, id_text
 from ..options import StreamLimits
 from ..options.selection import PARTITION_SYNTAX, PartitionSyntax
 from .ranges import limited
@@ -109,11 +109,6 @@ def to_json(
 
 def _ids(topic_ids: Mapping[str, uuid.UUID]) -> dict[str, dict[str, int]]:
     return {f"{ID_MARK}{topic} {id_text(topic_ids[topic])}": {} for topic in sorted(topic_ids)}
-
-
-def id_text(topic_id: uuid.UUID) -> str:
-    """The id of a topic as ``kafka-topics.sh --describe`` shows it. Source: Kafka's Uuid.toString."""
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def ids_from_json(written: Mapping[str, Any]) -> dict[str, uuid.UUID]:

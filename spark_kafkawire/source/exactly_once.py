@@ -10,6 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ..clients.writing.modern import ModernWritePartitions
 from ..clients.writing.modern.transactional.driver import WriteCommitter, WriteSummary, open_transactions
 from ..clients.writing.modern.transactional.task import AttemptSender, TaskTransaction
 from ..clients.writing.modern.transactional.write_state import BatchId, attempt_id, task_group
@@ -87,7 +88,9 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
             committer.may_be_committed(batch),
             serial=committer.next_serial,
         )
-        metadata = Metadata(self._options.discovery.bootstrap_servers, self._options.net)
+        assert isinstance(self._targets, ModernWritePartitions)
+        servers, topic_ids = self._options.discovery.bootstrap_servers, self._targets.topic_ids
+        metadata = Metadata(servers, self._options.net, topic_ids=topic_ids)
         return AttemptSender(metadata, self._options, transaction, committer.timeout_ms, committer.began_s)
 
     def _note(self, sender: Sender, rows: Rows) -> None:

@@ -4,8 +4,6 @@ topics that are in force, without secrets.
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -14,7 +12,7 @@ from ..cluster.modern.admin import BrokerDisk, broker_disks
 from ..cluster.modern.list_offsets import end_offsets, list_offsets
 from ..cluster.modern.topic_configs import broker_configs, topics_configs
 from ..errors import UnsupportedVersionError
-from ..model import Broker, Generation, TopicPartition
+from ..model import Broker, Generation, TopicPartition, id_text
 from ..protocol.modern.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE, Config, ResourceConfigs
 from ..protocol.modern.limits import NO_TOPIC_ID, READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.modern.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -83,18 +81,11 @@ def _topics(scan: Scan) -> Iterator[Row]:
         factors = [len(each.replica_nodes) for each in topic.partitions]
         yield {
             "topic": topic.name,
-            "topicId": _text_of(topic.topic_id),
+            "topicId": None if topic.topic_id == NO_TOPIC_ID else id_text(topic.topic_id),
             "isInternal": topic.is_internal,
             "partitions": len(topic.partitions),
             "replicationFactor": max(factors, default=None),
         }
-
-
-def _text_of(topic_id: uuid.UUID) -> str | None:
-    """A topic id as Kafka's tools show it."""
-    if topic_id == NO_TOPIC_ID:
-        return None
-    return base64.urlsafe_b64encode(topic_id.bytes).decode("ascii").rstrip("=")
 
 
 def _topics_07(scan: Scan) -> Iterator[Row]:

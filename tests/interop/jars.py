@@ -85,6 +85,14 @@ def apicurio_archive() -> Path:
     return archive
 
 
+def tiered_storage_jar(version: str) -> Path:
+    """Kafka's tests of its storage, which have a tiered storage in a folder. Raises ``NoJars``."""
+    artifact = f"org.apache.kafka:kafka-storage:{version}:jar:test"
+    goal = ["org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy", f"-Dartifact={artifact}"]
+    [jar] = _kept(f"Tests of the storage of Kafka {version}", artifact.encode(), goal).glob("*.jar")
+    return jar
+
+
 def _jars(pom: Path, what: str, settings: Sequence[str] = ()) -> Path:
     goal = ["--file", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime", *settings]
     return _kept(what, pom.read_bytes(), goal)

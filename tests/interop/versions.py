@@ -32,6 +32,7 @@ from .jars import (
     hdfs_jars,
     older_spark,
     table_format_jars,
+    tiered_storage_jar,
 )
 
 NEWEST: Final = "4.4.0"
@@ -43,6 +44,9 @@ EACH_COMMIT: Final = ("0.10.2.2", "2.8.2", NEWEST)
 _REPLICATED: Final = [
     pytest.param((version, 3), id=f"three {version}", marks=pytest.mark.nightly) for version in VERSIONS
 ]
+#: The newest brokers whose tests of tiered storage Maven has, and an earlier one that answers a Fetch with
+#: cold records of one partition only.
+TIERED: Final = ("3.9.1", "4.3.0")
 #: Marks tests that run against those, too.
 replicated = pytest.mark.parametrize("kafka", [*VERSIONS, *_REPLICATED], indirect=True, scope="session")
 #: Marks tests that run against those of one version, too, for what they cost.
@@ -100,6 +104,12 @@ def needed_table_formats() -> tuple[list[str], str]:
     jars = _needed(table_format_jars)
     [spark] = _needed(lambda: [older_spark()])
     return jars, spark
+
+
+def needed_tiered_storage(version: str) -> str:
+    """The jar of a tiered storage for a broker; skips the test without it."""
+    [jar] = _needed(lambda: [tiered_storage_jar(version)])
+    return jar
 
 
 def _needed(get: Callable[[], list[Path]]) -> list[str]:

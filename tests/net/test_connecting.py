@@ -33,7 +33,7 @@ from spark_kafkawire.protocol.modern.describe_groups import DescribeGroupsRespon
 from spark_kafkawire.protocol.modern.fetch import FetchResponse
 from spark_kafkawire.protocol.modern.metadata import MetadataRequest, MetadataResponse
 from spark_kafkawire.protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
-from spark_kafkawire.protocol.modern.negotiation import ApiVersionsResponse
+from spark_kafkawire.protocol.modern.negotiation import IDENTITY_SINCE, ApiVersionsResponse
 from spark_kafkawire.version import VERSION
 from tests.support.log_broker import LogBroker
 from tests.support.mock_cluster import MockCluster
@@ -47,7 +47,8 @@ from .peers import Peer, Script, read_frame, stalling
 
 ALL_TOPICS: Final = MetadataRequest(topics=None)
 #: The first question on a connection, and the first one that it is for: API and version.
-ASKS: Final = ("ApiVersions", modern.API_VERSIONS.versions.max)
+#: Without the ids of cluster and broker.
+ASKS: Final = ("ApiVersions", IDENTITY_SINCE - 1)
 LEARNS: Final = ("Metadata", modern.METADATA.versions.max)
 
 
@@ -188,7 +189,7 @@ def test_a_broker_that_is_upgraded_is_spoken_to_in_its_new_versions_at_once(rele
         with connect(peer) as client:
             assert client.version_of(modern.METADATA) == 0
         with connect(peer) as client:
-            assert client.version_of(modern.METADATA) == 12
+            assert client.version_of(modern.METADATA) == modern.METADATA.versions.max
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_a_broker_that_was_going_down_is_asked_what_no_other_one_answers_so() ->
     seen: list[Asked] = []
     with Peer(close_at_once, broker({"Fetch": lambda _: FETCH_RESPONSE}, seen=seen)) as peer:
         with connect(peer) as client:
-            assert client.version_of(modern.METADATA) == 12
+            assert client.version_of(modern.METADATA) == modern.METADATA.versions.max
             assert client.request(ALL_TOPICS).brokers == ()
         assert peer.connection_count == 2
     assert versions_of(seen) == [AFTER_A_CLOSE, ASKS, LEARNS]
@@ -252,7 +253,7 @@ def test_a_broker_that_closes_twice_is_an_error_that_names_the_options_of_those_
         ):
             assert part in message
         with connect(peer) as client:
-            assert client.version_of(modern.METADATA) == 12
+            assert client.version_of(modern.METADATA) == modern.METADATA.versions.max
 
 
 def cut(response: bytes, then: Script) -> Script:
@@ -273,7 +274,7 @@ def test_no_part_of_an_answer_makes_a_broker_an_old_one() -> None:
         with Peer(first, first, broker()) as peer:
             fails(peer, ConnectionLost, timeout_s=10)
             with connect(peer) as client:
-                assert client.version_of(modern.METADATA) == 12
+                assert client.version_of(modern.METADATA) == modern.METADATA.versions.max
         BROKER_VERSIONS.forget()
 
 
@@ -287,7 +288,7 @@ def test_an_answer_in_version_0_alone_proves_nothing_of_a_broker_that_reads_vers
     with Peer(close_at_once, cut(b"\0\0\0\x08\0\0\0\0\0\0\0\0", asks_no_more), broker()) as peer:
         fails(peer, ConnectionLost, timeout_s=10)
         with connect(peer) as client:
-            assert client.version_of(modern.METADATA) == 12
+            assert client.version_of(modern.METADATA) == modern.METADATA.versions.max
 
 
 def asks_no_more(connection: socket.socket) -> None:
@@ -358,7 +359,7 @@ def test_a_broker_that_told_its_versions_once_is_asked_for_nothing_else_when_it_
     with Peer(broker(), close_at_once, broker(seen=seen)) as peer:
         connect(peer).close()
         with connect(peer) as client:
-            assert client.version_of(modern.METADATA) == 12
+            assert client.version_of(modern.METADATA) == modern.METADATA.versions.max
     assert versions_of(seen) == [ASKS]
 
 
@@ -481,7 +482,9 @@ def test_a_throttled_client_waits_before_it_sends_again() -> None:
         client.receive()
 
 
-@pytest.mark.parametrize(("throttle_time_ms", "metadata_version"), [(60_000, 5), (-5, 12)])
+@pytest.mark.parametrize(
+    ("throttle_time_ms", "metadata_version"), [(60_000, 5), (-5, modern.METADATA.versions.max)]
+)
 def test_a_broker_that_has_waited_itself_is_not_waited_for_again(
     throttle_time_ms: int, metadata_version: int
 ) -> None:

@@ -123,6 +123,9 @@ MODERN_VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("kafka.retries", "5", "net.retry.retries", 5),
     ("kafka.retries", "2147483647", "net.retry.retries", 1000),
     ("kafka.retry.backoff.ms", "250", "net.retry.backoff_s", 0.25),
+    ("kafka.metadata.recovery.strategy", "REBOOTSTRAP", "net.rebootstrap_after_s", 300.0),
+    ("kafka.metadata.recovery.strategy", "none", "net.rebootstrap_after_s", None),
+    ("kafka.metadata.recovery.rebootstrap.trigger.ms", "0", "net.rebootstrap_after_s", 0.0),
 ]
 
 

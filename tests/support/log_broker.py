@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from spark_kafkawire.protocol.modern import (
     list_offsets,
     metadata,
     produce,
+    transactions,
 )
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode as Code
 from spark_kafkawire.protocol.modern.negotiation import ApiVersionsRequest, ApiVersionsResponse
@@ -61,6 +62,26 @@ def _fields(message: type[Any], version: int) -> list[tuple[str, bool]]:
         for field in wired
         if field.metadata["wire"].is_in(version)
     ]
+
+
+#: Requests that have the ids of topics in place of their names in newer versions.
+_BY_ID: Final = (
+    produce.ProduceRequest,
+    group_offsets.OffsetCommitRequest,
+    group_offsets.OffsetFetchRequest,
+    transactions.TxnOffsetCommitRequest,
+)
+
+
+def _of_topics(message: Any, change: Callable[[Any], Mapping[str, Any]]) -> Any:
+    """A message in which all topics that have an id are changed."""
+    if isinstance(message, tuple):
+        return tuple(_of_topics(each, change) for each in message)
+    if not is_dataclass(message) or isinstance(message, type):
+        return message
+    nested = [field.name for field in fields(message) if isinstance(getattr(message, field.name), tuple)]
+    new = {name: _of_topics(getattr(message, name), change) for name in nested}
+    return replace(message, **new, **(change(message) if hasattr(message, "topic_id") else {}))
 
 
 def _refuse(*about: Any) -> Any:
@@ -129,7 +150,14 @@ class LogBroker:
         if api is modern.API_VERSIONS and version not in self.offered[api.key]:
             return in_version(self._api_versions(request, Code.UNSUPPORTED_VERSION), 0), 0
         found = self._answers.get(type(request))
-        return None if found is None else (in_version(found(request), version), version)
+        if found is None:
+            return None
+        if not isinstance(request, _BY_ID):
+            return in_version(found(request), version), version
+        # Whoever answers sees names, and need not give ids.
+        response = found(_of_topics(request, lambda topic: {"name": self._name(topic)}))
+        response = _of_topics(response, lambda topic: {"topic_id": self.topic_id(topic.name)})
+        return in_version(response, version), version
 
     def topic_id(self, topic: str) -> uuid.UUID:
         """The id of a topic; that of one that was not recreated follows from its name."""
@@ -159,7 +187,7 @@ class LogBroker:
         return {"node_id": self.broker.id, "host": self.broker.host, "port": self.broker.port}
 
     def _name(self, topic: Any) -> str:
-        if getattr(topic, "name", None) is not None:
+        if getattr(topic, "name", None):
             return str(topic.name)
         return next((name for name in self.logs if self.topic_id(name) == topic.topic_id), "")
 

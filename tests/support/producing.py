@@ -104,6 +104,7 @@ def _answered(response: ProduceResponse, code: int) -> ProduceResponse:
         responses=tuple(
             ProduceTopicResponse(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partition_responses=tuple(
                     ProducePartitionResponse(index=each.index, error_code=code, base_offset=-1)
                     for each in topic.partition_responses

@@ -205,7 +205,7 @@ class FollowedBounds:
             by_broker[leader.broker].append(tp)
         epochs = {tp: leader.epoch for tp, leader in leaders.items()}
         return {
-            broker: request_of(dict.fromkeys(led, LATEST_TIMESTAMP), epochs, self._isolation_level)
+            broker: request_of(dict.fromkeys(led, LATEST_TIMESTAMP), epochs, self._isolation_level, self._net)
             for broker, led in by_broker.items()
         }
 

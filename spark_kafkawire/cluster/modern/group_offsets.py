@@ -5,20 +5,26 @@ FindCoordinator finds the broker that stores the offsets of a group. It gets Off
 
 from __future__ import annotations
 
+import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
-from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.errors import BrokerError, OptionError, UnknownTopicError, quoted
 from spark_kafkawire.model import Broker, TopicPartition
+from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.retry import retried
 from spark_kafkawire.options import NetOptions
+from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.modern.group_offsets import (
     NO_OFFSET,
+    OFFSET_COMMIT,
     OFFSET_FETCH,
     STABLE_SINCE,
+    TOPIC_NAMES_UNTIL,
     FindCoordinatorRequest,
     OffsetCommitPartition,
     OffsetCommitRequest,
@@ -29,8 +35,9 @@ from spark_kafkawire.protocol.modern.group_offsets import (
     OffsetFetchResponse,
     OffsetFetchTopic,
 )
+from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID, with_names
 
-from .metadata import Metadata
+from .metadata import Metadata, refuse_other_id
 
 #: Codes of a commit by a client that is not a member, while the group has members.
 _HAS_MEMBERS: Final = frozenset(
@@ -77,17 +84,33 @@ def committed_texts(
             is_stable = stable_in is not None and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
             request = OffsetFetchRequest.for_group(group_id, None, require_stable=is_stable)
             response: OffsetFetchResponse = client.request(request)
-            found = _texts(response.group_of(group_id), place)
+            found = _texts(metadata, response.group_of(group_id), place)
             left_out = [tp for tp in stable_in or () if tp not in found]
             if is_stable and left_out:
-                response = client.request(_request(group_id, left_out, require_stable=True))
-                found |= _texts(response.group_of(group_id), place)
+                found |= _fetched(metadata, client, group_id, left_out, place, require_stable=True)
         return tuple((*each, tp.topic) for tp, each in found.items())
 
     return retried(once, net.request_retry)
 
 
-def _texts(group: OffsetFetchGroupResponse, place: str) -> dict[TopicPartition, tuple[int, str]]:
+def _fetched(
+    metadata: Metadata,
+    client: Client,
+    group_id: str,
+    partitions: Sequence[TopicPartition],
+    place: str,
+    *,
+    require_stable: bool,
+) -> dict[TopicPartition, tuple[int, str]]:
+    ids = _ids(metadata, client, OFFSET_FETCH, partitions)
+    request = _request(group_id, partitions, ids, require_stable=require_stable)
+    response: OffsetFetchResponse = client.request(request)
+    return _texts(metadata, response.group_of(group_id, request.groups[0].topics), place)
+
+
+def _texts(
+    metadata: Metadata, group: OffsetFetchGroupResponse, place: str
+) -> dict[TopicPartition, tuple[int, str]]:
     """Committed offsets with their metadata, without partitions that have none."""
     if group.error_code:
         raise broker_error(group.error_code, place)
@@ -96,6 +119,7 @@ def _texts(group: OffsetFetchGroupResponse, place: str) -> dict[TopicPartition, 
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
             if part.error_code:
+                _forget_unknown(metadata, part.error_code, tp)
                 raise broker_error(part.error_code, f"{place}, {tp}")
             if part.committed_offset != NO_OFFSET:
                 found[tp] = part.committed_offset, part.metadata or ""
@@ -111,8 +135,10 @@ def commit_offsets(
     ``OptionError`` (fatal) if the group has members, because it would overwrite their commits; otherwise as
     that function does.
     """
+    # A position in a topic that was deleted is none in the next one of its name.
+    ids: dict[str, uuid.UUID] = {}
     if offsets:
-        retried(lambda: _committed_once(metadata, group_id, offsets, net), net.request_retry)
+        retried(lambda: _committed_once(metadata, group_id, offsets, net, ids), net.request_retry)
 
 
 def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
@@ -147,22 +173,27 @@ def _fetched_once(
     place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
     with POOL.lend(coordinator, net.connection) as client:
         is_stable = is_stable and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
-        response: OffsetFetchResponse = client.request(
-            _request(group_id, partitions, require_stable=is_stable)
-        )
-    found = _texts(response.group_of(group_id), place)
+        found = _fetched(metadata, client, group_id, partitions, place, require_stable=is_stable)
     return {tp: found[tp][0] if tp in found else None for tp in partitions}
 
 
 def _committed_once(
-    metadata: Metadata, group_id: str, offsets: Mapping[TopicPartition, int], net: NetOptions
+    metadata: Metadata,
+    group_id: str,
+    offsets: Mapping[TopicPartition, int],
+    net: NetOptions,
+    ids: dict[str, uuid.UUID],
 ) -> None:
     coordinator = coordinator_of(metadata, group_id)
     place = f"OffsetCommit of group {quoted(group_id)} on {coordinator}"
-    response: OffsetCommitResponse = ask_coordinator(coordinator, _commit_request(group_id, offsets), net)
+    with POOL.lend(coordinator, net.connection) as client:
+        for topic, id_ in _ids(metadata, client, OFFSET_COMMIT, offsets).items():
+            refuse_other_id(topic, ids.setdefault(topic, id_), id_)
+        request = _commit_request(group_id, offsets, ids)
+        response: OffsetCommitResponse = client.request(request)
     codes = {
         TopicPartition(topic.name, partition.partition_index): partition.error_code
-        for topic in response.topics
+        for topic in with_names(response.topics, request.topics)
         for partition in topic.partitions
     }
     for tp in offsets:
@@ -172,23 +203,54 @@ def _committed_once(
                 "group"
             )
         if codes[tp]:
+            _forget_unknown(metadata, codes[tp], tp)
             raise broker_error(codes[tp], f"{place}, {tp}")
 
 
+def _ids(
+    metadata: Metadata, client: Client, api: Api, partitions: Iterable[TopicPartition]
+) -> dict[str, uuid.UUID]:
+    """Ids of topics for a broker that takes them, without those of topics that are not known."""
+    topics = {tp.topic for tp in partitions}
+    if client.version_of(api) <= TOPIC_NAMES_UNTIL:
+        return {}
+    if unknown := topics - metadata.known_ids(topics).keys():
+        with suppress(BrokerError, UnknownTopicError):
+            metadata.refresh(unknown)
+    return {topic: id_ for topic, id_ in metadata.known_ids(topics).items() if topic in topics}
+
+
+def _forget_unknown(metadata: Metadata, code: int, partition: TopicPartition) -> None:
+    """Look up the id of a topic again before its next use, if a broker does not know it."""
+    if code == ErrorCode.UNKNOWN_TOPIC_ID:
+        metadata.forget(partition.topic)
+
+
 def _request(
-    group_id: str, partitions: Sequence[TopicPartition], *, require_stable: bool = False
+    group_id: str,
+    partitions: Sequence[TopicPartition],
+    ids: Mapping[str, uuid.UUID],
+    *,
+    require_stable: bool = False,
 ) -> OffsetFetchRequest:
     topics = [
-        OffsetFetchTopic(name=topic, partition_indexes=tuple(tp.partition for tp in own))
+        OffsetFetchTopic(
+            name=topic,
+            topic_id=ids.get(topic, NO_TOPIC_ID),
+            partition_indexes=tuple(tp.partition for tp in own),
+        )
         for topic, own in by_topic(partitions).items()
     ]
     return OffsetFetchRequest.for_group(group_id, tuple(topics), require_stable=require_stable)
 
 
-def _commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
+def _commit_request(
+    group_id: str, offsets: Mapping[TopicPartition, int], ids: Mapping[str, uuid.UUID]
+) -> OffsetCommitRequest:
     topics = [
         OffsetCommitTopic(
             name=topic,
+            topic_id=ids.get(topic, NO_TOPIC_ID),
             partitions=tuple(
                 # Java's clients also write empty metadata.
                 OffsetCommitPartition(

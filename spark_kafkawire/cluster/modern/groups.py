@@ -158,8 +158,8 @@ def _described(coordinator: Broker, group_id: str, net: NetOptions) -> Described
         coordinator, DescribeGroupsRequest(groups=(group_id,)), net
     )
     [group] = response.groups
-    if group.error_code:
-        raise broker_error(group.error_code, place)
+    if group.refusal:
+        raise broker_error(group.refusal, place)
     return group
 
 
@@ -307,9 +307,9 @@ def _shares(groups: Sequence[CoordinatedGroup]) -> Iterator[tuple[Broker, str, l
 def _classic_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
     response: DescribeGroupsResponse = ask_coordinator(broker, DescribeGroupsRequest(groups=tuple(ids)), net)
     for group in response.groups:
-        if group.error_code:
+        if group.refusal:
             place = f"DescribeGroups of group {quoted(group.group_id)} on {broker}"
-            raise broker_error(group.error_code, place)
+            raise broker_error(group.refusal, place)
     return {group.group_id: _classic(group) for group in response.groups}
 
 

@@ -46,6 +46,8 @@ from .metadata import Metadata
 Timestamps = Mapping[TopicPartition, int]
 #: Answers of one leader by question (its index) and partition: the response of the partition or an error.
 _Answers = dict[tuple[int, TopicPartition], ListOffsetsPartitionResponse | KafkaWireError]
+#: Part of ``requestTimeout`` that a leader gets for a look into tiered storage.
+_REMOTE_SHARE: Final = 0.9
 #: Codes of a partition whose broker has no timestamps of its records: the records may have no timestamps, or
 #: the upgrade of the cluster is not complete.
 _NO_TIMES: Final = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION)
@@ -189,7 +191,7 @@ def _answers(
 ) -> Iterator[tuple[tuple[int, TopicPartition], ListOffsetsPartitionResponse | KafkaWireError]]:
     places = [index for index, times in enumerate(asked) if times]
     responses = _responses(
-        broker, [request_of(asked[index], epochs, isolation_level) for index in places], net
+        broker, [request_of(asked[index], epochs, isolation_level, net) for index in places], net
     )
     for index, response in zip(places, responses, strict=True):
         partitions = _partitions(response)
@@ -248,9 +250,10 @@ def _without_tiers(request: ListOffsetsRequest) -> ListOffsetsRequest:
 
 
 def request_of(
-    times: Timestamps, epochs: Mapping[TopicPartition, int], isolation_level: int
+    times: Timestamps, epochs: Mapping[TopicPartition, int], isolation_level: int, net: NetOptions
 ) -> ListOffsetsRequest:
-    """The request; the leader epoch keeps a previous leader from answering it."""
+    """The request; the leader epoch keeps a previous leader from answering it. A leader that has to look into
+    tiered storage gives up just before the client does, so that its answer says so."""
     by_topic: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for tp, ms in times.items():
         partition = ListOffsetsPartition(
@@ -258,7 +261,11 @@ def request_of(
         )
         by_topic[tp.topic].append(partition)
     topics = [ListOffsetsTopic(name=topic, partitions=tuple(parts)) for topic, parts in by_topic.items()]
-    return ListOffsetsRequest(isolation_level=isolation_level, topics=tuple(topics))
+    return ListOffsetsRequest(
+        isolation_level=isolation_level,
+        topics=tuple(topics),
+        timeout_ms=round(_REMOTE_SHARE * net.request_timeout_s * 1000),
+    )
 
 
 def _partitions(response: ListOffsetsResponse) -> dict[TopicPartition, ListOffsetsPartitionResponse]:

@@ -8,12 +8,15 @@
 
 Responses are cached until ``forget``. A request goes first to the broker that responded last, then to other
 known brokers, then to the bootstrap servers in turn: so a cluster is found again even if all known brokers
-are gone.
+are gone (KIP-899). A broker that answers REBOOTSTRAP_REQUIRED (KIP-1102) sends the client to the bootstrap
+servers at once, and so do known brokers that have not answered for some minutes. An answer of another cluster
+is refused.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +24,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from spark_kafkawire.errors import (
+    LOG,
     Action,
     BrokerError,
     ConnectionLost,
@@ -33,8 +37,9 @@ from spark_kafkawire.errors import (
     printable,
     quoted,
 )
-from spark_kafkawire.model import Broker, Leader, TopicPartition
+from spark_kafkawire.model import Broker, Leader, TopicPartition, id_text
 from spark_kafkawire.net.client import Client
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import Attempts, shared
 from spark_kafkawire.net.strangers import Kind, kind_at
@@ -56,6 +61,8 @@ T = TypeVar("T")
 KNOWN_TRIED_MAX: Final = 3
 #: Requests that ask a server which closes the connection for its kind.
 _KIND_REQUESTS_MAX: Final = 3
+#: Codes of a server that is not, or not any more, a broker of the cluster.
+_WRONG_SERVER: Final = frozenset((ErrorCode.REBOOTSTRAP_REQUIRED, ErrorCode.INCONSISTENT_CLUSTER_ID))
 #: First version of Metadata that can ask for a topic without creating it.
 _WITHOUT_CREATING_SINCE: Final = 4
 
@@ -64,6 +71,8 @@ class Metadata:
     """Metadata of one cluster, cached. Thread-safe.
 
     ``creates_topics`` allows brokers to create the requested topics (``auto.create.topics.enable``).
+    ``topic_ids`` are ids that topics must keep, and that of each topic that is described is added: another
+    one raises ``BrokerError`` (fatal). Without it a topic may be deleted and created again.
     Requests are repeated during an election for at least the time of one request, and for a topic that no
     broker knows as often as the retries allow.
 
@@ -77,11 +86,13 @@ class Metadata:
         net: NetOptions,
         *,
         creates_topics: bool = False,
+        topic_ids: Mapping[str, uuid.UUID] | None = None,
         connections: Pool = POOL,
     ) -> None:
         self._bootstrap_servers = tuple(bootstrap_servers)
         self._net = net
         self._creates_topics = creates_topics
+        self._kept_ids = None if topic_ids is None else dict(topic_ids)
         self._connections = connections
         self._lock = threading.Lock()
         self._brokers: dict[int, Broker] = {}
@@ -98,6 +109,10 @@ class Metadata:
         self._described_as: tuple[tuple[str, ...] | None, int] | None = None
         self._version = 0
         self._kind_requests_left = _KIND_REQUESTS_MAX
+        self._cluster_id = net.connection.cluster_id
+        #: When the first request failed since the last answer, and True to ask bootstrap servers alone.
+        self._failing_since_s: float | None = None
+        self._must_bootstrap = False
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -137,6 +152,11 @@ class Metadata:
     def id_of(self, topic: str) -> uuid.UUID | None:
         """Id of a topic; None if topics have no ids. Raises ``UnknownTopicError`` (fatal)."""
         return self._retried(lambda within: self._topic(topic, within)).id
+
+    def known_ids(self, topics: Iterable[str]) -> dict[str, uuid.UUID]:
+        """Ids of topics by the last responses, without a new request, and without topics that have none."""
+        described = {name: self._topics[name].id for name in topics if name in self._topics}
+        return {name: id_ for name, id_ in described.items() if id_} | (self._kept_ids or {})
 
     def leader_of(self, partition: TopicPartition, within: Deadline | None = None) -> Leader:
         """The leader of a partition. Requests take ``within`` that time at most, or as long as the retries
@@ -281,6 +301,9 @@ class Metadata:
             self._cache({name: topic for name, topic in listed.items() if topic.leaders})
             return listed
         described = {name: Topic.described(name, responses.get(name), server) for name in names}
+        for name, topic in described.items():
+            if self._kept_ids is not None and topic.id is not None:
+                refuse_other_id(name, self._kept_ids.setdefault(name, topic.id), topic.id)
         self._cache({**self._topics, **described})
         return described
 
@@ -310,20 +333,60 @@ class Metadata:
             is_over = within is not None and not within.left_s and share is within
             if failure is not None and is_over:
                 break
+            if self._must_bootstrap and server not in self._bootstrap_servers:
+                continue
             try:
                 with self._connections.lend(server, self._net.connection, share) as client:
                     answer = question(client)
+                    self._check(answer, server)
+            except BrokerError as error:
+                if error.code not in _WRONG_SERVER:
+                    raise
+                failure = self._rebootstrap(error)
+                continue
             except (TransportError, ProtocolError, UnsupportedVersionError) as error:
                 bootstrap.note(error)
                 failure = error
                 continue
             if client.has_answered:
                 bootstrap.answered()
-            self._last_server = server
+            self._last_server, self._failing_since_s, self._must_bootstrap = server, None, False
             return answer
         assert failure is not None
         self._last_server = None
+        if self._failing_since_s is None:
+            self._failing_since_s = time.monotonic()
+        if isinstance(failure, BrokerError):
+            raise failure
         raise self._explained(failure, server).located(self._no_answer())
+
+    def _check(self, answer: Any, server: Broker) -> None:
+        """Raise ``BrokerError`` for the error of a whole Metadata response, or one of another cluster."""
+        if not isinstance(answer, MetadataResponse):
+            return
+        if answer.error_code:
+            raise broker_error(answer.error_code, f"Metadata of {server}")
+        if answer.cluster_id is None:
+            return
+        if self._cluster_id not in (None, answer.cluster_id):
+            ids = f"cluster {quoted(answer.cluster_id)}, not {quoted(str(self._cluster_id))} as before"
+            raise broker_error(ErrorCode.INCONSISTENT_CLUSTER_ID, f"Metadata of {server}, {ids}")
+        if self._cluster_id is None:
+            self._cluster_id = answer.cluster_id
+            BROKER_VERSIONS.learn_cluster_id(self._net.connection, answer.cluster_id)
+
+    def _rebootstrap(self, error: BrokerError) -> BrokerError:
+        """Forget all brokers, because of an answer that they are not the right ones any more."""
+        if self._net.rebootstrap_after_s is None:
+            advised = error.advised(
+                "kafka.metadata.recovery.strategy=none forbids that; set it to rebootstrap"
+            )
+            advised.action = Action.FAIL
+            raise advised from error
+        if error.code == ErrorCode.REBOOTSTRAP_REQUIRED and not self._must_bootstrap:
+            LOG.info("%s: looking up the brokers of the cluster again", error)
+        self._must_bootstrap, self._last_server = True, None
+        return error
 
     def _explained(self, failure: KafkaWireError, server: Broker) -> KafkaWireError:
         """The error of a server that does not answer, or of a ZooKeeper, which closes the connection.
@@ -352,6 +415,12 @@ class Metadata:
         known = [broker for broker in self.brokers if broker != self._last_server]
         if self._last_server is not None:
             known.insert(0, self._last_server)
+        after_s, since_s = self._net.rebootstrap_after_s, self._failing_since_s
+        if after_s is None and known:
+            return known
+        is_due = after_s is not None and since_s is not None and time.monotonic() - since_s >= after_s
+        if is_due or self._must_bootstrap:
+            return list(self._bootstrap_servers)
         return list(dict.fromkeys([*known[:KNOWN_TRIED_MAX], *self._bootstrap_servers]))
 
 
@@ -405,6 +474,17 @@ class Topic:
             return cls.described(name, topic, server)
         except BrokerError:
             return cls(name, is_internal=_is_internal(topic, name))
+
+
+def refuse_other_id(topic: str, known: uuid.UUID, found: uuid.UUID) -> None:
+    """Raise ``BrokerError`` (fatal) if a topic has another id than before."""
+    if found != known:
+        raise BrokerError(
+            f"topic {quoted(topic)} was deleted and created again: its id was {id_text(known)}, and is "
+            f"{id_text(found)} now; what was in it is gone: run again to use the new topic",
+            ErrorCode.INCONSISTENT_TOPIC_ID,
+            Action.FAIL,
+        )
 
 
 def _is_internal(topic: MetadataTopic, name: str) -> bool:

@@ -41,6 +41,7 @@ from spark_kafkawire.protocol.modern.group_offsets import (
     FindCoordinatorRequest,
 )
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafkawire.protocol.modern.limits import NO_TOPIC_ID, with_names
 from spark_kafkawire.protocol.modern.transactions import (
     END_TXN,
     LIST_TRANSACTIONS,
@@ -181,9 +182,11 @@ class Transactions:
         """Commit offsets of a group, each with a metadata text, as part of the transaction."""
         if transaction.version == 1:
             self._add_group(transaction, group_id)
+        ids = self._metadata.known_ids({tp.topic for tp in offsets})
         topics = [
             TxnOffsetCommitTopic(
                 name=topic,
+                topic_id=ids.get(topic, NO_TOPIC_ID),
                 partitions=tuple(
                     TxnOffsetCommitPartition(
                         partition_index=tp.partition,
@@ -205,7 +208,7 @@ class Transactions:
         )
 
         def committed(response: TxnOffsetCommitResponse, responder: Responder) -> None:
-            for topic in response.topics:
+            for topic in with_names(response.topics, request.topics):
                 for part in topic.partitions:
                     place = f"TxnOffsetCommit of {quoted(transaction.id)} on {responder.broker}"
                     partition = TopicPartition(topic.name, part.partition_index)

@@ -11,7 +11,7 @@ Versions of DescribeGroups::
     3       operations that the user may do (KIP-430)
     4       static members (KIP-345)
     5       flexible (KIP-482)
-    6       not spoken: GROUP_ID_NOT_FOUND in place of the state ``Dead`` (KIP-1043)
+    6       GROUP_ID_NOT_FOUND in place of the state ``Dead`` (KIP-1043)
 
 Source: Apache Kafka's DescribeGroupsRequest.json and DescribeGroupsResponse.json.
 """
@@ -21,11 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import Api, VersionRange
+from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
 from ..responses import Faults, repeated, unlike
 from ..schema import Struct, wire
 from . import name_and_key
+from .error_codes import ErrorCode
 from .limits import response_bytes_max
 from .metadata import NOT_ASKED
 
@@ -59,6 +60,7 @@ class DescribedGroup:
     """Description of one group; a group that does not exist has the state ``Dead``."""
 
     error_code: int = wire(INT16)
+    error_message: str | None = wire(String(), since=6, nullable_since=6, default=None)
     group_id: str = wire(String())
     group_state: str = wire(String())
     protocol_type: str = wire(String())
@@ -67,6 +69,11 @@ class DescribedGroup:
     """Name of the protocol in use, such as the assignor."""
     members: tuple[GroupMember, ...] = wire(Array(Struct(GroupMember)))
     authorized_operations: int = wire(INT32, since=3, default=NOT_ASKED)
+
+    @property
+    def refusal(self) -> int:
+        """Error code; 0 also for a group that does not exist, in any version."""
+        return 0 if self.error_code == ErrorCode.GROUP_ID_NOT_FOUND else self.error_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +90,19 @@ def _faults(request: DescribeGroupsRequest, response: DescribeGroupsResponse, _v
         yield from repeated((group.group_id, member.member_id) for member in group.members)
 
 
+def _version_max(request: DescribeGroupsRequest) -> int:
+    # Later brokers tell nothing of the operations on a group that does not exist.
+    return 5 if request.include_authorized_operations else VERSION_MAX
+
+
 DESCRIBE_GROUPS: Final = Api(
     *name_and_key("DescribeGroups"),
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     response_bytes_max,
     faults=_faults,
-    versions=VersionRange(0, 5),
+    versions=VersionRange(0, 6),
     flexible_since=5,
     throttles_since=2,
+    version_max=_version_max,
 )

@@ -30,8 +30,8 @@ Versions of OffsetCommit::
     6       epochs of leaders (KIP-320)
     7       static members (KIP-345)
     8       flexible (KIP-482)
-    9       not spoken: members of groups that brokers coordinate (KIP-848)
-    10      not spoken: topics by id (KIP-848)
+    9       members of groups that brokers coordinate (KIP-848)
+    10      topics by id (KIP-848)
 
 Source: Apache Kafka's OffsetCommitRequest.json and OffsetCommitResponse.json.
 
@@ -51,24 +51,28 @@ Versions of OffsetFetch::
     6       flexible (KIP-482)
     7       only offsets that no open transaction may change (KIP-447)
     8       several groups (KIP-709)
-    9       not spoken: members of groups that brokers coordinate (KIP-848)
-    10      not spoken: topics by id (KIP-848)
+    9       members of groups that brokers coordinate (KIP-848)
+    10      topics by id (KIP-848)
 
 Source: Apache Kafka's OffsetFetchRequest.json and OffsetFetchResponse.json.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..api import Api, VersionRange
-from ..primitives import BOOL, INT8, INT16, INT32, INT64, Array, String
+from ..api import VERSION_MAX, Api, VersionRange
+from ..primitives import BOOL, INT8, INT16, INT32, INT64, UUID, Array, String
 from ..responses import Faults, below, not_an_address, not_topics, partitions_of, repeated, unlike
 from ..schema import Struct, wire
 from . import name_and_key
-from .limits import response_bytes_max, small_response_bytes_max
+from .limits import NO_TOPIC_ID, have_ids, response_bytes_max, small_response_bytes_max, with_names
+
+#: Last version of OffsetCommit and OffsetFetch that names topics; later ones have their ids.
+TOPIC_NAMES_UNTIL: Final = 9
 
 #: First version that asks for several keys.
 SEVERAL_SINCE: Final = 4
@@ -197,7 +201,8 @@ class OffsetCommitPartition:
 class OffsetCommitTopic:
     """Offsets of one topic's partitions."""
 
-    name: str = wire(String())
+    name: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
     partitions: tuple[OffsetCommitPartition, ...] = wire(Array(Struct(OffsetCommitPartition)))
 
 
@@ -228,7 +233,8 @@ class OffsetCommitPartitionResponse:
 class OffsetCommitTopicResponse:
     """Outcomes of one topic's partitions."""
 
-    name: str = wire(String())
+    name: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="")
+    topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID)
     partitions: tuple[OffsetCommitPartitionResponse, ...] = wire(Array(Struct(OffsetCommitPartitionResponse)))
 
 
@@ -242,7 +248,12 @@ class OffsetCommitResponse:
 
 def committed_faults(request: Any, response: Any, _version: int) -> Faults:
     """Faults of a response to OffsetCommit or TxnOffsetCommit."""
-    return unlike(partitions_of(request.topics), partitions_of(response.topics))
+    topics = with_names(response.topics, request.topics)
+    return unlike(partitions_of(request.topics), partitions_of(topics))
+
+
+def _commit_version_max(request: OffsetCommitRequest) -> int:
+    return VERSION_MAX if have_ids(request.topics) else TOPIC_NAMES_UNTIL
 
 
 OFFSET_COMMIT: Final = Api(
@@ -251,9 +262,10 @@ OFFSET_COMMIT: Final = Api(
     OffsetCommitResponse,
     response_bytes_max,
     faults=committed_faults,
-    versions=VersionRange(1, 8),
+    versions=VersionRange(1, 10),
     flexible_since=8,
     throttles_since=4,
+    version_max=_commit_version_max,
 )
 
 
@@ -267,7 +279,8 @@ NO_OFFSET: Final = -1
 class OffsetFetchTopic:
     """Partitions of one topic."""
 
-    name: str = wire(String())
+    name: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
     partition_indexes: tuple[int, ...] = wire(Array(INT32))
 
 
@@ -276,6 +289,9 @@ class OffsetFetchGroup:
     """Group whose offsets are requested: all its partitions if ``topics`` is None."""
 
     group_id: str = wire(String())
+    member_id: str | None = wire(String(), since=9, nullable_since=9, default=None, ignorable=True)
+    """Id of a member; None for other clients (KIP-848)."""
+    member_epoch: int = wire(INT32, since=9, default=-1, ignorable=True)
     topics: tuple[OffsetFetchTopic, ...] | None = wire(Array(Struct(OffsetFetchTopic)), nullable_since=0)
 
 
@@ -325,7 +341,8 @@ class OffsetFetchPartitionResponse:
 class OffsetFetchTopicResponse:
     """Committed offsets of one topic."""
 
-    name: str = wire(String())
+    name: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="")
+    topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID)
     partitions: tuple[OffsetFetchPartitionResponse, ...] = wire(Array(Struct(OffsetFetchPartitionResponse)))
 
 
@@ -351,11 +368,15 @@ class OffsetFetchResponse:
         Array(Struct(OffsetFetchGroupResponse)), since=8, default=None
     )
 
-    def group_of(self, group_id: str) -> OffsetFetchGroupResponse:
-        """The response for a requested group, in any version."""
+    def group_of(
+        self, group_id: str, asked: tuple[OffsetFetchTopic, ...] | None = None
+    ) -> OffsetFetchGroupResponse:
+        """The response for a requested group, in any version; its topics have the names of those ``asked``
+        for."""
         if self.groups is None:
             return OffsetFetchGroupResponse(group_id=group_id, topics=self.topics, error_code=self.error_code)
-        return next(group for group in self.groups if group.group_id == group_id)
+        group = next(group for group in self.groups if group.group_id == group_id)
+        return replace(group, topics=tuple(with_names(group.topics, asked or ())))
 
 
 def _fetch_faults(request: OffsetFetchRequest, response: OffsetFetchResponse, _version: int) -> Faults:
@@ -367,11 +388,12 @@ def _fetch_faults(request: OffsetFetchRequest, response: OffsetFetchResponse, _v
     yield from unlike(asked, (group.group_id for group in response.groups))
     for group in response.groups:
         if not group.error_code:
-            yield from _topic_faults(asked[group.group_id].topics, group.topics)
+            topics = asked[group.group_id].topics
+            yield from _topic_faults(topics, with_names(group.topics, topics or ()))
 
 
 def _topic_faults(
-    asked: tuple[OffsetFetchTopic, ...] | None, topics: tuple[OffsetFetchTopicResponse, ...]
+    asked: tuple[OffsetFetchTopic, ...] | None, topics: Sequence[OffsetFetchTopicResponse]
 ) -> Faults:
     came = partitions_of(topics)
     if asked is None:
@@ -385,13 +407,20 @@ def _topic_faults(
             yield from below(NO_OFFSET, "committed offset", partition.committed_offset, topic.name)
 
 
+def _fetch_version_max(request: OffsetFetchRequest) -> int:
+    # A response about all topics has ids that the client need not know.
+    named = all(group.topics is not None and have_ids(group.topics) for group in request.groups)
+    return VERSION_MAX if named else TOPIC_NAMES_UNTIL
+
+
 OFFSET_FETCH: Final = Api(
     *name_and_key("OffsetFetch"),
     OffsetFetchRequest,
     OffsetFetchResponse,
     response_bytes_max,
     faults=_fetch_faults,
-    versions=VersionRange(1, 8),
+    versions=VersionRange(1, 10),
     flexible_since=6,
     throttles_since=4,
+    version_max=_fetch_version_max,
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
 
 #: Longest response that describes topics or partitions, bytes: enough for a million partitions.
 RESPONSE_BYTES_MAX: Final = 64 << 20
@@ -40,3 +42,15 @@ def response_bytes_max(_: object) -> int:
 def small_response_bytes_max(_: object) -> int:
     """Size limit of responses whose size does not depend on the cluster."""
     return SMALL_RESPONSE_BYTES_MAX
+
+
+def with_names(topics: Iterable[Any], asked: Iterable[Any]) -> list[Any]:
+    """Topics of a response with the names that the request gives for their ids: from some version on
+    brokers answer with ids alone (KIP-516). A topic that was not requested keeps no name."""
+    names = {topic.topic_id: topic.name for topic in asked if topic.topic_id != NO_TOPIC_ID}
+    return [each if each.name else replace(each, name=names.get(each.topic_id, "")) for each in topics]
+
+
+def have_ids(topics: Iterable[Any]) -> bool:
+    """True if all topics of a request have their ids, so that it can be sent in versions without names."""
+    return all(topic.topic_id != NO_TOPIC_ID for topic in topics)

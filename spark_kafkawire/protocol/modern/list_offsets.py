@@ -11,9 +11,9 @@ Versions of ListOffsets::
     6       flexible (KIP-482)
     7       ``MAX_TIMESTAMP`` (KIP-734)
     8       ``EARLIEST_LOCAL_TIMESTAMP`` (KIP-405)
-    9       not spoken: the last offset in tiered storage (KIP-1005)
-    10      not spoken: a timeout for looking into tiered storage (KIP-1075)
-    11      not spoken: the first offset that is not uploaded yet (KIP-1023)
+    9       the last offset in tiered storage (KIP-1005)
+    10      a timeout for looking into tiered storage (KIP-1075)
+    11      the first offset that is not uploaded yet (KIP-1023)
 
 Source: Apache Kafka's ListOffsetsRequest.json and ListOffsetsResponse.json.
 """
@@ -82,6 +82,8 @@ class ListOffsetsRequest:
     isolation_level: int = wire(INT8, since=2, default=0, ignorable=True)
     """``READ_UNCOMMITTED`` or ``READ_COMMITTED`` (KIP-98)."""
     topics: tuple[ListOffsetsTopic, ...] = wire(Array(Struct(ListOffsetsTopic)))
+    timeout_ms: int = wire(INT32, since=10, default=0, ignorable=True)
+    """Longest look into tiered storage, ms (KIP-1075)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +155,7 @@ LIST_OFFSETS: Final = Api(
     ListOffsetsResponse,
     response_bytes_max,
     faults=_faults,
-    versions=VersionRange(0, 8),
+    versions=VersionRange(0, 11),
     flexible_since=6,
     throttles_since=3,
     is_polled=True,

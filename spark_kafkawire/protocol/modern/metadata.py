@@ -15,7 +15,7 @@ Versions of Metadata::
     10      ids of topics (KIP-516)
     11      without the operations that the user may do to the cluster (KIP-700)
     12      topics asked for by id (KIP-516)
-    13      not spoken: an error of the whole response (KIP-1102)
+    13      an error of the whole response (KIP-1102)
 
 Source: Apache Kafka's MetadataRequest.json and MetadataResponse.json.
 """
@@ -118,6 +118,7 @@ class MetadataResponse:
     cluster_authorized_operations: int = wire(
         INT32, since=8, until=_CLUSTER_OPERATIONS_UNTIL, default=NOT_ASKED
     )
+    error_code: int = wire(INT16, since=13, default=0)
 
 
 def _version_max(request: MetadataRequest) -> int:
@@ -157,7 +158,7 @@ METADATA: Final = Api(
     MetadataResponse,
     response_bytes_max,
     faults=_faults,
-    versions=VersionRange(0, 12),
+    versions=VersionRange(0, 13),
     flexible_since=9,
     throttles_since=6,
     version_max=_version_max,

@@ -9,7 +9,7 @@ Versions of ApiVersions::
     2       throttled responses come at once, and the client waits (KIP-219)
     3       flexible (KIP-482), except the response's header; the client's name (KIP-511), features (KIP-584)
     4       features' versions may begin at 0 (KAFKA-17011)
-    5       not spoken: the broker checks that it is the one that was meant (KIP-1242)
+    5       the broker checks that it is the one that was meant (KIP-1242)
 
 Source: Apache Kafka's ApiVersionsRequest.json and ApiVersionsResponse.json.
 
@@ -65,6 +65,8 @@ from .limits import small_response_bytes_max
 
 #: The feature whose version is the protocol of transactions.
 _TRANSACTIONS: Final = "transaction.version"
+#: First version of ApiVersions in which a broker checks its ids.
+IDENTITY_SINCE: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,12 @@ class ApiVersionsRequest:
 
     client_software_name: str = wire(String(), since=3, default="spark-kafkawire", ignorable=True)
     client_software_version: str = wire(String(), since=3, default="unknown", ignorable=True)
+    cluster_id: str | None = wire(
+        String(), since=IDENTITY_SINCE, nullable_since=IDENTITY_SINCE, default=None, ignorable=True
+    )
+    """Cluster that the client means; None if it is not known."""
+    node_id: int = wire(INT32, since=IDENTITY_SINCE, default=-1, ignorable=True)
+    """Broker that the client means; -1 if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,15 +156,21 @@ def _faults(_request: ApiVersionsRequest, response: ApiVersionsResponse, _versio
         yield from below(offer.min_version, f"highest version of API {offer.api_key}", offer.max_version)
 
 
+def _version_max(request: ApiVersionsRequest) -> int:
+    # Without ids there is nothing to check, and an older broker would have to be asked twice.
+    return VERSION_MAX if request.cluster_id is not None else IDENTITY_SINCE - 1
+
+
 API_VERSIONS: Final = Api(
     *name_and_key("ApiVersions"),
     ApiVersionsRequest,
     ApiVersionsResponse,
     small_response_bytes_max,
     faults=_faults,
-    versions=VersionRange(0, 4),
+    versions=VersionRange(0, IDENTITY_SINCE),
     flexible_since=3,
     throttles_since=2,
+    version_max=_version_max,
     # The client cannot know yet whether the broker writes flexible headers (KIP-511).
     has_flexible_response_header=False,
     read_refusal=_read_refusal,

@@ -15,26 +15,29 @@ Versions of Produce::
     10      the current leader and its address (KIP-951)
     11      TRANSACTION_ABORTABLE may come (KIP-890)
     12      a partition joins the transaction with the first write to it (KIP-890)
-    13      not spoken: topics by id (KIP-516)
+    13      topics by id (KIP-516)
 
 Source: Apache Kafka's ProduceRequest.json and ProduceResponse.json.
 """
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Final
 
 from ..api import VERSION_MAX, Api, VersionRange
-from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
+from ..primitives import BYTES, INT16, INT32, INT64, UUID, Array, Buffer, String
 from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
 from . import name_and_key
-from .limits import ACKS_NONE, response_bytes_max
+from .limits import ACKS_NONE, NO_TOPIC_ID, have_ids, response_bytes_max, with_names
 from .metadata import LeaderIdAndEpoch, NodeEndpoint
 
 #: Last version of a transaction whose partitions were added by AddPartitionsToTxn.
 _FIRST_PROTOCOL_UNTIL: Final = 11
+#: Last version that names topics; later ones have their ids.
+TOPIC_NAMES_UNTIL: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +55,10 @@ class ProducePartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceTopic:
-    """Records for partitions of one topic."""
+    """Records for partitions of one topic. The version decides whether its name or its id is sent."""
 
-    name: str = wire(String())
+    name: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
     partition_data: tuple[ProducePartition, ...] = wire(Array(Struct(ProducePartition)))
 
 
@@ -120,7 +124,8 @@ class ProducePartitionResponse:
 class ProduceTopicResponse:
     """Outcomes of one topic's partitions."""
 
-    name: str = wire(String())
+    name: str = wire(String(), until=TOPIC_NAMES_UNTIL, default="")
+    topic_id: uuid.UUID = wire(UUID, since=TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID)
     partition_responses: tuple[ProducePartitionResponse, ...] = wire(Array(Struct(ProducePartitionResponse)))
 
 
@@ -136,7 +141,9 @@ class ProduceResponse:
 
 def _version_max(request: ProduceRequest) -> int:
     of_first_protocol = request.transactional_id is not None and request.transaction_version == 1
-    return _FIRST_PROTOCOL_UNTIL if of_first_protocol else VERSION_MAX
+    if of_first_protocol:
+        return _FIRST_PROTOCOL_UNTIL
+    return VERSION_MAX if have_ids(request.topic_data) else TOPIC_NAMES_UNTIL
 
 
 def _version_min(request: ProduceRequest) -> int:
@@ -149,11 +156,12 @@ def _is_acknowledged(request: ProduceRequest) -> bool:
 
 
 def _produce_faults(request: ProduceRequest, response: ProduceResponse, _version: int) -> Faults:
+    topics = with_names(response.responses, request.topic_data)
     yield from unlike(
         [(topic.name, part.index) for topic in request.topic_data for part in topic.partition_data],
-        [(topic.name, part.index) for topic in response.responses for part in topic.partition_responses],
+        [(topic.name, part.index) for topic in topics for part in topic.partition_responses],
     )
-    for topic in response.responses:
+    for topic in topics:
         for part in topic.partition_responses:
             # Appended records have an offset.
             yield from below(-1 if part.error_code else 0, "base offset", part.base_offset, topic.name)
@@ -167,7 +175,7 @@ PRODUCE: Final = Api(
     ProduceResponse,
     response_bytes_max,
     faults=_produce_faults,
-    versions=VersionRange(0, 12),
+    versions=VersionRange(0, 13),
     flexible_since=9,
     throttles_since=6,
     is_answered=_is_acknowledged,

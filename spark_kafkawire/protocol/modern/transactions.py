@@ -34,7 +34,7 @@ Versions of TxnOffsetCommit::
     3       flexible (KIP-482); the member that commits (KIP-447)
     4       TRANSACTION_ABORTABLE may come (KIP-890)
     5       of the second protocol: the group joins the transaction with this request (KIP-890)
-    6       not spoken: topics by id (KIP-848)
+    6       topics by id (KIP-1319)
 
 Source: Apache Kafka's TxnOffsetCommitRequest.json and TxnOffsetCommitResponse.json.
 
@@ -79,16 +79,17 @@ Source: Apache Kafka's ListTransactions*.json and DescribeTransactions*.json.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Final
 
 from ..api import VERSION_MAX, Api, VersionRange
-from ..primitives import BOOL, INT16, INT32, INT64, Array, String
+from ..primitives import BOOL, INT16, INT32, INT64, UUID, Array, String
 from ..responses import Faults, below, not_topics, nothing_to_compare, repeated, unlike
 from ..schema import Struct, wire
 from . import name_and_key
-from .group_offsets import OffsetCommitTopicResponse, committed_faults
-from .limits import response_bytes_max, small_response_bytes_max
+from .group_offsets import OffsetCommitPartitionResponse, committed_faults
+from .limits import NO_TOPIC_ID, have_ids, response_bytes_max, small_response_bytes_max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +194,8 @@ ADD_OFFSETS_TO_TXN: Final = Api(
 
 #: First version of TxnOffsetCommit and EndTxn in the second protocol of transactions (see EndTxn).
 SECOND_PROTOCOL_SINCE: Final = 5
+#: Last version of TxnOffsetCommit that names topics; later ones have their ids.
+_TOPIC_NAMES_UNTIL: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +214,8 @@ class TxnOffsetCommitPartition:
 class TxnOffsetCommitTopic:
     """Offsets of one topic's partitions."""
 
-    name: str = wire(String())
+    name: str = wire(String(), until=_TOPIC_NAMES_UNTIL, default="", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, since=_TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID, ignorable=True)
     partitions: tuple[TxnOffsetCommitPartition, ...] = wire(Array(Struct(TxnOffsetCommitPartition)))
 
 
@@ -223,7 +227,7 @@ class TxnOffsetCommitRequest:
     group_id: str = wire(String())
     producer_id: int = wire(INT64)
     producer_epoch: int = wire(INT16)
-    generation_id: int = wire(INT32, since=3, default=-1)
+    generation_id_or_member_epoch: int = wire(INT32, since=3, default=-1)
     member_id: str = wire(String(), since=3, default="")
     group_instance_id: str | None = wire(String(), since=3, nullable_since=3, default=None)
     """``group.instance.id`` of a static member; None for others (KIP-447)."""
@@ -233,11 +237,24 @@ class TxnOffsetCommitRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommitTopicResponse:
+    """Outcomes of one topic's partitions."""
+
+    name: str = wire(String(), until=_TOPIC_NAMES_UNTIL, default="")
+    topic_id: uuid.UUID = wire(UUID, since=_TOPIC_NAMES_UNTIL + 1, default=NO_TOPIC_ID)
+    partitions: tuple[OffsetCommitPartitionResponse, ...] = wire(Array(Struct(OffsetCommitPartitionResponse)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommitResponse:
     """Outcome for each partition."""
 
     throttle_time_ms: int = wire(INT32)
-    topics: tuple[OffsetCommitTopicResponse, ...] = wire(Array(Struct(OffsetCommitTopicResponse)))
+    topics: tuple[TxnOffsetCommitTopicResponse, ...] = wire(Array(Struct(TxnOffsetCommitTopicResponse)))
+
+
+def _commit_version_max(request: TxnOffsetCommitRequest) -> int:
+    return min(_version_max(request), VERSION_MAX if have_ids(request.topics) else _TOPIC_NAMES_UNTIL)
 
 
 def _version_max(request: TxnOffsetCommitRequest | EndTxnRequest) -> int:
@@ -254,10 +271,10 @@ TXN_OFFSET_COMMIT: Final = Api(
     TxnOffsetCommitResponse,
     response_bytes_max,
     faults=committed_faults,
-    versions=VersionRange(0, 5),
+    versions=VersionRange(0, 6),
     flexible_since=3,
     throttles_since=1,
-    version_max=_version_max,
+    version_max=_commit_version_max,
     version_min=_version_min,
 )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pickle
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -23,12 +25,14 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
 )
 from spark_kafkawire.model import Broker, Leader, PartitionBounds, TopicPartition
+from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import Bootstrap
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol import modern
-from spark_kafkawire.protocol.api import VersionRange
+from spark_kafkawire.protocol.api import Api, VersionRange
+from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.list_offsets import (
     EARLIEST_TIMESTAMP,
     ListOffsetsPartitionResponse,
@@ -42,12 +46,14 @@ from spark_kafkawire.protocol.modern.metadata import (
     MetadataResponse,
     MetadataTopic,
 )
+from spark_kafkawire.protocol.modern.minimum_versions import NO_MINIMUM
+from spark_kafkawire.protocol.modern.negotiation import ApiVersionsRequest, ApiVersionsResponse
 from tests.cluster.modern.clusters import cluster_of
 from tests.net.modern_peers import Asked, broker
 from tests.net.peers import Peer, Script, closed_port
 from tests.support.fake_cluster import BATCH_RECORDS, TOPIC, FakeCluster
 from tests.support.log_broker import LEADER_EPOCH, OFFERED
-from tests.support.log_server import LogServer
+from tests.support.log_server import HOST, LogServer, Sent
 from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import METADATA, NO_LEADER, MockCluster
 from tests.support.noida import NoidaBroker
@@ -65,7 +71,7 @@ def pool() -> Iterator[Pool]:
     pool.close_idle()
 
 
-def metadata_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET, **options: bool) -> Metadata:
+def metadata_of(bootstrap_servers: str, pool: Pool, net: NetOptions = NET, **options: Any) -> Metadata:
     return Metadata(servers(bootstrap_servers), net, connections=pool, **options)
 
 
@@ -247,6 +253,132 @@ def test_a_cluster_that_moved_as_a_whole_is_found_by_its_bootstrap_servers(pool:
         first.close()
         metadata.forget("t")
         assert metadata.leader_of(PARTITION).broker.port == moved.port
+
+
+def naming(server: LogServer, **changes: Any) -> dict[str, Any]:
+    """Let a server change its Metadata by the fields of the result, which the test may change."""
+    server.broker.alter(MetadataRequest, lambda honest, _: replace(honest, **changes))
+    return changes
+
+
+def at(*servers: LogServer) -> tuple[MetadataBroker, ...]:
+    """Brokers 0, 1, ... at the addresses of servers."""
+    return tuple(MetadataBroker(node_id=id_, host=HOST, port=each.port) for id_, each in enumerate(servers))
+
+
+def _closing(api: Api, frame: bytes) -> Sent:
+    return Sent(b"", "close") if api is modern.METADATA else Sent(frame)
+
+
+@contextmanager
+def moved(pool: Pool, after_s: float | None) -> Iterator[tuple[Metadata, LogServer, LogServer]]:
+    """A client whose only known broker is an old one, that one, and a bootstrap server that names another."""
+    with LogServer({"t": [MemoryLog()]}) as new, LogServer({"t": [MemoryLog()]}) as old:
+        told = naming(new, brokers=at(old))
+        net = replace(NET, rebootstrap_after_s=after_s, retry=replace(NET.retry, retries=1))
+        metadata = metadata_of(new.bootstrap_servers, pool, net)
+        assert metadata.leader_of(PARTITION).broker.port == old.port
+        new.lie = _closing
+        metadata.refresh(["t"])  # the old broker is the last one that answered
+        new.lie, told["brokers"] = None, at(new)
+        metadata.forget("t")
+        yield metadata, old, new
+
+
+def test_a_broker_that_asks_for_it_sends_the_client_to_the_bootstrap_servers(
+    pool: Pool, subtests: pytest.Subtests
+) -> None:
+    for after_s in (300.0, None):
+        with subtests.test(after_s=after_s), moved(pool, after_s) as (metadata, old, new):
+            naming(old, error_code=ErrorCode.REBOOTSTRAP_REQUIRED, brokers=(), topics=())
+            if after_s is None:
+                with pytest.raises(BrokerError, match=r"asks .* to bootstrap again .*strategy=none forbids"):
+                    metadata.leader_of(PARTITION)
+                continue
+            for _ in range(3):
+                assert metadata.leader_of(PARTITION).broker.port == new.port
+                metadata.forget("t")
+            # Once before it moved, and once to hear that it did.
+            assert old.requests.count(modern.METADATA) == 2
+
+
+def test_a_cluster_that_asks_for_it_again_and_again_is_one_error(pool: Pool) -> None:
+    with moved(pool, 300.0) as (metadata, old, new):
+        for each in (old, new):
+            naming(each, error_code=ErrorCode.REBOOTSTRAP_REQUIRED, brokers=(), topics=())
+        before = new.requests.count(modern.METADATA)
+        with pytest.raises(
+            BrokerError, match=r"^gave up after 2 attempts in .*: Metadata of bootstrap server"
+        ):
+            metadata.leader_of(PARTITION)
+        assert (old.requests.count(modern.METADATA), new.requests.count(modern.METADATA)) == (2, before + 2)
+
+
+def test_an_answer_of_another_cluster_is_refused(pool: Pool) -> None:
+    with moved(pool, 300.0) as (metadata, old, new):
+        old.close()
+        told = naming(new, cluster_id="another")
+        with pytest.raises(BrokerError, match=r", cluster 'another', not 'log-broker' as before: the"):
+            metadata.leader_of(PARTITION)
+        told["cluster_id"] = "log-broker"
+        assert metadata.leader_of(PARTITION).broker.port == new.port
+
+
+def test_known_brokers_that_failed_for_long_are_not_asked_before_the_bootstrap_servers(
+    pool: Pool, subtests: pytest.Subtests
+) -> None:
+    for after_s, asked in ((300.0, 4), (0.0, 2)):
+        with subtests.test(after_s=after_s), moved(pool, after_s) as (metadata, old, new):
+            old.lie = new.lie = _closing
+            with pytest.raises(ConnectionLost):  # of two attempts
+                metadata.leader_of(PARTITION)
+            new.lie = None
+            assert metadata.leader_of(PARTITION).broker.port == new.port
+            assert old.requests.count(modern.METADATA) == asked
+
+
+def test_brokers_check_that_they_are_the_ones_that_are_meant(pool: Pool) -> None:
+    """A broker moved to the address of another one, which asks for a new look at the cluster."""
+    with LogServer({"t": [MemoryLog()]}) as new, LogServer({"t": [MemoryLog()]}) as old:
+        settings = replace(NET.connection, bootstrap_servers=(Broker(-1, HOST, new.port),))
+        BROKER_VERSIONS.learn_cluster_id(settings, "log-broker")
+        net = replace(NET, connection=settings)
+        metadata = Metadata(settings.bootstrap_servers, net, connections=pool)
+        code = ErrorCode.REBOOTSTRAP_REQUIRED
+
+        def checked(honest: ApiVersionsResponse, asked: ApiVersionsRequest) -> ApiVersionsResponse:
+            is_meant = asked.node_id in (-1, 7)
+            return honest if is_meant else replace(honest, error_code=code, api_keys=())
+
+        asked = old.broker.alter(ApiVersionsRequest, checked)
+        naming(new, brokers=at(old))
+        leader = metadata.leader_of(PARTITION).broker
+        with pytest.raises(BrokerError, match=r"^broker 0 \S+: ApiVersions: the broker asks"):
+            pool.take(leader, settings)
+        assert [(each.cluster_id, each.node_id) for each in asked] == [("log-broker", 0)]
+        of_tasks = net.of_brokers(NO_MINIMUM).connection
+        assert of_tasks.cluster_id == "log-broker"
+        with pool.lend(replace(leader, id=7), of_tasks):
+            assert (asked[-1].cluster_id, asked[-1].node_id) == ("log-broker", 7)
+        # The client that knows the old address asks the bootstrap server instead.
+        count = new.requests.count(modern.METADATA)
+        metadata._last_server = leader
+        metadata.refresh(["t"])
+        assert new.requests.count(modern.METADATA) == count + 1
+
+
+def test_topics_keep_their_ids_in_a_write(pool: Pool) -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        kept = metadata_of(server.bootstrap_servers, pool, topic_ids={})
+        free = metadata_of(server.bootstrap_servers, pool)
+        for each in (kept, free):
+            each.refresh(["t"])
+        server.broker.topic_ids["t"] = uuid.UUID(int=9)
+        free.refresh(["t"])
+        with pytest.raises(
+            BrokerError, match=r"^topic 't' was deleted and created again: its id was \S+, and is"
+        ):
+            kept.refresh(["t"])
 
 
 def test_questions_share_a_connection(pool: Pool) -> None:

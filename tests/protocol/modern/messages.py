@@ -347,6 +347,8 @@ def _names(name: str) -> Iterator[str]:
     """Names that a judge may have for a field: kio leaves out units, kafka-python renames two of Metadata's,
     both part words before capital letters alone."""
     yield name.replace("enable_2pc", "enable2_pc")
+    if name == "generation_id_or_member_epoch":  # of TxnOffsetCommit, before Kafka 4.4
+        yield "generation_id"
     if name.endswith("_ms"):
         yield name.removesuffix("_ms")
     if name.endswith("_authorized_operations"):

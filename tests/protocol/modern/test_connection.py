@@ -214,7 +214,9 @@ def test_a_refused_api_versions_request_is_answered_in_version_0_and_asked_again
     ranges: tuple[ApiVersion, ...], version: int
 ) -> None:
     connection = Connection(modern.DIALECT)
-    assert connection.version_of(modern.API_VERSIONS) == 4
+    assert connection.version_of(modern.API_VERSIONS, ApiVersionsRequest()) == 4
+    known = ApiVersionsRequest(cluster_id="c", node_id=1)  # there is something to check
+    assert connection.version_of(modern.API_VERSIONS, known) == 5
     assert join(connection.send(ApiVersionsRequest())).endswith(b"\x10spark-kafkawire\x08unknown\0")
     refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)
     [response] = feed(connection, [response_frame(refusal, 0, 0)])

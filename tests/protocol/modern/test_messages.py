@@ -26,6 +26,11 @@ from .messages import Case, cases, differences, judges_of
 
 #: Drawn values of all messages and versions together.
 EXAMPLE_COUNT: Final = settings().max_examples * 8
+#: A topic of TxnOffsetCommit 6: its id, and twice partition_index, committed_offset, committed_leader_epoch,
+#: committed_metadata; and of its response, twice partition_index and error_code.
+_ID: Final = "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 07 03"
+_COMMITTED: Final = _ID + 2 * "00 00 00 03 00 00 00 00 00 00 00 03 00 00 00 03 04 6e c3 b6 00" + "00"
+_OUTCOMES: Final = _ID + 2 * "00 00 00 03 00 03 00" + "00"
 #: Frames of ``Case.full()`` with the correlation id 7 and the client id "kw", written out field by field:
 #: they judge what neither kio nor kafka-python knows yet. One that both know shows how.
 WRITTEN_OUT: Final = {
@@ -38,6 +43,32 @@ WRITTEN_OUT: Final = {
         "04 6e c3 b6"  # client_software_name
         "04 6e c3 b6"  # client_software_version
         "00"  # no tagged field
+    ),
+    "ApiVersions request 5": (
+        "00 00 00 1e 00 12 00 05 00 00 00 07 00 02 6b 77 00"
+        "04 6e c3 b6 04 6e c3 b6"  # as in version 4
+        "04 6e c3 b6"  # cluster_id
+        "00 00 00 03"  # node_id
+        "00"
+    ),
+    # As in version 4, which two judges know.
+    "ApiVersions response 5": (
+        "00 00 00 51 00 00 00 07 00 00 03 00 03 00 03 00 03 00 00 03 00 03 00 03 00 00 00 00 03 04"
+        "00 13 03 04 6e c3 b6 00 03 00 03 00 04 6e c3 b6 00 03 00 03 00"
+        "01 08 00 00 00 00 00 00 00 03"
+        "02 13 03 04 6e c3 b6 00 03 00 03 00 04 6e c3 b6 00 03 00 03 00"
+        "03 01 01"
+    ),
+    "TxnOffsetCommit request 6": (
+        "00 00 00 a5 00 1c 00 06 00 00 00 07 00 02 6b 77 00"
+        "04 6e c3 b6 04 6e c3 b6"  # transactional_id, group_id
+        "00 00 00 00 00 00 00 03 00 03"  # producer_id, producer_epoch
+        "00 00 00 03 04 6e c3 b6 04 6e c3 b6"  # generation_id_or_member_epoch, member_id, group_instance_id
+        "03" + _COMMITTED + _COMMITTED + "00"  # topics
+    ),
+    "TxnOffsetCommit response 6": (
+        "00 00 00 4b 00 00 00 07 00 00 00 00 03"  # throttle_time_ms
+        "03" + _OUTCOMES + _OUTCOMES + "00"  # topics
     ),
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -46,20 +47,20 @@ class KnownPartitions:
     all: tuple[TopicPartition, ...]
     available: tuple[TopicPartition, ...]
     racks: tuple[str, ...] = ()
+    topic_id: uuid.UUID | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         available = set(self.available)
         assert self.all[-1].partition == len(self.all) - 1
-        return KnownPartitions._of, (
-            self.all[0].topic,
-            bytes(tp in available for tp in self.all),
-            self.racks,
-        )
+        is_led = bytes(tp in available for tp in self.all)
+        return KnownPartitions._of, (self.all[0].topic, is_led, self.racks, self.topic_id)
 
     @classmethod
-    def _of(cls, topic: str, is_led: bytes, racks: tuple[str, ...]) -> KnownPartitions:
+    def _of(
+        cls, topic: str, is_led: bytes, racks: tuple[str, ...], topic_id: uuid.UUID | None
+    ) -> KnownPartitions:
         partitions = tuple(TopicPartition(topic, number) for number in range(len(is_led)))
-        return cls(partitions, tuple(compress(partitions, is_led)), racks)
+        return cls(partitions, tuple(compress(partitions, is_led)), racks, topic_id)
 
 
 class ModernWritePartitions:
@@ -167,11 +168,17 @@ class ModernWritePartitions:
 
         return Producer(self._metadata, options)
 
+    @property
+    def topic_ids(self) -> dict[str, uuid.UUID]:
+        """Ids that topics must keep during the write."""
+        return {topic: known.topic_id for topic, known in self._known.items() if known.topic_id}
+
     def _new_metadata(self) -> Metadata:
         net, longest_s = self._options.net, self._options.delivery.metadata_timeout_s
         retry = replace(net.retry, retry_timeout_s=min(net.retry.retry_timeout_s, longest_s))
         servers = self._options.discovery.bootstrap_servers
-        return Metadata(servers, replace(net, retry=retry), creates_topics=True)
+        net = replace(net, retry=retry)
+        return Metadata(servers, net, creates_topics=True, topic_ids=self.topic_ids)
 
     def _partitions(self, topic: str) -> KnownPartitions:
         if topic in self._missing:  # an earlier call waited for it
@@ -184,7 +191,7 @@ class ModernWritePartitions:
             if self._options.delivery.rack is not None:
                 of_brokers = self._metadata.racks
                 racks = tuple(of_brokers.get(leaders[tp].broker.id, "") for tp in available)
-            self._known[topic] = KnownPartitions(partitions, available, racks)
+            self._known[topic] = KnownPartitions(partitions, available, racks, self._metadata.id_of(topic))
         return self._known[topic]
 
     def _meant(self, topic: str) -> str:

@@ -20,7 +20,7 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.limits import ACKS_NONE
+from spark_kafkawire.protocol.modern.limits import ACKS_NONE, NO_TOPIC_ID, with_names
 from spark_kafkawire.protocol.modern.produce import (
     PRODUCE,
     ProducePartition,
@@ -41,8 +41,9 @@ _MAGIC_1_SINCE: Final = 2
 class BrokerConnection:
     """Sends batches to a broker and pairs its responses with them. A connection that failed is abandoned."""
 
-    def __init__(self, client: Client, acks: int, timeout_ms: int) -> None:
+    def __init__(self, client: Client, metadata: Metadata, acks: int, timeout_ms: int) -> None:
         self._client = client
+        self._metadata = metadata
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._requests: deque[Sequence[ProducerBatch]] = deque()
@@ -102,10 +103,11 @@ class BrokerConnection:
 
         Raises ``TransportError`` (retriable), ``ProtocolError`` (fatal).
         """
-        response: ProduceResponse = self._client.receive(_first_deadline(self._requests[0])).body
+        received = self._client.receive(_first_deadline(self._requests[0]))
+        response: ProduceResponse = received.body
         answers = {
             TopicPartition(topic.name, answer.index): answer
-            for topic in response.responses
+            for topic in with_names(response.responses, received.request.topic_data)
             for answer in topic.partition_responses
         }
         batches = self._requests.popleft()
@@ -141,6 +143,7 @@ class BrokerConnection:
         # All batches of a task have one producer id, except for those that continue another producer's, which
         # are in no transaction.
         producer = batches[0].producer
+        ids = self._metadata.known_ids({batch.topic_partition.topic for batch in batches})
         return ProduceRequest(
             transactional_id=producer.transactional_id,
             transaction_version=producer.transaction_version,
@@ -149,6 +152,7 @@ class BrokerConnection:
             topic_data=tuple(
                 ProduceTopic(
                     name=topic,
+                    topic_id=ids.get(topic, NO_TOPIC_ID),
                     partition_data=tuple(
                         ProducePartition(index=batch.topic_partition.partition, records=batch.data())
                         for batch in own
@@ -252,7 +256,7 @@ class LeaderConnections:
         net = self._options.net
         client = POOL.take(leader, net.connection, within)
         connection = BrokerConnection(
-            client, self._options.delivery.acks, round(net.request_timeout_s * 1000)
+            client, self._metadata, self._options.delivery.acks, round(net.request_timeout_s * 1000)
         )
         codec = CODECS.get(self._options.compression)
         if codec and not connection.takes(codec):

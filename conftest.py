@@ -44,7 +44,7 @@ settings.load_profile("this run")
 #: Folders and files whose modules import Spark. Tests of others that do so by themselves are marked.
 _WITH_SPARK: Final = frozenset(
     Path(__file__).with_name("tests") / name
-    for name in ("changes", "source", "tables", "jobs", "chaos", "test_examples.py", "test_setup.py")
+    for name in ("changes", "sinks", "source", "tables", "jobs", "chaos", "test_examples.py", "test_setup.py")
 )
 #: Fixtures that start a JVM.
 _JVM_FIXTURES: Final = frozenset({"spark", "corpus", "zookeeper", "own_zookeeper"})

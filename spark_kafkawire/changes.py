@@ -31,7 +31,7 @@ from pyspark.sql.window import Window
 from .errors import OptionError, listed_some, printable, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["changes", "latest_per_key", "merge_changes"]
 
@@ -314,8 +314,8 @@ def latest_per_key(
 
     Raises ``OptionError`` (fatal) for columns that are not there. A row without a key fails the query.
     """
-    names = _resolved("latest_per_key", rows, keys)
-    order = _resolved("latest_per_key", rows, order_by)
+    names = columns_by_name("latest_per_key", rows, keys)
+    order = columns_by_name("latest_per_key", rows, order_by)
     if tombstones not in ("drop", "keep"):
         raise OptionError(f"latest_per_key: tombstones is 'drop' or 'keep', not {quoted(tombstones)}")
     others = [name for name in rows.columns if name not in names]
@@ -336,7 +336,7 @@ def latest_per_key(
     raise OptionError("latest_per_key: the rows have neither _deleted nor value: set tombstones='keep'")
 
 
-def _resolved(function: str, rows: DataFrame, names: str | Sequence[str]) -> list[str]:
+def columns_by_name(function: str, rows: DataFrame, names: str | Sequence[str]) -> list[str]:
     """Columns of the rows by their names, whatever the case, as Spark finds them."""
     known = {name.lower(): name for name in rows.columns}
     asked = [names] if isinstance(names, str) else list(names)
@@ -348,6 +348,18 @@ def _resolved(function: str, rows: DataFrame, names: str | Sequence[str]) -> lis
     if not asked:
         raise OptionError(f"{function}: name one column or more")
     return [known[name.lower()] for name in asked]
+
+
+def schema_of_table(function: str, session: SparkSession, table: str) -> StructType:
+    """The columns of a table. Raises ``OptionError`` if there is none."""
+    try:
+        return session.table(table).schema
+    except AnalysisException as error:
+        if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+            raise
+        raise OptionError(
+            f"{function}: there is no table {printable(table)}: create it with the columns of the rows"
+        ) from error
 
 
 def _quoted_name(name: str) -> str:
@@ -409,8 +421,8 @@ class _Merge:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Merge a batch; its id does not matter, because rows have an order of their own."""
         del batch_id
-        keys = _resolved("merge_changes", batch, self.keys)
-        _resolved("merge_changes", batch, ("_op", "_deleted", "_sequence", "_ts"))
+        keys = columns_by_name("merge_changes", batch, self.keys)
+        columns_by_name("merge_changes", batch, ("_op", "_deleted", "_sequence", "_ts"))
         columns = self._columns(batch)
         kept = self._truncated(batch) if self.truncates == "apply" else batch
         self._merge(kept.where(self._is_row(keys)), keys, columns)
@@ -509,7 +521,7 @@ class _Merge:
 
     def _columns(self, batch: DataFrame) -> list[str]:
         """The columns that the merge fills. Raises ``OptionError`` if those of the table differ."""
-        table = self._table(batch)
+        table = schema_of_table("merge_changes", batch.sparkSession, self.table)
         known = {field.name.lower(): field.dataType for field in table.fields}
         ours = {field.name.lower(): field for field in batch.schema.fields}
         needed = (
@@ -548,17 +560,6 @@ class _Merge:
             )
         own = _OF_VERSIONS if self.history else ()
         return [*(field.name for name, field in ours.items() if name in known or name in added), *own]
-
-    def _table(self, batch: DataFrame) -> StructType:
-        try:
-            return batch.sparkSession.table(self.table).schema
-        except AnalysisException as error:
-            if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
-                raise
-            raise OptionError(
-                f"merge_changes: there is no table {printable(self.table)}: create it with the columns of "
-                "the changes"
-            ) from error
 
     def _differs(self, batch: DataFrame, what: str, advice: str) -> OptionError:
         """An error about a column: the topic is that of a row of the batch."""

@@ -1,4 +1,4 @@
-"""Changes merged into tables of Delta and Iceberg: ``test_merge_changes.py`` runs these tests in a process of
+"""Changes merged into tables of Delta and Iceberg: ``test_table_formats.py`` runs these tests in a process of
 their own, whose Spark and jars are of the one version that both formats have."""
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from tests.support.noida import NoidaBroker
 from tests.support.pages import blocks
 from tests.support.spark_streams import run
 
+from .table_session import new_table, table_settings
+
 pytestmark = pytest.mark.jvm
 
 _SEQUENCE: Final = "struct<lsn:bigint,topic:string,partition:int,offset:bigint>"
 _ADDED: Final = f"_op string, _deleted boolean, _sequence {_SEQUENCE}, _ts timestamp"
 _CHANGES: Final = f"id int, v string, {_ADDED}"
-_NAMES: Final = itertools.count()
 _SEED: Final = int(os.environ.get("SEED", "48"))
 
 Row = dict[str, Any]
@@ -36,26 +37,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    folder = tmp_path_factory.mktemp("tables")
-    extensions = (
-        "io.delta.sql.DeltaSparkSessionExtension",
-        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    )
-    settings = {
-        "spark.jars": os.environ["TABLE_FORMATS"],
-        "spark.sql.extensions": ",".join(extensions),
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.ice.type": "hadoop",
-        # A stream has a session, and so a catalog, of its own.
-        "spark.sql.catalog.ice.cache-enabled": "false",
-        "spark.sql.catalog.ice.warehouse": str(folder / "iceberg"),
-        "spark.sql.warehouse.dir": str(folder / "delta"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
-    }
-    spark = plain_spark("tables of changes", settings)
+    spark = plain_spark("tables of changes", table_settings(tmp_path_factory.mktemp("tables")))
     yield spark
     spark.stop()
 
@@ -63,13 +45,6 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(params=["delta", "iceberg"])
 def form(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def new_table(session: SparkSession, form: str, columns: str) -> str:
-    """A table of a format."""
-    name = f"{'default' if form == 'delta' else 'ice.db'}.t{next(_NAMES)}"
-    session.sql(f"CREATE TABLE {name} ({columns}) USING {form}")
-    return name
 
 
 def rows_of(frame: DataFrame, *keys: str) -> list[Row]:

@@ -65,7 +65,11 @@ ALL --option fetchBtyes=1 | …unknown option fetchBtyes
 ALL --option fetchBtyes=1 | …did you mean fetchBytes
 ALL --gone-broker 1 | --gone-broker: only partitions of 0.7 are of one broker
 --output o | one of the arguments --topic --topic-pattern is required; see --help
-T | the following arguments are required: --output; see --help
+T | one of the arguments --output --table is required; see --help
+T CON --table delta:t | --table needs --checkpoint, which keeps the progress
+ALL --table delta:t | --table: not allowed with argument --output
+T CON CHECK --table parquet:t | --table: 'parquet:t' is neither delta:NAME nor iceberg:NAME
+T CON CHECK --table iceberg:t --format orc | --table: the table has a format and partitions; leave --format
 ALL --topic-pattern t | --topic-pattern: not allowed with argument --topic
 --topic-pattern '(' OUT CON | option subscribePattern: '(' is not a supported Java regular
 --topic , OUT CON | option subscribe: ',' is not a topic or a list of topics

@@ -140,12 +140,22 @@ def pages_linked_from(page: str) -> set[str]:
 
 
 def test_the_reference_has_all_that_is_public() -> None:
-    from spark_kafkawire import changes, functions, groups, lineage, metrics, progress, streaming
+    from spark_kafkawire import changes, functions, groups, lineage, metrics, progress, sinks, streaming
 
     named = re.findall(r"^::: ([\w.]+)$", text_of("docs/api.md"), re.MULTILINE)
     public = {
         f"{module.__name__}.{name}"
-        for module in (spark_kafkawire, functions, changes, streaming, groups, progress, metrics, lineage)
+        for module in (
+            spark_kafkawire,
+            functions,
+            changes,
+            sinks,
+            streaming,
+            groups,
+            progress,
+            metrics,
+            lineage,
+        )
         for name in module.__all__
     }
     kinds = (errors.Action, *(kind for kind in vars(errors).values() if is_error(kind)))

@@ -75,6 +75,12 @@ def begun(writer: DataStreamWriter) -> StreamingQuery:
     return started(begun_once)
 
 
+def lose_commit(checkpoint: Path, batch: int) -> None:
+    """Let the next start of a query run this batch again, as after a crash before Spark noted its end."""
+    for name in (f"{batch}", f".{batch}.crc"):
+        (checkpoint / "commits" / name).unlink()
+
+
 def lines(spark: SparkSession, folder: Path) -> DataFrame:
     """A stream of the lines of the files in a folder."""
     return spark.readStream.text(str(folder / "in"))

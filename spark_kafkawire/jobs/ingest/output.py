@@ -1,4 +1,5 @@
-"""The output of ``ingest``: the columns of messages, values decoded, in one folder for each batch.
+"""The output of ``ingest``: the columns of messages, values decoded, in one folder for each batch, or in a
+table.
 
     OUTPUT/batch=7/...                        a complete batch; readers see a column ``batch``
     OUTPUT/batch=7/_plan                      the plan of the batch; Spark's readers ignore it
@@ -17,22 +18,24 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql.functions import coalesce, col, concat, count, expr, from_json, get, lit, size, struct, when
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
 
-from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.changes import schema_of_table
+from spark_kafkawire.errors import OptionError, printable, quoted
+from spark_kafkawire.sinks import Append, append_once
 from spark_kafkawire.source.spark_versions import json_texts
 
 from ..arguments import arg, format_option_arg, spark_path
 from ..ending import is_of_disk, reason_of
 from ..files import FileError, FileSystem, printable_path
-from .state import Plan
+from .state import Plan, Remembered
 
 HIDDEN: Final = "_kafkawire"
 BATCH: Final = "batch"
@@ -40,13 +43,53 @@ _PLAN: Final = "_plan"
 _ADVICE: Final = "or of one with another --checkpoint: give each an --output of its own"
 
 
+_PARQUET: Final = "parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table by the name that Spark knows."""
+
+    format: Literal["delta", "iceberg"]
+    name: str
+
+    @classmethod
+    def of(cls, text: str) -> Table:
+        """``delta:NAME`` or ``iceberg:NAME``. Raises ``OptionError`` (fatal)."""
+        form, _, name = text.partition(":")
+        for known in ("delta", "iceberg"):
+            if form == known and name.strip():
+                return cls(known, name.strip())
+        raise OptionError(
+            f"argument --table: {quoted(text)} is neither delta:NAME nor iceberg:NAME; correct it"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.format}:{self.name}"
+
+
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
     """Options of the output. ``partition_by`` maps a column's name to the SQL expression that makes it, or to
     None for an existing column."""
 
-    path: str = arg("--output", "the folder to write to", spark_path, required=True, group="output")
-    format: str = arg("--format", "a file format of Spark (default: parquet)", default="parquet")
+    path: str = arg(
+        "--output",
+        "the folder to write to",
+        spark_path,
+        required=True,
+        one_of="target",
+        group="output",
+        default="",
+    )
+    table: Table | None = arg(
+        "--table",
+        "append to a table of Delta or Iceberg, which exists: delta:NAME or iceberg:NAME; needs --checkpoint",
+        metavar="FORMAT:NAME",
+        one_of="target",
+        make=lambda text: Table.of(text),
+    )
+    format: str = arg("--format", "a file format of Spark (default: parquet)", default=_PARQUET)
     format_options: Mapping[str, str] = format_option_arg("an option of the format")
     decode: str = arg(
         "--decode",
@@ -73,6 +116,11 @@ class OutputOptions:
 
     def __post_init__(self) -> None:
         """Raises ``OptionError`` (fatal)."""
+        if self.table is not None and (self.format_options or self.partition_by or self.format != _PARQUET):
+            raise OptionError(
+                "argument --table: the table has a format and partitions; leave --format, --format-option "
+                "and --partition-by out"
+            )
         if self.schema is not None and self.decode != "json":
             raise OptionError("argument --schema needs --decode json; add that, or leave --schema out")
         if not self.format.strip():
@@ -115,13 +163,24 @@ class Output:
             raise FileError(f"{printable_path(folder)} is another run's, {_ADVICE}")
         return True
 
-    def batches(self) -> list[int]:
+    def check(self, newest: Remembered | None, done: Callable[[int], Plan | None]) -> None:
+        """Raise ``FileError`` where output and state do not go together."""
+        batches = self._batches()
+        there = batches[-1] if batches else -1
+        if newest is not None and there == newest.plan.batch:
+            self._check_recorded(there, newest.plan)
+        else:
+            self._check_recorded(there, done(there))
+        if newest is not None and (written := newest.plan.batch - (not newest.done)) >= 0:
+            self._check_whole(batches, written)
+
+    def _batches(self) -> list[int]:
         """The numbers of the batches that are there, sorted."""
         numbers = re.compile(rf"{BATCH}=([0-9]+)")
         matches = map(numbers.fullmatch, self._files.names(self._options.path))
         return sorted(int(match[1]) for match in matches if match)
 
-    def check_whole(self, there: Sequence[int], written: int) -> None:
+    def _check_whole(self, there: Sequence[int], written: int) -> None:
         """Raise ``FileError`` if a written batch is missing; ``written`` is the number of the last one.
 
         The oldest ones may have been removed: their rows are no longer needed.
@@ -136,7 +195,7 @@ class Output:
                 "another --output and another --checkpoint"
             )
 
-    def check_recorded(self, newest: int, plan: Plan | None) -> None:
+    def _check_recorded(self, newest: int, plan: Plan | None) -> None:
         """Raise ``FileError`` if the newest batch was not written by the plan that is recorded for it.
 
         This finds an output or a state that was restored from an older copy, or that belongs to another run.
@@ -207,6 +266,64 @@ class Output:
 
     def _folder(self, batch: int) -> str:
         return f"{self._options.path}/{BATCH}={batch}"
+
+
+class TableOutput:
+    """Appends batches to a table of Delta or Iceberg, each in one commit that has its number.
+
+    The table knows a state by the id of its first plan. Raises ``FileError`` (fatal).
+    """
+
+    def __init__(self, spark: SparkSession, options: OutputOptions, table: Table) -> None:
+        self._spark = spark
+        self._options = options
+        self._table = table
+        self._append: Append | None = None
+
+    def check(self, newest: Remembered | None, done: Callable[[int], Plan | None]) -> None:
+        """Raise ``FileError`` if the table has a batch of this state that is not recorded."""
+        if newest is None:
+            return
+        first = newest.plan if newest.plan.batch == 0 else done(0)
+        if first is None:
+            raise FileError(
+                f"0.done.json of the checkpoint is missing, by which {printable(self._table)} knows it: put "
+                "the file back"
+            )
+        found = self._appending(first).newest(self._spark, self._name(first))
+        if found is not None and found[0] > newest.plan.batch:
+            raise FileError(
+                f"{printable(self._table)} has batch {found[0]} of this checkpoint, whose newest record is "
+                f"batch {newest.plan.batch}: put the newer records back"
+            )
+
+    def holds(self, plan: Plan) -> bool:
+        """True if the table is known to have the batch."""
+        append = self._appending(plan)
+        found = append.newest(self._spark, append.name or "")
+        return found is not None and found[0] == plan.batch
+
+    def write(self, plan: Plan, messages: DataFrame, schema: str | None) -> int:
+        """Append a batch, with those columns that the table has. Returns the number of its messages."""
+        append = self._appending(plan)
+        frame = decoded(messages, self._options.decode, schema)
+        columns = {name.lower() for name in schema_of_table("ingest", self._spark, self._table.name).names}
+        append(frame.select(*(name for name in frame.columns if name.lower() in columns)), plan.batch)
+        found = append.newest(self._spark, append.name or "")
+        return found[1] if found is not None and found[0] == plan.batch else 0
+
+    def write_nothing(self, plan: Plan) -> None:
+        """Leave the table as it is."""
+
+    def _appending(self, plan: Plan) -> Append:
+        """The function that appends; the first plan that comes names the state."""
+        if self._append is None:
+            self._append = append_once(self._table.name, format=self._table.format, name=self._name(plan))
+        return self._append
+
+    @staticmethod
+    def _name(first: Plan) -> str:
+        return f"ingest-{first.id}"
 
 
 def decoded(messages: DataFrame, decode: str, schema: str | None) -> DataFrame:

@@ -34,8 +34,8 @@ from ..files import FileSystem
 from ..progress import DATA_LOSS_KEY, Progress
 from ..spark import Files, read_ranges, watching
 from ..state import ExpectedPartitions, Positions, missing_lines, missing_text, sole_run
-from .output import HIDDEN, Output, OutputOptions, given_schema, inferred_schema
-from .state import IngestState, Plan, Remembered, deleted, limited, next_plan, ranges_to_read
+from .output import HIDDEN, Output, OutputOptions, TableOutput, given_schema, inferred_schema
+from .state import IngestState, Plan, deleted, limited, next_plan, ranges_to_read
 
 #: Options of a read that a run sets itself, and the arguments that set them.
 _OWN_OPTIONS: Final = {
@@ -91,6 +91,8 @@ class IngestOptions:
     read: ReadOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.output.table is not None and self.checkpoint is None:
+            raise OptionError("argument --table needs --checkpoint, which keeps the progress; add that")
         if self.group is not None and not self.group.strip():
             raise OptionError(
                 f"argument --group: {quoted(self.group)} is not the name of a consumer group; correct it"
@@ -135,11 +137,12 @@ class Ingest:
         self._progress = progress
         self._cluster: Cluster = cluster_of(options.read)
         files = Files(spark) if files is None else files
-        hidden = f"{options.output.path}/{HIDDEN}"
+        output, table = options.output, options.output.table
+        hidden = options.checkpoint or "" if table else f"{output.path}/{HIDDEN}"
         self._own_folders = (hidden, options.checkpoint or hidden)
         self._files = files
         self._state = IngestState(files, options.checkpoint or hidden)
-        self._output = Output(files, options.output)
+        self._output = TableOutput(spark, output, table) if table else Output(files, output)
         self._planning = Planning(options, self._cluster, progress)
         self._losses: list[str] = []
 
@@ -155,7 +158,7 @@ class Ingest:
         began_s = time.monotonic()
         batches = []
         newest = self._state.newest()
-        self._check_output(newest)
+        self._output.check(newest, self._state.done)
         if newest and not newest.done:
             self._progress.step(f"finishing batch {newest.plan.batch}, which an earlier run began")
             batches.append(self._finish(newest.plan))
@@ -165,23 +168,12 @@ class Ingest:
             batches.append(self._finish(plan))
         return {
             "messages": sum(batch["messages"] for batch in batches),
-            "output": self._options.output.path,
+            "output": str(self._options.output.table or self._options.output.path),
             "batches": batches,
             **({"group_moved": self._planning.moved} if self._planning.moved else {}),
             DATA_LOSS_KEY: self._losses,
             "seconds": round(time.monotonic() - began_s, 1),
         }
-
-    def _check_output(self, newest: Remembered | None) -> None:
-        """Raise ``FileError`` where output and state do not go together."""
-        batches = self._output.batches()
-        there = batches[-1] if batches else -1
-        if newest is not None and there == newest.plan.batch:
-            self._output.check_recorded(there, newest.plan)
-        else:
-            self._output.check_recorded(there, self._state.done(there))
-        if newest is not None and (written := newest.plan.batch - (not newest.done)) >= 0:
-            self._output.check_whole(batches, written)
 
     def _finish(self, plan: Plan) -> dict[str, Any]:
         """Do those of the steps 2 to 5 that are not done. Returns the result of the batch."""

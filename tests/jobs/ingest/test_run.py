@@ -184,7 +184,7 @@ def test_json_is_decoded_and_text_is_partitioned_by_columns_and_by_sql(
     assert [row.value._corrupt_record for row in rows] == [None, "no JSON", None, None]
 
     columns = parse_partition_by(["partition", "even=offset % 2 = 0"])
-    output = OutputOptions(str(tmp_path / "text"), "json", decode="string", partition_by=columns)
+    output = OutputOptions(str(tmp_path / "text"), format="json", decode="string", partition_by=columns)
     Ingest(spark, options_of(noida, topic, output), QUIET).run()
     folders = {str(file.parent.relative_to(output.path)) for file in Path(output.path).rglob("*.json")}
     shown = {folder for folder in folders if not folder.startswith("_")}

@@ -1,4 +1,4 @@
-"""Changes merged into tables of Delta and Iceberg, by a Spark that both work with: ``merge_changes.py``."""
+"""Tables of Delta and Iceberg, by a Spark that both work with: ``merge_changes.py``, ``append_once.py``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _LEFT_OPEN: Final = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning
 @pytest.mark.jvm
 @pytest.mark.nightly
 @pytest.mark.timeout(_TIMEOUT_S + 60)
-def test_changes_are_merged_into_delta_and_iceberg() -> None:
+@pytest.mark.parametrize("module", ["merge_changes", "append_once"])
+def test_streams_keep_tables_of_delta_and_iceberg(module: str) -> None:
     jars, spark = needed_table_formats()
-    tests = Path(__file__).with_name("merge_changes.py")
+    tests = Path(__file__).with_name(f"{module}.py")
     ignored = [f"-Wignore::{kind}" for kind in _LEFT_OPEN]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "0", f"--timeout={_TIMEOUT_S:g}", *ignored, str(tests)],

@@ -81,7 +81,7 @@ class Panel:
     targets: list[tuple[str, str]]
 
     def lines(self, prometheus: Prometheus, seconds: float) -> dict[str, Line]:
-        """What it draws of the last seconds."""
+        """The lines of the last seconds."""
         found: dict[str, Line] = {}
         for expression, legend in self.targets:
             found |= prometheus.lines(expression, legend, seconds)

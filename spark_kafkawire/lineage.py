@@ -31,7 +31,7 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
-from .errors import LOG, OptionError, printable
+from .errors import LOG, OptionError, counted, printable
 from .model import TopicPartition
 from .options import Discovery, chooses_table, of_side
 from .options.connection import parse_discovery
@@ -249,6 +249,12 @@ class QueryLineage(ProgressListener):
         if error is None:
             for sink in sinks:
                 sink.row_count = figure_of(execution.executedPlan(), ROWS_FIGURE)
+        for each in sources.values() if error is None else ():
+            LOG.info(
+                "batch read of %s: %s (%d bytes of columns) of %s in %.1f s of the query",
+                *(printable(", ".join(each.topics)), counted(each.row_count or 0, "row"), each.size or 0),
+                *(counted(len(each.offsets), "partition"), seconds),
+            )
         if topics := [name for each in (*sources.values(), *sinks) for name in each.topics]:
             job = ".".join([action, *topics])
             query = _Query(str(generate_new_uuid()), job, sources, sinks)

@@ -27,6 +27,10 @@ class Command:
 
 
 _ALL: Final = (
+    Command(
+        "doctor", "say why a job does not reach its topics: name, port, TLS, login, rights, schemas", False
+    ),
+    Command("show", "show messages: the last ones, or those from an offset or a time on", False),
     Command("offsets", "show topics, group offsets and lag; export and import group offsets", False),
     Command(
         "checkpoints", "show the position of a streaming query; move it to another connector or offset", False

@@ -130,12 +130,14 @@ def connection_args(
     sets_itself: Mapping[str, str] = {},
     refuses: Mapping[str, str] = {},
     place: str = "argument {}: ",
+    typed: bool = False,
 ) -> Any:
     """Options of the data source: ``--option`` and ``--options-file``, or ``--SIDE-option`` of one of several
     clusters.
 
     The keys of ``sets_itself`` are options in lower case that an argument of the job sets. ``refuses`` says
-    why others are refused; its keys may be patterns.
+    why others are refused; its keys may be patterns. ``typed`` is true for a job that decodes keys and
+    values.
     """
     option = f"--{side}-option" if side else "--option"
     by = {name: f"is set by the job itself; use {argument}" for name, argument in sets_itself.items()}
@@ -155,7 +157,7 @@ def connection_args(
             type=Path,
             metavar="FILE",
         ),
-        make=partial(_connection, option, {**by, **refuses}, place.format(option)),
+        make=partial(_connection, option, {**by, **refuses}, place.format(option), typed),
         default=dict,
         repr=False,
     )
@@ -181,12 +183,13 @@ def _connection(
     argument: str,
     refused: Mapping[str, str],
     place: str,
+    typed: bool,
     pairs: Sequence[str] | None,
     files: Sequence[Path] | None,
 ) -> dict[str, str]:
     options = read_options(pairs or (), files or (), argument=argument)
     for name in options:
-        if name.lower() in _FORMATS:
+        if name.lower() in _FORMATS and not typed:
             raise OptionError(
                 f"argument {argument}: {name} is for spark.read and df.write, and jobs handle keys and "
                 "values as bytes; leave it out"
@@ -343,8 +346,8 @@ def _broker_ids(texts: Sequence[str]) -> frozenset[int]:
     return frozenset(map(int, texts))
 
 
-def parse_starting(text: str) -> dict[str, str] | None:
-    """The options of a read that ``--starting`` sets; None for ``latest``, which batch reads do not have.
+def parse_starting(text: str, argument: str = "--starting") -> dict[str, str] | None:
+    """The options of a read that the argument sets; None for ``latest``, which batch reads do not have.
 
     Raises ``OptionError`` (fatal).
     """
@@ -359,7 +362,7 @@ def parse_starting(text: str) -> dict[str, str] | None:
         return {"startingTimestamp": text}
     if (time := iso_time(text)) is None:
         raise OptionError(
-            f"argument --starting: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z "
+            f"argument {argument}: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z "
             'or -10 minutes, milliseconds since 1970, or offsets like {"t":{"0":123}}'
             f"{_starting_hint(text.lower())}"
         )

@@ -58,6 +58,7 @@ from ..version import VERSION
 from .channel import Channel
 from .known_versions import BROKER_VERSIONS
 from .settings import ConnectionSettings
+from .spent import Spent
 from .transport import Deadline, Transport
 
 if TYPE_CHECKING:
@@ -345,11 +346,14 @@ class Client:
         """
         if self._early:
             return self._early.popleft()
+        began_s, address = time.monotonic(), f"{self.broker.host}:{self.broker.port}"
         try:
             response = self._channel.receive(Deadline.after(self.settings.timeout_s).within(within))
         except KafkaWireError as error:
             self.close()
             raise self._explained(error).located(str(self.broker)) from error
+        finally:
+            Spent.waits_s[address] = Spent.waits_s.get(address, 0.0) + time.monotonic() - began_s
         self._has_answered = True
         return response
 

@@ -8,7 +8,7 @@ import re
 import ssl
 import tempfile
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..errors import (
     AuthenticationError,
@@ -181,6 +181,12 @@ class TlsTransport(Transport):
             secured.close()
             raise
         return secured
+
+    @property
+    def peer(self) -> tuple[str, float]:
+        """The version of TLS, and when the peer's certificate ends, seconds since 1970."""
+        ends: Any = (self._sock.getpeercert() or {})["notAfter"]
+        return self._sock.version() or "TLS", ssl.cert_time_to_seconds(ends)
 
     def is_quiet(self) -> bool:
         """True if the connection is open and the peer has sent nothing."""

@@ -119,11 +119,11 @@ class Transport:
 
         Raises ``ConnectFailed`` (retriable).
         """
-        addresses = _addresses(broker, deadline := deadline.to_dial())
+        found = addresses(broker, deadline := deadline.to_dial())
         failure: Exception = OSError("the host has no address")
-        for index, (family, kind, protocol, _, address) in enumerate(addresses):
+        for index, (family, kind, protocol, _, address) in enumerate(found):
             try:
-                share = deadline.sooner(deadline.remaining_s() / (len(addresses) - index))
+                share = deadline.sooner(deadline.remaining_s() / (len(found) - index))
                 return cls(_connected(socket.socket(family, kind, protocol), address, share))
             except (OSError, RequestTimedOut) as error:
                 failure = error
@@ -217,9 +217,9 @@ class Transport:
         )
 
 
-def _addresses(broker: Broker, deadline: Deadline) -> list[Any]:
-    """The addresses of a broker's host. The system's look-up has no deadline and takes half a minute if name
-    servers are down."""
+def addresses(broker: Broker, deadline: Deadline) -> list[Any]:
+    """The addresses of a broker's host, as ``socket.getaddrinfo`` has them. The system's look-up has no
+    deadline and takes half a minute if name servers are down. Raises ``ConnectFailed`` (retriable)."""
 
     def look_up() -> list[Any]:
         return list(socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM))

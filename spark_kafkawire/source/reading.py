@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from ..clients.reading.fetcher import of_planned, read_range, typed_values_of
 from ..clients.reading.task import FOLLOWED, FetchTask
-from ..errors import LOG, counted, listed_some
-from ..net.retry import Attempts
+from ..errors import LOG, counted, listed_some, printable
+from ..net.spent import Spent
 from ..options import TaskOptions
 from ..records import compiler
 from ..records.arrow import BatchBuilder
-from ..records.columns import Columns
 from ..records.memory import keep_memory
 from .worker import KafkaWirePartition, Packed, freeze_objects
 
 if TYPE_CHECKING:
-    from ..clients.reading.key_order import LayoutsOfRows
-    from ..clients.reading.typed_values import TypedTask, TypedValues
+    from ..clients.reading.typed_values import TypedTask
 
 #: Rows and bytes from which small batches of a pack are given to Spark as one.
 _JOINED_ROWS: Final = 10_000
@@ -39,7 +37,7 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a partition's ranges, as Arrow batches of the schema's columns: the ranges of a pack
     together, others one after the other. At the end it logs one line."""
-    began_s, retried_count = time.monotonic(), Attempts.retried_count
+    spent = Spent()
     row_count = size = 0
     for batch in _read_ranges(partition, options, schema, typed):
         row_count += batch.num_rows
@@ -49,14 +47,15 @@ def read_partition(
         served = {task.leader.broker for task in partition.tasks} | FOLLOWED
         FOLLOWED.clear()
         brokers = {f"{broker.host}:{broker.port}" for broker in served}
+        wait_s, slowest = spent.slowest
         LOG.info(
-            "read %s: %s (%d bytes of columns) from %s in %.1f s, %s",
+            "read %s: %s (%d bytes of columns) from %s in %.1f s, %.1f s waiting for %s, %s",
             listed_some(partition.tasks, _LISTED_MAX, lambda task: str(task.range)),
             counted(row_count, "row"),
             size,
             listed_some(sorted(brokers), _LISTED_MAX),
-            time.monotonic() - began_s,
-            counted(Attempts.retried_count - retried_count, "retry", "retries"),
+            *(spent.seconds, wait_s, printable(slowest or "no broker")),
+            counted(spent.retried_count, "retry", "retries"),
         )
 
 
@@ -86,10 +85,12 @@ def _read_pack(
     from ..clients.reading.pack import Pack
     from ..cluster.cluster import cluster_of
 
-    options = _of_planned(options, tasks[0])
+    options = of_planned(options, tasks[0])
     cluster = cluster_of(options, tuple(dict.fromkeys(task.leader.broker for task in tasks)))
     typed_values = {
-        task.range.topic_partition: _typed_values(task, schema, typed) for task in tasks if typed is not None
+        task.range.topic_partition: typed_values_of(task, schema, typed)
+        for task in tasks
+        if typed is not None
     }
     batches = {
         tp: typed_values.get(tp) or BatchBuilder(tp, schema)
@@ -137,59 +138,7 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def _read_task(
     task: FetchTask, options: TaskOptions, schema: pa.Schema, typed: TypedTask | None
 ) -> Iterator[pa.RecordBatch]:
-    layouts = _layouts(task)
-    typed_values = _typed_values(task, schema, typed)
-    batches = typed_values or BatchBuilder(task.range.topic_partition, schema)
-    wanted = batches.wanted | (layouts.wanted if layouts else frozenset())
-    reader = _from_files if task.files else _from_brokers
     try:
-        for columns in reader(task, options, wanted):
-            yield batches.build(layouts.marked(columns) if layouts else columns)
+        yield from read_range(task, options, schema, typed)
     finally:
-        if layouts:
-            layouts.report()
-        if typed_values:
-            typed_values.report()
         freeze_objects(compiler.loaded())
-
-
-def _from_brokers(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:
-    from ..clients.reading.fetcher import Fetcher
-    from ..cluster.cluster import cluster_of
-
-    options = _of_planned(options, task)
-    cluster = cluster_of(options, (task.leader.broker,))
-    return Fetcher(task, cluster, options.fetch, options.net, wanted=wanted).columns()
-
-
-def _of_planned(options: TaskOptions, task: FetchTask) -> TaskOptions:
-    """The options of a task whose plan came from the cluster."""
-    return replace(
-        options,
-        net=options.net.of_brokers(task.minimum_versions),
-        planning_retry=options.planning_retry.known,
-    )
-
-
-def _from_files(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:
-    from ..clients.reading.log_files import LogFiles
-
-    return LogFiles(task, options.fetch, wanted=wanted).columns()
-
-
-def _typed_values(task: FetchTask, schema: pa.Schema, typed: TypedTask | None) -> TypedValues | None:
-    """The builder of batches with typed keys and values, None where both are binary."""
-    if typed is None:
-        return None
-    from ..clients.reading.typed_values import TypedValues
-
-    return TypedValues(task.range.topic_partition, typed, schema)
-
-
-def _layouts(task: FetchTask) -> LayoutsOfRows | None:
-    """The source of layouts for the rows, None unless ``keyOrder`` asks for it."""
-    if task.layouts is None:
-        return None
-    from ..clients.reading.key_order import LayoutsOfRows
-
-    return LayoutsOfRows(task.range.topic_partition, task.layouts)

@@ -7,7 +7,6 @@ Planning and committing are in processes of their own, and import nothing of how
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -131,21 +130,21 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         ``ConnectFailed``, ``DeliveryError`` (all fatal for the task).
         """
         freeze_imports()
-        from ..net.retry import Attempts
+        from ..net.spent import Spent
         from ..records import compiler
         from ..records.memory import keep_memory
 
         keep_memory()
-        began_s, retried_count = time.monotonic(), Attempts.retried_count
+        spent = Spent()
         try:
             message = self._write(iterator)
         except DeliveryError as error:
             raise error.advised(self._advice) from error
         finally:
             freeze_objects(compiler.loaded())
-        seconds = time.monotonic() - began_s
-        retried_count = Attempts.retried_count - retried_count
-        return replace(message, totals=replace(message.totals, seconds=seconds, retried_count=retried_count))
+        seconds, retried_count, slowest = spent.seconds, spent.retried_count, spent.slowest
+        totals = replace(message.totals, seconds=seconds, retried_count=retried_count, slowest=slowest)
+        return replace(message, totals=totals)
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         from ..clients.writing.rows import to_rows
@@ -306,9 +305,11 @@ def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:
         return "nothing"
     topics = ", ".join(map(printable, totals.topics))
     retries = counted(totals.retried_count, "retry", "retries")
+    wait_s, broker = totals.slowest
+    waited = f", up to {wait_s:.1f} s waiting for {printable(broker)}" if broker else ""
     return (
         f"{totals.message_count} message(s) ({totals.size} bytes) to {totals.partition_count} partition(s) "
-        f"of {topics} in {totals.seconds:.1f} s of the slowest task, with {retries}"
+        f"of {topics} in {totals.seconds:.1f} s of the slowest task{waited}, with {retries}"
     )
 
 

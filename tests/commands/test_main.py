@@ -25,7 +25,7 @@ from tests.support.noida import NoidaBroker
 ROOT: Final = Path(__file__).parents[2]
 #: Modules of ``commands`` that are no command.
 OTHERS: Final = {"__init__"}
-WITHOUT_SPARK: Final = ("offsets", "checkpoints", "transactions")
+WITHOUT_SPARK: Final = ("doctor", "show", "offsets", "checkpoints", "transactions")
 WITH_SPARK: Final = ("ingest", "publish", "migrate", "stream-copy")
 
 
@@ -198,16 +198,21 @@ def test_what_needs_no_spark_runs_without_it(lacking: str, noida: NoidaBroker, t
     with EmbeddedCluster(brokers=1, zookeeper=False, log_dirs=[log.parents[1]]) as cluster:
         argv = ["--source-option", f"broker.list={cluster.broker_list}", "--topic", "old"]
         argv += ["--target-option", modern, "--state", f"{tmp_path}/state", "--create-topics"]
-        shown, planned, checkpoints, transactions = run_lacking(
+        shown, planned, checkpoints, transactions, doctor, show = run_lacking(
             lacking,
             [
                 ["offsets", "--option", modern, "--topic", topic, "--json", "--quiet"],
                 ["migrate", *argv, "--dry-run"],
                 ["checkpoints", "not-there", "--quiet"],
                 ["transactions", "--option", "broker.list=0:127.0.0.1:1"],
+                ["doctor", "--option", modern, "--topic", topic],
+                ["show", "--option", f"broker.list={cluster.broker_list}", "--topic", "old"],
             ],
         )
     assert shown[0] == planned[0] == ExitCode.DONE, (shown, planned)
+    assert (doctor[0], show[0]) == (ExitCode.DONE, ExitCode.DONE), (doctor, show)
+    assert "verdict    a job with these options works" in doctor[1]
+    assert "  value  value" in show[1]
     assert topic in shown[1]
     assert "old 0-0" in planned[1]
     assert (checkpoints[0], transactions[0]) == (ExitCode.FAILED, ExitCode.USAGE)

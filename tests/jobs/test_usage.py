@@ -236,6 +236,31 @@ CON --transactional-id ' ' | option kafka.transactional.id: '' is not a name
 --option=broker.list=0:h:1 | option delivery does not apply to Kafka 0.7
 --options-file not-there | --options-file: not-there: No such file
 """),
+    "doctor": cases_of("""
+--option x | --option: number 1 is not KEY=VALUE
+CON T --topic-pattern t | --topic-pattern: not allowed with argument --topic
+--code not-there | --code: not-there: No such file
+--code wrong | --code: there is no option of Kafka in the code; paste
+--code latin | --code: latin is not a text in UTF-8
+--form-spark | unknown argument --form-spark (did you mean --from-spark?)
+"""),
+    "show": cases_of("""
+CON | one of the arguments --topic --topic-pattern is required; see --help
+T | set exactly one of the options
+CON T --max 0 | --max: '0' is not a whole number above zero
+CON T --max-bytes x | --max-bytes: 'x' is not a whole number above zero
+CON T --offset x | --offset: invalid int value: 'x'
+CON T --offset 5 | --offset needs --partition; add that, or leave it out
+CON T --partition x | option assign: '{"t": ["x"]}' is not of the form
+CON T --partition 0 --offset -- | --offset: expected one argument
+CON --topic-pattern t --partition 0 | --partition needs --topic; add that, or leave it out
+CON T --since yesterday | --since: 'yesterday' is not earliest, latest, a time like
+CON T --since earliest --offset 1 | --offset: not allowed with argument --since
+CON T --format avro | --format: invalid choice: 'avro'
+CON T --option subscribe=t | --option: subscribe is set by the job itself; use --topic
+CON T --option startingOffsets=latest | --option: startingOffsets has no meaning here
+CON T --option table=topics | --option: table has no meaning here
+"""),
 }
 #: What Spark or the type of a column refuses. The input has the columns number (bigint), flag (boolean) and
 #: tags (a map).

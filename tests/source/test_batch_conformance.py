@@ -20,6 +20,7 @@ from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
 from tests.support.cases import for_each
 from tests.support.foreign import CODECS, Record
+from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.reading import Read, read, read_values
 from tests.support.spark_streams import send
@@ -193,7 +194,27 @@ def test_the_end_of_a_task_is_one_line_in_the_log(
     line = (
         rf"read {topic} \d \[\d+, \d+\): \d+ rows? \(\d+ bytes of columns\) from {noida.bootstrap_servers} in"
     )
-    assert [line for each in lines if re.match(rf"{line} \d+\.\d s, 0 retries$", each)] == [line] * count
+    assert [
+        line
+        for each in lines
+        if re.match(rf"{line} \d+\.\d s, \d+\.\d s waiting for {noida.bootstrap_servers}, 0 retries$", each)
+    ] == [line] * count
+
+
+def test_the_line_of_a_task_names_the_broker_that_it_has_waited_for(
+    mock_cluster: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    mock_cluster.create_topic("t", partitions=3)
+    for partition in range(3):
+        mock_cluster.set_leader("t", partition, partition + 1)
+    rows = [Record(b"v", partition=partition) for partition in range(3)]
+    librdkafka.produce(mock_cluster.bootstrap_servers, "t", rows)
+    slow = mock_cluster.bootstrap_servers.split(",")[1]
+    with caplog.at_level(logging.INFO, "spark_kafkawire"):
+        mock_cluster.set_broker_rtt(2, 300)
+        assert len(read(mock_cluster.bootstrap_servers, subscribe="t")) == 3
+    [line] = [each for each in caplog.messages if each.startswith("read t 1 ")]
+    assert float(re.findall(f"([0-9.]+) s waiting for {slow}", line)[0]) >= 0.3
 
 
 def test_fail_on_data_loss_false_has_no_duplicates(

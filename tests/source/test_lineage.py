@@ -93,13 +93,16 @@ def test_a_stream_has_a_start_batches_and_an_end(
 
 
 @pytest.mark.usefixtures("followed")
-def test_batches_have_columns_offsets_and_counts(spark: SparkSession, noida: NoidaBroker, path: Path) -> None:
+def test_batches_have_columns_offsets_and_counts(
+    spark: SparkSession, noida: NoidaBroker, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     topic, copy = noida.create_topic(partitions=1), noida.create_topic(partitions=1)
     send(noida, topic, range(20))
     servers = {"kafka.bootstrap.servers": noida.bootstrap_servers}
     rows = spark.read.format("kafkawire").options(
         **servers, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":5}}}}', endingOffsets="latest"
     )
+    caplog.set_level(logging.INFO, "spark_kafkawire")
     typed = rows.option("valueFormat", "string").load().select("value", "topic")
     typed.selectExpr("value").write.format("kafkawire").options(
         **servers, topic=copy, valueFormat="string"
@@ -113,6 +116,8 @@ def test_batches_have_columns_offsets_and_counts(spark: SparkSession, noida: Noi
     statistics = read["inputFacets"]["inputStatistics"]
     assert (statistics["rowCount"], statistics["offsets"]) == (15, {"0": {"start": 5, "end": 20}})
     assert statistics["size"] > 0
+    line = f"batch read of {topic}: 15 rows ({statistics['size']} bytes of columns) of 1 partition in "
+    assert [each for each in caplog.messages if each.startswith(line)]
     fields = {each["name"]: each["type"] for each in read["facets"]["schema"]["fields"]}
     assert (fields["value"], fields["offset"]) == ("string", "bigint")
     assert facts(written) == (f"kafka://{noida.bootstrap_servers}", copy, ["value"])

@@ -242,15 +242,15 @@ def test_a_commit_message_of_many_partitions_is_small() -> None:
         (
             "commit",
             logging.INFO,
-            "wrote 3 message(s) (33 bytes) to 1 partition(s) of t in 0.0 s of the slowest task, with 0 "
-            "retries; acks=1",
+            "wrote 3 message(s) (33 bytes) to 1 partition(s) of t in 0.0 s of the slowest task, up "
+            "to 0.0 s waiting for {broker}, with 0 retries; acks=1",
         ),
         (
             "abort",
             logging.WARNING,
             "the write failed, and what its tasks have sent stays in the partitions; finished tasks wrote 3 "
-            "message(s) (33 bytes) to 1 partition(s) of t in 0.0 s of the slowest task, with 0 retries; "
-            "writing again duplicates what is there",
+            "message(s) (33 bytes) to 1 partition(s) of t in 0.0 s of the slowest task, up to 0.0 s "
+            "waiting for {broker}, with 0 retries; writing again duplicates what is there",
         ),
     ],
 )
@@ -264,7 +264,8 @@ def test_the_end_of_a_write_is_one_line_in_the_log(
         end([message, None])
     [record] = caplog.records
     assert message.totals.seconds > 0
-    assert (record.levelno, re.sub(r"in \d+\.\d s", "in 0.0 s", record.getMessage())) == (level, line)
+    found = re.sub(r"(in|to) \d+\.\d s", r"\1 0.0 s", record.getMessage())
+    assert (record.levelno, found) == (level, line.format(broker=f"127.0.0.1:{server.port}"))
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])

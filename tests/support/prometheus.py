@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shutil
 import subprocess
 import time
@@ -59,8 +58,9 @@ class Prometheus:
             answer: dict[str, Any] = json.load(response)
         found = {}
         for series in answer["data"]["result"]:
-            labels = series["metric"]
-            name = re.sub(r"{{\s*(\w+)\s*}}", lambda match: labels.get(match[1], ""), legend)
+            name = legend
+            for label, text in series["metric"].items():
+                name = name.replace(f"{{{{{label}}}}}", text)
             points = [(at, float(text)) for at, text in series["values"]]
             found[name] = [point for point in points if math.isfinite(point[1])]
         return {name: line for name, line in found.items() if line}

@@ -17,7 +17,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from spark_kafkawire.cluster.cluster import Cluster
+import pyarrow as pa
+
+from spark_kafkawire.cluster.cluster import Cluster, cluster_of
 from spark_kafkawire.errors import (
     LOG,
     Action,
@@ -35,8 +37,9 @@ from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import Attempts
 from spark_kafkawire.net.settings import ConnectionSettings
-from spark_kafkawire.options import FetchOptions, NetOptions
+from spark_kafkawire.options import FetchOptions, NetOptions, TaskOptions
 from spark_kafkawire.protocol.connection import Response
+from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.record_log import COLUMNS
 
@@ -46,6 +49,10 @@ from .task import Contradiction, EmptyFetch, FetchTask, Gaps, MessageCrossesStop
 
 if TYPE_CHECKING:
     from .modern.near_replica import NearReplica
+
+if TYPE_CHECKING:
+    from .key_order import LayoutsOfRows
+    from .typed_values import TypedTask, TypedValues
 
 #: Fetches of damaged bytes in a row that differ, after which the read fails.
 _DAMAGE_RETRIES: Final = 3
@@ -520,3 +527,62 @@ READERS: Final[
 ] = MappingProxyType(
     {WireFormat.V07: _of_07, WireFormat.PROPOSAL: _of_the_proposal, WireFormat.MODERN: _of_modern}
 )
+
+
+def read_range(
+    task: FetchTask, options: TaskOptions, schema: pa.Schema, typed: TypedTask | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The messages of one range, of brokers or of files, as batches of the schema's columns. Raises the
+    errors of a read."""
+    layouts = _layouts(task)
+    typed_values = typed_values_of(task, schema, typed)
+    batches = typed_values or BatchBuilder(task.range.topic_partition, schema)
+    wanted = batches.wanted | (layouts.wanted if layouts else frozenset())
+    reader = _from_files if task.files else _from_brokers
+    try:
+        for columns in reader(task, options, wanted):
+            yield batches.build(layouts.marked(columns) if layouts else columns)
+    finally:
+        if layouts:
+            layouts.report()
+        if typed_values:
+            typed_values.report()
+
+
+def of_planned(options: TaskOptions, task: FetchTask) -> TaskOptions:
+    """The options of a task whose plan came from the cluster."""
+    return replace(
+        options,
+        net=options.net.of_brokers(task.minimum_versions),
+        planning_retry=options.planning_retry.known,
+    )
+
+
+def typed_values_of(task: FetchTask, schema: pa.Schema, typed: TypedTask | None) -> TypedValues | None:
+    """The builder of batches with typed keys and values, None where both are binary."""
+    if typed is None:
+        return None
+    from .typed_values import TypedValues
+
+    return TypedValues(task.range.topic_partition, typed, schema)
+
+
+def _from_brokers(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:
+    options = of_planned(options, task)
+    cluster = cluster_of(options, (task.leader.broker,))
+    return Fetcher(task, cluster, options.fetch, options.net, wanted=wanted).columns()
+
+
+def _from_files(task: FetchTask, options: TaskOptions, wanted: Container[str]) -> Iterator[Columns]:
+    from .log_files import LogFiles
+
+    return LogFiles(task, options.fetch, wanted=wanted).columns()
+
+
+def _layouts(task: FetchTask) -> LayoutsOfRows | None:
+    """The source of layouts for the rows, None unless ``keyOrder`` asks for it."""
+    if task.layouts is None:
+        return None
+    from .key_order import LayoutsOfRows
+
+    return LayoutsOfRows(task.range.topic_partition, task.layouts)

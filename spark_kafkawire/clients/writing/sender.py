@@ -42,6 +42,8 @@ class WriteTotals:
     #: Time of the slowest task, and attempts that were made again.
     seconds: float = field(default=0.0, compare=False)
     retried_count: int = 0
+    #: The longest wait of a task for a broker, seconds, and its address.
+    slowest: tuple[float, str] = field(default=(0.0, ""), compare=False)
     partitions: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
 
     @classmethod
@@ -60,16 +62,16 @@ class WriteTotals:
     def sum(cls, totals: Iterable[WriteTotals]) -> WriteTotals:
         """Add up the totals of tasks, which may have written to the same partitions."""
         count = size = retried_count = 0
-        seconds = 0.0
+        seconds, slowest = 0.0, (0.0, "")
         partitions: dict[tuple[str, int | None], int] = {}
         for each in totals:
             count += each.message_count
             size += each.size
-            seconds = max(seconds, each.seconds)
+            seconds, slowest = max(seconds, each.seconds), max(slowest, each.slowest)
             retried_count += each.retried_count
             for name, bits in each.partitions.items():
                 partitions[name] = partitions.get(name, 0) | bits
-        return cls(count, size, seconds, retried_count, partitions)
+        return cls(count, size, seconds, retried_count, slowest, partitions)
 
     @property
     def partition_count(self) -> int:

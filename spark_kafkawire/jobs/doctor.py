@@ -1,0 +1,326 @@
+"""Check of the options of a job, step by step, without Spark.
+
+A step does what a read does there. It finds where a read fails; the text of the failure is that of the read.
+
+    options ─► names ─► tcp ─► tls ─► versions ─► login ─► listeners ─► topics ─► leaders ─► offsets ─► …
+                         └──► zookeeper (0.7) ──────────────┘
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TextIO, TypeVar
+
+import pyarrow as pa
+
+from ..clients.reading.fetcher import read_range
+from ..clients.reading.task import FetchTask
+from ..cluster.asking import side_by_side
+from ..cluster.cluster import Cluster, cluster_of
+from ..errors import (
+    AuthenticationError,
+    KafkaWireError,
+    OptionError,
+    RegistryError,
+    TransportError,
+    UnknownSchemaError,
+    counted,
+    listed_some,
+    one_line,
+    printable,
+)
+from ..model import Broker, Generation, TopicPartition
+from ..net.client import Client
+from ..net.retry import RetryPolicy
+from ..net.transport import Deadline, Transport, addresses
+from ..options import ReadOptions, WriteOptions
+from ..options.read import read_options_of
+from ..options.table import reading_options
+from ..planner.batch import plan, select
+from ..planner.schemas import fixed_schemas
+from ..protocol.modern.error_codes import ErrorCode
+from ..protocol.modern.fetch import FETCH
+from .arguments import arg, connection_args, flag, topic_args
+from .files import read_file
+from .progress import Progress
+from .spark_code import as_ours, options_in
+
+T = TypeVar("T")
+
+#: A step that takes longer is slow, seconds.
+_SLOW_S: Final = 1.0
+#: The clocks of two machines may differ by so much, seconds.
+_SKEW_S: Final = 5.0
+#: Seconds of a day, and the days before its end in which a certificate is worth a warning.
+_DAY_S: Final = 86_400
+_EXPIRY_DAYS: Final = 14
+#: Names that a text lists, and topics of which a record is read.
+_LISTED_MAX: Final = 3
+_READ_MAX: Final = 20
+#: What retries add to the error of the last attempt: a read makes others.
+_ATTEMPTS: Final = re.compile(r"gave up after [0-9]+ attempts? in [0-9.]+ s \([\w, ]+\): ")
+_SELECTION: Final = frozenset(("subscribe", "subscribepattern", "assign", "path", "paths"))
+_NO_RIGHT: Final = frozenset(name for name in ErrorCode if name.name.endswith("_AUTHORIZATION_FAILED"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """Options of a run. ``code`` is a file with code of Spark; ``connection`` beats its options."""
+
+    selection: Mapping[str, str] = topic_args("check", group="checks", default="those of the options")
+    code: Path | None = arg("--code", "a file with Spark code that has the options; - is stdin", Path)
+    from_spark: bool = flag("--from-spark", 'print the options of format("kafka") as ours; check nothing')
+    connection: Mapping[str, str] = connection_args(typed=True)
+
+    def raw(self) -> dict[str, str]:
+        """The options of the job. Raises ``OptionError`` (fatal)."""
+        given = {**self.connection, **self.selection}
+        if self.code is None:
+            return given
+        file = Path("/dev/stdin") if str(self.code) == "-" else self.code
+        names = {name.lower() for name in given} | (_SELECTION if self.selection else set())
+        return {**options_in(read_file(file, "--code"), names), **given}
+
+
+class _Doubt(str):
+    """A text about a step that passes, and that may be a reason for later failures."""
+
+
+class Examination:
+    """The steps so far: name, status (``ok``, ``slow``, ``warning`` or ``failed``), seconds, and a text.
+    ``failure`` is the first one that failed, with its error."""
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, Any]] = []
+        self.failure: tuple[str, KafkaWireError] | None = None
+
+    def step(self, name: str, look: Callable[[], tuple[T, str]]) -> T | None:
+        """Take a step; its result, None if it failed."""
+        began_s, found, status = time.monotonic(), None, "ok"
+        try:
+            found, text = look()
+        except KafkaWireError as error:
+            name, status = _step_of(name, error), "failed"
+            text = _ATTEMPTS.sub("", str(error))
+            self.failure = self.failure or (name, type(error)(text))
+        seconds = round(time.monotonic() - began_s, 3)
+        if status == "ok" and (seconds > _SLOW_S or isinstance(text, _Doubt)):
+            status = "warning" if isinstance(text, _Doubt) else "slow"
+        self.steps.append({"name": name, "status": status, "seconds": seconds, "text": one_line(text)})
+        return found
+
+
+def _step_of(name: str, error: KafkaWireError) -> str:
+    """The step that an error belongs to."""
+    if getattr(error, "code", None) in _NO_RIGHT:
+        return "access"
+    if name == "registry" and isinstance(error, (RegistryError, OptionError)):
+        return "schema"
+    # With TLS 1.3 a broker refuses a certificate after the handshake.
+    return "tls" if name == "versions" and isinstance(error, AuthenticationError) else name
+
+
+def _passing(
+    servers: Iterable[Broker], look: Callable[[Broker], str], read: Callable[[], object], needs_all: bool
+) -> tuple[list[Broker], str]:
+    """The servers that pass. Raises the error of a read if none does; if it ``needs_all``, also if it fails
+    for such a reason."""
+
+    def tried(server: Broker) -> str | KafkaWireError:
+        try:
+            return look(server)
+        except KafkaWireError as error:
+            return error if str(server) in str(error) else error.located(str(server))
+
+    found = side_by_side(servers, tried)
+    passed = [server for server, outcome in found.items() if isinstance(outcome, str)]
+    errors = [outcome for outcome in found.values() if isinstance(outcome, KafkaWireError)]
+    if not errors:
+        texts = list(dict.fromkeys(each for each in found.values() if isinstance(each, str)))
+        kind = _Doubt if any(isinstance(each, _Doubt) for each in texts) else str
+        return passed, kind(listed_some(texts, _LISTED_MAX))
+    if needs_all or not passed:
+        try:
+            read()
+        except KafkaWireError as error:
+            if not needs_all or isinstance(error, (TransportError, AuthenticationError)):
+                raise
+    if not passed:
+        raise errors[0]
+    return passed, _Doubt(errors[0])
+
+
+def examined(raw: Mapping[str, str]) -> Examination:
+    """Check the options of a job. Steps that need one that failed are left out."""
+    found = Examination()
+    read = found.step("options", lambda: _parsed(raw))
+    if read is None:
+        return found
+    cluster = cluster_of(read)
+    is_connected = read.discovery.directories is not None or _connected(found, read, cluster)
+    names = {name.lower() for name in raw}
+    if is_connected and names & {*_SELECTION, "topic"}:
+        _read(found, read, cluster)
+    if read.typed:  # in any case
+        found.step("registry", partial(_schemas, read, "topic" in names and not names & _SELECTION))
+    return found
+
+
+def _schemas(read: ReadOptions, is_write: bool) -> tuple[bool, str]:
+    try:
+        return True, f"{counted(len(fixed_schemas(read)), 'schema')} found"
+    except UnknownSchemaError as error:
+        if is_write:  # which may register it
+            return True, _Doubt(error)
+        raise
+
+
+def _parsed(raw: Mapping[str, str]) -> tuple[ReadOptions, str]:
+    names = {name.lower(): name for name in raw}
+    if not names.keys() & _SELECTION:
+        chosen = {"subscribePattern": ".*"}
+        if "topic" in names:
+            WriteOptions.parse(raw)
+            chosen = {"subscribe": raw[names["topic"]]}
+        raw = {**reading_options(raw), **chosen}
+    read = read_options_of(raw)
+    if (tls := read.net.connection.security.tls) is not None:
+        from ..net.tls import context
+
+        context(tls)
+    bootstrap, net = read.net.retry.bootstrap, read.net
+    # Without retries.
+    retry = RetryPolicy(0, net.retry.backoff_s, 0.0, replace(bootstrap, timeout_s=None))
+    timeout_s = min(net.request_timeout_s, bootstrap.timeout_s or math.inf)
+    net = replace(net, retry=retry, connection=replace(net.connection, timeout_s=timeout_s))
+    return replace(read, net=net, planning_retry=retry), read.discovery.place
+
+
+def _connected(found: Examination, read: ReadOptions, cluster: Cluster) -> bool:
+    """Take the steps up to the brokers' own addresses. True if a read gets there."""
+    settings, discovery = read.net.connection, read.discovery
+    is_modern = discovery.generation is Generation.MODERN
+    tls, sasl = settings.security.tls, settings.security.sasl
+
+    def deadline() -> Deadline:
+        return Deadline.after(settings.timeout_s)
+
+    def named(server: Broker) -> str:
+        return f"{server.host} is {addresses(server, deadline())[0][4][0]}"
+
+    def dialed(server: Broker) -> str:
+        Transport.connect(server, deadline()).close()
+        return f"{server.host}:{server.port}"
+
+    def certified(server: Broker) -> str:
+        from ..net.tls import TlsTransport
+
+        assert tls is not None
+        transport = TlsTransport.over(Transport.connect(server, deadline()), tls, server.host, deadline())
+        version, end_s = transport.peer
+        transport.close()
+        days = int((end_s - time.time()) / _DAY_S)
+        text = f"{version}, and the certificate of {server.host} is good for {counted(days, 'day')}"
+        return _Doubt(f"{text}: renew it") if days < _EXPIRY_DAYS else text
+
+    def versions(server: Broker) -> str:
+        plain = replace(settings, security=replace(settings.security, sasl=None))
+        with Client.connect(server, plain) as client:
+            return f"Fetch up to version {client.version_of(FETCH)}"
+
+    def joined(server: Broker) -> str:
+        Client.connect(server, settings).close()
+        return f"broker {server.id} is {server.host}:{server.port}"
+
+    servers: Sequence[Broker] = (*discovery.bootstrap_servers, *discovery.broker_list)
+    if discovery.zookeeper_connect is not None:
+        from ..cluster.v07.zookeeper_client import servers_of
+
+        servers = servers_of(discovery)
+    looks = [("names", named), ("tcp", dialed)]
+    looks += [("tls", certified)] * (tls is not None) + [("versions", versions)] * is_modern
+    for name, look in looks:
+        servers = found.step(name, partial(_passing, servers, look, cluster.brokers, False)) or ()
+        if not servers:
+            return False
+    if not discovery.broker_list:
+        login = "login", "none is required" if sasl is None else sasl.mechanism
+        name, text = login if is_modern else ("zookeeper", "brokers are registered")
+        servers = found.step(name, lambda: (cluster.brokers(), text)) or ()
+    reach = partial(_passing, servers, joined, lambda: plan(read), True)
+    return bool(servers and found.step("listeners", reach))
+
+
+def _read(found: Examination, read: ReadOptions, cluster: Cluster) -> None:
+    """Take the steps of a read of the topics."""
+
+    def topics() -> tuple[Sequence[TopicPartition], str]:
+        partitions = select(read.selection, cluster, may_be_empty=True)
+        names = listed_some(sorted({tp.topic for tp in partitions}), _LISTED_MAX)
+        return partitions, f"{names}: {counted(len(partitions), 'partition')}"
+
+    def planned() -> tuple[Sequence[FetchTask], str]:
+        tasks, unit = plan(read), read.discovery.generation.offset_unit.value
+        return tasks, f"a read has {sum(task.range.size for task in tasks):,} {unit}"
+
+    partitions = found.step("topics", topics)
+    if not partitions:
+        return
+    leaders = found.step("leaders", lambda: (cluster.leaders_of(partitions), "each partition has one"))
+    if (group := read.group_id) is not None:
+        found.step("group", lambda: (cluster.groups.offsets(group, partitions), printable(group)))
+    tasks = found.step("offsets", planned) if leaders else None
+    if not tasks:
+        return
+
+    def first() -> tuple[bool, str]:
+        # The right to read is one of a topic.
+        chosen = list({task.range.topic_partition.topic: task for task in tasks}.values())[:_READ_MAX]
+        for task in chosen:
+            next(read_range(task, read.of_tasks, pa.schema([("value", pa.binary())])), None)
+        return True, f"of {counted(len(chosen), 'topic')}"
+
+    def clocks() -> tuple[bool, str]:
+        times = [each.max_ms or 0 for each in cluster.record_times(partitions).values()]
+        ahead_s = max(times) / 1000 - time.time()
+        if ahead_s > _SKEW_S:
+            return True, _Doubt(f"the newest record is {ahead_s:.0f} s ahead of this machine: set the clocks")
+        return True, "no record is ahead of this machine"
+
+    if found.step("records", first):
+        found.step("clock", clocks)
+
+
+def run_doctor(options: DoctorOptions, progress: Progress, out: TextIO, *, as_json: bool) -> dict[str, Any]:
+    """Print the steps, or return them as the summary ``as_json``. Raises the error of the first step that
+    failed, after all steps are printed."""
+    raw = options.raw()
+    if options.from_spark:
+        ours, remarks = as_ours(raw)
+        if as_json:
+            return {"options": ours, "differences": remarks}
+        for name, text in ours.items():
+            print(f".option({json.dumps(name)}, {json.dumps(text)})", file=out)
+        for name, text in remarks.items():
+            print(one_line(f"# {name}: {text}"), file=out)
+        return {}
+    progress.step("checking the options of the job")
+    found = examined(raw)
+    verdict = f"{found.failure[0]} failed" if found.failure else "a job with these options works"
+    summary = {"verdict": verdict, "steps": found.steps}
+    if not as_json:
+        for step in found.steps:
+            print("{name:<9}  {status:<7}  {seconds:6.3f} s  {text}".format(**step), file=out)
+        print(f"verdict    {verdict}", file=out)
+    elif found.failure:
+        print(json.dumps(summary), file=out)
+    if found.failure:
+        raise found.failure[1].located(verdict)
+    return summary if as_json else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 import uuid
 from collections.abc import Mapping
@@ -10,6 +11,11 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from .errors import printable
+
+
+def id_text(topic_id: uuid.UUID) -> str:
+    """The id of a topic as ``kafka-topics.sh --describe`` shows it. Source: Kafka's Uuid.toString."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 class OffsetUnit(enum.Enum):

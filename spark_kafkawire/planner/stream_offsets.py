@@ -43,7 +43,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from ..errors import OptionError, counted, plural, printable, quoted
-from ..model import OffsetRange, PartitionBounds, TopicPartition
+from ..model import OffsetRange, PartitionBounds, TopicPartition, id_text
 from ..options import StreamLimits
 from ..options.selection import PARTITION_SYNTAX, PartitionSyntax
 from .ranges import limited
@@ -109,11 +109,6 @@ def to_json(
 
 def _ids(topic_ids: Mapping[str, uuid.UUID]) -> dict[str, dict[str, int]]:
     return {f"{ID_MARK}{topic} {id_text(topic_ids[topic])}": {} for topic in sorted(topic_ids)}
-
-
-def id_text(topic_id: uuid.UUID) -> str:
-    """The id of a topic as ``kafka-topics.sh --describe`` shows it. Source: Kafka's Uuid.toString."""
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def ids_from_json(written: Mapping[str, Any]) -> dict[str, uuid.UUID]:
@@ -304,14 +299,15 @@ class Losses:
     """Losses of a query.
 
     They are ``recreated`` topics with their old and new ids, ``vanished`` partitions with the position of the
-    query, and ``shorter`` partitions with that position and their end before it. ``unproven`` are vanished
-    and shorter partitions that may still be unchanged.
+    query, ``shorter`` partitions with that position and their end before it, and ``deleted`` topics with the
+    ids that they had. ``unproven`` are vanished and shorter partitions that may still be unchanged.
     """
 
     recreated: tuple[tuple[str, uuid.UUID, uuid.UUID], ...] = ()
     vanished: tuple[tuple[TopicPartition, int], ...] = ()
     shorter: tuple[tuple[TopicPartition, int, int], ...] = ()
     unproven: tuple[TopicPartition, ...] = ()
+    deleted: tuple[tuple[str, uuid.UUID], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.recreated or self.vanished or self.shorter)
@@ -334,6 +330,7 @@ class Losses:
             tuple(each for each in self.vanished if each[0] not in partitions),
             tuple(each for each in self.shorter if each[0] not in partitions),
             tuple(tp for tp in self.unproven if tp not in partitions),
+            self.deleted,
         )
 
     def __str__(self) -> str:
@@ -351,8 +348,13 @@ class Losses:
             f"the end of {tp} was changed from {old} to {new}" for tp, old, new in self.shorter[:_NAMED_MAX]
         ]
         texts += _more(len(self.shorter), "partition")
+        texts += [
+            f"the topic {printable(topic)} with the id {id_text(id_)} was deleted"
+            for topic, id_ in self.deleted[:_NAMED_MAX]
+        ]
         why = ": a topic was deleted or recreated, or a partition lost its end"
-        return "; ".join(texts) + (why if self.vanished or self.shorter else "")
+        is_explained = {tp.topic for tp, _ in self.vanished} <= {topic for topic, _ in self.deleted}
+        return "; ".join(texts) + (why if self.shorter or not is_explained else "")
 
 
 def _more(count: int, noun: str) -> list[str]:
@@ -371,7 +373,9 @@ def losses(start: Position, now: Position) -> Losses:
         for tp in sorted(kept)
         if tp in now.offsets and now.offsets[tp] < kept[tp]
     )
-    return Losses(recreated, vanished, shorter, tuple(_unproven(vanished, shorter, there)))
+    gone = sorted({tp.topic for tp, _ in vanished} & (start.topic_ids.keys() - there))
+    deleted = tuple((topic, start.topic_ids[topic]) for topic in gone)
+    return Losses(recreated, vanished, shorter, tuple(_unproven(vanished, shorter, there)), deleted)
 
 
 def recreated_topics(start: Position, now: Position) -> tuple[tuple[str, uuid.UUID, uuid.UUID], ...]:

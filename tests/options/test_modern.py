@@ -404,7 +404,6 @@ def test_batch_limits_are_parsed(given: dict[str, str], base: dict[str, str], li
         ({"startingOffsets": '{"t":{"0":-3}}'}, STREAM_MODERN,
          "starting offset for t 0 can't be negative (-3); give"),
         ({"startingOffsets": "newest"}, STREAM_MODERN, "option startingOffsets: 'newest' is not of the form"),
-        ({"topic": "t"}, STREAM_MODERN, "option topic is for writing, not for reading a stream"),
         ({"maxOffsetPerTrigger": "5"}, STREAM_MODERN,
          "unknown option maxOffsetPerTrigger for a stream; did you mean "),
         *(({"startingOffsets": word}, STREAM_MODERN, f"; did you mean {meant}?") for word, meant in (

@@ -399,11 +399,6 @@ def test_wrong_columns_and_options_are_told_before_a_batch_begins(noida: NoidaBr
         (VALUE, {}, "topic option required when no 'topic' attribute is present"),
         (number, {"topic": "t"}, "value attribute unsupported type"),
         (VALUE, {"topic": "t", "kafka.key.serializer": "x"}, "kafka.key.serializer is not supported"),
-        (
-            VALUE,
-            {"topic": "t", "startingOffsets": "latest"},
-            "startingOffsets is for reading, not for a write",
-        ),
     ):
         with pytest.raises(OptionError, match=reported):
             writer(columns, **{"kafka.bootstrap.servers": noida.bootstrap_servers, **options})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import LOG, OptionError, printable, quoted
 from ..model import Broker, Generation, WireFormat
 from ..net.retry import Bootstrap, RetryPolicy
-from ..net.settings import PLAINTEXT, ConnectionSettings, Security
+from ..net.settings import PLAINTEXT, Address, ConnectionSettings, Security
 from ..protocol.modern.minimum_versions import MinimumVersions
 from .option import (
     BATCH_READ,
@@ -23,12 +23,14 @@ from .option import (
     MODERN,
     V07,
     Group,
+    NotAnObject,
     Option,
     RawOptions,
     after_colons,
     bad_value,
     count,
     flag,
+    json_object,
     mapped,
     option,
     seconds,
@@ -88,6 +90,9 @@ def _is_connect_string(text: str) -> bool:
         return False
     matches = [_HOST_AND_PORT.fullmatch(host) for host in hosts.split(",")]
     return all(match and (match[1] is None or _is_port(match[1])) for match in matches)
+
+
+_MAP_EXAMPLE: Final = '{"kafka-0.svc:9092":"127.0.0.1:19092"}'
 
 
 def _is_port(text: str) -> bool:
@@ -203,6 +208,22 @@ def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discov
     discovery = Discovery(directories=parse_directories(options))
     options.check_generation(discovery.generation, name)
     return discovery
+
+
+def _address_map(name: str, text: str) -> tuple[tuple[Address, Address], ...]:
+    """Addresses that brokers advertise, and those to connect to."""
+    try:
+        found = json_object(text)
+    except NotAnObject:
+        raise bad_value(name, text, f"of the form {_MAP_EXAMPLE}, each address once") from None
+    addresses = []
+    for each in (each for pair in found.items() for each in pair):
+        match = _HOST_AND_PORT.fullmatch(each.strip()) if isinstance(each, str) else None
+        if not match or match[1] is None or not _is_port(match[1]) or not each.isprintable():
+            raise bad_value(name, text, f"of the form {_MAP_EXAMPLE}")
+        host = each.strip()[: -len(match[1]) - 1]
+        addresses.append((host.strip("[]").lower(), int(match[1])))
+    return tuple(zip(addresses[::2], addresses[1::2], strict=True))
 
 
 def _ids(text: str) -> list[int]:
@@ -387,6 +408,10 @@ class NetOptions(Group):
     release = option("kafka.broker.version.fallback", string, generation=MODERN).means(
         "the version of brokers that do not answer with one: `0.8`, `0.9`, or an exact version, `0.8.2.2`"
     )
+    address_map = option("brokerAddressMap", _address_map).means(
+        '`{"kafka-0.svc:9092":"127.0.0.1:19092"}`: connect to other addresses than brokers advertise; see '
+        "[Brokers behind a tunnel](platforms.md#brokers-behind-a-tunnel)"
+    )
     include_headers = option("includeHeaders", flag, "false", generation=MODERN).means(
         "`true`: reads have a column `headers`; writes take that column in any case"
     )
@@ -457,6 +482,7 @@ def parse_wire_format(options: RawOptions, contradictions: Mapping[Option[Any], 
 def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
     """Read the options of connections to brokers. Raises ``OptionError`` (fatal)."""
     of = NetOptions
+    address_map = options[of.address_map]
     connection = ConnectionSettings(
         discovery.generation,
         options[of.request_timeout],
@@ -464,6 +490,7 @@ def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
         _security(options),
         bootstrap_servers=discovery.bootstrap_servers,
         assumed_release=_assumed_release(options),
+        address_map=address_map or (),
     )
     if connection.assumed_release is not None and connection.security.sasl is not None:
         raise OptionError(

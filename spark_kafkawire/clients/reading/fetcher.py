@@ -344,7 +344,8 @@ class LeaderConnection:
 
     def place(self, offset: int) -> str:
         """An offset of the log and its leader, for messages."""
-        return f"{self._partition} at offset {offset} on {(self._leader or self._planned).broker}"
+        broker = self._settings.place((self._leader or self._planned).broker)
+        return f"{self._partition} at offset {offset} on {broker}"
 
     def open(self) -> tuple[Client, Leader]:
         """The connection and the leader at its other end. Raises ``TransportError``, the errors of

@@ -13,6 +13,11 @@ from typing import Final, NamedTuple
 from .errors import printable
 
 
+def id_text(topic_id: uuid.UUID) -> str:
+    """The id of a topic as ``kafka-topics.sh --describe`` shows it. Source: Kafka's Uuid.toString."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
 class OffsetUnit(enum.Enum):
     """Unit of an offset."""
 
@@ -160,11 +165,6 @@ class Leader:
 
     def __reduce__(self) -> tuple[type[Leader], tuple[Broker, int, uuid.UUID | None]]:
         return Leader, (self.broker, self.epoch, self.topic_id)
-
-
-def id_text(topic_id: uuid.UUID) -> str:
-    """The id of a topic as ``kafka-topics.sh --describe`` shows it. Source: Kafka's Uuid.toString."""
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 @dataclass(frozen=True, slots=True)

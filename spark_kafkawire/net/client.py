@@ -180,7 +180,7 @@ def _api_versions_alone_s(broker: Broker, settings: ConnectionSettings) -> float
 
 
 def _open(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
-    transport = Transport.connect(broker, deadline)
+    transport = Transport.connect(settings.target(broker), deadline)
     if settings.security.tls is not None:
         from .tls import TlsTransport
 
@@ -290,7 +290,9 @@ class Client:
             deadline = Deadline.after(settings.timeout_s).within(within, CONNECT_LEAST_S)
             return cls(broker, settings, open_channel(broker, settings, deadline))
         except KafkaWireError as error:
-            raise error.located(str(broker)) from error
+            if settings.address_map and settings.target(broker) is broker:
+                error = error.advised("brokerAddressMap has no entry for it")
+            raise error.located(settings.place(broker)) from error
 
     @property
     def in_flight(self) -> int:
@@ -322,7 +324,7 @@ class Client:
             return self._channel.connection.version_of(api, request)
         except KafkaWireError as error:
             self.close()
-            raise error.located(str(self.broker)) from error
+            raise error.located(self.settings.place(self.broker)) from error
 
     def send(self, request: object, within: Deadline | None = None) -> None:
         """Send a request without waiting for its response, if it has one.
@@ -337,7 +339,7 @@ class Client:
             self._channel.send(request, deadline)
         except KafkaWireError as error:
             self.close()
-            raise error.located(str(self.broker)) from error
+            raise error.located(self.settings.place(self.broker)) from error
 
     def receive(self, within: Deadline | None = None) -> Response:
         """The next response, in the order of the requests.
@@ -351,7 +353,7 @@ class Client:
             response = self._channel.receive(Deadline.after(self.settings.timeout_s).within(within))
         except KafkaWireError as error:
             self.close()
-            raise self._explained(error).located(str(self.broker)) from error
+            raise self._explained(error).located(self.settings.place(self.broker)) from error
         finally:
             Spent.waits_s[address] = Spent.waits_s.get(address, 0.0) + time.monotonic() - began_s
         self._has_answered = True

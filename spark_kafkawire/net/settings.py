@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..errors import OptionError
+from ..errors import LOG, OptionError, printable
 from ..model import Broker, Generation, WireFormat
 from ..protocol.dialect import Dialect, dialect_of
 from ..protocol.modern.minimum_versions import NO_MINIMUM, MinimumVersions
@@ -44,6 +46,19 @@ class Security:
 PLAINTEXT: Final = Security()
 
 
+#: A host in small letters, and a port.
+Address = tuple[str, int]
+
+
+@functools.cache
+def _warn_unmatched(address: Address, known: tuple[Address, ...]) -> None:
+    host, port = address
+    LOG.warning(
+        "option brokerAddressMap: %s:%d is the address of no broker; the brokers are %s",
+        *(printable(host), port, ", ".join(f"{printable(host)}:{port}" for host, port in known[:10])),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
     """Everything that a connection needs besides the address of the broker. Plain data, hashable: connections
@@ -56,6 +71,9 @@ class ConnectionSettings:
     For modern brokers: ``bootstrap_servers`` name the cluster, and ``cluster_id`` is its id, if it is known.
     ``minimum_versions`` is what they offered when the work was planned. ``assumed_release`` is the release
     that the user names, ``0.8`` or ``0.9``: brokers are not asked for their versions then.
+
+    ``address_map`` has the addresses that connections go to in place of those that brokers advertise, which
+    logins and certificates still name.
     """
 
     generation: Generation
@@ -67,6 +85,26 @@ class ConnectionSettings:
     assumed_release: str | None = None
     wire_format: WireFormat | None = None
     cluster_id: str | None = None
+    address_map: tuple[tuple[Address, Address], ...] = ()
+
+    def target(self, broker: Broker) -> Broker:
+        """The broker at the address that a connection goes to."""
+        mapped = self.address_map and dict(self.address_map).get((broker.host.lower(), broker.port))
+        return Broker(broker.id, *mapped) if mapped else broker
+
+    def place(self, broker: Broker) -> str:
+        """The broker, for messages, with the address that a connection goes to if that is another one."""
+        target = self.target(broker)
+        at = f" at {printable(target.host)}:{target.port} (brokerAddressMap)"
+        return str(broker) if target is broker else f"{broker}{at}"
+
+    def report_unmatched(self, brokers: Iterable[Broker]) -> None:
+        """Log entries of the map, once each, that are the address of no broker of the cluster."""
+        if self.address_map:
+            known = {(each.host.lower(), each.port) for each in (*brokers, *self.bootstrap_servers)}
+            for address, _ in self.address_map:
+                if address not in known:
+                    _warn_unmatched(address, tuple(sorted(known)))
 
     @property
     def spoken(self) -> WireFormat:

@@ -17,7 +17,7 @@ from ..model import Broker, Generation, WireFormat
 from ..net.client_rack import ClientRack
 from ..net.known_versions import BROKER_VERSIONS
 from ..net.retry import Bootstrap, RetryPolicy
-from ..net.settings import PLAINTEXT, ConnectionSettings, Security
+from ..net.settings import PLAINTEXT, Address, ConnectionSettings, Security
 from ..protocol.modern.minimum_versions import MinimumVersions
 from .option import (
     BATCH_READ,
@@ -25,12 +25,14 @@ from .option import (
     MODERN,
     V07,
     Group,
+    NotAnObject,
     Option,
     RawOptions,
     after_colons,
     bad_value,
     count,
     flag,
+    json_object,
     mapped,
     option,
     seconds,
@@ -90,6 +92,9 @@ def _is_connect_string(text: str) -> bool:
         return False
     matches = [_HOST_AND_PORT.fullmatch(host) for host in hosts.split(",")]
     return all(match and (match[1] is None or _is_port(match[1])) for match in matches)
+
+
+_MAP_EXAMPLE: Final = '{"kafka-0.svc:9092":"127.0.0.1:19092"}'
 
 
 def _is_port(text: str) -> bool:
@@ -205,6 +210,22 @@ def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discov
     discovery = Discovery(directories=parse_directories(options))
     options.check_generation(discovery.generation, name)
     return discovery
+
+
+def _address_map(name: str, text: str) -> tuple[tuple[Address, Address], ...]:
+    """Addresses that brokers advertise, and those to connect to."""
+    try:
+        found = json_object(text)
+    except NotAnObject:
+        raise bad_value(name, text, f"of the form {_MAP_EXAMPLE}, each address once") from None
+    addresses = []
+    for each in (each for pair in found.items() for each in pair):
+        match = _HOST_AND_PORT.fullmatch(each.strip()) if isinstance(each, str) else None
+        if not match or match[1] is None or not _is_port(match[1]) or not each.isprintable():
+            raise bad_value(name, text, f"of the form {_MAP_EXAMPLE}")
+        host = each.strip()[: -len(match[1]) - 1]
+        addresses.append((host.strip("[]").lower(), int(match[1])))
+    return tuple(zip(addresses[::2], addresses[1::2], strict=True))
 
 
 def _ids(text: str) -> list[int]:
@@ -426,6 +447,10 @@ class NetOptions(Group):
         "the time without an answer about the cluster after which only `kafka.bootstrap.servers` are asked, "
         "and not known brokers before them"
     )
+    address_map = option("brokerAddressMap", _address_map).means(
+        '`{"kafka-0.svc:9092":"127.0.0.1:19092"}`: connect to other addresses than brokers advertise; see '
+        "[Brokers behind a tunnel](platforms.md#brokers-behind-a-tunnel)"
+    )
     include_headers = option("includeHeaders", flag, "false", generation=MODERN).means(
         "`true`: reads have a column `headers`; writes take that column in any case"
     )
@@ -500,6 +525,7 @@ def parse_wire_format(options: RawOptions, contradictions: Mapping[Option[Any], 
 def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
     """Read the options of connections to brokers. Raises ``OptionError`` (fatal)."""
     of = NetOptions
+    address_map = options[of.address_map]
     connection = ConnectionSettings(
         discovery.generation,
         options[of.request_timeout],
@@ -507,6 +533,7 @@ def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
         _security(options),
         bootstrap_servers=discovery.bootstrap_servers,
         assumed_release=_assumed_release(options),
+        address_map=address_map or (),
     )
     if connection.assumed_release is not None and connection.security.sasl is not None:
         raise OptionError(

@@ -143,6 +143,16 @@ class DeliveryOptions(Group, sides=WRITE):
     """
 
     topic = option("topic", string).means("the topic to write to; overrides a `topic` column")
+    creates_topics: Option[bool] = option("createTopic", flag, "false", generation=MODERN).means(
+        "`true`: create a topic that does not exist; see [Topics that do not exist]"
+        "(reading-and-writing.md#topics-that-do-not-exist)"
+    )
+    topic_partitions: Option[int | None] = option(
+        "topicPartitions", count(1, INT32_MAX), generation=MODERN
+    ).means("the number of partitions of a topic that `createTopic` creates; by default the brokers' own")
+    topic_replicas: Option[int | None] = option(
+        "topicReplicationFactor", count(1, 32_767), generation=MODERN
+    ).means("the number of replicas of its partitions; by default the brokers' own")
     partitioner = option(
         "partitioner",
         choice("murmur2", "consistent", "consistent_random", "roundrobin", "sticky"),
@@ -251,7 +261,7 @@ def parse_delivery(options: RawOptions, net: NetOptions, acks: str) -> DeliveryO
     retries = net.retry.retries if options.given(NetOptions.retries) else INT32_MAX
     in_flight = options[of.requests_in_flight]
     _ = options[of.linger]  # checked, and ignored
-    return of.parse(
+    delivery = of.parse(
         options,
         acks=_ACKS_OF_PRODUCE[acks],
         idempotent=_idempotent(options, acks, in_flight, retries),
@@ -263,6 +273,9 @@ def parse_delivery(options: RawOptions, net: NetOptions, acks: str) -> DeliveryO
         available_s=options[of.availability] or None,
         rack=_rack(options),
     )
+    if (given := options.given(of.topic_partitions, of.topic_replicas)) and not delivery.creates_topics:
+        raise OptionError(f"option {given[0]} is for a topic that is created: set createTopic=true, too")
+    return delivery
 
 
 def _rack(options: RawOptions) -> ClientRack | None:

@@ -64,9 +64,9 @@ class FetchOptions(Group, sides=READ):
         "read_uncommitted",
         generation=MODERN,
     ).means("`read_committed`: leave out the records of open and aborted transactions")
-    poll_timeout = option("kafkaConsumer.pollTimeoutMs", seconds(), "120000", generation=MODERN).means(
-        "the time that a task waits for records that are due, or for a leader, whatever `retries` is"
-    )
+    poll_timeout = option(
+        "kafkaConsumer.pollTimeoutMs", seconds(is_capped=True), "120000", generation=MODERN
+    ).means("the time that a task waits for records that are due, or for a leader, whatever `retries` is")
     fetch_bytes: Option[int] = option("fetchBytes", size(_FETCH_BYTES_MIN), "4MiB").means(
         "the size of one fetch, which must arrive within `requestTimeout`; from 0.8 on `12MiB`"
     )

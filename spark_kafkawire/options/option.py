@@ -85,6 +85,37 @@ def _warn(name: str, hint: str) -> None:
     LOG.warning("option %s has no effect in kafkawire and is ignored%s", printable(name), hint)
 
 
+#: What to set in place of properties without ``kafka.``: those refused with it, and one of no client.
+_IN_PLACE: Final = {
+    **_REFUSED_BY_WRITES,
+    **_REFUSED_BY_READS,
+    "topics": "a read selects its topics by subscribe, and a write has one, topic",
+}
+_WITHOUT_PREFIX: Final = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)+")
+
+
+def without_prefix(name: str, names: Sequence[str]) -> str | None:
+    """The advice about a property of Kafka's clients without ``kafka.``, which Spark's own connector ignores;
+    None for other options, and for one of ``names`` that is probably misspelled."""
+    lower = name.lower()
+    if lower in _IN_PLACE:
+        return _IN_PLACE[lower]
+    if not _WITHOUT_PREFIX.fullmatch(lower):
+        return None
+    if meant := [known for known in names if known.lower() == PREFIX + lower]:
+        return f"set {meant[0]}"
+    if hint(lower, [known for known in names if not is_kafka_property(known)], TYPING_ERROR):
+        return None
+    return f"properties of Kafka's clients need {PREFIX} before their names"
+
+
+@functools.cache
+def pass_over_unknown(name: str, reason: str) -> None:
+    """Ignore an option that has no effect here, with one warning in this process. Its value may be a secret,
+    so it is not shown."""
+    LOG.warning("option %s %s", printable(name), reason)
+
+
 @functools.cache
 def pass_over_in_batch(name: str) -> None:
     """Accept an option of streams in a batch read, with one warning in this process."""
@@ -415,13 +446,17 @@ def size(low: int, high: int = _SIZE_MAX) -> Kind[int]:
     return parse
 
 
-def seconds(*, zero: bool = False, high_s: float = _TIME_MAX_S) -> Kind[float]:
-    """A time with or without a unit, in seconds; a bare number is milliseconds."""
+def seconds(*, zero: bool = False, high_s: float = _TIME_MAX_S, is_capped: bool = False) -> Kind[float]:
+    """A time with or without a unit, in seconds; a bare number is milliseconds. A longer one is an error, or
+    ``high_s`` with a warning if it ``is_capped``."""
 
     def parse(name: str, given: str) -> float:
         time_s = _number(given, _TIME_UNITS, -1.0)
         if is_kafka_property(name):
             time_s = min(time_s, _TIME_MAX_S)
+        if is_capped and time_s > high_s:
+            pass_over_unknown(name, f"is longer than {high_s / 3600:.0f} h, which are used in its place")
+            time_s = high_s
         is_too_short = time_s < 0 or (time_s == 0 and not zero)
         if is_too_short or time_s > high_s:
             low = "from" if zero else "above"
@@ -474,13 +509,17 @@ TYPING_ERROR: Final = 0.9
 
 
 class RawOptions:
-    """The user's strings by the documented names of their options, and the properties of Kafka that were
-    ignored. ``table.raw_options`` makes one."""
+    """The user's strings by the documented names of their options, the properties of Kafka that were
+    ignored, and the names of other options that were. ``table.raw_options`` makes one."""
 
     def __init__(
-        self, values: Mapping[str, str], known: Iterable[Option[Any]], passed_over: Sequence[str]
+        self,
+        values: Mapping[str, str],
+        known: Iterable[Option[Any]],
+        passed_over: Sequence[str],
+        ignored: Sequence[str] = (),
     ) -> None:
-        self._values = values
+        self._values, self._ignored = values, ignored
         self._generations = {option.name: option.generation for option in known}
         self._passed_over = passed_over
         self._read: set[str] = set()
@@ -534,8 +573,13 @@ class RawOptions:
 
     def hint_of(self, names: Sequence[str]) -> str:
         """The name that may be meant by an option that was ignored, as the end of an error."""
-        hints = (hint(name, names, TYPING_ERROR) for name in self._passed_over)
+        hints = [hint(name, names, TYPING_ERROR) for name in self._passed_over]
+        hints += [hint(PREFIX + name, names, TYPING_ERROR) for name in self._ignored]
         return next(filter(None, hints), "")
+
+    def ignores(self, name: str) -> bool:
+        """True if the user set this option of the other side, which was ignored."""
+        return name in self._ignored
 
 
 def hint(name: str, names: Sequence[str], likeness: float = 0.6) -> str:

@@ -243,6 +243,8 @@ def parse_selection(options: RawOptions, syntax: PartitionSyntax, *, may_be_all:
         return Selection(pattern=_ANY)
     if len(given) != 1:
         problem = "none is set" if not given else " and ".join(given) + " are set"
+        if options.ignores("topic"):
+            problem += "; topic is for writes"
         raise OptionError(f"set exactly one of the options subscribe, subscribePattern and assign: {problem}")
     if (topics := options[Selection.topics]) is not None:
         return Selection(subscribe=topics)

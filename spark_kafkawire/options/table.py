@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ..errors import OptionError, printable
 from ..secrecy import keep_secret
+from ..version import VERSION
 from .connection import Directories, Discovery, NetOptions
 from .delivery import DeliveryOptions, TransactionOptions
 from .fetch import FetchOptions
@@ -25,6 +26,8 @@ from .option import (
     is_kafka_property,
     pass_over,
     pass_over_in_batch,
+    pass_over_unknown,
+    without_prefix,
 )
 from .security import Layers, Registry, Tokens
 from .selection import Selection
@@ -37,6 +40,13 @@ _CHECKPOINT: Final = "checkpointLocation"
 _WITHOUT_REFERENCES: Final = frozenset(
     (Selection.topic_pattern, TypedOptions.value_schema, TypedOptions.key_schema)
 )
+#: Options of Spark's files, which Spark's own Kafka connector ignores.
+_OF_FILES: Final = frozenset(
+    {"delimiter", "encoding", "escape", "header", "inferschema", "mergeschema", "multiline", "quote", "sep"}
+)
+#: Likeness to a known name from which an option counts as that, misspelled.
+_LIKELY: Final = 0.75
+_PAGE: Final = f"https://github.com/spark-kafkawire/spark-kafkawire/blob/v{VERSION}/docs/options.md"
 #: The argument of ``load()``, as Spark passes it.
 _PATHS: Final = frozenset(("path", "paths"))
 #: The option that a write goes by, and those that a read selects by, in lower case.
@@ -90,8 +100,10 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
     """
     keep_secrets(raw)
     known = {option.name.lower(): option for option in _known(read, stream)}
+    names = [option.name for option in known.values()]
     values: dict[str, str] = {}
     passed_over: list[str] = []
+    ignored: list[str] = []
     _check_names(raw)
     for name, value in raw.items():
         _check_text(name, value)
@@ -99,17 +111,20 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
         if option is not None:
             values[option.name] = value
         elif is_kafka_property(name):
-            pass_over(name, hint(name, [each.name for each in known.values()], TYPING_ERROR), read=read)
+            pass_over(name, hint(name, names, TYPING_ERROR), read=read)
             passed_over.append(name)
         elif read and name.lower() in OF_STREAMS_ALONE:
             pass_over_in_batch(OF_STREAMS_ALONE[name.lower()])
             passed_over.append(name)
+        elif reason := _ignored_because(name, names, read, stream):
+            pass_over_unknown(*reason)
+            ignored.append(reason[0])
         else:
             raise _unknown(name, read, stream)
     literal = {option.name for option in _WITHOUT_REFERENCES}
     referring = {name: text for name, text in values.items() if "${" in text and name not in literal}
     if not referring:
-        yield RawOptions(values, known.values(), passed_over)
+        yield RawOptions(values, known.values(), passed_over, ignored)
         return
     from .references import resolved
 
@@ -118,7 +133,7 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
         with resolved(referring) as found:
             for name, value in found.items():
                 _check_text(name, value)
-            yield RawOptions({**values, **found}, known.values(), passed_over)
+            yield RawOptions({**values, **found}, known.values(), passed_over, ignored)
     finally:  # until here errors have a reference in the place of its value
         _keep_secrets(found)
 
@@ -173,32 +188,49 @@ def _known(read: bool, stream: bool) -> list[Option[Any]]:
     return list(of_streams.values())
 
 
+def _ignored_because(name: str, names: list[str], read: bool, stream: bool) -> tuple[str, str] | None:
+    """The name of an option that Spark's own connector ignores, and the rest of the sentence that says what
+    takes effect; None for one that is refused."""
+    lower, side = name.lower(), "stream" if stream else "read" if read else "write"
+    here = f"has no effect in a {side} and is ignored"
+    there = next((each for each in (*OPTIONS, *STREAM_OPTIONS) if each.name.lower() == lower), None)
+    if lower in _PATHS:
+        return None
+    if there is not None:  # a stream refuses those of batch reads
+        refused = there.read if read else there.write
+        return None if refused else (there.name, f"is for {'writing' if read else 'reading'}, {here}")
+    if read and lower == _CHECKPOINT.lower():
+        return _CHECKPOINT, f"is for writeStream, {here}: set it there"
+    if lower in _OF_FILES:
+        columns = (
+            f"; {NetOptions.include_headers}=true adds the headers of records" if lower == "header" else ""
+        )
+        return name, f"is for files, {here}{columns}"
+    advice = without_prefix(name, names)
+    return None if advice is None else (name, f"{here}: {advice}")
+
+
 def _unknown(name: str, read: bool, stream: bool) -> OptionError:
     names = [option.name for option in _known(read, stream)]
     side = "stream" if stream else "read" if read else "write"
-    there = [option for option in (*OPTIONS, *STREAM_OPTIONS) if option.name.lower() == name.lower()]
     if stream and name.lower() in _PATHS:
         return OptionError(
             f"option {name.lower()}: a stream reads from brokers, not from log directories, which have an "
             "end: use spark.read, or leave the path out"
-        )
-    if stream and there and not there[0].stream:
-        return OptionError(
-            f"option {there[0].name} is for log directories, and a stream reads from brokers: leave it out"
         )
     if name.lower() in _PATHS:
         return OptionError(
             f"option {name.lower()} is for reading, not for a write: call save() and start() without a "
             "path, and set the option topic"
         )
-    if there:
+    if there := [option.name for option in OPTIONS if option.name.lower() == name.lower()]:
         return OptionError(
-            f"option {there[0].name} is for {'writing' if read else 'reading'}, not for "
-            f"{'reading a stream' if stream else f'a {side}'}; leave it out"
+            f"option {there[0]} is for log directories, and a stream reads from brokers: leave it out"
         )
     if name.lower() == _CHECKPOINT.lower():
         return OptionError(f"option {_CHECKPOINT} is for writeStream, not for a {side}; leave it out")
     # Spark asks for columns before it says if the read is a batch or a stream.
-    meant = hint(name, [*names, *(option.name for option in STREAM_OPTIONS)] if read else names)
-    all_options = "; docs/options.md lists all of them, and a Kafka property begins with kafka."
-    return OptionError(f"unknown option {printable(name)} for a {side}{meant or all_options}")
+    meant = hint(name, [*names, *(option.name for option in STREAM_OPTIONS)] if read else names, _LIKELY)
+    return OptionError(
+        f"unknown option {printable(name)} for a {side}{meant or '; leave it out.'} See {_PAGE}"
+    )

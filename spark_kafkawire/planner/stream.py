@@ -37,6 +37,7 @@ partitions in turn waited for their own parents.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import uuid
@@ -105,6 +106,7 @@ class StreamPlanner:
         self._start = QueryStart(options.read, self._partitions, self._judge.lose)
         self._end = QueryEnd(options.read, self._partitions)
         self._ends: Position | None = None
+        self._stops = False
         self._polled_s = self._batched_s = -math.inf
         self._poll_took_s = 0.0
         self._last_start: Position | None = None
@@ -121,7 +123,15 @@ class StreamPlanner:
         return self._start.is_asked
 
     def stop_at_latest(self) -> None:
-        """Stop at the current end offsets (trigger AvailableNow)."""
+        """Stop at the current end offsets (trigger AvailableNow).
+
+        A topic that is missing is a loss if the checkpoint has it, which Spark shows with the first batch.
+        """
+        self._stops = True
+        with contextlib.suppress(UnknownTopicError):
+            self._stop()
+
+    def _stop(self) -> None:
         bounds = self._partitions.bounds({})
         self._ends = Position(latest_of(bounds), self._partitions.topic_ids(bounds))
 
@@ -154,6 +164,8 @@ class StreamPlanner:
 
     def _next(self, start: Position, limited: bool) -> Position:
         settled = self._judge.settled(start, self._ends)
+        if self._stops and self._ends is None and not settled.lost:
+            self._stop()
         found, lost = settled.bounds, settled.lost
         self.latest = latest_of(found)
         position = start.without(lost.recreated_topics)

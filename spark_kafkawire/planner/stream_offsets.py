@@ -299,14 +299,15 @@ class Losses:
     """Losses of a query.
 
     They are ``recreated`` topics with their old and new ids, ``vanished`` partitions with the position of the
-    query, and ``shorter`` partitions with that position and their end before it. ``unproven`` are vanished
-    and shorter partitions that may still be unchanged.
+    query, ``shorter`` partitions with that position and their end before it, and ``deleted`` topics with the
+    ids that they had. ``unproven`` are vanished and shorter partitions that may still be unchanged.
     """
 
     recreated: tuple[tuple[str, uuid.UUID, uuid.UUID], ...] = ()
     vanished: tuple[tuple[TopicPartition, int], ...] = ()
     shorter: tuple[tuple[TopicPartition, int, int], ...] = ()
     unproven: tuple[TopicPartition, ...] = ()
+    deleted: tuple[tuple[str, uuid.UUID], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.recreated or self.vanished or self.shorter)
@@ -329,6 +330,7 @@ class Losses:
             tuple(each for each in self.vanished if each[0] not in partitions),
             tuple(each for each in self.shorter if each[0] not in partitions),
             tuple(tp for tp in self.unproven if tp not in partitions),
+            self.deleted,
         )
 
     def __str__(self) -> str:
@@ -346,8 +348,13 @@ class Losses:
             f"the end of {tp} was changed from {old} to {new}" for tp, old, new in self.shorter[:_NAMED_MAX]
         ]
         texts += _more(len(self.shorter), "partition")
+        texts += [
+            f"the topic {printable(topic)} with the id {id_text(id_)} was deleted"
+            for topic, id_ in self.deleted[:_NAMED_MAX]
+        ]
         why = ": a topic was deleted or recreated, or a partition lost its end"
-        return "; ".join(texts) + (why if self.vanished or self.shorter else "")
+        is_explained = {tp.topic for tp, _ in self.vanished} <= {topic for topic, _ in self.deleted}
+        return "; ".join(texts) + (why if self.shorter or not is_explained else "")
 
 
 def _more(count: int, noun: str) -> list[str]:
@@ -366,7 +373,9 @@ def losses(start: Position, now: Position) -> Losses:
         for tp in sorted(kept)
         if tp in now.offsets and now.offsets[tp] < kept[tp]
     )
-    return Losses(recreated, vanished, shorter, tuple(_unproven(vanished, shorter, there)))
+    gone = sorted({tp.topic for tp, _ in vanished} & (start.topic_ids.keys() - there))
+    deleted = tuple((topic, start.topic_ids[topic]) for topic in gone)
+    return Losses(recreated, vanished, shorter, tuple(_unproven(vanished, shorter, there)), deleted)
 
 
 def recreated_topics(start: Position, now: Position) -> tuple[tuple[str, uuid.UUID, uuid.UUID], ...]:

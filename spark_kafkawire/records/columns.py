@@ -89,6 +89,20 @@ def header_pairs(headers: pa.Array) -> tuple[pa.StructArray, Int64s]:
     return array.flatten(), np.append(0, np.cumsum(_counts(array)))
 
 
+def header_lists(headers: pa.Array) -> pa.Array:
+    """Headers to write as lists of pairs; those of a map share its memory, but for texts as values."""
+    if not pa.types.is_map(headers.type):
+        return headers
+    keys, values = headers.keys, headers.items
+    values = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
+    values = values.cast(pa.large_binary()) if pa.types.is_large_string(values.type) else values
+    pairs = pa.StructArray.from_arrays([keys, values], ["key", "value"])
+    buffers, offset = headers.buffers()[:2], headers.offset
+    return pa.ListArray.from_buffers(
+        pa.list_(pairs.type), len(headers), buffers, headers.null_count, offset, children=[pairs]
+    )
+
+
 def _counts(headers: pa.ListArray) -> Int64s:
     return np.array(headers.value_lengths().fill_null(0), np.int64)
 

@@ -129,8 +129,8 @@ class KafkaWireDataSource(DataSource):
         return create_stream_reader(UnlimitedStreamReader, self.options, struct_type(schema), self._schemas)
 
     @edge
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """A writer of one batch. Raises ``OptionError`` for wrong options or columns."""
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
+        """A writer of one batch in any output mode. Raises ``OptionError`` for wrong options or columns."""
         freeze_imports()
         find_sent_files()
         from .spark_versions import check_stream_sinks, struct_type
@@ -138,7 +138,7 @@ class KafkaWireDataSource(DataSource):
         check_stream_sinks()
         from .stream_writer import KafkaWireStreamWriter
 
-        return KafkaWireStreamWriter(self.options, struct_type(schema), overwrite)
+        return KafkaWireStreamWriter(self.options, struct_type(schema))
 
 
 def _check_is_no_table(options: Mapping[str, str]) -> None:

@@ -1,4 +1,5 @@
-"""Functions for columns: messages of Avro or Protobuf to values and back, and dead letters of bad records.
+"""Functions for columns: messages of Avro or Protobuf to values and back, values of headers, and dead letters
+of bad records.
 
 The options are those of typed reads and writes of values. The schema is fixed when the column is made, on the
 driver. The functions run as Arrow UDFs, without a Python object per row.
@@ -87,6 +88,16 @@ def to_protobuf(column: Column | str, options: Mapping[str, str]) -> Column:
     ``to_avro`` raises.
     """
     return _encoded("protobuf", "to_protobuf", column, options)
+
+
+def header(headers: Column | str, key: str) -> Column:
+    """The value of a header, binary, of a column ``headers`` as reads have it.
+
+    Of several headers with this key the last one wins, as in Kafka's clients. Null for a record without it,
+    and for a header without a value.
+    """
+    found = F.filter(headers, lambda each: each["key"] == F.lit(key))
+    return F.try_element_at(found, F.lit(-1))["value"]
 
 
 @edge

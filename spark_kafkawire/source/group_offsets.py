@@ -25,7 +25,7 @@ from ..model import TopicPartition
 from ..options import StreamOptions
 from ..options.selection import PARTITION_SYNTAX, PartitionSyntax
 from ..planner.batch import covers
-from ..planner.stream_offsets import Offsets, from_json, offsets_behind
+from ..planner.stream_offsets import Offsets, from_json, offsets_behind, to_json
 from .edge import edge
 from .progress_events import ProgressListener
 from .spark_versions import offsets_of_progress
@@ -184,6 +184,15 @@ def offsets_behind_latest(source: SourceProgress) -> dict[str, float]:
     """
     end, latest = kafka_offsets(source.endOffset), kafka_offsets(source.latestOffset)
     return offsets_behind(end, latest) if end and latest else {}
+
+
+def progress_offsets(text: str | None) -> dict[str, dict[str, int]]:
+    """Offsets in a ``StreamingQueryProgress``, ``{topic: {partition: offset}}``.
+
+    ``text`` is ``startOffset``, ``endOffset`` or ``latestOffset`` of one of its sources. The ids of topics,
+    which a checkpoint keeps beside the offsets, are left out. Empty for a source other than Kafka.
+    """
+    return to_json(kafka_offsets(text))
 
 
 def kafka_offsets(text: str | None) -> dict[TopicPartition, int]:

@@ -39,11 +39,8 @@ _REPEATED: Final = (
 class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
     """Writes the rows of one batch. Raises ``OptionError`` when it is made with wrong options or columns."""
 
-    def __init__(self, raw: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        if overwrite:
-            raise OptionError(
-                'output mode "complete": a Kafka log can only be appended to; use .outputMode("append")'
-            )
+    # In the output mode complete the rows of each batch are appended, too, as by Spark's own sink.
+    def __init__(self, raw: Mapping[str, str], schema: StructType) -> None:
         options = _options_of(raw)
         self._query = "" if options.typed is None else options.typed.query
         self._is_exactly_once = options.transactions is not None

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -314,8 +315,9 @@ def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:
 
 
 _TEXT: Final = (StringType(), BinaryType())
-_HEADERS: Final = ArrayType(
-    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_HEADERS: Final = (
+    ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+    *(MapType(StringType(), BinaryType()), MapType(StringType(), StringType())),
 )
 
 
@@ -385,7 +387,7 @@ class WriteSchema:
 
 def _fits(given: DataType, allowed: DataType) -> bool:
     # What a type says of nulls does not count.
-    if isinstance(allowed, ArrayType):
+    if isinstance(allowed, ArrayType | MapType):
         return given.simpleString() == allowed.simpleString()
     return isinstance(given, type(allowed))
 
@@ -409,7 +411,7 @@ WRITE_SCHEMAS: Final[Mapping[Generation, WriteSchema]] = MappingProxyType(
             columns={
                 "key": _TEXT,
                 "value": _TEXT,
-                "headers": (_HEADERS,),
+                "headers": _HEADERS,
                 "topic": (StringType(),),
                 "partition": (IntegerType(),),
                 "timestamp": (TimestampType(),),

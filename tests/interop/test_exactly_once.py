@@ -4,6 +4,7 @@ take too long, or have requests that come late."""
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -27,6 +28,7 @@ from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.transactions import ONGOING
+from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka
 from tests.support.exactly_once import OnceWrite, committed, dying
 from tests.support.late_requests import (
@@ -191,15 +193,27 @@ def allow(kafka: ApacheKafka, name: str, rights: Iterable[str]) -> None:
     poll(lambda: set(acls) <= set(admin.describe_acls(known).result(timeout=GRACE_S)), "the rights are known")
 
 
+_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+LOGIN: Final = {
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.jaas.config": f'{_MODULE} required username="alice" password="{USERS["alice"]}";',
+}
+
+
 def as_alice(kafka: ApacheKafka, topic: str, **options: str) -> OnceWrite:
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    login = {
-        "kafka.security.protocol": "SASL_PLAINTEXT",
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.jaas.config": f'{module} required username="alice" password="{USERS["alice"]}";',
-    }
     servers = kafka.bootstrap_servers("SASL_PLAINTEXT")
-    return OnceWrite(servers, topic, TASKS, {"kafka.transactional.id": topic, **login, **options})
+    return OnceWrite(servers, topic, TASKS, {"kafka.transactional.id": topic, **LOGIN, **options})
+
+
+def test_a_user_who_may_not_create_a_topic_gets_the_answer_of_the_broker(strict: ApacheKafka) -> None:
+    topic = f"created-{uuid.uuid4().hex}"
+    allow(strict, topic, ["Write on topic"])
+    servers = {"kafka.bootstrap.servers": strict.bootstrap_servers("SASL_PLAINTEXT")}
+    options = WriteOptions.parse({**servers, **LOGIN, "topic": topic, "createTopic": "true"})
+    with pytest.raises(KafkaWireError, match=f"'{topic}' on .*TOPIC_AUTHORIZATION_F") as error:
+        create_writer(options, StructType([StructField("value", BinaryType())]), overwrite=False)
+    assert str(error.value).isprintable()
 
 
 @pytest.mark.parametrize("missing", RIGHTS)

@@ -5,24 +5,30 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructField, StructType
 
 from spark_kafkawire.clients.writing.modern.batch_sender import BatchSender
 from spark_kafkawire.clients.writing.modern.batches import ProducerPosition, init_producer_id
 from spark_kafkawire.clients.writing.modern.producer import Producer
 from spark_kafkawire.cluster.modern.metadata import Metadata
-from spark_kafkawire.errors import DeliveryError
+from spark_kafkawire.errors import DeliveryError, KafkaWireError
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.pool import POOL
+from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from spark_kafkawire.protocol.modern.negotiation import offered
 from spark_kafkawire.protocol.versions import BrokerVersions
+from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka
 from tests.support.certificates import Certificates
 from tests.support.foreign import values
@@ -45,6 +51,10 @@ VALUES: Final = numbered(3000)
 FOREVER: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
 
 
+def struct_of(**columns: DataType) -> StructType:
+    return StructType([StructField(name, data_type) for name, data_type in columns.items()])
+
+
 def write_in_parts(servers: str, topic: str, **raw: Any) -> None:
     with producer(options_of(servers, **{"batchBytes": 1000, **raw})) as sending:
         for part in in_parts(VALUES, 100):
@@ -60,6 +70,43 @@ def test_what_is_sent_again_is_stored_once_and_in_order(
     ResponseFaults(monkeypatch).plan.extend(["lost", "lost", FINE, ErrorCode.REQUEST_TIMED_OUT, FINE, "lost"])
     write_in_parts(servers, topic, compression="snappy")
     assert values(librdkafka.consume(servers, topic)) == VALUES
+
+
+def test_headers_of_a_map_are_read_by_another_client(kafka: ApacheKafka) -> None:
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers)
+    values_of = (pa.string(), StringType(), "shop"), (pa.binary(), BinaryType(), b"\0shop")
+    for arrow_type, spark_type, value in values_of:
+        schema = struct_of(value=BinaryType(), headers=MapType(StringType(), spark_type))
+        maps = [[("source", value), ("empty", None)], [], None]
+        columns = {"value": binary([b"v"] * 3), "headers": pa.array(maps, pa.map_(pa.string(), arrow_type))}
+        options = WriteOptions.parse({"kafka.bootstrap.servers": servers, "topic": topic})
+        writer = create_writer(options, schema, overwrite=False)
+        writer.write(iter([pa.RecordBatch.from_pydict(columns)]))
+    written = [record.headers for record in librdkafka.consume(servers, topic)]
+    assert written == [
+        each for value in (b"shop", b"\0shop") for each in ((("source", value), ("empty", None)), (), ())
+    ]
+
+
+def test_writers_create_a_topic_at_once(kafka: ApacheKafka) -> None:
+    servers, name = kafka.bootstrap_servers(), f"created-{uuid.uuid4().hex}"
+    created = {"createTopic": "true", "topicPartitions": "3", "topicReplicationFactor": "1"}
+
+    def write(column: str, **raw: str) -> None:
+        options = WriteOptions.parse({"kafka.bootstrap.servers": servers, **created, **raw})
+        rows = pa.RecordBatch.from_pydict({"value": binary([b"v"]), "topic": pa.array([column])})
+        schema = struct_of(value=BinaryType(), topic=StringType())
+        create_writer(options, schema, overwrite=False).write(iter([rows]))
+
+    with ThreadPoolExecutor(4) as threads:  # by the option, and by the column in a task
+        givens = [{"topic": name}, {}] * 2
+        for done in [threads.submit(write, name, **given) for given in givens]:
+            done.result()
+    assert sum(len(librdkafka.consume(servers, name, partition)) for partition in range(3)) == 4
+    with pytest.raises(KafkaWireError, match=r"'many-.*INVALID_REPLICATION_FACTOR") as refused:
+        write("", topic=f"many-{name}", topicReplicationFactor="9")
+    assert str(refused.value).isprintable()
 
 
 def test_batches_above_the_topics_limit_are_split_while_others_are_in_flight(kafka: ApacheKafka) -> None:

@@ -192,7 +192,7 @@ ALL --bootstrap-server h:9092 | unknown argument --bootstrap-server (did you mea
     "offsets": cases_of("""
 | set exactly one of the options
 --option x | --option: number 1 is not KEY=VALUE
-ZOO --option acks=1 | option acks is for writing
+ZOO --option fetchBtyes=1 | unknown option fetchBtyes
 --options-file missing | --options-file: missing: No such file
 ZOO --topic | --topic: expected one argument
 --option broker.list=0:127.0.0.1:9 | --topic: brokers of 0.7 cannot list their topics

@@ -132,6 +132,22 @@ def test_a_wrong_host_name_is_refused_unless_the_check_is_given_up(certificates:
             assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
+def test_a_mapped_address_has_the_certificate_of_the_advertised_one(certificates: Certificates) -> None:
+    with Peer(serving(server_of(certificates.server), broker())) as peer:
+        target = ("127.0.0.1", peer.broker.port)  # the certificate has no such name
+        for host in (SERVER_NAME, "kafka-0.svc"):
+            secured = replace(settings(trusting(certificates)), address_map=(((host, 9092), target),))
+            if host == SERVER_NAME:
+                with Client.connect(Broker(7, host.upper(), 9092), secured) as client:
+                    assert client.request(ALL_TOPICS) == METADATA_RESPONSE
+                continue
+            with pytest.raises(AuthenticationError) as error:
+                Client.connect(Broker(7, host, 9092), secured)
+            place = f"broker 7 (kafka-0.svc:9092) at 127.0.0.1:{peer.broker.port} (brokerAddressMap): "
+            assert str(error.value).startswith(place)
+            assert "not valid for 'kafka-0.svc'" in str(error.value)
+
+
 def test_an_expired_certificate_is_refused(certificates: Certificates) -> None:
     with Peer(serving(server_of(certificates.expired), broker())) as peer:
         assert "certificate has expired; renew it at the server" in fails(peer, trusting(certificates))

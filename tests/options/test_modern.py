@@ -429,7 +429,6 @@ def test_batch_limits_are_parsed(given: dict[str, str], base: dict[str, str], li
         ({"startingOffsets": '{"t":{"0":-3}}'}, STREAM_MODERN,
          "starting offset for t 0 can't be negative (-3); give"),
         ({"startingOffsets": "newest"}, STREAM_MODERN, "option startingOffsets: 'newest' is not of the form"),
-        ({"topic": "t"}, STREAM_MODERN, "option topic is for writing, not for reading a stream"),
         ({"maxOffsetPerTrigger": "5"}, STREAM_MODERN,
          "unknown option maxOffsetPerTrigger for a stream; did you mean "),
         *(({"startingOffsets": word}, STREAM_MODERN, f"; did you mean {meant}?") for word, meant in (
@@ -571,6 +570,7 @@ VALUES: Final[list[tuple[str, str, str, Any]]] = [
     ("kafka.buffer.memory", "1000", "delivery.buffer_bytes", 1000),
     (IN_FLIGHT, "1", "delivery.requests_in_flight", 1),
     ("kafka.delivery.timeout.ms", "50000", "delivery.timeout_s", 50.0),
+    ("createTopic", "TRUE", "delivery.creates_topics", True),
     ("kafka.max.block.ms", "250", "delivery.metadata_timeout_s", 0.25),
     ("kafka.delivery.timeout.ms", "2147483647", "delivery.timeout_s", 86_400.0),
     ("kafka.max.block.ms", "9223372036854775807", "delivery.metadata_timeout_s", 86_400.0),
@@ -604,7 +604,12 @@ def test_every_option_of_a_modern_write_has_a_value_here() -> None:
     # Those of transactions go together, and are tried below.
     of_transactions = {"delivery", "batch", "kafka.transactional.id", "kafka.transaction.timeout.ms"}
     of_transactions |= {"twoPhaseCommit"}
-    assert own - tried == {option.name for option in LEVEL_OPTIONS.values()} | of_transactions
+    numbers = {"topicPartitions": "6", "topicReplicationFactor": "3"}
+    created = write(createTopic="true", **numbers).delivery
+    assert (created.topic_partitions, created.topic_replicas) == (6, 3)
+    assert (
+        own - tried == {option.name for option in LEVEL_OPTIONS.values()} | of_transactions | numbers.keys()
+    )
 
 
 @pytest.mark.parametrize("codec", LEVELS)
@@ -663,6 +668,7 @@ def test_what_excludes_idempotence_ends_it_or_contradicts_it(changes: dict[str, 
         (IN_FLIGHT, "0"),
         ("kafka.delivery.timeout.ms", "0"),
         ("kafka.max.block.ms", "-1"),
+        *(("createTopic", "yes"), ("topicPartitions", "0"), ("topicReplicationFactor", "32768")),
         ("kafka.linger.ms", "x"),
         (ADAPTIVE, "yes"),
         (ADAPTIVE, ""),

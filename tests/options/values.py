@@ -99,6 +99,8 @@ OAUTH: Final = {
 }
 #: Values of reads: the options that have one, a field of the parsed options, and what the field becomes.
 READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
+    ({"brokerAddressMap": '{"Kafka-0.svc:9092":"[::1]:19092"}'}, "net.connection.address_map",
+     ((("kafka-0.svc", 9092), ("::1", 19092)),)),
     ({"zookeeper.connect": " a:1 , b:2/kafka "}, "discovery.zookeeper_connect", "a:1,b:2/kafka"),
     ({"zookeeper.connect": "[::1]:2181"}, "discovery.zookeeper_connect", "[::1]:2181"),
     ({"zookeeper.connect": "host"}, "discovery.zookeeper_connect", "host"),
@@ -263,6 +265,8 @@ READ_VALUES: Final[list[tuple[dict[str, str | None], str, Any]]] = [
 ]  # fmt: skip
 #: The values that an option of a read does not take: each is refused in one line that names the option.
 BAD_READ_VALUES: Final[dict[str, list[str]]] = {
+    "brokerAddressMap": ["", "{", "[]", '{"h":"h:1"}', '{"h:1":2}', '{"h:1":"i:65536"}', '{"h:1":"a b:1"}',
+        '{"h:1":"i:1","h:1":"j:1"}'],
     "zookeeper.connect": ["", "/kafka", "h:port", "h:123456", "h:65536", "h:0", "h:1,,h:2", "h:1 h:2",
         "h:1//a", "h:1/a b", "h:1/a/../b", "h:1/./a", "[h:1", "[::1:1", "http://h:2181"],
     "broker.list": ["", "h:9092", "0:h", "0:h:p", "0:h:0", "0:h:65536", "a:h:1", "-1:h:1", "0:h:1,",

@@ -3,6 +3,7 @@ with the behaviours of Spark's own KafkaSinkSuite, log directories, and streams.
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from datetime import datetime, timezone
@@ -19,6 +20,8 @@ from pyspark.sql.types import StructType
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.directories.side_files import META_PROPERTIES
+from spark_kafkawire.functions import header
+from spark_kafkawire.model import Broker
 from spark_kafkawire.records.message_set.public import encode_message_set
 from spark_kafkawire.source.schema import HEADERS_FIELD, MODERN_SCHEMA, V07_SCHEMA
 from spark_kafkawire.source.spark_versions import HAS_READ_LIMITS, HAS_STREAM_SINKS
@@ -27,6 +30,8 @@ from tests.support.embedded import produce, wait_registered
 from tests.support.foreign import Record, values
 from tests.support.golden import CORPUS, MANIFEST
 from tests.support.log_folders import KILLED, KILLED_END, MARKERS, START_OFFSET
+from tests.support.log_server import LogServer
+from tests.support.memory_log import MemoryLog
 from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import begun, lines, put, run, send, stream, write
@@ -172,6 +177,37 @@ def test_batch_write_to_kafka_with_all_columns(spark: SparkSession, noida: Noida
     assert [(row.key, row.value, row.headers, row.timestamp_ms) for row in first] == [
         (None, None, (), 1_700_000_001_000)
     ]
+
+
+def test_headers_are_maps_and_the_last_of_a_key_wins(spark: SparkSession, noida: NoidaBroker) -> None:
+    topic = noida.create_topic()
+    for value in ("'t'", "X'0074'", "CAST(NULL AS STRING)"):
+        frame = spark.sql(
+            f"""SELECT {value} AS value, map('a', {value}, 'b', {value}) AS headers
+                UNION ALL SELECT {value}, map() UNION ALL SELECT {value}, NULL"""
+        )
+        save(frame.coalesce(1), noida, topic=topic)
+    repeated = "array(struct('a' AS key, X'01' AS value), struct('a' AS key, X'02' AS value)) AS headers"
+    save(spark.sql(f"SELECT 'r' AS value, {repeated}"), noida, topic=topic)
+    [found] = rows(noida, topic)
+    values = (b"t", b"\0t", None)
+    written = [each for value in values for each in ((("a", value), ("b", value)), (), ())]
+    assert [row.headers for row in found] == [*written, (("a", b"\1"), ("a", b"\2"))]
+    given = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic, "includeHeaders": "true"}
+    read = spark.read.format("kafkawire").options(**given).load().orderBy("offset")
+    last = [row[0] and bytes(row[0]) for row in read.select(header("headers", "a")).collect()]
+    assert last == [value for each in values for value in (each, None, None)] + [b"\2"]
+
+
+def test_brokers_behind_a_tunnel_are_read_and_written(spark: SparkSession) -> None:
+    with LogServer({"t": [MemoryLog()]}) as server:
+        server.broker.broker = Broker(0, "kafka-0.svc", 9092)
+        given = {"kafka.bootstrap.servers": "kafka-0.svc:9092"}
+        given["brokerAddressMap"] = json.dumps({"kafka-0.svc:9092": server.bootstrap_servers})
+        rows = spark.range(3).selectExpr("CAST(id AS STRING) AS value").coalesce(1)
+        rows.write.format("kafkawire").mode("append").options(**given, topic="t").save()
+        read = spark.read.format("kafkawire").options(**given, subscribe="t").load()
+        assert [bytes(row.value) for row in read.collect()] == [b"0", b"1", b"2"]
 
 
 def test_batch_topic_field_and_topic_option_which_beats_it(spark: SparkSession, noida: NoidaBroker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest
+from spark_kafkawire.planner.stream_offsets import ID_MARK
+from spark_kafkawire.streaming import GroupOffsets, offsets_behind_latest, progress_offsets
 from tests.support import librdkafka
 from tests.support.foreign import Record
 from tests.support.noida import NoidaBroker
@@ -145,6 +147,13 @@ def test_lag_is_told_of_either_generation(end: Any, latest: Any, metrics: tuple[
             strict=True,
         )
     )
+
+
+def test_offsets_of_a_progress_are_those_of_partitions_alone() -> None:
+    for offsets in ({"t": {"0": 5, "1": 7}}, {"t": {"0-1": 500}}):
+        written = {**offsets, f"{ID_MARK}t AAAAAAAAAAAAAAAAAAAABw": {}}
+        assert progress_offsets(json.dumps(written)) == progress_offsets(str(written)) == offsets
+    assert progress_offsets(None) == progress_offsets('{"offset": 3}') == {}
 
 
 @pytest.mark.parametrize("unknown", [None, "None", {"offset": 3}])

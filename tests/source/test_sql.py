@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from tests.support import librdkafka
@@ -60,6 +60,19 @@ def test_view_of_both_sides(spark: SparkSession, noida: NoidaBroker, topic: str,
     assert written(noida, target) == [b"a", b"b"]
     with pytest.raises(AnalysisException, match="a Kafka log can only be appended to"):
         spark.sql(f"INSERT OVERWRITE {name} SELECT * FROM {name}")
+
+
+def test_insert_into_a_view_without_a_topic(
+    spark: SparkSession, noida: NoidaBroker, topic: str, name: str
+) -> None:
+    spark.sql(f"CREATE TEMPORARY VIEW {name} USING kafkawire OPTIONS ({options(noida, subscribe=topic)})")
+    with pytest.raises(PySparkException, match="topic is null; fill it, or set the option topic"):
+        spark.sql(f"INSERT INTO {name} SELECT key, value, NULL, 0, 0L, NULL, 0 FROM {name}")
+    columns = f"CREATE OR REPLACE TEMPORARY VIEW {name} (value BINARY) USING kafkawire"
+    spark.sql(f"{columns} OPTIONS ({options(noida, subscribe=topic)})")
+    with pytest.raises(AnalysisException, match="Use the topic option for setting a topic"):
+        spark.sql(f"INSERT INTO {name} SELECT value FROM {name}")
+    assert written(noida, topic) == [b"a", b"b"]
 
 
 def test_table_with_columns(spark: SparkSession, noida: NoidaBroker, topic: str, name: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from spark_kafkawire.errors import DataLossError
+from spark_kafkawire.model import id_text
 from spark_kafkawire.options import StreamOptions, read_options_of
 from spark_kafkawire.planner.stream import StreamPartitions, StreamPlanner
 from spark_kafkawire.planner.stream_offsets import ID_MARK
@@ -429,3 +430,28 @@ def test_a_topic_that_was_recreated_while_the_query_was_stopped(count: int) -> N
         lenient = OldQuery(checkpoint, **recreating_options(broker, "false"))
         assert lenient.read() == [value.encode() for value in new]
         assert lenient.batches() == [[b"later"]]
+
+
+@READ_LIMITS
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_a_deleted_topic_is_reported_as_deleted_and_not_as_another_name(has_ids: bool) -> None:
+    with RecreatingBroker(has_ids=has_ids) as broker:
+        broker.create("t", *values("old", 0, OLD_COUNT))
+        broker.create("tt", "other")  # a similar name
+        checkpoints = [Checkpoint(), Checkpoint()]
+        queries = [Query(checkpoint, **options(broker)) for checkpoint in checkpoints]
+        for query in queries:
+            assert len(rows_or_error(query)) == OLD_COUNT
+        [planned] = Query(Checkpoint(), **options(broker)).reader.partitions({}, {"t": {"0": OLD_COUNT}})
+        topic_id = id_text(broker.broker.topic_ids["t"])
+        broker.delete("t")
+        queries[1] = available_now(checkpoints[1], **options(broker))
+        reason = f"; the topic t with the id {topic_id} was deleted" if has_ids else ": a topic was deleted"
+        for query in queries:
+            with pytest.raises(DataLossError, match=f"^t 0 at offset 10 no longer exists{reason}"):
+                query.batch()
+        if has_ids:
+            with pytest.raises(
+                DataLossError, match=f"is gone: the one with the id {topic_id}, .*was deleted"
+            ):
+                list(queries[0].reader.read(planned))

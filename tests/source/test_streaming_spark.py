@@ -19,7 +19,7 @@ from tests.options.java_patterns.record import NAMES, random_patterns
 from tests.support import librdkafka
 from tests.support.noida import NoidaBroker
 from tests.support.spark_streams import run, send, stream
-from tests.support.sparks import READ_LIMITS, since_spark
+from tests.support.sparks import READ_LIMITS, STREAM_SINKS, since_spark
 
 
 def offsets_of(checkpoint: Path) -> list[Any]:
@@ -77,6 +77,23 @@ def test_spark_refuses_other_triggers(
     writer = stream(spark, noida, topic).writeStream.format("noop").outputMode("update")
     with pytest.raises(Exception, match=reported):
         run(writer.option("checkpointLocation", str(tmp_path)).trigger(**trigger))
+
+
+@STREAM_SINKS
+def test_mode_complete_writes_the_rows_of_each_batch(
+    spark: SparkSession, noida: NoidaBroker, tmp_path: Path
+) -> None:
+    topic, target = noida.create_topic(), noida.create_topic()
+    for numbers in ([1, 1, 2], [2]):
+        send(noida, topic, numbers)
+        counts = stream(spark, noida, topic, startingOffsets="earliest").groupBy("value").count()
+        rows = counts.selectExpr("value AS key", "CAST(count AS STRING) AS value")
+        writer = rows.writeStream.format("kafkawire").outputMode("complete").option("topic", target)
+        writer = writer.option("kafka.bootstrap.servers", noida.bootstrap_servers)
+        run(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True))
+    written = librdkafka.consume(noida.bootstrap_servers, target)
+    found = sorted((record.key, record.value) for record in written)
+    assert found == [(b"1", b"2"), (b"1", b"2"), (b"2", b"1"), (b"2", b"2")]
 
 
 def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida: NoidaBroker) -> None:

@@ -22,11 +22,13 @@ from spark_kafkawire.errors import (
     BrokersMissingError,
     DataLossError,
     DiscoveryError,
+    KafkaWireError,
     OptionError,
     UnknownTopicError,
 )
 from spark_kafkawire.groups import GroupRead
 from spark_kafkawire.records.message_set.public import encode_message_set
+from tests.net.peers import closed_port
 from tests.support import zookeeper_tree
 from tests.support.corpus import partitions_of
 from tests.support.debian_plain import COUNT, ENDS, NAMES, SECONDS, TOPIC
@@ -84,6 +86,22 @@ def test_a_stream_reads_each_message_once_and_stands_at_the_byte_after_it(cluste
     again = Query(checkpoint, **options(cluster))
     assert again.values() == [[b"one", b"two"]]
     assert again.values() == []
+
+
+def test_brokers_of_zookeeper_are_reached_at_mapped_addresses(cluster: EmbeddedCluster) -> None:
+    ports = {f"127.0.0.1:{broker.port}": f"localhost:{broker.port}" for broker in cluster.brokers}
+    mapped = options(cluster, brokerAddressMap=json.dumps(ports), retries="0")
+    assert len(PlannedRead(mapped).rows()) == COUNT
+    [first, *_] = ports
+    closed = f"127.0.0.1:{closed_port().port}"
+    wrong = {**mapped, "brokerAddressMap": json.dumps({**ports, first: closed})}
+    place = re.escape(f"broker 0 ({first}) at {closed} (brokerAddressMap): cannot connect")
+    with pytest.raises(KafkaWireError, match=place):
+        PlannedRead(wrong).rows()
+    listed = ",".join(f"{number}:kafka-{number}.svc:9092" for number in range(len(ports)))
+    aliases = {f"kafka-{number}.svc:9092": address for number, address in enumerate(ports)}
+    given = {"broker.list": listed, "brokerAddressMap": json.dumps(aliases), "subscribe": TOPIC}
+    assert len(PlannedRead(given).rows()) == COUNT
 
 
 def test_a_limited_batch_is_the_same_after_a_crash(cluster: EmbeddedCluster) -> None:

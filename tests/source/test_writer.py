@@ -8,6 +8,7 @@ import json
 import logging
 import pickle
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -282,6 +283,38 @@ def test_timestamps_become_milliseconds_whatever_the_sessions_zone(zone: str) ->
     assert to_rows(batch, "t", WRITE_SCHEMAS[Generation.V07].stored).records.timestamps_ms is None
 
 
+def test_a_topic_is_created_with_its_options_and_by_no_broker_itself(noida: NoidaBroker) -> None:
+    names = {given: f"created-{uuid.uuid4().hex}" for given in ("option", "column")}
+    raw = {"kafka.bootstrap.servers": noida.bootstrap_servers, "createTopic": "true", "topicPartitions": "3"}
+    for given, name in names.items():
+        of_option = {"topic": name} if given == "option" else {}
+        made = create_writer(
+            WriteOptions.parse({**raw, **of_option}), schema("value binary, topic string"), overwrite=False
+        )
+        batch = pa.RecordBatch.from_pydict({"topic": [name], "value": pa.array([b"v"], pa.binary())})
+        pickle.loads(pickle.dumps(made)).write(iter([batch]))
+        found = [librdkafka.consume(noida.bootstrap_servers, name, number) for number in range(3)]
+        assert sum(map(len, found)) == 1
+    with pytest.raises(
+        OptionError, match="topicPartitions is for a topic that is created: set createTopic=t"
+    ):
+        WriteOptions.parse({"kafka.bootstrap.servers": "h:1", "topicPartitions": "3"})
+    with pytest.raises(
+        OptionError, match=r"option createTopic does not apply to Kafka 0\.7, which broker\.list"
+    ):
+        WriteOptions.parse({"broker.list": "0:h:1", "topic": "t", "createTopic": "true"})
+
+
+def test_a_part_of_a_batch_has_the_headers_of_its_own_maps() -> None:
+    for text, value in ((pa.string(), pa.binary()), (pa.large_string(), pa.large_string())):
+        maps = pa.array([[("x", b"0")], None, [("k", b"v"), ("l", None)], []], pa.map_(text, value))
+        batch = pa.RecordBatch.from_pydict({"value": pa.array([b""] * 4), "headers": maps}).slice(1)
+        headers = to_rows(batch, "t", WRITE_SCHEMAS[Generation.MODERN].stored).records.headers
+        assert headers is not None
+        pairs = [{"key": "k", "value": b"v"}, {"key": "l", "value": None}]
+        assert headers.to_pylist() == [None, pairs, []]
+
+
 def test_large_types_of_arrow_are_taken() -> None:
     headers = pa.array(
         [[("k", b"v")], None], pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
@@ -400,11 +433,6 @@ def test_wrong_columns_and_options_are_told_before_a_batch_begins(noida: NoidaBr
         (VALUE, {}, "topic option required when no 'topic' attribute is present"),
         (number, {"topic": "t"}, "value attribute unsupported type"),
         (VALUE, {"topic": "t", "kafka.key.serializer": "x"}, "kafka.key.serializer is not supported"),
-        (
-            VALUE,
-            {"topic": "t", "startingOffsets": "latest"},
-            "startingOffsets is for reading, not for a write",
-        ),
     ):
         with pytest.raises(OptionError, match=reported):
             writer(columns, **{"kafka.bootstrap.servers": noida.bootstrap_servers, **options})

@@ -16,7 +16,6 @@ from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import (
     BrokerError,
-    KafkaWireError,
     OptionError,
     UnknownTopicError,
 )
@@ -392,8 +391,6 @@ def test_streams_writes_and_jobs_refuse_a_table() -> None:
     stream: Any = source.streamReader(source.schema())
     with pytest.raises(OptionError, match=r"^option table='topics' is for spark\.read: "):
         stream.initialOffset()
-    with pytest.raises(KafkaWireError, match="option table is for reading, not for a write"):
-        source.writer(source.schema(), False)
 
 
 def test_the_option_knows_the_tables() -> None:

@@ -149,9 +149,9 @@ class Loss:
     reason: str
 
 
-def topic_loss(error: KafkaWireError, stop_offset: int) -> Loss:
+def topic_loss(reason: object, stop_offset: int) -> Loss:
     """The loss of the rest of a range whose topic is gone."""
-    return Loss(stop_offset, f"the topic is gone: {error}")
+    return Loss(stop_offset, f"the topic is gone: {reason}")
 
 
 def loss_by(bounds: PartitionBounds, offset: int, stop_offset: int) -> Loss | None:

@@ -32,7 +32,7 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
     quoted,
 )
-from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, TopicPartition, WireFormat
+from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, TopicPartition, WireFormat, id_text
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL, Pool
 from spark_kafkawire.net.retry import Attempts
@@ -228,7 +228,7 @@ class Fetcher:
                 # A broker that starts may not know the topic yet: rows are given up after the last attempt.
                 last = self._attempts.last(BrokerError(str(error), action=Action.REFRESH))
             if last is not None:
-                self._skip(topic_loss(last, self._stop_offset))
+                self._skip(topic_loss(self._deleted(error) or last, self._stop_offset))
         elif error.action is Action.DATA_LOSS:
             if isinstance(found := self._bounds(), Loss):
                 self._skip(found)
@@ -290,8 +290,16 @@ class Fetcher:
         try:
             bounds = self._cluster.bounds((self._partition,))[self._partition]
         except UnknownTopicError as error:
-            return topic_loss(error, self._stop_offset)
+            return topic_loss(self._deleted(error) or error, self._stop_offset)
         return loss_by(bounds, *self._rest) or bounds
+
+    def _deleted(self, error: UnknownTopicError) -> str:
+        """The fate of a planned topic that no broker knows; empty without an id, or if another topic has
+        its name."""
+        topic_id = self.task.leader.topic_id
+        if topic_id is None or isinstance(error, TopicRecreated):
+            return ""
+        return f"the one with the id {id_text(topic_id)}, which the read has planned, was deleted"
 
     def _skip(self, loss: Loss) -> None:
         """Raise ``DataLossError``, or warn and continue after the loss, as ``failOnDataLoss`` says."""
@@ -370,7 +378,8 @@ class LeaderConnection:
     def place(self, offset: int) -> str:
         """An offset of the log and its leader, or the follower that is read from, for messages."""
         follower = self.near.follower if self.near is not None else None
-        return f"{self._partition} at offset {offset} on {follower or (self._leader or self._planned).broker}"
+        broker = self._settings.place(follower or (self._leader or self._planned).broker)
+        return f"{self._partition} at offset {offset} on {broker}"
 
     @property
     def is_current(self) -> bool:

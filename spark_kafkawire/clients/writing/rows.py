@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from spark_kafkawire.errors import RowError
 from spark_kafkawire.records.batch.headers import encode_headers
+from spark_kafkawire.records.columns import header_lists
 from spark_kafkawire.records.rows import Column, Records, content_sum
 
 
@@ -102,7 +103,7 @@ _CASTS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = MappingProxyType(
     {
         "key": lambda column: _of_type(column, pa.binary()),
         "value": lambda column: _of_type(column, pa.binary()),
-        "headers": lambda column: column,
+        "headers": header_lists,
         "timestamp": _milliseconds,
         "topic": lambda column: _of_type(column, pa.string()),
         "partition": lambda column: column,

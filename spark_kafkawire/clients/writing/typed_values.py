@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafkawire.records.columns import HEADER, HEADERS, header_pairs
+from spark_kafkawire.records.columns import HEADER, HEADERS, header_lists, header_pairs
 from spark_kafkawire.values.formats import FORMATS, Encoder, FixedSchema
 from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER
 
@@ -79,7 +79,7 @@ def _with_header(batch: pa.RecordBatch, name: str, value: bytes, wanted: pa.Bool
     """The batch with a header behind those of each wanted row."""
     index = batch.schema.get_field_index("headers")
     given = batch.column(index) if index >= 0 else pa.nulls(len(wanted), HEADERS)
-    pairs, bounds = header_pairs(given)
+    pairs, bounds = header_pairs(header_lists(given))
     added = np.asarray(wanted).astype(np.int64)
     stops = np.append(0, np.cumsum(np.diff(bounds) + added))
     # The new header is the last one of the pairs below.

@@ -89,10 +89,13 @@ def _ask(controller: Broker, request: CreateTopicsRequest, net: NetOptions) -> C
 
 
 def _check_replicas(client: Client, request: CreateTopicsRequest) -> None:
-    wants_default = any(topic.replication_factor == BROKER_DEFAULT for topic in request.topics)
+    wants_default = any(
+        BROKER_DEFAULT in (topic.num_partitions, topic.replication_factor) for topic in request.topics
+    )
     if wants_default and client.version_of(CREATE_TOPICS) < BROKER_DEFAULTS_SINCE:
         raise OptionError(
-            "brokers before 2.4 have no default for the replicas of a new topic: set the replication factor"
+            "brokers before 2.4 have no default for the partitions and replicas of a new topic: set "
+            "topicPartitions and topicReplicationFactor, or the arguments of the job"
         )
 
 

@@ -190,6 +190,7 @@ def _answers(
     isolation_level: int,
 ) -> Iterator[tuple[tuple[int, TopicPartition], ListOffsetsPartitionResponse | KafkaWireError]]:
     places = [index for index, times in enumerate(asked) if times]
+    place = net.connection.place(broker)
     responses = _responses(
         broker, [request_of(asked[index], epochs, isolation_level, net) for index in places], net
     )
@@ -199,12 +200,12 @@ def _answers(
             found = partitions[partition]
             yield (
                 (index, partition),
-                _refused(partition, broker, found.error_code) if found.error_code else found,
+                _refused(partition, place, found.error_code) if found.error_code else found,
             )
 
 
-def _refused(partition: TopicPartition, broker: Broker, code: int) -> BrokerError:
-    return broker_error(code, f"ListOffsets of {partition} on {broker}")
+def _refused(partition: TopicPartition, place: str, code: int) -> BrokerError:
+    return broker_error(code, f"ListOffsets of {partition} on {place}")
 
 
 def _responses(

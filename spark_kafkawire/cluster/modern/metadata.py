@@ -287,6 +287,7 @@ class Metadata:
             if brokers != self._brokers:
                 self._brokers = brokers
                 self._version += 1
+                self._net.connection.report_unmatched(brokers.values())
             self.racks = {broker.node_id: broker.rack for broker in response.brokers if broker.rack}
             self._controller_id = response.controller_id
             self._described = self._learn(names, response)
@@ -398,11 +399,12 @@ class Metadata:
         if is_known or not isinstance(failure, ConnectionLost):
             return failure
         self._kind_requests_left -= 1
-        if kind_at(server, Kind.ZOOKEEPER) is None:
+        connection = self._net.connection
+        if kind_at(connection.target(server), Kind.ZOOKEEPER) is None:
             return failure
         return ProtocolError(
-            f"{server}: this is {Kind.ZOOKEEPER.value}, not a broker; set kafka.bootstrap.servers to the "
-            "host and port of a broker; for Kafka 0.7 set zookeeper.connect"
+            f"{connection.place(server)}: this is {Kind.ZOOKEEPER.value}, not a broker; set "
+            "kafka.bootstrap.servers to the host and port of a broker; for Kafka 0.7 set zookeeper.connect"
         )
 
     def _no_answer(self) -> str:

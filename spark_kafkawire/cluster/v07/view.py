@@ -81,8 +81,11 @@ def current_view(discovery: Discovery, net: NetOptions) -> ClusterView:
     Raises ``BrokersMissingError`` (retriable) if no broker is registered, ``DiscoveryError`` (fatal).
     """
     if discovery.zookeeper_connect is not None:
-        return discover(discovery, net.discovery_timeout_s)
-    return ClusterView(discovery.broker_list, ())
+        found = discover(discovery, net.discovery_timeout_s)
+    else:
+        found = ClusterView(discovery.broker_list, ())
+    net.connection.report_unmatched(found.brokers)
+    return found
 
 
 def check_expected(view: ClusterView, discovery: Discovery) -> None:

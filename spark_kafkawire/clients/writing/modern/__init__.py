@@ -129,9 +129,10 @@ class ModernWritePartitions:
     def selectable(self, topic: str) -> tuple[TopicPartition, ...]:
         """All partitions of the topic, sorted by number; keys count those without a leader, too.
 
-        The request creates the topic if the brokers are configured for that (``auto.create.topics.enable``),
-        and waits for it up to ``kafka.max.block.ms``. Raises ``UnknownTopicError`` and other
-        ``DiscoveryError`` (fatal), ``TransportError`` if no broker responds.
+        The request creates the topic with ``createTopic``, or if the brokers are configured for that
+        (``auto.create.topics.enable``), and waits for it up to ``kafka.max.block.ms``. Raises
+        ``UnknownTopicError`` and other ``DiscoveryError`` (fatal), ``TransportError`` if no broker responds,
+        and ``BrokerError`` if brokers refuse to create it.
         """
         return self._partitions(topic).all
 
@@ -178,7 +179,8 @@ class ModernWritePartitions:
         retry = replace(net.retry, retry_timeout_s=min(net.retry.retry_timeout_s, longest_s))
         servers = self._options.discovery.bootstrap_servers
         net = replace(net, retry=retry)
-        return Metadata(servers, net, creates_topics=True, topic_ids=self.topic_ids)
+        by_brokers = not self._options.delivery.creates_topics
+        return Metadata(servers, net, creates_topics=by_brokers, topic_ids=self.topic_ids)
 
     def _partitions(self, topic: str) -> KnownPartitions:
         if topic in self._missing:  # an earlier call waited for it
@@ -204,12 +206,21 @@ class ModernWritePartitions:
     def _awaited_partitions(self, topic: str) -> tuple[TopicPartition, ...]:
         timeout_s = self._options.delivery.metadata_timeout_s
         stop_s = time.monotonic() + timeout_s
+        must_create, is_created = self._options.delivery.creates_topics, False
         while True:
             try:
-                return self._metadata.partitions_of(topic)
+                partitions = self._metadata.partitions_of(topic)
+                led_count = len(self._metadata.known_leaders(partitions))
+                if not is_created or led_count == len(partitions) or time.monotonic() > stop_s:
+                    return partitions
+                self._metadata.forget(topic)
             except KafkaWireError as error:
                 if not _may_appear(error):
                     raise
+                if must_create and not is_created:
+                    self._create(topic)
+                    is_created = True
+                    continue
                 if time.monotonic() > stop_s:
                     raise UnknownTopicError(
                         f"topic {quoted(topic)} is not there after {timeout_s:g} s "
@@ -217,6 +228,17 @@ class ModernWritePartitions:
                         f"create it{self._meant(topic)}: {error}"
                     ) from error
             time.sleep(_POLL_INTERVAL_S)
+
+    def _create(self, topic: str) -> None:
+        """Create a topic, unless another writer has. Raises as ``create_topics``."""
+        from spark_kafkawire.cluster.modern.admin import create_topics
+        from spark_kafkawire.protocol.modern.admin import BROKER_DEFAULT
+
+        delivery = self._options.delivery
+        count = delivery.topic_partitions or BROKER_DEFAULT
+        replicas = delivery.topic_replicas or BROKER_DEFAULT
+        create_topics(self._metadata, {topic: count}, self._options.net, replicas)
+        LOG.info("created the topic %s (createTopic=true), unless another writer did", quoted(topic))
 
 
 def _may_appear(error: KafkaWireError) -> bool:

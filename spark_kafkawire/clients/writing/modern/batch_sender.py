@@ -41,6 +41,7 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.retry import Attempts
+from spark_kafkawire.net.settings import ConnectionSettings
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
@@ -72,7 +73,7 @@ class BatchSender:
         self._options = options
         self._states = states
         self._connections = LeaderConnections(metadata, options)
-        self._produce_errors = ProduceErrors()
+        self._produce_errors = ProduceErrors(options.net.connection)
         self._queue = LeaderQueues(self._connections.known_leaders)
         self._queued_bytes = 0
         self._failures: list[BatchFailure] = []
@@ -555,13 +556,14 @@ class BatchFailure:
 class ProduceErrors:
     """Errors of one task's batches. Throttling is logged once."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
         self._is_throttling_logged = False
 
     def error(self, broker: Broker, batch: ProducerBatch, answer: ProducePartitionResponse) -> BrokerError:
         """Make the error of a batch that was refused. A policy violation may be a broker that throttles: it
         is retried until the deadline of the batch."""
-        place = f"Produce to {batch.topic_partition} on {broker}"
+        place = f"Produce to {batch.topic_partition} on {self._settings.place(broker)}"
         error = broker_error(answer.error_code, place, answer.reason)
         if error.code != ErrorCode.POLICY_VIOLATION:
             return error

@@ -75,7 +75,7 @@ class NearReplica:
 
     def server(self, leader: Leader) -> Leader:
         """The replica to send the next request to, in place of the leader."""
-        if self._follower not in (None, leader.broker):
+        if self._follower is not None:
             return replace(leader, broker=self._follower, is_follower=True)
         return leader if self.is_alone else replace(leader, rack=self._rack)
 

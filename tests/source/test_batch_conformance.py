@@ -20,6 +20,7 @@ from tests.net.peers import closed_port
 from tests.support import kafka_python, librdkafka
 from tests.support.cases import for_each
 from tests.support.foreign import CODECS, Record
+from tests.support.mock_cluster import MockCluster
 from tests.support.noida import NoidaBroker
 from tests.support.reading import Read, read, read_values
 from tests.support.spark_streams import send
@@ -194,6 +195,21 @@ def test_the_end_of_a_task_is_one_line_in_the_log(
         rf"read {topic} \d \[\d+, \d+\): \d+ rows? \(\d+ bytes of columns\) from {noida.bootstrap_servers} in"
     )
     assert [line for each in lines if re.match(rf"{line} \d+\.\d s, 0 retries$", each)] == [line] * count
+
+
+def test_a_task_near_a_follower_names_both_replicas(
+    mock_cluster: MockCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mock_cluster.create_topic("t", replicas=3)
+    mock_cluster.set_leader("t", 0, 1)
+    servers = mock_cluster.bootstrap_servers
+    librdkafka.produce(servers, "t", [Record(b"%d" % number) for number in range(100)])
+    mock_cluster.set_follower("t", 0, 2)
+    monkeypatch.setenv("ZONE", "near")
+    with caplog.at_level(logging.INFO, "spark_kafkawire"):
+        assert len(read(servers, subscribe="t", clientRack="env:ZONE")) == 100
+    [line] = [each for each in caplog.messages if each.startswith("read t 0 [0, 100)")]
+    assert f"from {', '.join(sorted(servers.split(',')[:2]))} in" in line
 
 
 def test_fail_on_data_loss_false_has_no_duplicates(

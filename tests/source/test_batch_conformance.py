@@ -217,6 +217,21 @@ def test_the_line_of_a_task_names_the_broker_that_it_has_waited_for(
     assert float(re.findall(f"([0-9.]+) s waiting for {slow}", line)[0]) >= 0.3
 
 
+def test_a_task_near_a_follower_names_both_replicas(
+    mock_cluster: MockCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mock_cluster.create_topic("t", replicas=3)
+    mock_cluster.set_leader("t", 0, 1)
+    servers = mock_cluster.bootstrap_servers
+    librdkafka.produce(servers, "t", [Record(b"%d" % number) for number in range(100)])
+    mock_cluster.set_follower("t", 0, 2)
+    monkeypatch.setenv("ZONE", "near")
+    with caplog.at_level(logging.INFO, "spark_kafkawire"):
+        assert len(read(servers, subscribe="t", clientRack="env:ZONE")) == 100
+    [line] = [each for each in caplog.messages if each.startswith("read t 0 [0, 100)")]
+    assert f"from {', '.join(sorted(servers.split(',')[:2]))} in" in line
+
+
 def test_fail_on_data_loss_false_has_no_duplicates(
     noida: NoidaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:

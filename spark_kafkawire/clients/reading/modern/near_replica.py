@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -42,14 +41,9 @@ class NearReplica:
     """The replica of one range. ``rack`` is that of the client, ``servers`` identify the cluster."""
 
     def __init__(
-        self,
-        rack: str,
-        partition: TopicPartition,
-        cluster: Cluster,
-        servers: tuple[Broker, ...],
-        clock: Callable[[], float] = time.monotonic,
+        self, rack: str, partition: TopicPartition, cluster: Cluster, servers: tuple[Broker, ...]
     ) -> None:
-        self._rack, self._cluster, self._servers, self._clock = rack, cluster, servers, clock
+        self._rack, self._cluster, self._servers = rack, cluster, servers
         self._partition = partition
         self._key = servers, rack, partition
         self._until_s = math.inf
@@ -67,7 +61,7 @@ class NearReplica:
     @property
     def is_over(self) -> bool:
         """True if it is time to ask the leader again."""
-        return self._clock() >= self._until_s
+        return time.monotonic() >= self._until_s
 
     def ask_again(self) -> None:
         """Ask the leader for a follower from here on."""
@@ -75,13 +69,13 @@ class NearReplica:
 
     def server(self, leader: Leader) -> Leader:
         """The replica to send the next request to, in place of the leader."""
-        if self._follower not in (None, leader.broker):
+        if self._follower is not None:
             return replace(leader, broker=self._follower, is_follower=True)
         return leader if self.is_alone else replace(leader, rack=self._rack)
 
     def connected(self, client: Client) -> None:
-        """Read from leaders alone if the broker is too old to know followers (before 2.4)."""
-        if self.is_alone or client.version_of(FETCH) >= RACKS_SINCE:
+        """Read from the leader alone if it is too old to name followers (before 2.4)."""
+        if self.is_alone or self._follower is not None or client.version_of(FETCH) >= RACKS_SINCE:
             return
         if _WITHOUT_RACKS.get(self._servers) is None:
             _WITHOUT_RACKS.keep(self._servers, True)
@@ -113,6 +107,6 @@ class NearReplica:
 
     def _choose(self, follower: Broker | None, seconds: float) -> None:
         self._follower, self.is_alone = follower, follower is None
-        self._until_s = self._clock() + seconds
+        self._until_s = time.monotonic() + seconds
         if follower is not None:
             FOLLOWED.add(follower)

@@ -161,24 +161,34 @@ def test_a_follower_proves_no_gap_no_end_no_loss_and_no_damage(
     assert caplog.text == ""
 
 
-def test_a_gap_of_a_compacted_follower_is_asked_of_the_leader(log: MemoryLog, pool: Pool) -> None:
-    for leaders, followers in [(log, CompactedLog(log)), (CompactedLog(log), log)]:
-        with replicas(leaders, followers) as (leader, follower):
-            leader.broker.configs["t"] = {"cleanup.policy": "compact"}
-            assert rows(fetcher_of(leader.bootstrap_servers, pool, stop=1400, options=NEAR)) == ALL[:1400]
-            assert modern.FETCH in follower.requests
-    with replicas(CompactedLog(log), CompactedLog(log)) as (leader, _):
+@for_each("whole", ["leader", "follower", "none"])
+def test_a_gap_of_a_compacted_follower_is_asked_of_the_leader(log: MemoryLog, pool: Pool, whole: str) -> None:
+    leaders, followers = (log if whole == name else CompactedLog(log) for name in ("leader", "follower"))
+    with replicas(leaders, followers) as (leader, follower):
         leader.broker.configs["t"] = {"cleanup.policy": "compact"}
         found = rows(fetcher_of(leader.bootstrap_servers, pool, stop=1400, options=NEAR))
-        assert found == [each for each in ALL[:1400] if each[0] % 14 < 7]
+        is_kept = [whole != "none" or offset % 14 < 7 for offset in range(1400)]
+        assert found == list(itertools.compress(ALL, is_kept))
+        assert modern.FETCH in follower.requests
+
+
+def test_a_follower_is_no_witness_of_the_end_of_a_compacted_log(log: MemoryLog, pool: Pool) -> None:
+    with replicas(CompactedLog(log)) as (leader, follower):
+        leader.broker.configs["t"] = {"cleanup.policy": "compact"}
+        asked = leader.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
+        for options in (SMALL, NEAR):
+            assert rows(fetcher_of(leader.bootstrap_servers, pool, 1995, options=options)) == []
+        alone, near = asked[: len(asked) // 2], asked[len(asked) // 2 :]
+        assert [each.rack_id for each in near] == ["near", *("" for _ in alone)]
+        assert follower.requests.count(modern.FETCH) == 1
 
 
 def test_aborted_transactions_are_asked_of_the_leader(pool: Pool) -> None:
-    """The markers, which would contradict the lie, are after the range."""
+    """The marker, which would contradict the lie, is after the range and its responses."""
     parts = [
         batch([record(0, b"%d" % at)], at, attributes=TRANSACTIONAL, producer=(1, 0, at)) for at in range(9)
     ]
-    options = replace(NEAR, isolation_level=READ_COMMITTED)
+    options = replace(NEAR, isolation_level=READ_COMMITTED, fetch_bytes=1)
     with replicas(MemoryLog(*parts, marker(9, 1, 1))) as (leader, follower):
         aborted = fetch.AbortedTransaction(producer_id=1, first_offset=0)
         altered(follower, lambda _: {"aborted_transactions": (aborted,)})
@@ -187,14 +197,23 @@ def test_aborted_transactions_are_asked_of_the_leader(pool: Pool) -> None:
         assert modern.FETCH in follower.requests
 
 
+@for_each(("throttles", "is_left"), [([1, 0] * COUNT, False), ([1] * COUNT, True)])
 def test_a_follower_whose_quota_is_used_up_is_waited_for_as_the_leader_would_be(
-    log: MemoryLog, pool: Pool
+    log: MemoryLog, pool: Pool, throttles: list[int], is_left: bool
 ) -> None:
-    for throttles, is_left in [(itertools.cycle([1, 0]), False), (itertools.repeat(1), True)]:
-        with replicas(log) as (leader, follower):
-            throttling(follower, throttles)
+    with replicas(log) as (leader, follower):
+        throttling(follower, iter(throttles))
+        assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
+        assert (leader.requests.count(modern.FETCH) > 1) == is_left
+
+
+def test_a_follower_that_failed_is_not_kept_for_the_next_task(log: MemoryLog, pool: Pool) -> None:
+    with replicas(log) as (leader, follower):
+        asked = leader.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
+        answers(records=b"")(follower)
+        for _ in range(2):
             assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
-            assert (leader.requests.count(modern.FETCH) > 1) == is_left
+        assert [each.rack_id for each in asked if each.rack_id] == ["near"] * 2
 
 
 def test_a_replica_that_is_not_there_is_not_looked_for_again(log: MemoryLog, pool: Pool) -> None:

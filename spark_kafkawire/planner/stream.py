@@ -67,6 +67,7 @@ from .batch import covers, matching, select
 from .key_order import Layouts, find_layouts, marked
 from .limits import check_names, limit_of, start_of
 from .ranges import split
+from .record_sizes import BatchLimit
 from .stream_offsets import (
     UNPINNED,
     Bounds,
@@ -104,6 +105,7 @@ class StreamPlanner:
         self._order = StreamKeyOrder(options.read, self._partitions)
         self._judge = LossJudge(options.read, self._partitions, clock=clock, sleep=sleep)
         self._start = QueryStart(options.read, self._partitions, self._judge.lose)
+        self._limit = BatchLimit(options.limits, self._partitions.ask)
         self._ends: Position | None = None
         self._polled_s = self._batched_s = -math.inf
         self._poll_took_s = 0.0
@@ -164,7 +166,7 @@ class StreamPlanner:
             if must_wait(position.offsets, bounds, self._limits, now_s - self._batched_s):
                 return _identified(position.offsets, ids)
             self._batched_s = now_s
-        ends = next_offsets(position.offsets, bounds, self._limits.size_max if limited else None)
+        ends = (self._limit.ends if limited else next_offsets)(position.offsets, bounds)
         ends = self._order.held(position.offsets, ends, found)
         ends |= {tp: end for tp, _, end in lost.shorter}
         passed_over = settled.held.keys() | (found.keys() - bounds.keys())

@@ -194,6 +194,14 @@ class RecordTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeSample:
+    """Sizes of some records of a partition: ``size`` bytes of its log between ``count`` offsets."""
+
+    size: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetRange:
     """The half-open part ``[start_offset, stop_offset)`` of one partition."""
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from ..model import Broker, Generation, Leader, PartitionBounds, RecordTimes, TopicPartition
+from ..model import Broker, Generation, Leader, PartitionBounds, RecordTimes, SizeSample, TopicPartition
 from ..options import BadRecords, Directories, NetOptions, ReadOptions, TaskOptions
 from ..protocol.modern.limits import READ_COMMITTED
 
@@ -124,6 +124,9 @@ class Cluster(Protocol):
 
     def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """First offsets on the local disks of the leaders: earlier records are in tiered storage."""
+
+    def sample_sizes(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, SizeSample]:
+        """Sizes of some records from an offset of each partition on, without partitions that have none."""
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:
         """Cleanup policy of the topic: ``delete``, ``compact``, or both.

@@ -177,6 +177,8 @@ class StreamCopyOptions:
         }
         if (size := size_limit(unit, limits)) is not None:
             options[_LIMIT_OPTIONS[unit]] = str(size)
+            if not self.available_now:
+                options["queryTrigger"] = "processingTime"  # for Spark before 4.2
         return options if self.group is None else {**options, "kafka.group.id": self.group}
 
     @property

@@ -1,5 +1,5 @@
 """Options that only streams take, for both generations: commits to a consumer group and membership in it, the
-limits of one batch (records in modern Kafka, bytes in 0.7), and writers that add fields while a query runs.
+limits of one batch, and writers that add fields while a query runs.
 
 Members of a group of Kafka 0.7 share its partitions.
 """
@@ -34,13 +34,16 @@ from .selection import EARLIEST, ENDING, LATEST, OffsetLimits, Selection, group_
 
 @dataclass(frozen=True)
 class StreamLimits(Group, sides=READ):
-    """Limits of one batch of a stream: bytes in 0.7, records later; None without a limit.
+    """Limits of one batch of a stream; None without a limit.
 
-    A batch that would be smaller than ``size_min`` waits for ``delay_max_s`` at most.
+    A batch has at most ``size_max`` records, and ``bytes_max`` bytes, which are offsets in 0.7 and estimated
+    later. One that would be smaller than ``size_min`` waits for ``delay_max_s`` at most. ``knows_trigger`` is
+    true if the user says that the trigger is a processing time, which Spark before 4.2 does not tell.
     """
 
-    size_max: int | None = None
-    offsets_max = option("maxOffsetsPerTrigger", count(1, INT64_MAX), generation=MODERN).means(
+    size_max: Option[int | None] = option(
+        "maxOffsetsPerTrigger", count(1, INT64_MAX), generation=MODERN
+    ).means(
         "the largest number of records in one batch, shared by the partitions in proportion to their lags"
     )
     size_min: Option[int | None] = option(
@@ -50,22 +53,34 @@ class StreamLimits(Group, sides=READ):
     delay_max_s: Option[float] = option(
         "maxTriggerDelay", seconds(high_s=3650 * 86_400.0), "15m", generation=MODERN
     ).means("the longest time that a batch waits for `minOffsetsPerTrigger`")
-    bytes_max = option("maxBytesPerTrigger", size(1, INT64_MAX), generation=V07).means(
-        "the largest number of bytes in one batch, which ends at the end of segments or partitions: at "
-        "least one segment of each partition"
+    bytes_max: Option[int | None] = option("maxBytesPerTrigger", size(1, INT64_MAX)).means(
+        "about the largest number of bytes in one batch, [by the sizes of some "
+        "records](#limit-a-batch-by-bytes); in 0.7 it ends at the end of segments or partitions: at least "
+        "one segment of each partition"
     )
+    knows_trigger: Option[bool] = option(
+        "queryTrigger", mapped({"unknown": False, "processingtime": True}), "unknown"
+    ).means(
+        "`processingTime`: the query has this trigger, or none, so that [Spark 4.0 and "
+        "4.1](#spark-40-and-41) can limit its batches; later ones know the trigger"
+    )
+
+    @property
+    def are_set(self) -> bool:
+        """True if any batch is limited."""
+        return any(each is not None for each in (self.size_max, self.size_min, self.bytes_max))
 
 
 def parse_stream_limits(options: RawOptions) -> StreamLimits:
     """The limits of one batch. Raises ``OptionError`` (fatal)."""
-    most = options[StreamLimits.bytes_max] or options[StreamLimits.offsets_max]
-    least = options[StreamLimits.size_min]
+    limits = StreamLimits.parse(options)
+    most, least = limits.size_max, limits.size_min
     if most is not None and least is not None and least > most:
         raise OptionError(
             f"option minOffsetsPerTrigger: {least} is more than maxOffsetsPerTrigger={most}; lower the one, "
             "or raise the other"
         )
-    return StreamLimits.parse(options, size_max=most)
+    return limits
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ from ..options import LimitKind, OffsetLimits, ReadOptions, StreamOptions, Topic
 from .batch import covers, matching, select
 from .key_order import Layouts, find_layouts, marked
 from .ranges import split
+from .record_sizes import BatchLimit
 from .stream_offsets import (
     UNPINNED,
     Bounds,
@@ -105,6 +106,7 @@ class StreamPlanner:
         self._judge = LossJudge(options.read, self._partitions, clock=clock, sleep=sleep)
         self._start = QueryStart(options.read, self._partitions, self._judge.lose)
         self._end = QueryEnd(options.read, self._partitions)
+        self._limit = BatchLimit(options.limits, self._partitions.ask)
         self._ends: Position | None = None
         self._stops = False
         self._polled_s = self._batched_s = -math.inf
@@ -177,7 +179,7 @@ class StreamPlanner:
             if must_wait(position.offsets, bounds, self._limits, now_s - self._batched_s):
                 return self._ended(position.offsets, position.offsets, ids)
             self._batched_s = now_s
-        ends = next_offsets(position.offsets, bounds, self._limits.size_max if limited else None)
+        ends = (self._limit.ends if limited else next_offsets)(position.offsets, bounds)
         ends = self._order.held(position.offsets, ends, found)
         ends |= {tp: end for tp, _, end in lost.shorter}
         passed_over = settled.held.keys() | (found.keys() - bounds.keys())

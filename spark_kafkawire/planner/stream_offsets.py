@@ -225,14 +225,19 @@ def next_offsets(start: Offsets, bounds: Bounds, size_max: int | None = None) ->
     if UNPINNED in start.values():
         bounds = {tp: found for tp, found in bounds.items() if tp in start}
     ends = {tp: found.latest for tp, found in bounds.items()}
-    ranges = [
-        OffsetRange(tp, begin, ends[tp])
-        for tp, found in bounds.items()
-        if (begin := _begin(start, found)) < ends[tp]
-    ]
     if size_max is not None:
+        ranges = ranges_left(start, bounds)
         ends.update((each.topic_partition, each.stop_offset) for each in limited(ranges, size_max, bounds))
     return ends
+
+
+def ranges_left(start: Offsets, bounds: Bounds) -> list[OffsetRange]:
+    """Ranges from ``start`` to the latest offsets, without empty ones."""
+    return [
+        OffsetRange(tp, begin, found.latest)
+        for tp, found in bounds.items()
+        if (begin := _begin(start, found)) < found.latest
+    ]
 
 
 def must_wait(start: Offsets, bounds: Bounds, limits: StreamLimits, waited_s: float) -> bool:

@@ -119,14 +119,14 @@ class KafkaWireDataSource(DataSource):
         freeze_imports()
         find_sent_files()
         from .spark_versions import HAS_READ_LIMITS, struct_type
-        from .stream_reader import UnlimitedStreamReader, create_stream_reader
+        from .stream_reader import PositionStreamReader, create_stream_reader
 
         self._has_reader = True
         if HAS_READ_LIMITS:
             from .stream_limits import LimitedStreamReader
 
             return create_stream_reader(LimitedStreamReader, self.options, struct_type(schema), self._schemas)
-        return create_stream_reader(UnlimitedStreamReader, self.options, struct_type(schema), self._schemas)
+        return create_stream_reader(PositionStreamReader, self.options, struct_type(schema), self._schemas)
 
     @edge
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002

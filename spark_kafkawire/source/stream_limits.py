@@ -5,10 +5,6 @@ Spark looks at the signature of ``latestOffset`` to see what a source can, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Final
-
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -18,15 +14,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ..model import OffsetUnit
 from ..planner.stream_offsets import to_json
 from .edge import edge
 from .stream_reader import JsonOffsets, KafkaWireStreamReader
-
-#: Spark's limits for the most that a batch reads.
-_MOST: Final[Mapping[OffsetUnit, Callable[[int], ReadLimit]]] = MappingProxyType(
-    {OffsetUnit.BYTES: ReadMaxBytes, OffsetUnit.RECORDS: ReadMaxRows}
-)
 
 
 class LimitedStreamReader(KafkaWireStreamReader, SupportsTriggerAvailableNow):
@@ -42,8 +32,10 @@ class LimitedStreamReader(KafkaWireStreamReader, SupportsTriggerAvailableNow):
         """The limits of the options, as far as Spark has words for them. It hands them back at each trigger,
         and ``ReadAllAvailable`` instead with the trigger Once."""
         limits = self._options.limits
+        if limits.bytes_max is not None:
+            return ReadMaxBytes(limits.bytes_max)
         if limits.size_max is not None:
-            return _MOST[self._options.read.discovery.generation.offset_unit](limits.size_max)
+            return ReadMaxRows(limits.size_max)
         return ReadAllAvailable() if limits.size_min is None else ReadMinRows(limits.size_min)
 
     # Spark's own stub has the signature of before 4.2; it looks at this one to see what the source can.

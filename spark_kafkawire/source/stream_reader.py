@@ -186,15 +186,22 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         return to_json(end.offsets, start.offsets, end.topic_ids)
 
 
-class UnlimitedStreamReader(KafkaWireStreamReader):
-    """Ends each batch at the end of the partitions: Spark before 4.2 does not pass the start of the batch.
-    Raises ``OptionError`` (fatal) for options that limit batches."""
+class PositionStreamReader(KafkaWireStreamReader):
+    """Keeps the position of its query, which Spark before 4.2 does not pass with the request for an end.
+
+    It passes the end of the last batch of the checkpoint, committed or not, to ``partitions`` before anything
+    else, as both offsets. Without a checkpoint the first request is the one for an end. Each end that it gets
+    becomes a batch. All triggers look the same. Raises ``OptionError`` (fatal) for limits unless the options
+    name the trigger.
+    """
 
     def __init__(self, options: StreamOptions, schema: StructType, schemas: Schemas | None = None) -> None:
-        if options.limits.size_max is not None or options.limits.size_min is not None:
+        if options.limits.are_set and not options.limits.knows_trigger:
             raise OptionError(
-                "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger need Spark 4.2 or later, "
-                f"and this is {pyspark.__version__}: leave them out, and each batch reads all there is"
+                "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger: Spark "
+                f"{pyspark.__version__} does not tell the trigger, and availableNow or once would stop after "
+                "one limited batch: set queryTrigger=processingTime if the query has that trigger or none; "
+                "else leave the limits out, or use Spark 4.2 or later"
             )
         if options.read.membership is not None:
             raise OptionError(
@@ -202,26 +209,19 @@ class UnlimitedStreamReader(KafkaWireStreamReader):
                 f"this is {pyspark.__version__}: leave it out, or upgrade Spark"
             )
         super().__init__(options, schema, schemas)
-        #: The position of the query, as far as Spark has passed it: not before the first batch after a
-        #: restart. Planning that batch finds logs that are gone since then. Its offsets may come in another
-        #: order, which Spark takes for new data: that batch is empty.
+        #: None before the first request. The offsets of another source may come in another order, which Spark
+        #: takes for new data: that batch is empty.
         self._position: JsonOffsets | None = None
-
-    @edge
-    def initialOffset(self) -> JsonOffsets:
-        """The start of a new query. Spark asks again after the end of the first batch is known."""
-        initial = super().initialOffset()
-        if self._position is None:
-            self._position = initial
-        return initial
 
     # pyspark's types are those of its newest version.
     @edge
     def latestOffset(self) -> JsonOffsets:  # type: ignore[override]
-        """The ends of the partitions."""
-        begins = self._from_json(self._position or {})
-        ends = self._planner.next(begins, limited=False)
-        if self._position is None or ends != begins:
+        """The end of the next batch; the position if there is nothing to read."""
+        if self._position is None:
+            self._position = to_json(self._planner.initial())
+        begins = self._from_json(self._position)
+        ends = self._planner.next(begins)
+        if ends != begins:
             self._position = self._to_json(ends, begins)
         return self._position
 

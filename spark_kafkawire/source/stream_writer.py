@@ -28,7 +28,13 @@ from .writer import (
 )
 
 #: Options of the query itself, which Spark hands on to its sink.
-_OF_SPARK: Final = frozenset(("checkpointlocation", "queryname"))
+_ASYNC: Final = "asyncProgressTrackingEnabled"
+_OF_SPARK: Final = frozenset(
+    (
+        *("checkpointlocation", "queryname", _ASYNC.lower(), "asyncprogresstrackingcheckpointintervalms"),
+        "_asyncprogresstrackingoverridesinksupportcheck",
+    )
+)
 #: The advice in the error of a failed delivery.
 _REPEATED: Final = (
     "the batch is written again, by a retried task or when the query starts again: rows that arrived are "
@@ -119,6 +125,7 @@ def _options_of(raw: Mapping[str, str]) -> WriteOptions:
     options = WriteOptions.parse({name: raw[name] for name in raw if name.lower() not in _OF_SPARK})
     if options.transactions is not None:
         _check_names(options.transactions)
+        _check_progress(raw)
     if options.typed is not None:
         options = replace(options, typed=replace(options.typed, query=_query_of(raw)))
     if "bootstraptimeout" in {name.lower() for name in raw}:
@@ -130,6 +137,17 @@ def _options_of(raw: Mapping[str, str]) -> WriteOptions:
 def _query_of(raw: Mapping[str, str]) -> str:
     """A name of the query, for its schemas: its options of Spark, which differ from those of others."""
     return "query " + " ".join(f"{name}={raw[name]}" for name in sorted(raw) if name.lower() in _OF_SPARK)
+
+
+def _check_progress(raw: Mapping[str, str]) -> None:
+    """Refuse progress that Spark writes after the rows: a restart must repeat the same batches."""
+    given = {name.lower(): value.strip().lower() for name, value in raw.items()}
+    if given.get(_ASYNC.lower(), "false") != "false":
+        raise OptionError(
+            f"option {_ASYNC}: delivery=exactly-once needs the offsets of each batch in the checkpoint "
+            "before its rows are written; a restart would make one batch of several, and write their rows "
+            f"again: leave {_ASYNC} out, or write at least once"
+        )
 
 
 def _check_names(transactions: TransactionOptions) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -72,6 +73,12 @@ _SPEEDS: Final = (
 _FEW: Final = 1_000
 _OURS, _THEIRS, _FLOOR = "kafkawire", "Spark's connector", "a source that does nothing"
 _SINK: Final = " to its sink"
+#: The same, with options of the sink with which Spark writes the checkpoint while the next batches run.
+_ASYNCHRONOUS: Final = " to its sink, asynchronous progress"
+_PROGRESS: Final = {
+    "asyncProgressTrackingEnabled": "true",
+    "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
+}
 #: Which is compared with which other one, and how many times its cost is allowed.
 _COSTS: Final = (
     (_OURS, _THEIRS, 1.3),
@@ -79,6 +86,8 @@ _COSTS: Final = (
     (_OURS + _SINK, _THEIRS, 2.0),
     (_OURS + _SINK, _THEIRS + _SINK, 2.0),
     (_FLOOR + _SINK, _THEIRS + _SINK, None),
+    (_OURS + _ASYNCHRONOUS, _OURS + _SINK, None),
+    (_OURS + _ASYNCHRONOUS, _THEIRS + _ASYNCHRONOUS, None),
 )
 _WHOLE: Final = "a micro-batch"
 _ROWS_OF_COSTS: Final = (
@@ -151,13 +160,16 @@ def micro_batch(bench: Bench) -> Iterator[Figure]:
         _THEIRS: (Side("kafka", topic), "kafka", copy),
         _FLOOR: (ready_made(1, micro_batches=count), "counting", {}),
     }
-    costs_of: dict[str, list[Costs]] = {name + sink: [] for name in sides for sink in ("", _SINK)}
+    costs_of: defaultdict[str, list[Costs]] = defaultdict(list)
     runs = {}
     for name, (side, sink, options) in sides.items():
         frame = side.stream(spark)
         runs[name] = _trickle(frame, "noop", {}, count, costs_of[name])
         values = frame.select("key", "value")
         runs[name + _SINK] = _trickle(values, sink, options, count, costs_of[name + _SINK])
+        if name != _FLOOR:
+            given, seen_there = {**options, **_PROGRESS}, costs_of[name + _ASYNCHRONOUS]
+            runs[name + _ASYNCHRONOUS] = _trickle(values, sink, given, count, seen_there)
     interleaved(runs, bench.rounds)
     # The first run is for warming up.
     seen = {name: _medians(each[1:]) for name, each in costs_of.items()}

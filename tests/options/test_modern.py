@@ -390,7 +390,11 @@ def test_a_stream_starts_at_the_latest_offsets_unless_it_is_told_where() -> None
             STREAM_MODERN,
             StreamLimits(5, 5, 10.0),
         ),
-        ({"MAXBYTESPERTRIGGER": "1g"}, V07, StreamLimits(1 << 30)),
+        *(
+            ({"MAXBYTESPERTRIGGER": "1g"}, base, StreamLimits(bytes_max=1 << 30))
+            for base in (V07, STREAM_MODERN)
+        ),
+        ({"queryTrigger": "processingTime"}, V07, StreamLimits(knows_trigger=True)),
         ({"maxTriggerDelay": "1d"}, STREAM_MODERN, StreamLimits(delay_max_s=86_400.0)),
         ({"maxTriggerDelay": "30d"}, STREAM_MODERN, StreamLimits(delay_max_s=30 * 86_400.0)),
         ({"maxTriggerDelay": "7us"}, STREAM_MODERN, StreamLimits(delay_max_s=7e-6)),
@@ -422,7 +426,8 @@ def test_batch_limits_are_parsed(given: dict[str, str], base: dict[str, str], li
          "option maxTriggerDelay: '1 week' is not a time above zero"),
         ({"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, STREAM_MODERN,
          "option minOffsetsPerTrigger: 6 is more than maxOffsetsPerTrigger=5"),
-        ({"maxBytesPerTrigger": "1m"}, STREAM_MODERN, "option maxBytesPerTrigger does not apply to Kafka"),
+        ({"queryTrigger": "once"}, STREAM_MODERN,
+         "option queryTrigger: 'once' is not unknown or processingtime"),
         ({"maxBytesPerTrigger": "0"}, V07, "option maxBytesPerTrigger: '0' is not a size from 1"),
         ({"maxOffsetsPerTrigger": "5"}, V07, "option maxOffsetsPerTrigger does not apply to Kafka 0.7"),
         ({"minOffsetsPerTrigger": "5"}, V07, "option minOffsetsPerTrigger does not apply to Kafka 0.7"),

@@ -3,6 +3,7 @@ with the behaviours of Spark's own KafkaSinkSuite, log directories, and streams.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
@@ -354,8 +355,57 @@ def test_limits_are_refused_with_what_to_do(
     spark: SparkSession, noida: NoidaBroker, topics: tuple[str, str], tmp_path: Path
 ) -> None:
     rows = stream(spark, noida, topics[0], maxOffsetsPerTrigger="3")
-    with pytest.raises(StreamingQueryException, match=r"need Spark 4\.2 .* leave them out"):
+    with pytest.raises(StreamingQueryException, match=r"does not tell the trigger.* set queryTrigger="):
         run(stored(rows, tmp_path).format("noop").trigger(availableNow=True))
+
+
+def test_limits_with_a_processing_time_hold_in_every_run(
+    spark: SparkSession, noida: NoidaBroker, topics: tuple[str, str], tmp_path: Path
+) -> None:
+    limits = {"maxOffsetsPerTrigger": "3", "maxBytesPerTrigger": "1m", "queryTrigger": "processingTime"}
+    batches: dict[int, list[int]] = {}
+    failing = [0, 2]  # the first batch, and a later one: each is not committed, and runs again
+
+    def store(rows: DataFrame, number: int) -> None:
+        found = sorted(int(row.value) for row in rows.collect())
+        assert batches.setdefault(number, found) == found
+        if number in failing:
+            failing.remove(number)
+            raise RuntimeError
+
+    for numbers in (range(12), (), (), range(12, 18)):
+        send(noida, topics[0], numbers)
+        rows = stream(spark, noida, topics[0], startingOffsets="earliest", **limits)
+        query = stored(rows, tmp_path).foreachBatch(store).start()
+        with contextlib.suppress(StreamingQueryException):
+            query.processAllAvailable()
+        query.stop()
+    assert batches == {number: [3 * number + each for each in range(3)] for number in range(6)}
+
+
+@STREAM_SINKS
+def test_with_asynchronous_progress_a_restart_writes_rows_again_and_loses_none(
+    spark: SparkSession, noida: NoidaBroker, topics: tuple[str, str], tmp_path: Path
+) -> None:
+    progress = {
+        "asyncProgressTrackingEnabled": "true",
+        "asyncProgressTrackingCheckpointIntervalMs": "3600000",
+        "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
+    }
+    rows = stream(spark, noida, topics[0], startingOffsets="earliest")
+    for run_number in range(2):
+        send(noida, topics[0], range(10 * run_number, 10 * run_number + 5))
+        query = begun(to_topic(rows, noida, topics[1], tmp_path).options(**progress))
+        query.processAllAvailable()
+        send(noida, topics[0], range(10 * run_number + 5, 10 * run_number + 10))
+        query.processAllAvailable()
+        query.stop()
+        # The first batch of a run is in the checkpoint at once, and no later one for an hour.
+        assert (
+            sorted(each.name for each in (tmp_path / "offsets").glob("[0-9]*"))
+            == ["0", "1"][: run_number + 1]
+        )
+    assert numbers(noida, topics[1]) == sorted([*range(20), *range(5, 10)])
 
 
 @STREAM_SINKS

@@ -140,7 +140,7 @@ def test_a_defect_and_the_setting_of_a_user_change_nothing(monkeypatch: pytest.M
         ("writer", "KafkaWireBatchWriter"),
         ("exactly_once", "ExactlyOnceWriter"),
         ("stream_reader", "RefusedStream"),
-        ("stream_reader", "UnlimitedStreamReader"),
+        ("stream_reader", "PositionStreamReader"),
         pytest.param("stream_limits", "LimitedStreamReader", marks=READ_LIMITS),
         pytest.param("stream_writer", "KafkaWireStreamWriter", marks=STREAM_SINKS),
     ],

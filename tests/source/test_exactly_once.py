@@ -484,6 +484,23 @@ def test_writer_without_brokers_says_what_stays_open(caplog: pytest.LogCaptureFi
         task(made, "a")
 
 
+@STREAM_SINKS
+def test_asynchronous_progress_is_refused_exactly_once_and_taken_at_least_once() -> None:
+    brokers = {"kafka__bootstrap__servers": f"127.0.0.1:{closed_port().port}", "brokerDownTimeout": "0s"}
+    progress = {
+        "ASYNCProgressTrackingEnabled": "true",
+        "asyncProgressTrackingCheckpointIntervalMs": "500",
+        "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
+    }
+    once = {"delivery": "exactly-once", "kafka__transactional__id": "x"}
+    with pytest.raises(
+        OptionError, match=r"^option asyncProgressTrackingEnabled: delivery=exactly-once needs"
+    ):
+        writer(**brokers, topic="t", **once, **progress)
+    for given in (progress, once | {"asyncProgressTrackingEnabled": "false"}):
+        writer(**brokers, topic="t", **given)
+
+
 def test_a_batch_all_of_whose_transactions_timed_out_is_said_not_to_be_there(query: Query) -> None:
     batch = query.batch(3)
     messages = batch.messages()

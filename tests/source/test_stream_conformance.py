@@ -275,6 +275,24 @@ def test_composite_limits(noida: NoidaBroker, topic: str) -> None:
     assert [len(rows) for rows in running.batches()] == [10, 10]
 
 
+def test_bytes_limit_a_batch_by_the_sizes_of_records(noida: NoidaBroker) -> None:
+    topic = noida.create_topic(partitions=2)
+    for partition, size in enumerate((1_000, 3_000)):
+        for _ in range(10):  # batches of ten records
+            records = [Record(b"%d" % partition * size, partition=partition)] * 10
+            librdkafka.produce(noida.bootstrap_servers, topic, records)
+    given = options(noida, topic, startingOffsets="earliest")
+    running = Query(Checkpoint(), **given, maxBytesPerTrigger="100k")
+    assert vars(running.reader.getDefaultReadLimit()) == {"max_bytes": 100 << 10}
+    *sizes, last = (sum(map(len, values)) for values in running.values())
+    assert sum(sizes) + last == 400_000
+    assert len(sizes) in (3, 4)
+    assert all(80_000 < size < 120_000 for size in sizes)
+    assert len(Query(Checkpoint(), True, **given, maxBytesPerTrigger="100k").values()) == 1  # Once
+    running = Query(Checkpoint(), **given, maxBytesPerTrigger="100k", maxOffsetsPerTrigger="20")
+    assert len(running.values()) == 10
+
+
 def test_the_trigger_once_heeds_no_limit(noida: NoidaBroker, topic: str) -> None:
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "3", "minOffsetsPerTrigger": "3"}
     assert Query(Checkpoint(), True, **options(noida, topic, **given)).values() == [numbers(range(20))]

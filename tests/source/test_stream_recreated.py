@@ -21,7 +21,7 @@ from spark_kafkawire.planner.stream_offsets import ID_MARK
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.source.schema import read_schema
-from spark_kafkawire.source.stream_reader import UnlimitedStreamReader
+from spark_kafkawire.source.stream_reader import PositionStreamReader
 from tests.records.batches import batch, record
 from tests.support import librdkafka
 from tests.support.cases import for_each
@@ -340,14 +340,15 @@ class OldQuery:
     def __init__(self, checkpoint: Checkpoint, **options: str) -> None:
         raw = {name.replace("__", "."): value for name, value in (QUICK | options).items()}
         schema = read_schema(read_options_of(raw))
-        self._reader = UnlimitedStreamReader(StreamOptions.parse(raw), schema)
+        self._reader = PositionStreamReader(StreamOptions.parse(raw), schema)
         self._checkpoint = checkpoint
+        if checkpoint.offsets:  # the end of the last batch, also of one that was not committed
+            last = json.loads(checkpoint.offsets[-1])
+            assert self._reader.partitions(last, last) == []
 
     def plan(self) -> bool:
         """Write down where the next batch ends; whether there is one."""
         done = self._checkpoint.offsets
-        if not done:
-            self._reader.initialOffset()
         end = json.dumps(self._reader.latestOffset())
         if done and end == done[-1]:
             return False
@@ -394,6 +395,72 @@ def test_batches_go_to_the_end_and_a_restart_goes_on_there(servers: str) -> None
     assert [values for values in again.batches() if values] == [[b"f"]]
 
 
+def test_limits_go_on_after_every_kind_of_restart(servers: str) -> None:
+    topic, checkpoint = librdkafka.create_topic(servers, 2), Checkpoint()
+    values = [b"%03d" % number for number in range(20)]
+    options = {
+        "kafka__bootstrap__servers": servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "4",
+        "queryTrigger": "processingTime",
+    }
+    produce(servers, topic, *values)
+    found = []
+    assert OldQuery(checkpoint, **options).plan()
+    found.append(OldQuery(checkpoint, **options).read())  # the first batch, which was not committed
+    query = OldQuery(checkpoint, **options)  # all are committed
+    assert query.plan()
+    found.append(query.read())
+    assert query.plan()
+    again = OldQuery(checkpoint, **options)  # the last one is not
+    found.append(again.read())
+    found += again.batches()
+    assert [len(each) for each in found] == [4] * 5
+    assert sorted(value for each in found for value in each) == values
+    assert OldQuery(checkpoint, **options).batches() == []
+    produce(servers, topic, *values)
+    assert [len(each) for each in OldQuery(checkpoint, **options).batches()] == [4] * 5
+
+
+def test_a_batch_that_waits_for_more_records_goes_on_after_a_restart(servers: str) -> None:
+    topic, checkpoint = librdkafka.create_topic(servers, 2), Checkpoint()
+    options = {
+        "kafka__bootstrap__servers": servers,
+        "subscribe": topic,
+        "minOffsetsPerTrigger": "4",
+        "queryTrigger": "processingTime",
+    }
+    assert OldQuery(checkpoint, **options).batches() == [[]]
+    query = OldQuery(checkpoint, **options)
+    produce(servers, topic, b"a", b"b")
+    assert query.batches() == [[b"a", b"b"]]  # the first one of a run does not wait
+    produce(servers, topic, b"c", b"d")
+    assert query.batches() == []
+    produce(servers, topic, b"e", b"f")
+    assert query.batches() == [[b"c", b"d", b"e", b"f"]]
+
+
+def test_a_restart_without_its_position_fails_and_reads_nothing_again(servers: str) -> None:
+    topic = librdkafka.create_topic(servers, 2)
+    options = {
+        "kafka__bootstrap__servers": servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "4",
+        "queryTrigger": "processingTime",
+    }
+    produce(servers, topic, *(b"%03d" % number for number in range(20)))
+    done = Checkpoint()
+    assert OldQuery(done, **options).plan()
+    query = OldQuery(Checkpoint(), **options)
+    assert len(query.batches()) == 5
+    other = OldQuery(Checkpoint(), **options)
+    assert other.plan()  # no Spark calls so: it would plan a batch that ends before its start
+    with pytest.raises(DataLossError, match="is behind: nothing proves which"):
+        other._reader.partitions(json.loads(query._checkpoint.offsets[-1]), json.loads(done.offsets[-1]))
+
+
 def test_what_comes_after_the_first_look_of_a_query_from_the_end_is_read(servers: str) -> None:
     topic, checkpoint = librdkafka.create_topic(servers, 2), Checkpoint()
     options = {"kafka__bootstrap__servers": servers, "subscribe": topic, "startingOffsets": "latest"}
@@ -419,16 +486,12 @@ def test_a_topic_that_was_recreated_while_the_query_was_stopped(count: int) -> N
         assert OldQuery(checkpoint, **recreating_options(broker)).batches() == []
         broker.delete("t")
         broker.create("t", *new)
-        first = OldQuery(checkpoint, **recreating_options(broker))
-        assert first.plan()
-        reported = "^the topic t was deleted and recreated"
-        with pytest.raises(DataLossError, match=reported):
-            first.read()
-        broker.send("t", "later")
-        with pytest.raises(DataLossError, match=reported):  # the batch is in the offset log
-            OldQuery(checkpoint, **recreating_options(broker)).read()
+        for _ in range(2):
+            with pytest.raises(DataLossError, match=r"^the topic t was deleted and recreated"):
+                OldQuery(checkpoint, **recreating_options(broker)).plan()
         lenient = OldQuery(checkpoint, **recreating_options(broker, "false"))
-        assert lenient.read() == [value.encode() for value in new]
+        assert lenient.batches() == [[value.encode() for value in new]]
+        broker.send("t", "later")
         assert lenient.batches() == [[b"later"]]
 
 

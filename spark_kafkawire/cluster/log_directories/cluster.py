@@ -18,6 +18,7 @@ from spark_kafkawire.model import (
     OffsetRange,
     PartitionBounds,
     RecordTimes,
+    SizeSample,
     TopicPartition,
 )
 from spark_kafkawire.options import Directories
@@ -194,6 +195,9 @@ class DirectoryCluster:
 
     def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: each.earliest for tp, each in self.bounds(partitions).items()}
+
+    def sample_sizes(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, SizeSample]:  # noqa: ARG002
+        return {}  # no stream reads them
 
     def cleanup_policy(self, topic: str) -> NoReturn:
         raise OptionError(

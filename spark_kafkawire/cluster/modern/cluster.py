@@ -24,7 +24,7 @@ from spark_kafkawire.errors import (
     listed_some,
     printable,
 )
-from spark_kafkawire.model import Broker, Leader, PartitionBounds, RecordTimes, TopicPartition
+from spark_kafkawire.model import Broker, Leader, PartitionBounds, RecordTimes, SizeSample, TopicPartition
 from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.limits import READ_UNCOMMITTED
@@ -133,6 +133,11 @@ class ModernCluster:
         asked = dict.fromkeys(partitions, EARLIEST_LOCAL_TIMESTAMP)
         [found] = list_offsets(self._metadata, [asked], self._net, self._isolation_level)
         return found
+
+    def sample_sizes(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, SizeSample]:
+        from .record_sizes import sample_sizes
+
+        return sample_sizes(self._metadata, offsets, self._net)
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:
         from .topic_configs import cleanup_policy

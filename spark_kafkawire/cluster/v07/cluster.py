@@ -23,7 +23,15 @@ from spark_kafkawire.errors import (
     OptionError,
     UnknownTopicError,
 )
-from spark_kafkawire.model import Broker, ClusterView, Leader, PartitionBounds, RecordTimes, TopicPartition
+from spark_kafkawire.model import (
+    Broker,
+    ClusterView,
+    Leader,
+    PartitionBounds,
+    RecordTimes,
+    SizeSample,
+    TopicPartition,
+)
 from spark_kafkawire.net.retry import Attempts, retried
 from spark_kafkawire.options import Discovery, NetOptions
 from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME, ErrorCode, OffsetsRequest, broker_error
@@ -196,6 +204,9 @@ class V07Cluster:
 
     def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: bounds.earliest for tp, bounds in self.bounds(partitions).items()}
+
+    def sample_sizes(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, SizeSample]:
+        return dict.fromkeys(offsets, SizeSample(1, 1))  # offsets are bytes
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:  # noqa: ARG002  # 0.7 has no other policy
         return frozenset(("delete",))

@@ -76,6 +76,8 @@ def test_what_a_stream_is_given_follows_from_the_arguments() -> None:
     limited = options_of(*GOOD, "--max-offsets", "9", "--starting", "latest", "--group", "g").reading
     assert (limited["maxOffsetsPerTrigger"], limited["startingOffsets"]) == ("9", "latest")
     assert limited["kafka.group.id"] == "g"
+    assert limited["queryTrigger"] == "processingTime"
+    assert "queryTrigger" not in options_of(*GOOD, "--max-offsets", "9", "--available-now").reading
     of_07 = options_of(*GOOD_07, "--max-bytes", "9", "--starting", "5").reading
     assert (of_07["maxBytesPerTrigger"], of_07["startingTimestamp"]) == ("9", "5")
     assert "includeHeaders" not in of_07

@@ -191,5 +191,5 @@ def test_rows_of_a_topic_do_not_go_into_the_next_one_of_its_name(kafka: ApacheKa
         librdkafka.create_topic(servers, name=topic)
         gone = rf"^topic '{topic}' was deleted and created again: .* those written before are gone, too$"
         with pytest.raises(DeliveryError, match=gone):
-            _ = sending.add(TopicPartition(topic, 0), records(VALUES)), sending.finish()
+            sending.add(TopicPartition(topic, 0), records(VALUES))  # of many requests
     assert librdkafka.consume(servers, topic) == []

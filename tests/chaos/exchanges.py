@@ -30,7 +30,7 @@ from spark_kafkawire.net.pool import POOL
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.protocol import modern, proposal, v07
 from spark_kafkawire.protocol.api import Api, VersionRange
-from spark_kafkawire.protocol.modern import fetch, group_members
+from spark_kafkawire.protocol.modern import fetch, group_members, negotiation
 from tests.records.batches import TRANSACTIONAL, marker, record
 from tests.records.batches import batch as plain_batch
 from tests.support.log_broker import OFFERED
@@ -279,7 +279,9 @@ def _delegate(options: dict[str, str], _server: LyingServer) -> Any:
 def _transact(options: dict[str, str], server: LyingServer) -> Any:
     """A transaction that holds two partitions and a group's offset, and what the broker noted of it."""
     read = ReadOptions.parse({**options, "subscribe": TOPIC})
-    transactions = Transactions(Metadata(read.discovery.bootstrap_servers, read.net), read.net)
+    metadata = Metadata(read.discovery.bootstrap_servers, read.net)
+    metadata.refresh([TOPIC])  # whose id the newest request needs
+    transactions = Transactions(metadata, read.net)
     in_two_phases = server.honest.offered[modern.INIT_PRODUCER_ID.key].min > _ONE_PHASE_UNTIL
     begun = transactions.begin("x", 60_000, two_phase_commit=in_two_phases)
     transactions.add_partitions(begun, [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)])
@@ -325,6 +327,8 @@ def _modern(
     least: Mapping[int, int] = MappingProxyType({}),
 ) -> Exchange:
     most = {} if steps is _transact else {modern.INIT_PRODUCER_ID.key: _ONE_PHASE_UNTIL}
+    # The answer to a later ApiVersions, which tells the ids of a known broker, has the same fields.
+    most |= {modern.API_VERSIONS.key: negotiation.IDENTITY_SINCE - 1}
     return Exchange(name, apis, steps, options, {**_LEAST, **least}, most=most)
 
 

@@ -255,7 +255,7 @@ def named(name: str) -> Lie:
     for exchange, api in ((each, api) for each in EXCHANGES for api in each.apis):
         if begin.startswith(f"{exchange.name} {api.name} "):
             version, _, paths = begin.removeprefix(f"{exchange.name} {api.name} ").partition(" ")
-            step = exchange, api, api.versions.max if version == "newest" else int(version)
+            step = exchange, api, exchange.versions(api)[-1] if version == "newest" else int(version)
             found = [] if paths == "frame" else [_path(path) for path in paths.split(" and ")]
             return Lie(step, tuple(found), kind, mode == "once")
     raise LookupError(name)

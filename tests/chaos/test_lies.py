@@ -103,7 +103,7 @@ def test_every_api_is_lied_about_in_every_field_of_its_last_version() -> None:
     }
     for step in STEPS:
         exchange, api, version = step
-        if version == api.versions.max:
+        if version == exchange.versions(api)[-1]:
             fields = {name for name, _, _ in api.response_codec(version).members()}
             assert fields <= {paths[0][0] for paths in parts(step) if paths}, f"{exchange.name} {api.name}"
 

@@ -45,6 +45,7 @@ from tests.support.producing import (
 from tests.support.writing import binary
 
 from .apache_kafka import ApacheKafka
+from .versions import newest
 
 VALUES: Final = numbered(3000)
 #: Takes records of any time.
@@ -223,3 +224,19 @@ def test_of_two_producers_in_one_position_each_record_is_appended_once(kafka: Ap
     write_at(0, 70)
     write_at(70, 100)
     assert values(librdkafka.consume(servers, partition.topic)) == VALUES[:100]
+
+
+@newest
+def test_rows_of_a_topic_do_not_go_into_the_next_one_of_its_name(kafka: ApacheKafka) -> None:
+    """Only the broker can tell: the leader is where it was. It gets the topic's id with Produce 13."""
+    servers = kafka.bootstrap_servers()
+    topic = librdkafka.create_topic(servers)
+    with producer(options_of(servers, batchBytes=1000)) as sending:
+        sending.add(TopicPartition(topic, 0), records(VALUES))
+        sending.finish()
+        librdkafka.delete_topic_and_wait(servers, topic)
+        librdkafka.create_topic(servers, name=topic)
+        gone = rf"^topic '{topic}' was deleted and created again: .* those written before are gone, too$"
+        with pytest.raises(DeliveryError, match=gone):
+            sending.add(TopicPartition(topic, 0), records(VALUES))  # of many requests
+    assert librdkafka.consume(servers, topic) == []

@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from spark_kafkawire.errors import (
@@ -71,8 +72,8 @@ class Metadata:
     """Metadata of one cluster, cached. Thread-safe.
 
     ``creates_topics`` allows brokers to create the requested topics (``auto.create.topics.enable``).
-    ``topic_ids`` are ids that topics must keep, and that of each topic that is described is added: another
-    one raises ``BrokerError`` (fatal). Without it a topic may be deleted and created again.
+    ``topic_ids`` are ids that topics must keep: another one raises ``BrokerError`` (fatal). Other topics may
+    be deleted and created again, unless ``keep_ids`` was called.
     Requests are repeated during an election for at least the time of one request, and for a topic that no
     broker knows as often as the retries allow.
 
@@ -86,13 +87,14 @@ class Metadata:
         net: NetOptions,
         *,
         creates_topics: bool = False,
-        topic_ids: Mapping[str, uuid.UUID] | None = None,
+        topic_ids: Mapping[str, uuid.UUID] = MappingProxyType({}),
         connections: Pool = POOL,
     ) -> None:
         self._bootstrap_servers = tuple(bootstrap_servers)
         self._net = net
         self._creates_topics = creates_topics
-        self._kept_ids = None if topic_ids is None else dict(topic_ids)
+        self._kept_ids = dict(topic_ids)
+        self._keeps_ids = False
         self._connections = connections
         self._lock = threading.Lock()
         self._brokers: dict[int, Broker] = {}
@@ -156,7 +158,13 @@ class Metadata:
     def known_ids(self, topics: Iterable[str]) -> dict[str, uuid.UUID]:
         """Ids of topics by the last responses, without a new request, and without topics that have none."""
         described = {name: self._topics[name].id for name in topics if name in self._topics}
-        return {name: id_ for name, id_ in described.items() if id_} | (self._kept_ids or {})
+        return {name: id_ for name, id_ in described.items() if id_} | self._kept_ids
+
+    def keep_ids(self) -> None:
+        """Keep the id of each topic that is or will be described: what is written to it must not go into
+        another topic of its name."""
+        self._kept_ids = self.known_ids(self._topics)
+        self._keeps_ids = True
 
     def leader_of(self, partition: TopicPartition, within: Deadline | None = None) -> Leader:
         """The leader of a partition. Requests take ``within`` that time at most, or as long as the retries
@@ -303,8 +311,10 @@ class Metadata:
             return listed
         described = {name: Topic.described(name, responses.get(name), server) for name in names}
         for name, topic in described.items():
-            if self._kept_ids is not None and topic.id is not None:
-                refuse_other_id(name, self._kept_ids.setdefault(name, topic.id), topic.id)
+            if topic.id is not None:
+                refuse_other_id(name, self._kept_ids.get(name, topic.id), topic.id)
+                if self._keeps_ids:
+                    self._kept_ids[name] = topic.id
         self._cache({**self._topics, **described})
         return described
 
@@ -483,7 +493,7 @@ def refuse_other_id(topic: str, known: uuid.UUID, found: uuid.UUID) -> None:
     if found != known:
         raise BrokerError(
             f"topic {quoted(topic)} was deleted and created again: its id was {id_text(known)}, and is "
-            f"{id_text(found)} now; what was in it is gone: run again to use the new topic",
+            f"{id_text(found)} now; run again to use the new topic",
             ErrorCode.INCONSISTENT_TOPIC_ID,
             Action.FAIL,
         )

@@ -112,7 +112,7 @@ class Clusters:
     @cached_property
     def metadata(self) -> Metadata:
         """The leaders of the target's partitions."""
-        return Metadata(self.write.discovery.bootstrap_servers, self.write.net, topic_ids={})
+        return Metadata(self.write.discovery.bootstrap_servers, self.write.net)
 
     @cached_property
     def target_cluster(self) -> Cluster:

@@ -46,9 +46,14 @@ def small_response_bytes_max(_: object) -> int:
 
 def with_names(topics: Iterable[Any], asked: Iterable[Any]) -> list[Any]:
     """Topics of a response with the names that the request gives for their ids: from some version on
-    brokers answer with ids alone (KIP-516). A topic that was not requested keeps no name."""
+    brokers answer with ids alone (KIP-516). A topic that was not requested gets its id as its name."""
     names = {topic.topic_id: topic.name for topic in asked if topic.topic_id != NO_TOPIC_ID}
-    return [each if each.name else replace(each, name=names.get(each.topic_id, "")) for each in topics]
+    return [
+        each
+        if each.name or each.topic_id == NO_TOPIC_ID
+        else replace(each, name=names.get(each.topic_id, str(each.topic_id)))
+        for each in topics
+    ]
 
 
 def have_ids(topics: Iterable[Any]) -> bool:

@@ -369,8 +369,8 @@ def test_brokers_check_that_they_are_the_ones_that_are_meant(pool: Pool) -> None
 
 def test_topics_keep_their_ids_in_a_write(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
-        kept = metadata_of(server.bootstrap_servers, pool, topic_ids={})
-        free = metadata_of(server.bootstrap_servers, pool)
+        kept, free = (metadata_of(server.bootstrap_servers, pool) for _ in range(2))
+        kept.keep_ids()
         for each in (kept, free):
             each.refresh(["t"])
         server.broker.topic_ids["t"] = uuid.UUID(int=9)

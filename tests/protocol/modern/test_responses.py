@@ -305,6 +305,18 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (PRODUCING, produced("t", "t"), 9, "it contains t 0 twice"),
         (PRODUCING, produced(), 9, "it lacks t 0, which was requested, and contains nothing"),
         (PRODUCING, produced("t", base_offset=-1), 9, "the base offset -1 of t"),
+        (
+            replace(PRODUCING, topic_data=(replace(PRODUCING.topic_data[0], topic_id=uuid.UUID(int=7)),)),
+            response(modern.PRODUCE, responses=[{"topic_id": uuid.UUID(int=9), "partition_responses": [{}]}]),
+            13,
+            f"it contains {uuid.UUID(int=9)} 0, but t 0 was requested",
+        ),
+        (
+            replace(COMMITTING, topics=(replace(COMMITTING.topics[0], topic_id=uuid.UUID(int=7)),)),
+            response(modern.OFFSET_COMMIT, topics=[{"topic_id": uuid.UUID(int=9), "partitions": [{}]}]),
+            10,
+            f"it contains {uuid.UUID(int=9)} 0, but t 0 was requested",
+        ),
         (IDENTIFYING, identity(-1, 0), 4, "it gives the producer id -1, but the minimum is 0"),
         (IDENTIFYING, identity(0, -1), 4, "it gives the producer epoch -1, but the minimum is 0"),
         (ADDING, added("t", 0), 3, "it lacks t 1, which was requested"),

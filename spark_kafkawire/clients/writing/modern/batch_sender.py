@@ -330,6 +330,8 @@ class BatchSender:
         acked = sum(state.message_count for state in self._states.values())
         if not self._sent_count:
             return error
+        if isinstance(error, BrokerError) and error.code == ErrorCode.INCONSISTENT_TOPIC_ID:
+            return DeliveryError(f"{error}, and write all rows again: those written before are gone, too")
         return DeliveryError(
             f"{error}; {acked} message(s) of this task are proven to be in their partitions, each of the "
             "others may be there or missing: compare the topic with the rows before you write again, or "

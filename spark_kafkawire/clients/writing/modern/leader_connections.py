@@ -167,6 +167,7 @@ class LeaderConnections:
     """Leaders of partitions, as far as Metadata has reported them, and a connection to each leader."""
 
     def __init__(self, metadata: Metadata, options: WriteOptions) -> None:
+        metadata.keep_ids()
         self._metadata = metadata
         self._options = options
         self._leaders: dict[TopicPartition, Broker] = {}

@@ -153,6 +153,21 @@ def test_the_pipeline_of_the_recipes_runs_and_goes_on(tmp_path: Path) -> None:
             assert Counter(copy.value for copy in copies) == Counter(order.value for order in number * orders)
 
 
+@pytest.mark.nightly
+def test_the_pipeline_of_changes_is_one_that_spark_takes(tmp_path: Path) -> None:
+    """There is no table format for it yet."""
+    [spec] = blocks("yaml")
+    [definitions] = [block for block in PYTHON_BLOCKS if block.needs == "auto-cdc"]
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "spark-pipeline.yml").write_text(moved(spec.text, {FOLDER: f"{tmp_path}/"}), "utf-8")
+    (tmp_path / "transformations" / "orders.py").write_text(definitions.text, "utf-8")
+    with default_connect_port():
+        program = Path(sys.executable).with_name("spark-pipelines")
+        ran = run(program, "dry-run", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout
+    assert "Run is COMPLETED" in ran.stdout
+
+
 def rows_of(table: Path) -> list[dict[str, Any]]:
     """The rows of a table of Spark's, from its files."""
     return [row for file in table.glob("*.parquet") for row in pq.read_table(file).to_pylist()]

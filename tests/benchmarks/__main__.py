@@ -31,7 +31,7 @@ from .reading import directories, read, read_modern, write, write_modern
 from .session import Bench, kafka, spark_session
 from .stream import catch_up, micro_batch, tasks, throughput
 from .tasks import large_log, large_topic, packs, planning, task_cost
-from .typed import avro
+from .typed import avro, changes_of_debezium
 
 #: Where the lines are kept.
 FIGURES: Final = Path("build/figures.jsonl")
@@ -82,6 +82,7 @@ SUBJECTS: Final = {
     "exactly-once-tasks": _on_kafka(tasks, 1_000, "tasks"),
     "exactly-once-throughput": _on_kafka(throughput, 6_000_000, "records"),
     "values": _on_kafka(avro, 2_000_000, "messages"),
+    "changes": _on_kafka(changes_of_debezium, 1_000_000, "changes"),
     "first": _on_kafka(first, 0, "busy processes beside"),
 }
 

@@ -1,4 +1,5 @@
-"""Reads of Avro with a schema registry, beside Spark's ``from_avro`` and fastavro, on Apache Kafka.
+"""Reads of Avro with a schema registry, beside Spark's ``from_avro`` and fastavro, and of changes, on Apache
+Kafka.
 
 All kinds read the same topic, take turns in one Spark, and write their rows to a sink that does nothing. The
 messages are orders with 8 fields and about 100 bytes.
@@ -19,11 +20,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from spark_kafkawire.changes import changes, latest_per_key
 from spark_kafkawire.values.registry_frame import id_prefix
 from tests.support.fake_registry import FakeRegistry
 
 from .measure import Figure, Kind, print_took, say, side_by_side
-from .session import Bench, new_topic, read_into_nothing
+from .session import Bench, check, new_topic, read_into_nothing
 
 SCHEMA: Final = json.dumps(
     {
@@ -46,6 +48,38 @@ _FIELDS: Final = (
     "id bigint, customer string, amount double, currency string, quantity int, is_paid boolean, "
     "created_at timestamp, note string"
 )
+#: Constant fields of ``source``, and the envelope that Debezium makes of such a table.
+_SOURCE: Final[dict[str, Any]] = {
+    "version": "3.6.1.Final",
+    "connector": "postgresql",
+    "name": "shop",
+    "db": "shop",
+    "schema": "public",
+    "table": "orders",
+    "txId": 771,
+}
+_ENVELOPE: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "Envelope",
+    "fields": [
+        {"name": "before", "type": ["null", json.loads(SCHEMA)], "default": None},
+        {"name": "after", "type": ["null", "Order"], "default": None},
+        {
+            "name": "source",
+            "type": {
+                "type": "record",
+                "name": "Source",
+                "fields": [
+                    *({"name": name, "type": "string"} for name in [*_SOURCE][:-1]),
+                    *({"name": name, "type": ["null", "long"]} for name in ("txId", "ts_ms", "lsn")),
+                ],
+            },
+        },
+        {"name": "op", "type": "string"},
+        {"name": "ts_ms", "type": ["null", "long"], "default": None},
+    ],
+}
+_DECODED, _FOLDED = "decoded", "decoded, unwrapped and folded"
 #: Different messages; the topic repeats them.
 _MESSAGES: Final = 50_000
 
@@ -61,7 +95,7 @@ def avro(bench: Bench) -> Iterator[Figure]:
     rows = bench.size
     with FakeRegistry() as registry:
         schema_id = registry.add("orders-value", SCHEMA)
-        topic, size = _write_topic(bench, schema_id)
+        topic, size = _write_topic(bench, messages(_MESSAGES, schema_id))
         say(f"{rows:,} messages of {size:.0f} bytes")
         frames = _frames(bench, topic, registry.url)
         _check_equal(frames, rows)
@@ -88,9 +122,52 @@ def avro(bench: Bench) -> Iterator[Figure]:
     )
 
 
-def _write_topic(bench: Bench, schema_id: int) -> tuple[str, float]:
+def changes_of_debezium(bench: Bench) -> Iterator[Figure]:
+    """Changes of Debezium that are decoded, and that are unwrapped and folded, too."""
+    with FakeRegistry() as registry:
+        values = _changes(registry.add("changes-value", json.dumps(_ENVELOPE)))
+        topic, size = _write_topic(bench, values)
+        say(f"{bench.size:,} changes of {size:.0f} bytes, {_MESSAGES:,} keys")
+        options = {"kafka.bootstrap.servers": bench.servers, "subscribe": topic, "valueFormat": "avro"}
+        reader = bench.spark.read.format("kafkawire").options(**options, startingOffsets="earliest")
+        reader = reader.option("schema.registry.url", registry.url).option("valueSubject", "changes-value")
+        decoded = reader.load().select("value", "topic", "partition", "offset", "timestamp")
+        folded = latest_per_key(changes(decoded), "id", order_by="_sequence")
+        check("the fold", folded.count(), _MESSAGES)
+        frames = {_DECODED: decoded, _FOLDED: folded}
+        kinds = {name: Kind(partial(read_into_nothing, frame), bench.size) for name, frame in frames.items()}
+        took = side_by_side(kinds, bench.rounds, twice=True)
+    print_took("read", took)
+    yield Figure(
+        "changes unwrapped and folded, to decoding alone",
+        "times_as_fast",
+        took[_DECODED].seconds / took[_FOLDED].seconds,
+        0.5,
+    )
+
+
+def _changes(schema_id: int) -> list[bytes]:
+    """Framed changes in Debezium's envelope: updates with the row before and after."""
+    draw, parsed = random.Random(48), fastavro.parse_schema(json.loads(json.dumps(_ENVELOPE)))
+    return [
+        id_prefix(schema_id)
+        + _encoded(
+            parsed,
+            {
+                "before": _order(draw, number),
+                "after": _order(draw, number),
+                "source": {**_SOURCE, "ts_ms": 1_700_000_000_000 + number, "lsn": 24_000_000 + number},
+                "op": "u",
+                "ts_ms": 1_700_000_000_100 + number,
+            },
+        )
+        for number in range(_MESSAGES)
+    ]
+
+
+def _write_topic(bench: Bench, values: list[bytes]) -> tuple[str, float]:
     """A new topic, and the mean size of a message without its frame, bytes."""
-    topic, values = new_topic(bench.servers), messages(_MESSAGES, schema_id)
+    topic = new_topic(bench.servers)
     frame = bench.spark.createDataFrame(pa.table({"value": values})).cache()
     times = bench.spark.range(bench.size // _MESSAGES).select()
     to = {"kafka.bootstrap.servers": bench.servers, "topic": topic, "partitioner": "roundrobin"}

@@ -19,6 +19,7 @@ _BROKER: Final = Path(__file__).with_name("pom.xml")
 _CONNECTOR: Final = Path(__file__).with_name("connector.xml")
 _AVRO: Final = Path(__file__).with_name("avro.xml")
 _HDFS: Final = Path(__file__).with_name("hdfs.xml")
+_DEBEZIUM: Final = Path(__file__).with_name("debezium.xml")
 _TABLE_FORMATS: Final = Path(__file__).with_name("table_formats.xml")
 #: The newest Spark for which there are both formats.
 _SPARK_OF_FORMATS: Final = "4.1.4"
@@ -54,6 +55,11 @@ def avro_jars() -> list[Path]:
 def hdfs_jars() -> Path:
     """The folder of the jars of Hadoop's cluster for tests, 110 MB. Raises ``NoJars``."""
     return _jars(_HDFS, "Hadoop's HDFS")
+
+
+def debezium_jars() -> Path:
+    """The folder of the jars of Debezium's engine for PostgreSQL. Raises ``NoJars``."""
+    return _jars(_DEBEZIUM, "Debezium")
 
 
 def table_format_jars() -> list[Path]:

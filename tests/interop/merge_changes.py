@@ -220,13 +220,30 @@ def test_a_truncate_empties_the_table_if_it_is_to_be_applied(
     assert rows_of(found, *keys) == in_order(selected("items"), *keys)
 
 
+@pytest.mark.parametrize(
+    ("page", "table", "expected"),
+    [
+        ("change-data", "orders", [{"id": 2, "customer": "Lou"}]),
+        (
+            "delta-iceberg",
+            "appended",
+            [{"offset": number, "order": f"order {number}"} for number in range(1000)],
+        ),
+    ],
+)
 def test_the_blocks_of_the_page_run(
-    session: SparkSession, noida: NoidaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    page: str,
+    table: str,
+    expected: list[Row],
+    session: SparkSession,
+    noida: NoidaBroker,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Blocks that need a table format run, too."""
     namespace: dict[str, Any] = {"spark": session}
     for block in blocks("python"):
-        if block.page == "docs/change-data.md":
+        if block.page == f"docs/{page}.md" and block.needs in (None, "delta"):
             code = block.text.replace("127.0.0.1:9092", noida.bootstrap_servers)
             exec(code.replace("./data/", f"{tmp_path}/"), namespace)
             printed = capsys.readouterr().out
@@ -236,4 +253,5 @@ def test_the_blocks_of_the_page_run(
         query.processAllAvailable()
     finally:
         query.stop()
-    assert rows_of(session.table("orders").select("id", "customer"), "id") == [{"id": 2, "customer": "Lou"}]
+    columns = list(expected[0])
+    assert rows_of(session.table(table).select(*columns), columns[0]) == expected

@@ -1,4 +1,5 @@
-"""Tables of Delta and Iceberg, by a Spark that both work with: ``merge_changes.py``, ``append_once.py``."""
+"""Tables of Delta and Iceberg, by a Spark that both work with: ``merge_changes.py``,
+``append_once.py``, ``tables_killed.py`` and ``changes_killed.py``."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ import pytest
 
 from .versions import needed_table_formats
 
-_TIMEOUT_S: Final = 1200.0
+#: Kills take most of it.
+_TIMEOUT_S: Final = 10_800.0
 #: That Spark leaves sockets and files to garbage collection, and Python warns of it.
 _LEFT_OPEN: Final = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
@@ -20,7 +22,7 @@ _LEFT_OPEN: Final = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning
 @pytest.mark.jvm
 @pytest.mark.nightly
 @pytest.mark.timeout(_TIMEOUT_S + 60)
-@pytest.mark.parametrize("module", ["merge_changes", "append_once"])
+@pytest.mark.parametrize("module", ["merge_changes", "append_once", "tables_killed", "changes_killed"])
 def test_streams_keep_tables_of_delta_and_iceberg(module: str) -> None:
     jars, spark = needed_table_formats()
     tests = Path(__file__).with_name(f"{module}.py")

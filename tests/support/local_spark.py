@@ -46,13 +46,15 @@ def plain_spark(name: str, settings: Settings) -> SparkSession:
 def local_spark(name: str, settings: Settings, home: str | None = None) -> SparkSession:
     """The same for tests: its Spark is in ``home``, and its Python workers are forked with all loaded."""
     run_this_python()
-    for_spark = {"SPARK_HOME": home or home_with_byte_code(), "PYTHONPATH": str(_PRELOADING)}
-    os.environ |= for_spark
+    before = os.environ.get("PYTHONPATH")  # another pyspark, where tests run one
+    path = os.pathsep.join([str(_PRELOADING), *([before] if before else [])])
+    os.environ |= {"SPARK_HOME": home or home_with_byte_code(), "PYTHONPATH": path}
     try:
         return _session(name, settings)
     finally:
-        for name in for_spark:
-            del os.environ[name]
+        del os.environ["SPARK_HOME"], os.environ["PYTHONPATH"]
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
 
 
 def _session(name: str, settings: Settings) -> SparkSession:

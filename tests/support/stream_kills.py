@@ -36,6 +36,8 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_kafkawire.changes import changes, merge_changes
+from spark_kafkawire.sinks import Route, append_once, fan_out
 from tests.support.local_spark import local_spark
 
 from .local_spark import home_with_byte_code
@@ -50,6 +52,8 @@ REST_S: Final = 60.0
 SENT_COUNT, MORE_INTERVAL_S = 60, 0.5
 #: A kill comes at most so long after what it waits for, seconds: about what a step of a batch takes.
 DELAY_MAX_S: Final = 0.15
+#: The same of a batch that is appended to tables: about what that takes.
+TABLE_DELAY_MAX_S: Final = 3.0
 #: The same of what brokers are told: about what a step of a commit takes.
 TOLD_DELAY_MAX_S: Final = 0.03
 
@@ -87,7 +91,8 @@ class Reported(Protocol):
 class Stream:
     """A query: the options of its ``read`` and its ``write``, the latter without a topic for Parquet files,
     and what appends records to what it reads. ``told`` knows more of its batches than is on the disk;
-    ``trouble`` is the driver's."""
+    ``trouble`` is the driver's. A ``write`` with ``tables`` appends to tables of a ``format``,
+    and one with ``merge`` merges changes of a ``schema``."""
 
     read: dict[str, str]
     write: dict[str, str]
@@ -97,8 +102,13 @@ class Stream:
 
     @property
     def has_files(self) -> bool:
-        """True if the query writes Parquet files."""
-        return "topic" not in self.write
+        """True if the query writes Parquet files by Spark's own sink."""
+        return "topic" not in self.write and not self.has_tables
+
+    @property
+    def has_tables(self) -> bool:
+        """True if the query writes to tables by ``foreachBatch``."""
+        return "tables" in self.write or "merge" in self.write
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +124,8 @@ class Kill:
 class Batches:
     """Batches of the query in a folder, as its files record them."""
 
-    def __init__(self, folder: Path, has_files: bool, reported: Reported | None) -> None:
-        self._folder, self._has_files, self._reported = folder, has_files, reported
+    def __init__(self, folder: Path, has_files: bool, reported: Reported | None, slow: bool = False) -> None:
+        self._folder, self._has_files, self._reported, self._is_slow = folder, has_files, reported, slow
         self._logs = ("checkpoint/offsets", "checkpoint/commits", *(["out/_spark_metadata"] * has_files))
 
     def step(self) -> tuple[str, int]:
@@ -156,6 +166,8 @@ class Batches:
 
     def delay_max_s(self, mark: str) -> float:
         """Longest delay of a kill after a mark."""
+        if self._is_slow and mark == "checkpoint/offsets":
+            return TABLE_DELAY_MAX_S
         return DELAY_MAX_S if mark in self._logs else TOLD_DELAY_MAX_S
 
     def _names(self, folder: str) -> list[str]:
@@ -257,21 +269,30 @@ def driver(
 class Killer:
     """Sends records to streams and kills them: each by some workers, then all by their driver, and so on."""
 
-    def __init__(self, streams: Mapping[str, Stream], folder: Path, seed: int) -> None:
-        self._streams, self._folder = streams, folder
+    def __init__(
+        self,
+        streams: Mapping[str, Stream],
+        folder: Path,
+        seed: int,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._streams, self._folder, self._settings = streams, folder, settings
         self._draw = random.Random(seed)
         self._batches = {
-            name: Batches(folder / name, stream.has_files, stream.reported)
+            name: Batches(folder / name, stream.has_files, stream.reported, stream.has_tables)
             for name, stream in streams.items()
         }
         #: How many records were sent to each.
         self.sent = dict.fromkeys(streams, 0)
         self.kills: list[Kill] = []
 
-    def run(self, driver_kills: int, workers_per_driver: int) -> None:
-        """Kill so many drivers, and before each so many workers of each stream; let the last one end."""
+    def run(
+        self, driver_kills: int, workers_per_driver: int, before_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """Kill so many drivers, and before each so many workers of each stream; let the last one end, which
+        has what comes in ``before_end``, too."""
         for _ in range(driver_kills):
-            with driver(self._streams, self._folder) as running:
+            with driver(self._streams, self._folder, self._settings) as running:
                 for name in [*self._streams] * workers_per_driver:
                     self._kill_a_worker(running, name)
                 for name in self._streams:
@@ -280,8 +301,9 @@ class Killer:
                 running.kill()
                 found = {name: batches.step() for name, batches in self._batches.items()}
             self.kills += [Kill(name, "driver", *place) for name, place in found.items()]
+        before_end()
         (self._folder / "complete").touch()
-        with driver(self._streams, self._folder) as running:
+        with driver(self._streams, self._folder, self._settings) as running:
             running.await_end(driver_kills)
 
     def _kill_a_worker(self, running: Driver, name: str) -> None:
@@ -379,10 +401,16 @@ def _failure(query: StreamingQuery, is_complete: bool) -> Exception | None:
 def _started(spark: SparkSession, options: Options, folder: Path) -> StreamingQuery:
     folder.mkdir(exist_ok=True)
     _note(folder / "runs", "run")
-    rows = spark.readStream.format("kafkawire").options(**options["read"]).load()
+    reader = spark.readStream.format("kafkawire").options(**options["read"])
+    schema = options["write"].get("schema")
+    rows = reader.load() if schema is None else changes(reader.schema(schema).load())
     if "topic" in options["write"]:
         values = _troubled(rows.select("value"), options.get("trouble"), folder / "attempts")
         written = values.writeStream.format("kafkawire").options(**options["write"])
+    elif "tables" in options["write"]:
+        written = rows.writeStream.foreachBatch(_into_tables(**options["write"]))
+    elif "merge" in options["write"]:
+        written = rows.writeStream.foreachBatch(merge_changes(**json.loads(options["write"]["merge"])))
     else:
         written = rows.writeStream.format("parquet").option("path", str(folder / "out"))
     query = written.option("checkpointLocation", str(folder / "checkpoint")).start()
@@ -391,6 +419,17 @@ def _started(spark: SparkSession, options: Options, folder: Path) -> StreamingQu
     while query.isActive and not query.recentProgress:
         time.sleep(INTERVAL_S)
     return query
+
+
+def _into_tables(tables: str, format: Any) -> Callable[[DataFrame, int], None]:
+    """Append the numbers in the values to tables, named by their topics in JSON; ``*`` is of all topics."""
+    routes = {
+        topic: Route(
+            append_once(table, format=format), lambda rows: rows.selectExpr("bigint(string(value)) n")
+        )
+        for topic, table in json.loads(tables).items()
+    }
+    return routes["*"].take if "*" in routes else fan_out(routes)
 
 
 def _troubled(rows: DataFrame, trouble: dict[str, float] | None, folder: Path) -> DataFrame:

@@ -14,16 +14,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from spark_kafkawire.clients.reading.damaged_records import DamagedRecords
-from spark_kafkawire.clients.reading.modern.batch_feed import BatchFeed
-from spark_kafkawire.clients.writing.modern.transactional.write_state import (
-    CommittedBatch,
-)
 from tests.support.short_and_long import short_and_long
 
 from . import __main__ as chaos
 from .__main__ import PARTS
 from .operation import EXACT, Operation, Work, counted
-from .parts import REFUSED
 
 
 @pytest.mark.slow
@@ -91,14 +86,6 @@ def _believe_the_first_fetch(damaged: DamagedRecords, found: Any) -> None:
     damaged.is_expected = True
 
 
-def _cover_without_a_look(feed: BatchFeed, offset: int) -> None:
-    feed.offset = feed._covered = min(offset, feed._range.stop_offset)
-
-
-def _by_counts_alone(before: CommittedBatch, now: CommittedBatch) -> Any:
-    return None if (before.rows, before.size) == (now.rows, now.size) else "differs"
-
-
 class Case(NamedTuple):
     """Counts of operations, of the short test and the long one, the outcomes that each has on average, a
     defect and where in the clients it is planted, and the failure that names it."""
@@ -115,11 +102,6 @@ CASES: Final = {
                    _believe_the_first_fetch, "reading.damaged_records.DamagedRecords.confirm", "instead of"),
     "fencing": Case((2, 200), {EXACT: 1, "died": 0.5},
                     1, "writing.modern.transactional.requests.FENCED_TIMEOUT_MS", "refused, as replication"),
-    "repeats": Case((1, 15), {EXACT: 1, REFUSED: 1}, _by_counts_alone,
-                    "writing.modern.transactional.write_state.CommittedBatch.difference", "no error"),
-    "missing-files": Case((20, 2000), {EXACT: 0.1, "DataLossError": 0.05, "CorruptDataError": 0.05},
-                          _cover_without_a_look, "reading.modern.batch_feed.BatchFeed._cover_to",
-                          "lost without an error"),
 }  # fmt: skip
 
 

@@ -221,7 +221,7 @@ def test_no_keys_and_empty_keys_are_hashed() -> None:
     assert len(set(positive_hashes(binary([b"", b""])).tolist())) == 1
 
 
-# --- The layouts of records by offsets and by keys: row by row the same, and the order that producers gave ---
+# --- The layouts of records by offsets and by keys: the same row by row, in the order of producers ---
 
 COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True).map(sorted)
 

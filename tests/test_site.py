@@ -21,6 +21,7 @@ from spark_kafkawire.version import VERSION
 from tests.support.browser import Browser, find_browser
 from tests.support.pages import DOCS, ROOT
 from tests.support.polling import poll
+from tests.support.short_and_long import short_and_long
 
 pytestmark = [
     pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome is installed"),
@@ -84,14 +85,17 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def test_no_table_and_no_code_of_a_page_is_cut_off(site: Path, browser: Browser) -> None:
+@short_and_long("widths", short=(WIDTHS[0], WIDTHS[-1]), long=WIDTHS)
+def test_no_table_and_no_code_of_a_page_is_cut_off(
+    widths: tuple[int, ...], site: Path, browser: Browser
+) -> None:
     pages = sorted(site.glob("*/index.html"))
     assert len(pages) >= len(list(DOCS.glob("*.md"))) - 1
     cut = {}
     for page in pages:
         browser.open(page)
         assert browser.run("document.querySelector('.md-typeset h1') !== null"), page
-        for width in WIDTHS:
+        for width in widths:
             browser.resize(width)
             assert browser.run("innerWidth") == width
             cut[page.parent.name, width] = browser.run(CUT)

@@ -2,24 +2,83 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import socket
 import struct
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from spark_kafkawire.broker import log_directory
+from spark_kafkawire.broker import BrokerConfig, BrokerServer, log_directory
 from spark_kafkawire.broker import server as server_module
 from spark_kafkawire.broker.handlers import Answer
 from spark_kafkawire.broker.server import listen
-from tests.support import golden, recorded_brokers, replay
+from tests.support import golden, replay
 from tests.support.embedded import StartBroker
 from tests.support.message_sets import message
 from tests.support.polling import poll
+
+#: The groups of exchanges that need nothing but these brokers.
+GROUPS: Final = ("produce", "multiproduce", "protocol", "fetch", "multifetch", "offsets")
+#: When the exchanges about time were recorded, ms.
+RECORDED_AT_MS: Final = 1795251708000
+#: Modification times of the three files of lab-segs-0, s.
+MODIFIED_S: Final = (1795240908, 1795244508, 1795248108)
+
+_LIKE_THE_FIRST: Final = {
+    "num.partitions": "3",
+    "log.file.size": "65536",
+    "log.flush.interval": "1",
+    "log.retention.size": "400000",
+    "topic.partition.count.map": "lab-five:5",
+}
+_LIMITED: Final = {
+    "num.partitions": "3",
+    "log.flush.interval": "1000",
+    "log.default.flush.interval.ms": "1500",
+    "log.default.flush.scheduler.interval.ms": "500",
+    "max.message.size": "1000",
+    "max.socket.request.bytes": "5000",
+    "max.topic.name.length": "20",
+}
+
+
+@contextlib.contextmanager
+def running(folder: Path, wire_format: str = "0.7") -> Iterator[list[BrokerServer]]:
+    """Brokers 0, 1 and 2, with their logs in ``folder``; ``wire_format`` is what else they speak."""
+    started_ns = time.monotonic_ns()
+
+    def clock_ms() -> int:
+        return RECORDED_AT_MS + (time.monotonic_ns() - started_ns) // 1_000_000
+
+    with contextlib.ExitStack() as stack:
+        brokers = []
+        for broker_id, properties in enumerate((_LIKE_THE_FIRST, _LIKE_THE_FIRST, _LIMITED)):
+            log_dir = folder / f"broker{broker_id}"
+            if broker_id == 0:
+                golden.copy_segments(log_dir, "runB-broker0/lab-fetch-0", "runB-broker0/lab-segs-0")
+            config = BrokerConfig.from_properties(
+                {
+                    "brokerid": str(broker_id),
+                    "port": "0",
+                    "log.dir": str(log_dir),
+                    "wire.format": wire_format,
+                    **properties,
+                }
+            )
+            brokers.append(stack.enter_context(BrokerServer(config, clock_ms=clock_ms)))
+        segments = sorted((folder / "broker0" / "lab-segs-0").iterdir())
+        for path, modified_s in zip(segments, MODIFIED_S, strict=True):
+            os.utime(path, (modified_s, modified_s))
+        yield brokers
+
 
 LOG = ("t", 0)
 LARGE = 30 * message(b"x" * 900_000)
@@ -188,9 +247,9 @@ NOT_REPRODUCED: Final = {"multifetch/two_good"}
 def test_all_recorded_exchanges_but_one_are_reproduced(wire_format: str, tmp_path: Path) -> None:
     """In order, as each builds on earlier ones. Brokers that speak another format besides are the same to a
     client that speaks 0.7."""
-    exchanges = [each for each in golden.exchanges() if each.group in recorded_brokers.GROUPS]
+    exchanges = [each for each in golden.exchanges() if each.group in GROUPS]
     assert len(exchanges) == 178
-    with recorded_brokers.running(tmp_path, wire_format) as brokers:
+    with running(tmp_path, wire_format) as brokers:
         replayed = {
             each.name: replay.differences(
                 each, brokers[each.broker_id].port, brokers[each.broker_id].logs.flush_all

@@ -36,8 +36,6 @@ PARTS: Final[dict[str, Opened]] = {
     "damage": partial(alone, parts.damage),
     "near": partial(alone, parts.near),
     "fencing": partial(with_broker, parts.fencing),
-    "repeats": partial(with_broker, parts.repeats),
-    "missing-files": partial(alone, parts.missing_files),
 }
 #: How much of the time a part gets, where a cluster gets 1.
 _PART_SHARE: Final = 0.5

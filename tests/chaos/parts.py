@@ -1,31 +1,17 @@
-"""Parts of the chaos without a proxy: damaged logs, fenced writers, missing files, repeated writes."""
+"""Parts of the chaos without a proxy: damaged logs and fenced writers."""
 
 from __future__ import annotations
 
-import itertools
-import json
-import os
 import random
-import shutil
-import tempfile
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any, Final
 from unittest.mock import patch
 
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-)
-
 from spark_kafkawire.clients.reading.damaged_records import SuspectedDamage
 from spark_kafkawire.clients.reading.modern import near_replica
-from spark_kafkawire.errors import CorruptDataError, DataLossError, DeliveryError
+from spark_kafkawire.errors import CorruptDataError
 from spark_kafkawire.kept import forget_all
 from spark_kafkawire.net.client_rack import ClientRack
 from spark_kafkawire.net.pool import Pool
@@ -33,9 +19,7 @@ from spark_kafkawire.options import BadRecords, FetchOptions
 from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern import FETCH, fetch
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
-from spark_kafkawire.source.schema import HEADERS_FIELD
 from tests.records.batches import TRANSACTIONAL, batch, record
-from tests.support.directory_reading import DirectoryRead
 from tests.support.exactly_once import (
     WAITING_MAX_S,
     OnceWrite,
@@ -45,13 +29,6 @@ from tests.support.exactly_once import (
 )
 from tests.support.fetching import altered, fetcher_of, replicas
 from tests.support.late_requests import SlowReplication
-from tests.support.log_folders import (
-    ABORTED,
-    MARKERS,
-    START_OFFSET,
-    STOPPED,
-    STOPPED_END,
-)
 from tests.support.log_server import LogServer, Sent
 from tests.support.memory_log import MemoryLog
 from tests.support.noida import NoidaBroker
@@ -272,170 +249,3 @@ def fencing(noida: NoidaBroker, seed: int, number: int) -> Counter[str]:
     found = committed(noida.bootstrap_servers, topic, partitions)
     assert found == due, f"{found} instead of {due}"
     return Counter({EXACT: 1, "died": len(died)})
-
-
-# --- Reads of log directories some of whose files are removed, emptied, cut or swapped, in split ranges: ---
-
-BASES: Final = (0, 120, 240, 310)
-_ROWS: Final = frozenset(range(START_OFFSET, STOPPED_END)) - MARKERS - set(range(ABORTED[0], ABORTED[1] + 1))
-
-
-def missing_files(seed: int, number: int) -> Counter[str]:
-    """Reads of one directory. Raises ``AssertionError`` for rows that are missing without an error."""
-    chance = random.Random(f"{seed} missing files {number}")
-    ended = Counter[str]()
-    with tempfile.TemporaryDirectory(prefix="kafkawire-chaos-") as name:
-        folder = shutil.copytree(STOPPED, Path(name) / "logs")
-        # The end of the log is known by an empty last segment, or by the high watermark alone.
-        if chance.random() < 0.7:
-            (folder / "events-0" / f"{STOPPED_END:020}.log").touch()
-        harms = [_harm(folder, base, chance) for base in chance.sample(BASES, chance.randrange(4))]
-        start, stop = sorted(chance.sample(range(START_OFFSET, STOPPED_END + 1), 2))
-        for split in (1, chance.randrange(2, 30)):
-            read = f"{harms}, [{start}, {stop}) in {split} tasks"
-            ended[_ending(folder, start, stop, split, read)] += 1
-    return ended
-
-
-def _harm(folder: Path, base: int, chance: random.Random) -> str:
-    path = folder / "events-0" / f"{base:020}.log"
-    # Without its first file a log begins later: so retention leaves it.
-    kind = chance.choice(("remove", "empty", "cut", "swap") if base else ("empty", "cut", "swap"))
-    if not path.exists():
-        return "nothing"
-    if kind == "remove":
-        for each in path.parent.glob(f"{base:020}.*"):
-            each.unlink()
-    elif kind == "swap":
-        other = path.with_name(f"{chance.choice([each for each in BASES if each != base]):020}.log")
-        if other.exists():
-            content = path.read_bytes()
-            path.write_bytes(other.read_bytes())
-            other.write_bytes(content)
-    else:
-        os.truncate(path, 0 if kind == "empty" else chance.randrange(path.stat().st_size + 1))
-    return f"{kind} {base}"
-
-
-def _ending(folder: Path, start: int, stop: int, split: int, read: str) -> str:
-    try:
-        found = DirectoryRead(
-            folder,
-            startingOffsets=json.dumps({"events": {"0": start}}),
-            endingOffsets=json.dumps({"events": {"0": stop}}),
-            minPartitions=str(split),
-            kafka__isolation__level="read_committed",
-        ).column("offset")
-    except (CorruptDataError, DataLossError) as error:
-        if ".log" not in str(error):
-            raise AssertionError(f"{read}: {error}") from error
-        return type(error).__name__
-    due = sorted(_ROWS & set(range(start, stop)))
-    lost = sorted(set(due) - set(found))
-    assert found == due, f"{read}: {len(lost)} rows are lost without an error, from {lost[:1]} on"
-    return EXACT
-
-
-# --- Named exactly-once writes that are run again, as they were or changed: no row twice, none passed ove ---
-
-#: Name of the outcome of other rows, which end in an error.
-REFUSED: Final = "refused"
-_PARTITIONS: Final = 2
-_TOPICS: Final = 3
-_SCHEMA: Final = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        HEADERS_FIELD,
-        StructField("partition", IntegerType()),
-    ]
-)
-_TOPIC, _KEY, _VALUE, _HEADERS, _PARTITION = range(5)
-_FIXED: Final = 8
-#: Writes to the same topics, which are read once.
-_TOGETHER: Final = 12
-#: A row: topic, key, value, headers, partition.
-TypedRow = tuple[Any, ...]
-
-
-def repeats(noida: NoidaBroker, seed: int, number: int) -> Counter[str]:
-    """Writes to the same topics, each twice, and how they ended. Raises ``AssertionError``."""
-    topics = [noida.create_topic(_PARTITIONS) for _ in range(_TOPICS)]
-    outcomes, rows = Counter[str](), list[TypedRow]()
-    for place in range(_TOGETHER):
-        outcomes[_repeat(noida, topics, f"{seed} repeats {number} {place}", rows)] += 1
-    for topic in topics:
-        expected = sorted(row[_VALUE] for row in rows if row[0] == topic)
-        found = committed(noida.bootstrap_servers, topic, _PARTITIONS)
-        assert found == expected, f"{len(found)} rows, not {len(expected)}, or others"
-    return outcomes
-
-
-def _repeat(noida: NoidaBroker, topics: Sequence[str], seed: str, rows: list[TypedRow]) -> str:
-    """The outcome of a write and the next one of its name; the rows that have to be there are added to
-    ``rows``."""
-    chance = random.Random(seed)
-    tasks = [[_row(chance, topics) for _ in range(chance.choice((0, 1, 5)))] for _ in range(3)]
-    again = [chance.sample(task, len(task)) for task in tasks]
-    how = chance.choice(("same", "same", *_CHANGES))
-    if how != "same":
-        _change(chance, how, again, topics)
-    is_same = all(
-        sorted(map(repr, before)) == sorted(map(repr, now)) for before, now in zip(tasks, again, strict=True)
-    )
-    name = {"kafka.transactional.id": f"repeat-{topics[0]}-{seed}"}
-    OnceWrite(noida.bootstrap_servers, "", tasks, name, _SCHEMA).run()
-    failure = None
-    try:
-        OnceWrite(noida.bootstrap_servers, "", again, name, _SCHEMA).run()
-    except DeliveryError as error:
-        failure = str(error)
-    # Nothing is kept of a write without rows.
-    rows += itertools.chain(*(tasks if any(tasks) else again))
-    if is_same or not any(tasks):
-        assert failure is None, f"{how}: the same rows are refused: {failure}"
-        return EXACT
-    assert failure is not None, f"{how}: no error"
-    return REFUSED
-
-
-def _row(chance: random.Random, topics: Sequence[str]) -> TypedRow:
-    headers = [{"key": "h", "value": chance.randbytes(2)}] if chance.random() < 0.3 else None
-    key = chance.randbytes(_FIXED) if chance.random() < 0.7 else None
-    return chance.choice(topics), key, chance.randbytes(_FIXED), headers, chance.choice((None, 0, 1))
-
-
-#: How the rows of the second write differ: a column of one row, a column of two rows of a task exchanged, all
-#: topics exchanged in a circle, or the count of rows.
-_CHANGES: Final = (
-    *(f"another {name}" for name in ("key", "value", "headers", "partition")),
-    *(f"{name} exchanged" for name in _SCHEMA.names),
-    *("other topics", "one row more", "one row less"),
-)
-
-
-def _change(chance: random.Random, how: str, tasks: list[list[TypedRow]], topics: Sequence[str]) -> None:
-    """Change the rows, where there are enough of them."""
-    if how == "other topics":
-        for task in tasks:
-            task[:] = [(topics[topics.index(row[_TOPIC]) - 1], *row[1:]) for row in task]
-        return
-    if how == "one row more":
-        chance.choice(tasks).append(_row(chance, topics))
-        return
-    large = [task for task in tasks if len(task) > ("exchanged" in how)]
-    if not large:
-        return
-    task = chance.choice(large)
-    if how == "one row less":
-        task.pop()
-        return
-    [column] = (_SCHEMA.names.index(word) for word in how.split() if word in _SCHEMA.names)
-    one = chance.randrange(len(task))
-    other = _row(chance, topics)
-    if "exchanged" in how:
-        two = chance.choice([number for number in range(len(task)) if number != one])
-        other = task[two]
-        task[two] = (*other[:column], task[one][column], *other[column + 1 :])
-    task[one] = (*task[one][:column], other[column], *task[one][column + 1 :])

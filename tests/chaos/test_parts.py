@@ -14,19 +14,12 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from spark_kafkawire.clients.reading.damaged_records import DamagedRecords
-from spark_kafkawire.clients.reading.modern.batch_feed import BatchFeed
-from spark_kafkawire.clients.reading.modern.record_batch_reader import (
-    RecordBatchReader,
-)
-from spark_kafkawire.clients.writing.modern.transactional.write_state import (
-    CommittedBatch,
-)
+from spark_kafkawire.clients.reading.modern.record_batch_reader import RecordBatchReader
 from tests.support.short_and_long import short_and_long
 
 from . import __main__ as chaos
 from .__main__ import PARTS
 from .operation import EXACT, Operation, Work, counted
-from .parts import REFUSED
 
 
 @pytest.mark.slow
@@ -94,16 +87,8 @@ def _believe_the_first_fetch(damaged: DamagedRecords, found: Any) -> None:
     damaged.is_expected = True
 
 
-def _cover_without_a_look(feed: BatchFeed, offset: int) -> None:
-    feed.offset = feed._covered = min(offset, feed._range.stop_offset)
-
-
 def _believe_the_follower(reader: RecordBatchReader, response: Any, found: Any) -> None:
     reader._take(response, found)
-
-
-def _by_counts_alone(before: CommittedBatch, now: CommittedBatch) -> Any:
-    return None if (before.rows, before.size) == (now.rows, now.size) else "differs"
 
 
 class Case(NamedTuple):
@@ -125,11 +110,6 @@ CASES: Final = {
                  "reading.modern.record_batch_reader.RecordBatchReader._take_of_follower", "instead of"),
     "fencing": Case((2, 200), {EXACT: 1, "died": 0.5},
                     1, "writing.modern.transactional.requests.FENCED_TIMEOUT_MS", "refused, as replication"),
-    "repeats": Case((1, 15), {EXACT: 1, REFUSED: 1}, _by_counts_alone,
-                    "writing.modern.transactional.write_state.CommittedBatch.difference", "no error"),
-    "missing-files": Case((20, 2000), {EXACT: 0.1, "DataLossError": 0.05, "CorruptDataError": 0.05},
-                          _cover_without_a_look, "reading.modern.batch_feed.BatchFeed._cover_to",
-                          "lost without an error"),
 }  # fmt: skip
 
 

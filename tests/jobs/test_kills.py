@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +21,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
-from tests.support import librdkafka
 from tests.support.corpus import GZIP_TOPIC, partitions_of, recorded
 from tests.support.golden import values_sha256
 from tests.support.noida import NoidaBroker
@@ -30,7 +28,7 @@ from tests.support.polling import freeze, poll
 
 from .drivers import DEADLINE_S, Drivers
 from .migration.migrating import copied, driver_arguments
-from .submitting import ROOT, RunHere, environment, submit, submit_command
+from .submitting import ROOT, RunHere, environment, submit_command
 from .work import JOBS, NewWork, PublishingModern
 
 COUNT: Final = 2000
@@ -273,62 +271,3 @@ def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
         for partition in partitions_of()
     ]
     assert [(len(values), values_sha256(values)) for values in found] == recorded()
-
-
-@pytest.mark.nightly
-def test_publish_of_which_all_is_killed_at_once_sends_each_row_once(
-    noida: NoidaBroker, package: Path, tmp_path: Path, run_here: RunHere
-) -> None:
-    state = tmp_path / "state"
-    (tmp_path / "rows").mkdir()
-    for part in range(2):
-        lines = "".join(f'{{"id": {number}}}\n' for number in range(part, COUNT, 2))
-        (tmp_path / "rows" / f"{part}.json").write_text(lines)
-    topic = noida.create_topic(partitions=2)
-    arguments = options(kafka_bootstrap_servers=noida.bootstrap_servers, batchBytes="256")
-    arguments += ["--input", str(tmp_path / "rows"), "--format", "json", "--topic", topic]
-    arguments += ["--state", str(state), "--settle-seconds", "1"]
-
-    def sent() -> int:
-        return sum(librdkafka.offsets(noida.bootstrap_servers, topic, number)[1] for number in (0, 1))
-
-    with submitted(package, tmp_path, "publish", arguments) as job:
-        job.await_(lambda: sent() > COUNT // 10, "rows to be sent")
-        job.kill()
-    assert not (state / "done.json").exists()
-    code, reported, err = run_here("publish", *arguments, "--json")
-    assert code == 0, err
-    summary = json.loads(reported)
-    assert summary["messages_found"] > COUNT // 10
-    assert (summary["messages"] + summary["messages_found"], summary["messages_doubled"]) == (COUNT, 0)
-    found = [
-        record.value
-        for number in (0, 1)
-        for record in librdkafka.consume(noida.bootstrap_servers, topic, number)
-    ]
-    assert Counter(found) == Counter(b'{"id":%d}' % number for number in range(COUNT))
-
-
-@pytest.mark.nightly
-def test_migrate_of_which_all_is_killed_at_once_copies_each_message_once(
-    corpus: EmbeddedCluster, noida: NoidaBroker, package: Path, tmp_path: Path
-) -> None:
-    """The second run is submitted, too: with nothing but the zip."""
-    target = noida.create_topic(partitions=6)
-    arguments = [
-        f"--source-option=zookeeper.connect={corpus.zookeeper_connect}",
-        f"--target-option=kafka.bootstrap.servers={noida.bootstrap_servers}",
-        *("--topic", GZIP_TOPIC, "--map", f"{GZIP_TOPIC}={target}", "--state", "state", "--json"),
-        # Several pieces of each partition, each of several batches.
-        *("--piece-bytes", "60000", "--target-option", "batchBytes=8KiB"),
-    ]
-    with submitted(package, tmp_path, "migrate", arguments) as job:
-        job.await_(lambda: librdkafka.offsets(noida.bootstrap_servers, target)[1], "messages to be copied")
-        job.kill()
-    done = submit(package, tmp_path, ROOT / "jobs" / "migrate.py", *arguments)
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    assert summary["failed"] == []
-    assert summary["messages"] > 0
-    assert all(each["equal"] for each in summary["partitions"])
-    assert copied(noida, target) == recorded()

@@ -479,7 +479,7 @@ def test_a_replica_that_is_damaged_contradicts_no_other(logs: Path, tmp_path: Pa
     assert (found, bad) == (due_around(0, 0), [])
 
 
-# Missing segments: ``make chaos`` removes, empties, cuts and swaps files
+# Missing segments of a compacted log
 
 
 @for_each(("base", "stop"), [(120, 240), (240, 310), (310, STOPPED_END)])

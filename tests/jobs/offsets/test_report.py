@@ -29,14 +29,13 @@ from spark_kafkawire.jobs.offsets.report import (
 )
 from spark_kafkawire.jobs.offsets.run import exported, imported
 from spark_kafkawire.jobs.offsets.terminal import (
-    PARTITIONS_LISTED_MAX,
     WRITES_LISTED_MAX,
     print_report,
 )
 from spark_kafkawire.model import Generation, PartitionBounds, RecordTimes, TopicPartition
 from tests.support.golden import read_json
 
-from .reports import BROKERS, TIMES, partition_07, partition_modern, report_07, report_modern
+from .reports import BROKERS, partition_07, partition_modern, report_07, report_modern
 
 PARTITION = TopicPartition("t", 0, 0)
 BYTES, RECORDS = Generation.V07, Generation.MODERN
@@ -63,14 +62,6 @@ def test_lag_is_what_the_log_still_holds_for_the_group() -> None:
     ]
 
 
-def test_a_partition_that_nobody_serves_has_no_lag_and_no_size() -> None:
-    report = report_07((PARTITION, None, (5,)), groups=("g",))
-    [row] = report.logs
-    assert row["groups"]["g"] == {"offset": 5, "lag": None, "lost": 0}
-    assert standing(5, None, None) is Standing.UNKNOWN
-    assert (report.size, row["bytes"], row["segments"]) == (0, None, None)
-
-
 def test_a_topic_sums_the_partitions_that_a_group_has_offsets_for() -> None:
     report = report_07(
         partition_07("t", "0-0", 0, (0, 50), 80, 10),
@@ -87,14 +78,6 @@ def test_a_topic_sums_the_partitions_that_a_group_has_offsets_for() -> None:
     assert counts == (110, 10, 3, 150, 1)
     assert (GroupTotal.of(empty["logs"], "g").lag, empty["segments"]) == (None, 0)
     assert report.group("g") == total
-
-
-def test_the_time_of_a_topic_is_that_of_its_first_and_youngest_record() -> None:
-    timed, untimed = partition_modern("t", 0, 0, 5), (TopicPartition("t", 1), None, ())
-    [topic] = report_modern(timed, untimed).topics
-    assert (topic["first_time"], topic["max_time"]) == (TIMES.first_ms, TIMES.max_ms)
-    [timeless] = report_modern(untimed).topics
-    assert (timeless["first_time"], timeless["max_time"]) == (None, None)
 
 
 def test_sizes_times_and_names_read_as_people_say_them() -> None:
@@ -150,26 +133,6 @@ def printed(report: object) -> list[list[str]]:
     out = io.StringIO()
     print_report(report, out)  # type: ignore[arg-type]
     return [line.split() for line in out.getvalue().splitlines()]
-
-
-def test_every_partition_has_a_line_with_offsets_and_lag_unless_there_are_many() -> None:
-    lines = printed(report_07(partition_07("t", "0-1", 1000, (1000, 1200), 1500, 1400), groups=("g",)))
-    assert ["t", "0-1", "1,000", "1,500", "500", "2", "1,400", "100"] in lines
-    assert lines[0] == ["zookeeper.connect=h:2181"]
-    assert ["1", "topic,", "1", "partition,", "500", "B", "in", "the", "partitions"] in lines
-    # Times instead of segments.
-    lines = printed(report_modern(partition_modern("t", 1, 0, 5)))
-    assert ["t", "1", "1", "0", "5", "5", "2023-11-14", "22:13:20Z", "2023-11-14", "22:14:20Z"] in lines
-    assert "segments" not in {word for line in lines for word in line}
-    # A sign for what is outside of its log.
-    outside = partition_07("t", "0-0", 5, (5,), 9, 4), partition_07("t", "0-1", 5, (5,), 9, 10)
-    lines = printed(report_07(*outside, groups=("g",)))
-    assert [line[-1] for line in lines if line[:1] == ["t"]] == ["!4", "!0"]
-    assert ["t", "0-2", "-", "-", "-", "-"] in printed(report_07((UNSERVED, None, ())))
-    many = [partition_07("t", f"0-{number}", 0, (0,), 5, 3) for number in range(PARTITIONS_LISTED_MAX + 1)]
-    lines = printed(report_07(*many, groups=("g",)))
-    assert ["t", "201", "1,005", "201", "402"] in lines
-    assert any("--html" in line for line in lines)
 
 
 def test_of_many_exactly_once_writes_some_are_listed() -> None:
@@ -246,13 +209,6 @@ def test_long_names_and_many_groups_fold_and_all_of_them_is_there(
     assert {f"{10**11 + number:,}" for number in range(6)} <= cells
     assert {f"{9 * 10**11 - number:,}" for number in range(6)} <= cells
     assert titles.count("team.") >= 6 * 25
-
-
-def test_a_hostile_name_neither_colours_nor_marks_up() -> None:
-    out = io.StringIO()
-    print_report(report_07(partition_07("[red]\x1b[31m :smile:", "0-0", 0, (), 0)), out)
-    assert "[red]\\x1b[31m :smile:" in out.getvalue()
-    assert "\x1b" not in out.getvalue()
 
 
 #: As the comment of 0.7's ExportZkOffsets has it.

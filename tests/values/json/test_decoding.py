@@ -61,7 +61,7 @@ def each_way(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("each_way")
-@short_and_long("count", short=90, long=1_000)
+@short_and_long("count", short=40, long=1_000)
 def test_values_are_those_of_pythons_json(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(st.data())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,7 +12,6 @@ from spark_kafkawire.clients.writing.modern.transactional import write_state
 from spark_kafkawire.clients.writing.modern.transactional.driver import (
     DriverStep,
     DriverTransaction,
-    Due,
     WriteSummary,
 )
 from spark_kafkawire.clients.writing.modern.transactional.requests import (
@@ -55,11 +53,9 @@ from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 from spark_kafkawire.protocol.modern.transactions import COMPLETE_COMMIT, ONGOING
-from tests.clients.writing.modern import transaction_model as model
 from tests.clients.writing.modern.transaction_model import (
     PREFIX,
     Brokers,
-    Fault,
     World,
     explore,
 )
@@ -347,83 +343,6 @@ def test_of_a_decided_write_what_is_over_is_lost_and_what_is_only_refused_is_lef
         (1, DriverStep.COMMIT_TASKS) if is_lost else (0, DriverStep.FAILED)
     )
     assert reported.requests() == ((other,) if is_lost else ())
-
-
-def by_its_ids_alone(driver: DriverTransaction, last: Any, write: Any) -> DriverTransaction:
-    return ABORT_UNLESS_DECIDED(driver, last, replace(write, batch=last.batch) if last else write)
-
-
-def without_fencing_itself(driver: DriverTransaction, write: Any) -> DriverTransaction:
-    aborting, own = ABORT(driver, write), driver.transaction
-    return replace(aborting, due=Due((EndTransaction(own, committed=False),))) if own else aborting
-
-
-def of_what_is_open_alone(brokers: Brokers) -> Brokers:
-    for id_, known in brokers.ids:
-        if known.state == "Ongoing" and not id_.endswith("driver"):
-            brokers = brokers.with_id(id_, known.begun())
-    return brokers
-
-
-TASK, DRIVER = TaskTransaction, DriverTransaction
-RECORD_DECISION: Final = DRIVER._record_decision
-ABORT_UNLESS_DECIDED: Final = DRIVER._abort_unless_decided
-ABORT: Final = DRIVER.abort
-ANSWERED: Final = TASK.answered
-MACHINE: Final = model._machine
-READY: Final = {"step": DriverStep.READY, "due": Due()}
-CRASH, TWIN, LATE = ({name: 1} for name in ("crashes", "twins", "timeouts"))
-
-#: Steps that are left out: where, what takes their place, and what happens that needs them.
-LEFT_OUT: Final[dict[str, tuple[Any, str, Callable[..., Any], list[dict[str, int]]]]] = {
-    "look": (TASK, "_read_committed", lambda task, _: replace(task, step=TaskStep.WRITE), [CRASH]),
-    "record": (TASK, "wrote", lambda task, *_: replace(task, step=TaskStep.DONE), [CRASH]),
-    "finish": (DRIVER, "_last_known", lambda driver, last: replace(driver, last=last, **READY), [CRASH]),
-    "decision": (
-        *(DRIVER, "_record_decision"),
-        lambda driver: replace(driver, last=RECORD_DECISION(driver).last)._commit_tasks(),
-        [CRASH],
-    ),
-    "completion": (DRIVER, "_await_completion", lambda driver: driver._record_done(), [CRASH]),
-    "reading": (
-        DRIVER,
-        "abort",
-        lambda driver, write: replace(driver, write=write)._abort_tasks("x"),
-        [LATE],
-    ),
-    "batch": (DRIVER, "_abort_unless_decided", by_its_ids_alone, [LATE]),
-    "may be committed": (DRIVER, "may_be_committed", lambda *_: False, [CRASH]),
-    "ids of attempts": (
-        model,
-        "_machine",
-        lambda run, task, _, *knows: MACHINE(run, task, 0, *knows),
-        [TWIN],
-    ),
-    "asking for the driver": (
-        *(TASK, "answered"),
-        lambda task, answer: ANSWERED(task, True if task.step is TaskStep.CHECK_DRIVER else answer),
-        [TWIN, CRASH],
-    ),
-    "fencing itself": (DRIVER, "abort", without_fencing_itself, [LATE | TWIN]),
-    "what is not open": (Brokers, "swept", of_what_is_open_alone, [TWIN, CRASH]),
-}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", LEFT_OUT)
-def test_the_model_finds_what_is_left_out(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    place, function, mutant, happens = LEFT_OUT[name]
-    monkeypatch.setattr(place, function, mutant)
-    for each in happens:
-        with pytest.raises(Fault):
-            explore_all(each)
-
-
-def explore_all(happens: dict[str, int]) -> None:
-    explore(world(1, THREE, True, empty=frozenset(EMPTY["no rows"]), **happens))
-    for is_stream in (False, True):
-        for batches in (RUN_AGAIN, GIVEN_UP):
-            explore(world(1, batches, is_stream, **happens))
 
 
 #: Enough for several connections to each coordinator.

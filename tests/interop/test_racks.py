@@ -8,6 +8,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -116,16 +117,18 @@ def values_of(rows: list[dict[str, Any]]) -> list[bytes]:
 
 def test_a_read_gets_its_bytes_from_its_rack(zones: Zones, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = zones.topic()
-    found, shares = zones.shares(lambda: values_of(read(zones.servers, subscribe=topic, **SMALL)))
-    assert found == VALUES
-    assert min(shares) > 0.2, "without a rack the leaders serve, each a third"
+
+    def comes_from(number: int, **rack: str) -> bool:
+        rows, shares = zones.shares(Read(zones.servers, subscribe=topic, **rack, **SMALL).rows)
+        assert values_of(rows) == VALUES
+        return shares[number] > 0.95
+
     for number, rack in enumerate(RACKS):
         monkeypatch.setenv("ZONE", rack)
+        assert not comes_from(number), "without a rack the leaders serve"
+        # A follower that has just started may be behind, and then the leader serves.
         for option in ({"clientRack": "env:ZONE"}, {"kafka.client.rack": rack}):
-            planned = Read(zones.servers, subscribe=topic, **option, **SMALL)
-            rows, shares = zones.shares(planned.rows)
-            assert values_of(rows) == VALUES
-            assert shares[number] > 0.95, shares
+            poll(partial(comes_from, number, **option), f"bytes from {rack}")
 
 
 def test_committed_and_compacted_records_are_the_same_near_and_far(zones: Zones) -> None:

@@ -321,8 +321,11 @@ def latest_per_key(
     others = [name for name in rows.columns if name not in names]
     has_key = reduce(lambda one, other: one | other, (_col(name).isNotNull() for name in names))
     refused = _refusal(f"latest_per_key: a row has no key in {printable(', '.join(names))}")
-    last = F.max_by(F.struct(*map(_col, others)), F.struct(*map(_col, order))).alias("_last")
-    folded = rows.where(F.when(has_key, True).otherwise(refused)).groupBy(*map(_col, names)).agg(last)
+    place = _col(order[0]) if len(order) == 1 else F.struct(*map(_col, order))
+    last = F.max_by(F.struct(*map(_col, others)), place).alias("_last")
+    grouped = rows.groupBy(*map(_col, names)).agg(last)
+    # Keys are looked at after the fold, where there are fewer: it keeps a group without one.
+    folded = grouped.where(F.when(has_key, F.col("_last").isNotNull()).otherwise(refused))
     picked = [
         _col(name) if name in names else F.col("_last").getField(name).alias(name) for name in rows.columns
     ]

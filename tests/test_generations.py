@@ -24,6 +24,7 @@ SOURCES: Final = sorted(
 )
 #: What may compare, and why.
 COMPARING: Final = {
+    "spark_kafkawire/jobs/doctor.py": "brokers of 0.7 have no versions, logins and listeners to check",
     "spark_kafkawire/jobs/ingest/run.py": "how many messages come is known where offsets count them",
     "spark_kafkawire/options/connection.py": "what contradicts a wire format is refused",
     "spark_kafkawire/options/fetch.py": "a size of fetches has another name and default",

@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_kafkawire.commands import COMMANDS
-from tests.net.peers import closed_port
 from tests.support import librdkafka
 from tests.support.exactly_once import committed
 from tests.support.foreign import Record
@@ -45,6 +44,8 @@ ARGUMENTS: Final = {
     "offsets": ["--option", "kafka.bootstrap.servers={server}"],
     "transactions": ["--option", "kafka.bootstrap.servers={server}"],
     "checkpoints": ["{folder}/checkpoint"],
+    "doctor": ["--option", "kafka.bootstrap.servers={server}"],
+    "show": ["--option", "kafka.bootstrap.servers={server}", "--topic", "t"],
     "ingest": ["--option", "kafka.bootstrap.servers={server}", "--topic", "t", "--output", "{folder}/out"],
     "publish": [
         *("--option", "kafka.bootstrap.servers={server}", "--topic", "t", "--input", "{rows}"),
@@ -161,8 +162,11 @@ def argv_of(command: str, folder: Path, server: str, rows: Path) -> list[str]:
 def test_each_command_ends_in_one_line_when_it_has_just_begun(
     command: str, number: signal.Signals, rows: Path, tmp_path: Path
 ) -> None:
-    argv = argv_of(command, tmp_path, f"127.0.0.1:{closed_port()}", rows)
-    with running(tmp_path / "job", *argv) as job:
+    # A server that accepts and never answers: no command ends by itself.
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        argv = argv_of(command, tmp_path, f"127.0.0.1:{silent.getsockname()[1]}", rows)
+        job = stack.enter_context(running(tmp_path / "job", *argv))
         poll(lambda: job.has_handlers or job.has_ended, "handlers of signals", STARTS_WITHIN_S)
         assert not job.has_ended, job.errors.read_text()
         [line] = job.ended_by(number)

@@ -81,7 +81,7 @@ class DiagramError(ValueError):
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
     """The widest that a text may be drawn, pixels."""
-    return sum(_WIDTHS.get(each, _WIDE) for each in text) / 1000 * size * (_BOLD if bold else 1)
+    return sum(_WIDTHS.get(item, _WIDE) for item in text) / 1000 * size * (_BOLD if bold else 1)
 
 
 def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> list[str]:
@@ -116,8 +116,8 @@ class Canvas:
     def text(self, x: float, y: float, lines: list[str], style: str = "", anchor: str = "middle") -> None:
         """Lines of text; ``y`` is the top of the first one."""
         for number, line in enumerate(lines):
-            place = f'x="{x:g}" y="{y + _LINE * number + 12:g}" text-anchor="{anchor}"'
-            self.front.append(f'<text {place} class="{style}">{escape(line, quote=False)}</text>')
+            location = f'x="{x:g}" y="{y + _LINE * number + 12:g}" text-anchor="{anchor}"'
+            self.front.append(f'<text {location} class="{style}">{escape(line, quote=False)}</text>')
 
     def arrow(self, points: list[tuple[float, float]], *, both: bool = False) -> None:
         """A line through points with a head at its end, or at both ends."""
@@ -231,7 +231,7 @@ class Grid:
             if word == "title":
                 self.title = value
             elif word == "columns":
-                self.columns = [float(each) for each in value.split()]
+                self.columns = [float(item) for item in value.split()]
             elif word == "gap":
                 self.gap = float(value)
             elif word == "row":
@@ -271,7 +271,7 @@ class Grid:
         gap = float(_ROW_GAP) if row else 0.0
         for arrow in self.arrows:
             ends = sorted(
-                (_taken(self.boxes, each) for each in (arrow.origin, arrow.target)), key=lambda b: b.rows
+                (_taken(self.boxes, item) for item in (arrow.origin, arrow.target)), key=lambda b: b.rows
             )
             if ends[0].rows[1] < row == ends[1].rows[0]:
                 gap = max(gap, _ARROW_GAP, len(self._label(arrow)) * _LINE + 14)
@@ -363,7 +363,7 @@ class Sequence:
             if word == "title":
                 self.title = value
             elif word == "actors":
-                self.actors = [each.strip() for each in value.split(",")]
+                self.actors = [item.strip() for item in value.split(",")]
             else:
                 self.steps.append(line)
         self.step_width = (_WIDTH_MAX - 2 * _MARGIN) / len(self.actors)
@@ -440,7 +440,7 @@ def files_of(name: str, source: str) -> dict[str, str]:
     if not schemes:
         return {f"{name}.svg": drawing}
     rules = {"light": "", "dark": _DARK}
-    return {f"{name}-{each}.svg": drawing.replace(_WHERE_DARK, rules[each]) for each in schemes[1].split()}
+    return {f"{name}-{item}.svg": drawing.replace(_WHERE_DARK, rules[item]) for item in schemes[1].split()}
 
 
 def main(sources: Path, target: Path) -> None:

@@ -150,15 +150,15 @@ def requirements_of(metadata: Message, extra: str = "") -> list[str]:
     """The requirements of the package, or what an extra adds, as conda has them."""
     requirements = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
     return [
-        conda_requirement(each)
-        for each in requirements
-        if (each.marker.evaluate({"extra": extra}) if each.marker else not extra)
+        conda_requirement(item)
+        for item in requirements
+        if (item.marker.evaluate({"extra": extra}) if item.marker else not extra)
     ]
 
 
 def conda_requirement(requirement: Requirement) -> str:
     """A requirement as conda has it, the lower bound first."""
-    bounds = sorted((str(each) for each in requirement.specifier), reverse=True)
+    bounds = sorted((str(item) for item in requirement.specifier), reverse=True)
     return f"{CONDA_NAMES.get(requirement.name, requirement.name)} {','.join(bounds)}"
 
 
@@ -176,9 +176,9 @@ def check_recipe(recipe: Path, metadata: Message) -> None:
         "run": [f"python >={python_min}", *requirements_of(metadata)],
         "run_constraints": requirements_of(metadata, extra="spark"),
     }
-    found = {**package, "run": needed["run"], "run_constraints": needed["run_constraints"]}
-    if found != expected:
-        sys.exit(f"The conda recipe renders to {found}, and the wheel has {expected}.")
+    result = {**package, "run": needed["run"], "run_constraints": needed["run_constraints"]}
+    if result != expected:
+        sys.exit(f"The conda recipe renders to {result}, and the wheel has {expected}.")
 
 
 def read_with(wheel: Path, folder: Path) -> None:

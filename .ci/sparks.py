@@ -87,8 +87,8 @@ ENVIRONMENTS: Final = (
 
 def main(arguments: argparse.Namespace) -> int:
     """Run each environment, then print the results."""
-    asked = [each for each in ENVIRONMENTS if not arguments.only or each.name in arguments.only]
-    results = {each.name: run(each, arguments) for each in asked}
+    asked = [item for item in ENVIRONMENTS if not arguments.only or item.name in arguments.only]
+    results = {item.name: run(item, arguments) for item in asked}
     if not arguments.only or PLATFORMS in arguments.only:
         results[PLATFORMS] = run_platforms(arguments.pytest)
     for name, result in results.items():
@@ -166,7 +166,7 @@ def installed(environment: Environment, folder: Path) -> Path:
 def lowest_pins() -> list[str]:
     """The requirements of the package and of its extra ``spark``, each at the lowest version of its range."""
     required = (*requirements("install_requires"), *requirements("spark", of="options.extras_require"))
-    return [re.sub(r">=([\d.]+).*", r"==\1", each) for each in required]
+    return [re.sub(r">=([\d.]+).*", r"==\1", item) for item in required]
 
 
 def requirements(name: str, of: str = "options") -> list[str]:
@@ -210,7 +210,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=lambda path: Path(path).absolute())
-    names = [*(each.name for each in ENVIRONMENTS), PLATFORMS]
+    names = [*(item.name for item in ENVIRONMENTS), PLATFORMS]
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME")
     parser.add_argument("--short", action="store_true", help="a few tests only")
     parser.add_argument("--workers", default="4", help="processes that share the tests")

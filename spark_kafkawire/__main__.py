@@ -18,7 +18,7 @@ from typing import Final
 
 from . import commands
 from .commands import COMMANDS, Command
-from .errors import close_matches, one_line, quoted
+from .errors import close_matches, one_line, quote
 from .version import VERSION
 
 _HELP: Final = ("help", "-h", "--help")
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _own(name, words)
     close = close_matches(name, (*COMMANDS, *_OWN))
     hint = f"did you mean {close[0]}?" if close else "kafkawire help lists the commands"
-    return _complain("kafkawire", f"unknown command {quoted(name)}; {hint}", _USAGE)
+    return _complain("kafkawire", f"unknown command {quote(name)}; {hint}", _USAGE)
 
 
 def _run(command: Command, words: Sequence[str]) -> int:
@@ -93,8 +93,8 @@ def _without_spark(command: Command, message: str) -> str:
     if find_spec("pyspark") is None:
         advice = f"run {install}"
     else:
-        found = sorted({f"{name} {version(name)}" for name in packages_distributions().get("pyspark", ())})
-        owner = " and ".join(found) or "another pyspark"
+        result = sorted({f"{name} {version(name)}" for name in packages_distributions().get("pyspark", ())})
+        owner = " and ".join(result) or "another pyspark"
         advice = f"it has {owner}, which {install} would overwrite: run that in an environment of its own"
     return (
         f"this command runs Spark, which {sys.executable} does not have ({first}): {advice}, or on a machine "
@@ -129,7 +129,7 @@ def _help() -> str:
         return "\n".join(f"  {name:<13} {line}" for name, line in lines.items())
 
     alone, on_spark = (
-        {each.name: each.summary for each in COMMANDS.values() if each.needs_spark is needs_spark}
+        {item.name: item.summary for item in COMMANDS.values() if item.needs_spark is needs_spark}
         for needs_spark in (False, True)
     )
     return f"""usage: kafkawire COMMAND [ARGUMENTS]

@@ -14,19 +14,19 @@ class NotEnded(Exception):
     """A call that did not end in time."""
 
 
-def bounded(call: Callable[[], T], seconds: float, name: str) -> T:
+def call_bounded(call: Callable[[], T], seconds: float, name: str) -> T:
     """The result of a call, or its error. It runs in a thread of that name, which is abandoned after that
     time. Raises ``NotEnded`` then."""
-    found: Future[T] = Future()
+    result: Future[T] = Future()
 
     def run() -> None:
         try:
-            found.set_result(call())
+            result.set_result(call())
         except BaseException as error:
-            found.set_exception(error)
+            result.set_exception(error)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     # The call may end in a TimeoutError of its own.
-    if not wait((found,), seconds).done:
+    if not wait((result,), seconds).done:
         raise NotEnded
-    return found.result()
+    return result.result()

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 from pyspark.sql.window import Window
 
-from .errors import OptionError, listed_some, printable, quoted
+from .errors import OptionError, list_some, printable, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -164,32 +164,32 @@ class _Message:
             raise OptionError(
                 f"changes: the rows have no column {missing[0]}: read them with all columns of Kafka"
             )
-        root, found = F.col("value"), rows.schema["value"].dataType
-        if isinstance(found, StructType) and "payload" in found.names and "op" not in found.names:
-            root, found = root["payload"], found["payload"].dataType
-        if not isinstance(found, StructType):
+        root, result = F.col("value"), rows.schema["value"].dataType
+        if isinstance(result, StructType) and "payload" in result.names and "op" not in result.names:
+            root, result = root["payload"], result["payload"].dataType
+        if not isinstance(result, StructType):
             raise OptionError(
-                f"changes: value has the type {printable(found.simpleString())}: read the topic with "
+                f"changes: value has the type {printable(result.simpleString())}: read the topic with "
                 "valueFormat=avro, protobuf or json"
             )
         for fields, what in _NO_ROWS:
-            if fields <= set(found.names):
+            if fields <= set(result.names):
                 raise OptionError(
                     f"changes: the values are {what} and no rows: subscribe to topics of tables"
                 )
-        if "op" in found.names and "after" in found.names:
-            row = found["after"].dataType
+        if "op" in result.names and "after" in result.names:
+            row = result["after"].dataType
             if not isinstance(row, StructType):
                 raise OptionError(f"changes: after has the type {row.simpleString()}, and must be a struct")
-            if "before" not in found.names:
+            if "before" not in result.names:
                 raise OptionError(
                     "changes: the values have no before, which has the keys of deletes: name it in .schema()"
                 )
-            return cls(root, found, row, is_unwrapped=False)
-        if "__deleted" in found.names:
-            row = StructType([field for field in found.fields if not field.name.startswith("__")])
-            return cls(root, found, row, is_unwrapped=True)
-        if "__op" in found.names:
+            return cls(root, result, row, is_unwrapped=False)
+        if "__deleted" in result.names:
+            row = StructType([field for field in result.fields if not field.name.startswith("__")])
+            return cls(root, result, row, is_unwrapped=True)
+        if "__op" in result.names:
             raise OptionError(
                 "changes: unwrapped values have no __deleted, so deletes are lost: set "
                 "delete.tombstone.handling.mode=rewrite in ExtractNewRecordState, or name __deleted in "
@@ -197,7 +197,7 @@ class _Message:
             )
         raise OptionError(
             "changes: the values are no changes of Debezium: they have neither op and after nor __deleted, "
-            f"but {printable(listed_some(found.names, 8))}"
+            f"but {printable(list_some(result.names, 8))}"
         )
 
     @property
@@ -247,25 +247,25 @@ class _Message:
     def source(self, name: str) -> Column | None:
         """A field of ``source``, if it is there."""
         if self.is_unwrapped:
-            found = [each for each in (f"__{name}", f"__source_{name}") if each in self.type.names]
-            return self.root[found[0]] if found else None
+            result = [item for item in (f"__{name}", f"__source_{name}") if item in self.type.names]
+            return self.root[result[0]] if result else None
         source = self.type["source"].dataType if "source" in self.type.names else None
         return self.root["source"][name] if isinstance(source, StructType) and name in source.names else None
 
     def sequence(self, position: Sequence[str] | None) -> Column:
         """The order of changes."""
         if position is None:
-            names = next((each for each in _POSITIONS if self.source(each[0]) is not None), ())
-            found = {name: field for name in names if (field := self.source(name)) is not None}
+            names = next((item for item in _POSITIONS if self.source(item[0]) is not None), ())
+            result = {name: field for name in names if (field := self.source(name)) is not None}
         else:
-            found = {}
+            result = {}
             for name in position:
                 if (field := self.source(name)) is None:
-                    raise OptionError(f"changes: source has no field {quoted(name)}, which position names")
-                found[name] = field
+                    raise OptionError(f"changes: source has no field {quote(name)}, which position names")
+                result[name] = field
         typed = [
             (_POSITION_TYPES[name](field) if name in _POSITION_TYPES else field).alias(name)
-            for name, field in found.items()
+            for name, field in result.items()
         ]
         return F.struct(*typed, "topic", "partition", "offset")
 
@@ -286,8 +286,8 @@ def _no_change(message: _Message) -> Column:
     what = F.when(F.col("topic").endswith(".transaction"), "transaction metadata").when(
         message.op.isNull(), "schema changes, or no topic of Debezium"
     )
-    found = F.coalesce(what, F.concat(F.lit("a message with op "), message.op))
-    return _refusal(message.place, "no change of a row, but ", found, "; subscribe to topics of tables")
+    result = F.coalesce(what, F.concat(F.lit("a message with op "), message.op))
+    return _refusal(message.place, "no change of a row, but ", result, "; subscribe to topics of tables")
 
 
 def _refusal(*parts: Column | str) -> Column:
@@ -317,12 +317,12 @@ def latest_per_key(
     names = columns_by_name("latest_per_key", rows, keys)
     order = columns_by_name("latest_per_key", rows, order_by)
     if tombstones not in ("drop", "keep"):
-        raise OptionError(f"latest_per_key: tombstones is 'drop' or 'keep', not {quoted(tombstones)}")
+        raise OptionError(f"latest_per_key: tombstones is 'drop' or 'keep', not {quote(tombstones)}")
     others = [name for name in rows.columns if name not in names]
     has_key = reduce(lambda one, other: one | other, (_col(name).isNotNull() for name in names))
     refused = _refusal(f"latest_per_key: a row has no key in {printable(', '.join(names))}")
-    place = _col(order[0]) if len(order) == 1 else F.struct(*map(_col, order))
-    last = F.max_by(F.struct(*map(_col, others)), place).alias("_last")
+    location = _col(order[0]) if len(order) == 1 else F.struct(*map(_col, order))
+    last = F.max_by(F.struct(*map(_col, others)), location).alias("_last")
     grouped = rows.groupBy(*map(_col, names)).agg(last)
     # Keys are looked at after the fold, where there are fewer: it keeps a group without one.
     folded = grouped.where(F.when(has_key, F.col("_last").isNotNull()).otherwise(refused))
@@ -345,8 +345,8 @@ def columns_by_name(function: str, rows: DataFrame, names: str | Sequence[str]) 
     asked = [names] if isinstance(names, str) else list(names)
     if missing := [name for name in asked if name.lower() not in known]:
         raise OptionError(
-            f"{function}: the rows have no column {quoted(missing[0])}, but "
-            f"{printable(listed_some(rows.columns, 8))}"
+            f"{function}: the rows have no column {quote(missing[0])}, but "
+            f"{printable(list_some(rows.columns, 8))}"
         )
     if not asked:
         raise OptionError(f"{function}: name one column or more")
@@ -365,12 +365,12 @@ def schema_of_table(function: str, session: SparkSession, table: str) -> StructT
         ) from error
 
 
-def _quoted_name(name: str) -> str:
+def _quote_name(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
 def _col(name: str) -> Column:
-    return F.col(_quoted_name(name))
+    return F.col(_quote_name(name))
 
 
 # --- merge_changes: rows of changes into a table ---
@@ -399,9 +399,9 @@ def merge_changes(
     is an error, too, unless Delta is set to add it (``spark.databricks.delta.schema.autoMerge.enabled``).
     """
     if deletes not in ("delete", "mark"):
-        raise OptionError(f"merge_changes: deletes is 'delete' or 'mark', not {quoted(deletes)}")
+        raise OptionError(f"merge_changes: deletes is 'delete' or 'mark', not {quote(deletes)}")
     if truncates not in ("fail", "ignore", "apply"):
-        raise OptionError(f"merge_changes: truncates is 'fail', 'ignore' or 'apply', not {quoted(truncates)}")
+        raise OptionError(f"merge_changes: truncates is 'fail', 'ignore' or 'apply', not {quote(truncates)}")
     if history and (deletes == "mark" or truncates == "apply"):
         raise OptionError(
             "merge_changes: a history keeps all versions: leave deletes and truncates='apply' out"
@@ -427,7 +427,7 @@ class _Merge:
         keys = columns_by_name("merge_changes", batch, self.keys)
         columns_by_name("merge_changes", batch, ("_op", "_deleted", "_sequence", "_ts"))
         columns = self._columns(batch)
-        kept = self._truncated(batch) if self.truncates == "apply" else batch
+        kept = self._truncate(batch) if self.truncates == "apply" else batch
         self._merge(kept.where(self._is_row(keys)), keys, columns)
 
     def _is_row(self, keys: Sequence[str]) -> Column:
@@ -458,9 +458,9 @@ class _Merge:
 
     def _clauses(self, keys: Sequence[str], columns: Sequence[str]) -> str:
         """The statement after the words that name the table and the rows."""
-        same = " AND ".join(f"t.{_quoted_name(key)} = c.{_quoted_name(key)}" for key in keys)
-        names = ", ".join(map(_quoted_name, columns))
-        values = ", ".join(f"c.{_quoted_name(name)}" for name in columns)
+        same = " AND ".join(f"t.{_quote_name(key)} = c.{_quote_name(key)}" for key in keys)
+        names = ", ".join(map(_quote_name, columns))
+        values = ", ".join(f"c.{_quote_name(name)}" for name in columns)
         insert = f"THEN INSERT ({names}) VALUES ({values})"
         if self.history:
             return (
@@ -471,13 +471,13 @@ class _Merge:
         newer = "(t._sequence IS NULL OR c._sequence > t._sequence)"
         # A delete knows the row's other columns only with REPLICA IDENTITY FULL.
         deleted = (
-            f"UPDATE SET {_assigned([name for name in columns if name in _ADDED])}"
+            f"UPDATE SET {_assign_columns([name for name in columns if name in _ADDED])}"
             if self.marks
             else "DELETE"
         )
         return (
             f"ON {same} WHEN MATCHED AND {newer} AND c._deleted THEN {deleted} "
-            f"WHEN MATCHED AND {newer} THEN UPDATE SET {_assigned(columns)} "
+            f"WHEN MATCHED AND {newer} THEN UPDATE SET {_assign_columns(columns)} "
             f"WHEN NOT MATCHED {'' if self.marks else 'AND NOT c._deleted '}{insert}"
         )
 
@@ -503,13 +503,13 @@ class _Merge:
         )
         return versions.withColumn("_closes", F.explode(closes)).where("_closes OR NOT _deleted")
 
-    def _truncated(self, batch: DataFrame) -> DataFrame:
+    def _truncate(self, batch: DataFrame) -> DataFrame:
         """Empty the table where the batch says so. Returns the rows that came afterwards."""
         newest = batch.where("_op = 't'").orderBy(F.desc("_sequence")).limit(1)
         truncate = newest.select("_op", "_sequence").localCheckpoint()
         if truncate.isEmpty():
             return batch
-        done = f"UPDATE SET {_assigned(['_op', '_sequence'])}" if self.marks else "DELETE"
+        done = f"UPDATE SET {_assign_columns(['_op', '_sequence'])}" if self.marks else "DELETE"
         self._run(truncate, f"ON t._sequence < c._sequence WHEN MATCHED THEN {done}")
         after = truncate.select(F.col("_sequence").alias("_truncated"))
         return batch.crossJoin(F.broadcast(after)).where("_sequence >= _truncated").drop("_truncated")
@@ -567,12 +567,12 @@ class _Merge:
     def _differs(self, batch: DataFrame, what: str, advice: str) -> OptionError:
         """An error about a column: the topic is that of a row of the batch."""
         row = batch.select("_sequence.topic").first()
-        place = "a batch without rows" if row is None else f"topic {printable(row[0])}"
-        return OptionError(f"merge_changes: {place} {what}; {advice}")
+        location = "a batch without rows" if row is None else f"topic {printable(row[0])}"
+        return OptionError(f"merge_changes: {location} {what}; {advice}")
 
 
-def _assigned(columns: Sequence[str]) -> str:
-    return ", ".join(f"{_quoted_name(name)} = c.{_quoted_name(name)}" for name in columns)
+def _assign_columns(columns: Sequence[str]) -> str:
+    return ", ".join(f"{_quote_name(name)} = c.{_quote_name(name)}" for name in columns)
 
 
 _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)

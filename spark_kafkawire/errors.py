@@ -28,7 +28,7 @@ KafkaWireError              FAIL         (base of all; never raised itself)
 A message is one line that names what happened, where, and what to do. Spark drops the cause of
 ``raise X from e``, so the cause is part of the message. No message holds a secret or a payload.
 
-Foreign text goes into a message through one of three functions: ``printable`` (a name or a value), ``quoted``
+Foreign text goes into a message through one of three functions: ``printable`` (a name or a value), ``quote``
 (the same, in quotation marks) and ``peer_text`` (a peer's own words). As a last check, errors and the log of
 this package turn every message into one printable line of bounded length.
 """
@@ -80,7 +80,7 @@ def printable(text: object) -> str:
     return line if is_whole and len(line) <= TEXT_SIZE_MAX else f"{line[:TEXT_SIZE_MAX]}… ({size} {unit})"
 
 
-def quoted(text: object) -> str:
+def quote(text: object) -> str:
     """A foreign text as ``printable``, in quotation marks, because it may be empty or end in a blank."""
     return f"'{printable(text)}'"
 
@@ -95,7 +95,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {plural(count, one, many)}"
 
 
-def listed_some(names: Collection[T], count_max: int, show: Callable[[T], str] = str) -> str:
+def list_some(names: Collection[T], count_max: int, show: Callable[[T], str] = str) -> str:
     """``a, b and 3 more``: the first ``count_max`` names as ``show`` prints them, and the count of others."""
     more = len(names) - count_max
     return ", ".join(map(show, islice(names, count_max))) + (f" and {more} more" if more > 0 else "")
@@ -104,7 +104,7 @@ def listed_some(names: Collection[T], count_max: int, show: Callable[[T], str] =
 def peer_text(prose: str | bytes) -> str:
     """Quote a peer's own words, without secrets of ours. Do not use it during a login: there no words of a
     peer are shown."""
-    return quoted(prose)
+    return quote(prose)
 
 
 def one_line(message: str) -> str:
@@ -122,10 +122,10 @@ def one_line(message: str) -> str:
 
 
 def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(map(_escaped, text))
+    return text if text.isprintable() else "".join(map(_escape, text))
 
 
-def _escaped(sign: str) -> str:
+def _escape(sign: str) -> str:
     return sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
 
 
@@ -137,7 +137,7 @@ def close_matches(name: str, known: Iterable[str], count: int = 3, likeness: flo
     """
     if len(name) > _COMPARED_SIZE_MAX:
         return []
-    compared = list(islice((each for each in known if len(each) <= _COMPARED_SIZE_MAX), _COMPARED_COUNT_MAX))
+    compared = list(islice((item for item in known if len(item) <= _COMPARED_SIZE_MAX), _COMPARED_COUNT_MAX))
     import difflib  # where something is wrong alone
 
     return difflib.get_close_matches(name, compared, count, likeness)
@@ -192,13 +192,13 @@ __all__ = [
     "UnsupportedVersionError",
     "close_matches",
     "counted",
-    "listed_some",
+    "list_some",
     "log_of",
     "one_line",
     "peer_text",
     "plural",
     "printable",
-    "quoted",
+    "quote",
 ]
 
 
@@ -226,11 +226,11 @@ class KafkaWireError(Exception):
         # The last check: a message is one line, whatever it is made of.
         super().__init__(one_line(message))
 
-    def located(self, place: str) -> Self:
+    def locate(self, place: str) -> Self:
         """A copy of this error whose message starts with ``place``."""
         return self._retold(f"{place}: {self}")
 
-    def advised(self, advice: str) -> Self:
+    def advise(self, advice: str) -> Self:
         """A copy of this error whose message ends with ``advice`` for its reader."""
         return self._retold(f"{self}; {advice}")
 

@@ -33,7 +33,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructTy
 
 from .errors import LOG, OptionError, counted, printable
 from .model import TopicPartition
-from .options import Discovery, chooses_table, of_side
+from .options import Discovery, chooses_table, drop_other_side
 from .options.connection import parse_discovery
 from .options.table import raw_options
 from .source.edge import edge
@@ -146,7 +146,7 @@ class _Topics:
         return sorted({tp.topic for tp in self.offsets}) or self.names
 
     def _facets(self) -> dict[str, Any]:
-        fields = [_field(each.name, each.dataType) for each in self.schema]
+        fields = [_field(item.name, item.dataType) for item in self.schema]
         return {"schema": schema_dataset.SchemaDatasetFacet(fields=fields, producer=_PRODUCER)}
 
 
@@ -194,10 +194,10 @@ class QueryLineage(ProgressListener):
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Send START if the query reads or writes topics."""
         running = self._session.streams._jsqm.get(str(event.id)).streamingQuery()
-        relations = [each for each in leaves(running.analyzedPlan()) if "Streaming" in class_of(each)]
+        relations = [item for item in leaves(running.analyzedPlan()) if "Streaming" in class_of(item)]
         # A progress has each source once, in the order of the plan.
-        relations = [each for number, each in enumerate(relations) if each not in relations[:number]]
-        sources = _known(
+        relations = [item for number, item in enumerate(relations) if item not in relations[:number]]
+        sources = _list_known(
             {
                 number: _topics(dict(relation.extraOptions()), relation, read=True, stream=True)
                 for number, relation in enumerate(relations)
@@ -232,7 +232,7 @@ class QueryLineage(ProgressListener):
         """Find the topic that a stream writes, which only the plan of a batch has."""
         for query in list(self._queries.values()):
             if not query.sinks and query.query_id == plan.queryId():
-                query.sinks = _written(plan)
+                query.sinks = _read_written(plan)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Send COMPLETE, also for a query that was stopped, or FAIL."""
@@ -245,17 +245,17 @@ class QueryLineage(ProgressListener):
         end only."""
         now = datetime.now(timezone.utc)
         sources = _read(execution)
-        sinks = _written(execution.analyzed())
+        sinks = _read_written(execution.analyzed())
         if error is None:
             for sink in sinks:
                 sink.row_count = figure_of(execution.executedPlan(), ROWS_FIGURE)
-        for each in sources.values() if error is None else ():
+        for item in sources.values() if error is None else ():
             LOG.info(
                 "batch read of %s: %s (%d bytes of columns) of %s in %.1f s of the query",
-                *(printable(", ".join(each.topics)), counted(each.row_count or 0, "row"), each.size or 0),
-                *(counted(len(each.offsets), "partition"), seconds),
+                *(printable(", ".join(item.topics)), counted(item.row_count or 0, "row"), item.size or 0),
+                *(counted(len(item.offsets), "partition"), seconds),
             )
-        if topics := [name for each in (*sources.values(), *sinks) for name in each.topics]:
+        if topics := [name for item in (*sources.values(), *sinks) for name in item.topics]:
             job = ".".join([action, *topics])
             query = _Query(str(generate_new_uuid()), job, sources, sinks)
             self._send(RunState.START, query, now - timedelta(seconds=seconds))
@@ -296,8 +296,8 @@ class QueryLineage(ProgressListener):
             eventTime=time.isoformat(),
             run=Run(query.run_id, facets),
             job=Job(self._namespace, name, {"jobType": kind}),
-            inputs=[each for topics in query.sources.values() for each in topics.inputs()],
-            outputs=[each for topics in query.sinks for each in topics.outputs()],
+            inputs=[item for topics in query.sources.values() for item in topics.inputs()],
+            outputs=[item for topics in query.sinks for item in topics.outputs()],
             producer=_PRODUCER,
         )
         self._sender.submit(self._emit, event)
@@ -374,8 +374,10 @@ def attach(
 
 def _read(execution: Any) -> dict[int, _Topics]:
     """Topics that a batch query reads, with what its tasks have counted."""
-    relations = [each for each in map(relation_of, leaves(execution.analyzed())) if each is not None]
-    sources = _known({number: _topics(options_of(of), of, read=True) for number, of in enumerate(relations)})
+    relations = [item for item in map(relation_of, leaves(execution.analyzed())) if item is not None]
+    sources = _list_known(
+        {number: _topics(options_of(of), of, read=True) for number, of in enumerate(relations)}
+    )
     try:
         nodes = list(scans(execution)) if sources else []
     except Py4JError:  # the query has failed before it had a plan
@@ -384,11 +386,11 @@ def _read(execution: Any) -> dict[int, _Topics]:
         for node in nodes:
             if node.table().equals(relations[number].table()):
                 topics.row_count, topics.size = figure_of(node, ROWS_FIGURE), figure_of(node, BYTES_FIGURE)
-                topics.offsets = dict(_planned(node))
+                topics.offsets = dict(_read_planned(node))
     return sources
 
 
-def _planned(node: Any) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
+def _read_planned(node: Any) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
     """The ranges that a scan was planned to read: its partitions are pickles of our own."""
     partitions = node.inputPartitions()
     if partitions.size() > _PARTITIONS_MAX:
@@ -405,7 +407,7 @@ def _planned(node: Any) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
         yield tp, (min(ends), max(ends))
 
 
-def _written(plan: Any) -> list[_Topics]:
+def _read_written(plan: Any) -> list[_Topics]:
     """The topic that a query writes, if its options name it."""
     kind = class_of(plan)
     options: Mapping[str, str] = {}
@@ -426,7 +428,7 @@ def _topics(options: Mapping[str, str], node: Any, *, read: bool, stream: bool =
     if chooses_table(named) or not {"path", "paths"}.isdisjoint(named):
         return None
     try:
-        with raw_options(of_side(named, read=read), read=read, stream=stream) as parsed:
+        with raw_options(drop_other_side(named, read=read), read=read, stream=stream) as parsed:
             namespace = _namespace(parse_discovery(parsed))
     except OptionError as error:  # which ends the query itself
         LOG.warning("lineage: no dataset: %s", error)
@@ -454,14 +456,14 @@ def _field(name: str, kind: DataType) -> schema_dataset.SchemaDatasetFacetFields
     """A column as OpenLineage names it: what is inside of a type are fields of it."""
     inner: list[tuple[str, DataType]] = []
     if isinstance(kind, StructType):
-        inner = [(each.name, each.dataType) for each in kind]
+        inner = [(item.name, item.dataType) for item in kind]
     elif isinstance(kind, ArrayType):
         inner = [("_element", kind.elementType)]
     elif isinstance(kind, MapType):
         inner = [("key", kind.keyType), ("value", kind.valueType)]
     shown = kind.typeName() if inner else kind.simpleString()
-    return schema_dataset.SchemaDatasetFacetFields(name, shown, fields=[_field(*each) for each in inner])
+    return schema_dataset.SchemaDatasetFacetFields(name, shown, fields=[_field(*item) for item in inner])
 
 
-def _known(sources: Mapping[int, _Topics | None]) -> dict[int, _Topics]:
+def _list_known(sources: Mapping[int, _Topics | None]) -> dict[int, _Topics]:
     return {key: topics for key, topics in sources.items() if topics is not None}

@@ -190,9 +190,9 @@ class QueryMetrics(ProgressListener):
         query.is_active, query.run_id = True, run_id
         query.add("kafkawire_query_failures_total", 0)
         self._runs[run_id] = name
-        ended = [each for each, other in self._queries.items() if not other.is_active]
-        for each in ended[: max(len(self._queries) - _QUERIES_MAX, 0)]:
-            del self._queries[each]
+        ended = [item for item, other in self._queries.items() if not other.is_active]
+        for item in ended[: max(len(self._queries) - _QUERIES_MAX, 0)]:
+            del self._queries[item]
 
     def _batch_bytes(self, progress: StreamingQueryProgress) -> int | None:
         """Bytes that Spark got from the tasks of a batch; None if it has planned another one since."""
@@ -354,8 +354,8 @@ def _take(query: _Query, progress: StreamingQueryProgress) -> None:
         if ends := kafka_offsets(source.endOffset):
             record_count += source.numInputRows
             query.add("kafkawire_records_read_total", source.numInputRows, source=str(number))
-            place = query.sources.setdefault(str(number), _Source())
-            place.move(query.time_s, ends, kafka_offsets(source.latestOffset))
+            location = query.sources.setdefault(str(number), _Source())
+            location.move(query.time_s, ends, kafka_offsets(source.latestOffset))
     # Spark reports -1 for a sink that does not count.
     query.add("kafkawire_rows_written_total", max(progress.sink.numOutputRows, 0))
     query.last = {

@@ -42,7 +42,7 @@ def showing_progress(
     the progress does not end the work.
     """
     # Compared by name: an import of the class requires gRPC.
-    watch = _reported if type(spark).__module__.startswith("pyspark.sql.connect.") else watching
+    watch = _report_stages if type(spark).__module__.startswith("pyspark.sql.connect.") else watching
     with progress_on(stream or sys.stderr, "kafkawire") as progress:
         with progress.work(what) as work, watch(spark, work):
             yield
@@ -50,7 +50,7 @@ def showing_progress(
 
 
 @contextlib.contextmanager
-def _reported(spark: Any, work: Work) -> Iterator[None]:
+def _report_stages(spark: Any, work: Work) -> Iterator[None]:
     """Report to ``work`` the stages that a Spark Connect server runs for this client."""
 
     def handler(stages: Iterable[Any] | None, **_: Any) -> None:

@@ -43,7 +43,7 @@ from .errors import (
 )
 from .kept import Kept
 from .net.http import Answer, Url, ask, object_in
-from .net.retry import RetryPolicy, retried
+from .net.retry import RetryPolicy, call_with_retries
 from .net.transport import Deadline
 from .secrecy import keep_secret
 
@@ -167,8 +167,8 @@ class RegisteredSchema:
 
 def error_in(body: bytes) -> tuple[int | None, str]:
     """Code and message of an answer that is an error; None if it has no code, as errors of other servers."""
-    found = object_in(body) or {}
-    code, message = found.get("error_code"), found.get("message")
+    result = object_in(body) or {}
+    code, message = result.get("error_code"), result.get("message")
     has_code = isinstance(code, int) and not isinstance(code, bool)
     return code if has_code else None, message if isinstance(message, str) else ""
 
@@ -177,24 +177,24 @@ def schema_in(found: Mapping[str, Any]) -> Schema:
     """The schema of an answer. Raises ``ConnectFailed`` (retriable)."""
     form = _field(found, "schemaType", str, AVRO)
     if form not in FORMATS:
-        _broken(f"has a schemaType other than {', '.join(FORMATS)}")
+        _raise_broken(f"has a schemaType other than {', '.join(FORMATS)}")
     references = found.get("references")
     if not isinstance(references, list | None):
-        _broken("has references that are not a list")
+        _raise_broken("has references that are not a list")
     return Schema(form, _field(found, "schema", str), tuple(map(_reference, references or ())))
 
 
-def registered_in(
+def parse_registered(
     found: Mapping[str, Any], *, schema_id: int | None = None, guid: str | None = None
 ) -> RegisteredSchema:
     """The schema of an answer, without its dependencies. Raises ``ConnectFailed`` (retriable) if the answer
     is for another id or GUID; many registries repeat neither of them."""
     answered_id = number_in(found, "id", -1 if schema_id is None else schema_id)
     if schema_id is not None and answered_id != schema_id:
-        _broken(f"is for schema id {answered_id}")
+        _raise_broken(f"is for schema id {answered_id}")
     answered_guid = _field(found, "guid", str, guid or "")
     if guid is not None and answered_guid.lower() != guid:
-        _broken(f"is for schema GUID {printable(answered_guid)}")
+        _raise_broken(f"is for schema GUID {printable(answered_guid)}")
     return RegisteredSchema(answered_id, schema_in(found))
 
 
@@ -205,9 +205,9 @@ def version_in(found: Mapping[str, Any], subject: str, version: int | None) -> R
     answered_subject, answered_version = _field(found, "subject", str, subject), number_in(found, "version")
     # A context in the URL is in the subject of the answer, and the default context is not.
     if _without_context(answered_subject) != _without_context(subject):
-        _broken(f"is for subject {printable(answered_subject)}")
+        _raise_broken(f"is for subject {printable(answered_subject)}")
     if version not in (None, answered_version):
-        _broken(f"is for version {answered_version}")
+        _raise_broken(f"is for version {answered_version}")
     return RegisteredSchema(
         number_in(found, "id"), schema_in(found), subject=answered_subject, version=answered_version
     )
@@ -220,7 +220,7 @@ def number_in(found: Mapping[str, Any], name: str, default: int | None = None) -
         return default
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= _ID_MAX:
         return number
-    return _broken(f"has no {name} from 0 to {_ID_MAX}")
+    return _raise_broken(f"has no {name} from 0 to {_ID_MAX}")
 
 
 def request_of(schema: Schema) -> bytes:
@@ -230,8 +230,8 @@ def request_of(schema: Schema) -> bytes:
         body["schemaType"] = schema.format
     if schema.references:
         body["references"] = [
-            {"name": each.name, "subject": each.subject, "version": each.version}
-            for each in schema.references
+            {"name": item.name, "subject": item.subject, "version": item.version}
+            for item in schema.references
         ]
     return json.dumps(body).encode()
 
@@ -241,20 +241,22 @@ def _without_context(subject: str) -> str:
     return subject.split(":", 2)[2] if re.match(r":\.[^:]*:", subject) else subject
 
 
-def _reference(found: object) -> Reference:
-    if not isinstance(found, dict):
-        _broken("has a reference that is not an object")
-    return Reference(_field(found, "name", str), _field(found, "subject", str), number_in(found, "version"))
+def _reference(result: object) -> Reference:
+    if not isinstance(result, dict):
+        _raise_broken("has a reference that is not an object")
+    return Reference(
+        _field(result, "name", str), _field(result, "subject", str), number_in(result, "version")
+    )
 
 
-def _field(found: Mapping[str, Any], name: str, kind: type[T], default: T | None = None) -> T:
-    value = found.get(name)
+def _field(result: Mapping[str, Any], name: str, kind: type[T], default: T | None = None) -> T:
+    value = result.get(name)
     if value is None and default is not None:
         return default
-    return value if isinstance(value, kind) else _broken(f"has no {name}")
+    return value if isinstance(value, kind) else _raise_broken(f"has no {name}")
 
 
-def _broken(problem: str) -> NoReturn:
+def _raise_broken(problem: str) -> NoReturn:
     raise ConnectFailed(f"the server's answer {problem}; is it a schema registry?")
 
 
@@ -314,8 +316,8 @@ class Registry:
         query = f"?subject={quote(subject or '', safe='')}" if in_context else ""
 
         def fetch(turn: _Turn) -> RegisteredSchema:
-            found = self._request(turn, "GET", f"/schemas/ids/{schema_id}{query}")
-            return self._resolved(turn, registered_in(found, schema_id=schema_id), subject)
+            result = self._request(turn, "GET", f"/schemas/ids/{schema_id}{query}")
+            return self._resolve(turn, parse_registered(result, schema_id=schema_id), subject)
 
         what = f"schema id {schema_id}"
         return self._kept(("id", schema_id, query), what, fetch)
@@ -325,8 +327,8 @@ class Registry:
         text = str(uuid.UUID(bytes=guid))
 
         def fetch(turn: _Turn) -> RegisteredSchema:
-            found = self._request(turn, "GET", f"/schemas/guids/{text}")
-            return self._resolved(turn, registered_in(found, guid=text), None)
+            result = self._request(turn, "GET", f"/schemas/guids/{text}")
+            return self._resolve(turn, parse_registered(result, guid=text), None)
 
         what = f"schema GUID {text}"
         return self._kept(("guid", guid), what, fetch)
@@ -335,7 +337,7 @@ class Registry:
         """The newest version of a subject, which is asked for each time. Raises as ``schema`` does."""
         what = f"the latest version of subject {printable(subject)}"
         with self._lock:
-            return self._attempted(what, lambda turn: self._version(turn, subject, None))
+            return self._attempt(what, lambda turn: self._version(turn, subject, None))
 
     def version(self, subject: str, number: int) -> RegisteredSchema:
         """A version of a subject. Raises as ``schema`` does."""
@@ -348,13 +350,13 @@ class Registry:
 
         Raises ``RegistryError`` (fatal) with the registry's own words if it refuses the schema.
         """
-        return self._posted("register", f"/subjects/{quote(subject, safe='')}/versions", subject, schema)
+        return self._post("register", f"/subjects/{quote(subject, safe='')}/versions", subject, schema)
 
     def look_up(self, subject: str, schema: Schema) -> int:
         """The id of a schema in a subject. Raises ``UnknownSchemaError`` (fatal) if it is not registered."""
-        return self._posted("look up", f"/subjects/{quote(subject, safe='')}", subject, schema)
+        return self._post("look up", f"/subjects/{quote(subject, safe='')}", subject, schema)
 
-    def _posted(self, verb: str, path: str, subject: str, schema: Schema) -> int:
+    def _post(self, verb: str, path: str, subject: str, schema: Schema) -> int:
         what = f"{verb} a schema in subject {printable(subject)}"
         body = request_of(schema)
 
@@ -365,8 +367,8 @@ class Registry:
 
     def _version(self, turn: _Turn, subject: str, number: int | None) -> RegisteredSchema:
         path = f"/subjects/{quote(subject, safe='')}/versions/{'latest' if number is None else number}"
-        found = version_in(self._request(turn, "GET", path), subject, number)
-        return self._resolved(turn, found, subject)
+        result = version_in(self._request(turn, "GET", path), subject, number)
+        return self._resolve(turn, result, subject)
 
     # Caches
 
@@ -374,30 +376,30 @@ class Registry:
         """The answer of an earlier request, or a new one."""
         with self._lock:
             if (answer := self._answers.get(key)) is not None:
-                found: T = answer
-                return found
+                result: T = answer
+                return result
             if (problem := self._unknown.get(key)) is not None:
                 raise UnknownSchemaError(problem)
             try:
-                found = self._attempted(what, fetch)
+                result = self._attempt(what, fetch)
             except UnknownSchemaError as error:
                 self._unknown.keep(key, str(error), UNKNOWN_KEPT_S)
                 raise
-            self._answers.keep(key, found)
-            return found
+            self._answers.keep(key, result)
+            return result
 
     # Imported schemas
 
-    def _resolved(self, turn: _Turn, found: RegisteredSchema, subject: str | None) -> RegisteredSchema:
+    def _resolve(self, turn: _Turn, result: RegisteredSchema, subject: str | None) -> RegisteredSchema:
         """The schema with the texts of all that it imports."""
         texts: dict[str, tuple[Reference, str]] = {}
-        self._add_imports(turn, found.schema, texts, _context_of(subject), 0)
+        self._add_imports(turn, result.schema, texts, _context_of(subject), 0)
         return RegisteredSchema(
-            found.id,
-            found.schema,
+            result.id,
+            result.schema,
             tuple((name, text) for name, (_, text) in texts.items()),
-            found.subject,
-            found.version,
+            result.subject,
+            result.version,
         )
 
     def _add_imports(
@@ -422,11 +424,11 @@ class Registry:
                 raise LimitError(
                     f"a schema imports more than {DEPENDENCIES_MAX} others: register it with fewer of them"
                 )
-            imported = self._imported(turn, reference, context)
+            imported = self._import(turn, reference, context)
             self._add_imports(turn, imported, texts, context, depth + 1)
             texts[reference.name] = reference, imported.text
 
-    def _imported(self, turn: _Turn, reference: Reference, context: str) -> Schema:
+    def _import(self, turn: _Turn, reference: Reference, context: str) -> Schema:
         subject = reference.subject
         if context and not subject.startswith(_CONTEXT):
             subject = context + subject
@@ -435,10 +437,10 @@ class Registry:
             # A version that was deleted is still what others import.
             path = f"/subjects/{quote(subject, safe='')}/versions/{reference.version}?deleted=true"
             try:
-                found = self._request(turn, "GET", path)
-                answer = version_in(found, subject, reference.version).schema
+                result = self._request(turn, "GET", path)
+                answer = version_in(result, subject, reference.version).schema
             except TransportError as error:
-                raise error.located(f"the imported {_version_of(reference)}") from error
+                raise error.locate(f"the imported {_version_of(reference)}") from error
             except UnknownSchemaError as error:
                 # The schema that imports it exists, so this is no answer about the schema itself.
                 raise RegistryError(f"an imported schema is missing: {error}; register it again") from error
@@ -448,11 +450,11 @@ class Registry:
 
     # Requests
 
-    def _attempted(self, what: str, fetch: Callable[[_Turn], T]) -> T:
+    def _attempt(self, what: str, fetch: Callable[[_Turn], T]) -> T:
         try:
-            return retried(lambda: self._fetched(fetch), self._settings.retry)
+            return call_with_retries(lambda: self._fetched(fetch), self._settings.retry)
         except KafkaWireError as error:
-            raise error.located(f"schema registry: {what}") from error
+            raise error.locate(f"schema registry: {what}") from error
 
     def _fetched(self, fetch: Callable[[_Turn], T]) -> T:
         """The result of the first server that answers, with ``timeout_s`` for all requests of ``fetch``."""
@@ -462,14 +464,14 @@ class Registry:
             index = (self._first + turn) % len(urls)
             url = urls[index]
             try:
-                found = fetch(_Turn(url, Deadline.after(self._settings.timeout_s)))
+                result = fetch(_Turn(url, Deadline.after(self._settings.timeout_s)))
             except TransportError as error:
-                failure = error.located(_place(url))
+                failure = error.locate(_place(url))
             except KafkaWireError as error:
-                raise error.located(_place(url)) from error
+                raise error.locate(_place(url)) from error
             else:
                 self._first = index
-                return found
+                return result
         assert failure is not None
         raise failure
 
@@ -489,8 +491,8 @@ class Registry:
 def _object_of(answer: Answer) -> dict[str, Any]:
     """The JSON object of an answer, or the error that it is."""
     if answer.status == _OK:
-        found = object_in(answer.body)
-        return _broken("is not a JSON object") if found is None else found
+        result = object_in(answer.body)
+        return _raise_broken("is not a JSON object") if result is None else result
     code, message = error_in(answer.body)
     status = f"HTTP status {answer.status}" + (f", code {code}" if code is not None else "")
     # No words of the server are shown about a login.

@@ -56,9 +56,9 @@ def beginning_without_secrets(beginning: str) -> str:
 
     Its end may be a part of a secret, so it is left out as far as the longest secret reaches.
     """
-    longest = max((len(each) for spellings in list(_kept.values()) for each in spellings), default=0)
-    found = without_secrets(beginning)
-    return found[: max(len(found) - longest, 0)]
+    longest = max((len(item) for spellings in list(_kept.values()) for item in spellings), default=0)
+    result = without_secrets(beginning)
+    return result[: max(len(result) - longest, 0)]
 
 
 def hide_long_secrets(message: str) -> str:
@@ -77,15 +77,15 @@ def hide_long_secrets(message: str) -> str:
 
 def _spellings(secret: str) -> tuple[str, ...]:
     """The spellings of a secret in messages, the longest first."""
-    found = {
+    result = {
         spelling
-        for each in (secret, secret.lower(), secret.upper())  # words of options are shown without their case
+        for item in (secret, secret.lower(), secret.upper())  # words of options are shown without their case
         for spelling in (
-            each,
-            repr(each)[1:-1],
-            ascii(each)[1:-1],
-            json.dumps(each)[1:-1],
-            quote(each, safe="", errors="replace"),
+            item,
+            repr(item)[1:-1],
+            ascii(item)[1:-1],
+            json.dumps(item)[1:-1],
+            quote(item, safe="", errors="replace"),
         )
     }
-    return tuple(sorted(found, key=len, reverse=True))
+    return tuple(sorted(result, key=len, reverse=True))

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from .changes import columns_by_name, schema_of_table
-from .errors import LOG, DeliveryError, OptionError, listed_some, printable, quoted
+from .errors import LOG, DeliveryError, OptionError, list_some, printable, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +66,7 @@ def append_once(
     table, or that lacks columns of the table.
     """
     if format not in ("delta", "iceberg", "parquet"):
-        raise OptionError(f"append_once: format is 'delta', 'iceberg' or 'parquet', not {quoted(format)}")
+        raise OptionError(f"append_once: format is 'delta', 'iceberg' or 'parquet', not {quote(format)}")
     if name is not None and not name.strip():
         raise OptionError("append_once: name is empty: give one, or leave it out")
     if file_bytes is not None and file_bytes < 1:
@@ -126,21 +126,21 @@ class Append:
             commits = session.table(f"{self.table}.snapshots").join(current, "snapshot_id", "left_semi")
             batch, of_query = F.expr("summary['kafkawire.batch']"), F.expr("summary['kafkawire.query']")
             rows = "summary['added-records']"
-        found = (
+        result = (
             commits.where(of_query == query)
             .select(batch.cast("bigint").alias("batch"), F.expr(f"bigint({rows})").alias("rows"))
             .orderBy(F.desc("batch"))
             .first()
         )
-        return None if found is None else (found.batch, found.rows or 0)
+        return None if result is None else (result.batch, result.rows or 0)
 
     def _marks(self, query: str, batch_id: int) -> dict[str, str]:
         """Options of a write, by which its commit names the batch."""
         if self.format == "delta":
             noted = json.dumps({"kafkawire": {"query": query, "batch": batch_id}})
             return {"txnAppId": query, "txnVersion": str(batch_id), "userMetadata": noted}
-        place = "snapshot-property.kafkawire"
-        return {f"{place}.query": query, f"{place}.batch": str(batch_id)}
+        location = "snapshot-property.kafkawire"
+        return {f"{location}.query": query, f"{location}.batch": str(batch_id)}
 
     def _check_columns(self, batch: DataFrame) -> None:
         """Raise ``OptionError`` for a column that would be null, because the rows lack it."""
@@ -218,8 +218,8 @@ class Route:
     @property
     def table(self) -> str | None:
         """The table, if the function has one."""
-        found = getattr(self.write, "table", None)
-        return found if isinstance(found, str) else None
+        result = getattr(self.write, "table", None)
+        return result if isinstance(result, str) else None
 
     def take(self, rows: DataFrame, batch_id: int) -> None:
         """Write these rows."""
@@ -255,11 +255,11 @@ def fan_out(
         raise OptionError(f"fan_out: parallel is above zero, not {parallel}")
     values = [value for key in made for value in key]
     if repeated := [value for value in values if values.count(value) > 1]:
-        raise OptionError(f"fan_out: {quoted(repeated[0])} has two routes: give it one")
+        raise OptionError(f"fan_out: {quote(repeated[0])} has two routes: give it one")
     tables = [route.table.lower() for route in (*made.values(), *([rest] if rest else ())) if route.table]
     if repeated := [table for table in tables if tables.count(table) > 1]:
         raise OptionError(
-            f"fan_out: table {quoted(repeated[0])} has two routes: name both topics in one, as a tuple"
+            f"fan_out: table {quote(repeated[0])} has two routes: name both topics in one, as a tuple"
         )
     return FanOut(made, by, rest, parallel)
 
@@ -286,15 +286,15 @@ class FanOut:
 
     def _parts(self, values: list[Any]) -> list[tuple[list[Any], Route]]:
         """Values of the batch, and their route. Raises ``OptionError`` for values without one."""
-        parts = [([each for each in values if each in key], route) for key, route in self.routes.items()]
-        left = [each for each in values if not any(each in key for key in self.routes)]
+        parts = [([item for item in values if item in key], route) for key, route in self.routes.items()]
+        left = [item for item in values if not any(item in key for key in self.routes)]
         if left and self.others is None:
             raise OptionError(
-                f"fan_out: {self.by} {printable(listed_some(left, 8))} has no route: add one, or others="
+                f"fan_out: {self.by} {printable(list_some(left, 8))} has no route: add one, or others="
             )
         if self.others is not None:
             parts.append((left, self.others))
-        return [(found, route) for found, route in parts if found]
+        return [(result, route) for result, route in parts if result]
 
     def _write(self, batch: DataFrame, by: str, parts: list[tuple[list[Any], Route]], batch_id: int) -> None:
         def write(part: tuple[list[Any], Route]) -> Exception | None:
@@ -315,9 +315,9 @@ class FanOut:
         for (values, route), error in zip(parts, results, strict=True):
             if error is not None:
                 table = f"table {printable(route.table)}" if route.table else "a table"
-                failed = sum(each is not None for each in results)
+                failed = sum(item is not None for item in results)
                 raise DeliveryError(
-                    f"fan_out: {table} ({self.by} {printable(listed_some(values, 8))}) was not written in "
+                    f"fan_out: {table} ({self.by} {printable(list_some(values, 8))}) was not written in "
                     f"batch {batch_id}: {_words(error)} ({failed} of {len(parts)} tables failed)"
                 ) from error
 

@@ -73,7 +73,7 @@ def main() -> None:
         known.write_text(json.dumps(_learn(WORK / "tree0", arguments.tests, arguments.workers)))
     tests_of, seconds = json.loads(known.read_text())
     files = [path.relative_to(ROOT) for path in sorted((ROOT / "spark_kafkawire").rglob("*.py"))]
-    mutants = [each for file in files for each in mutants_of((ROOT / file).read_text(), str(file))]
+    mutants = [item for file in files for item in mutants_of((ROOT / file).read_text(), str(file))]
     drawn = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
 
     def is_noticed(mutant: Mutant) -> bool:
@@ -156,9 +156,9 @@ def _learn(tree: Path, tests: list[str], workers: int) -> tuple[dict[str, Any], 
     data.read()
     tests_of: dict[str, dict[int, list[str]]] = {}
     for file in data.measured_files():
-        found = data.contexts_by_lineno(file)
+        result = data.contexts_by_lineno(file)
         lines = tests_of[str(Path(file).relative_to(tree))] = {}
-        for line, contexts in {**found, 0: itertools.chain(*found.values())}.items():
+        for line, contexts in {**result, 0: itertools.chain(*result.values())}.items():
             names = {context.rpartition("|")[0] for context in contexts} & seconds.keys()
             lines[line] = sorted(names, key=seconds.__getitem__)
     return tests_of, seconds

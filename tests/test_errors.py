@@ -30,10 +30,10 @@ from spark_kafkawire.errors import (
     UnknownTopicError,
     close_matches,
     counted,
-    listed_some,
+    list_some,
     one_line,
     printable,
-    quoted,
+    quote,
 )
 from spark_kafkawire.model import Broker, OffsetRange, TopicPartition
 from spark_kafkawire.planner.stream_offsets import Losses
@@ -70,7 +70,7 @@ def test_an_error_travels_by_pickle_with_all_it_knows(error: KafkaWireError) -> 
 
 @for_each("error", SAMPLES, ids=lambda error: type(error).__name__)
 def test_an_advised_error_ends_with_the_advice_and_keeps_the_rest(error: KafkaWireError) -> None:
-    advised = error.advised("run again")
+    advised = error.advise("run again")
     assert type(advised) is type(error)
     assert str(advised) == f"{error}; run again"
     assert advised.__dict__ == error.__dict__
@@ -78,7 +78,7 @@ def test_an_advised_error_ends_with_the_advice_and_keeps_the_rest(error: KafkaWi
 
 @for_each("error", SAMPLES, ids=lambda error: type(error).__name__)
 def test_a_located_error_starts_with_the_place_and_keeps_the_rest(error: KafkaWireError) -> None:
-    located = error.located("broker 1").located("t 1-0")
+    located = error.locate("broker 1").locate("t 1-0")
     assert type(located) is type(error)
     assert str(located) == f"t 1-0: broker 1: {error}"
     assert located.__dict__ == error.__dict__
@@ -149,7 +149,7 @@ def test_any_text_is_shown_on_one_line_of_a_bounded_size(text: str, data: bytes)
     for foreign in (text, data, HOSTILE + text, text + HOSTILE):
         assert printable(foreign).isprintable()
         assert len(printable(foreign)) <= TEXT_SIZE_MAX + CUT_SIZE
-        assert quoted(foreign) == f"'{printable(foreign)}'"
+        assert quote(foreign) == f"'{printable(foreign)}'"
 
 
 @given(st.text(), st.integers(1, 3000), st.text())
@@ -173,7 +173,7 @@ def test_a_message_that_can_be_read_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("text", [HOSTILE, "x" * 500_000, HOSTILE * 50_000])
 def test_an_error_of_foreign_text_is_one_line_and_travels(text: str) -> None:
-    error = BrokerError(f"topic {text}", 3, errors.Action.REFRESH).located(text).advised("run it again")
+    error = BrokerError(f"topic {text}", 3, errors.Action.REFRESH).locate(text).advise("run it again")
     assert is_one_line(str(error))
     assert str(error).endswith("; run it again")
     copy = pickle.loads(pickle.dumps(error))
@@ -187,7 +187,7 @@ def test_names_of_the_cluster_are_shown_on_one_line(text: str) -> None:
     for name in (Broker(1, text, 9092), partition, TopicPartition(text, 1, 0), OffsetRange(partition, 0, 9)):
         assert str(name).isprintable()
         assert len(str(name)) < TEXT_SIZE_MAX + 100
-    message = str(broker_error(3, f"topic {quoted(text)}", text))
+    message = str(broker_error(3, f"topic {quote(text)}", text))
     assert is_one_line(message)
     assert message.endswith("(error 3 UNKNOWN_TOPIC_OR_PARTITION); " + ErrorCode(3).remedy)
 
@@ -210,12 +210,12 @@ def test_what_may_be_meant_is_found_in_a_bounded_time() -> None:
     assert len(close_matches("ab" * 32, anagrams)) == 3
 
 
-def test_one_and_many_are_told_apart() -> None:
+def test_one_and_many_are_distinguished() -> None:
     assert (counted(0, "partition"), counted(1, "partition")) == ("0 partitions", "1 partition")
     assert counted(2, "log is", "logs are") == "2 logs are"
-    assert listed_some([1, 2, 3, 4], 3) == "1, 2, 3 and 1 more"
-    assert listed_some({"b": 0}, 3, quoted) == "'b'"
-    assert listed_some([], 3) == ""
+    assert list_some([1, 2, 3, 4], 3) == "1, 2, 3 and 1 more"
+    assert list_some({"b": 0}, 3, quote) == "'b'"
+    assert list_some([], 3) == ""
     vanished = tuple((TopicPartition("t", number), 5) for number in range(1000))
     assert str(Losses(vanished=vanished[:1])).startswith("t 0 at offset 5 no longer exists: a topic")
     assert "t 2 at offset 5 and 997 more partitions no longer exist" in str(Losses(vanished=vanished))

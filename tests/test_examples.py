@@ -228,8 +228,8 @@ def job_of(words: list[str]) -> tuple[str, list[str]]:
     if words[0] == "kafkawire":
         return words[1], words[2:]
     for index, word in enumerate(words):
-        if found := re.fullmatch(r"\$\(kafkawire path ([\w-]+)\)|jobs/(\w+)\.py", word):
-            return found[1] or found[2], words[index + 1 :]
+        if match := re.fullmatch(r"\$\(kafkawire path ([\w-]+)\)|jobs/(\w+)\.py", word):
+            return match[1] or match[2], words[index + 1 :]
     raise AssertionError(f"no job in {words}")
 
 

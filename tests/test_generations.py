@@ -46,16 +46,16 @@ def tables() -> Iterator[tuple[str, set[object]]]:
 
 @pytest.mark.jvm
 def test_every_table_of_generations_has_all_of_them() -> None:
-    found = dict(tables())
-    assert len(found) >= 10
-    assert {name: keys for name, keys in found.items() if not keys.issuperset(Generation)} == {}
+    result = dict(tables())
+    assert len(result) >= 10
+    assert {name: keys for name, keys in result.items() if not keys.issuperset(Generation)} == {}
 
 
 def test_a_dialect_is_the_one_of_its_generation() -> None:
-    assert {each: dialect_of(each.wire_format).generation for each in Generation} == {
+    assert {item: dialect_of(item.wire_format).generation for item in Generation} == {
         generation: generation for generation in Generation
     }
-    assert len({dialect_of(each) for each in WireFormat}) == len(WireFormat)
+    assert len({dialect_of(item) for item in WireFormat}) == len(WireFormat)
     # Messages, logs and offsets are those of 0.7: it is another form of what its brokers do.
     assert dialect_of(WireFormat.PROPOSAL).generation is Generation.V07
 
@@ -112,6 +112,6 @@ def test_a_decision_is_seen_in_whichever_idiom(line: str) -> None:
 
 @pytest.mark.slow
 def test_no_code_asks_which_generation_it_is() -> None:
-    found = {path.relative_to(ROOT).as_posix(): list(decisions(path.read_text())) for path in SOURCES}
-    assert len(found) > 250
-    assert {path for path, lines in found.items() if lines} == COMPARING.keys(), found
+    result = {path.relative_to(ROOT).as_posix(): list(decisions(path.read_text())) for path in SOURCES}
+    assert len(result) > 250
+    assert {path for path, lines in result.items() if lines} == COMPARING.keys(), result

@@ -16,7 +16,7 @@ _IMPORT: Final = re.compile(r"^ *(?:from \S+ )?import (?:\([^)]*\)|.*)", re.MULT
 
 def from_tests(source: str) -> list[str]:
     """The imports that go to a file of tests or of fixtures."""
-    return [each for each in _IMPORT.findall(source) if re.search(r"\b(?:test_|conftest\b)", each)]
+    return [item for item in _IMPORT.findall(source) if re.search(r"\b(?:test_|conftest\b)", item)]
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_an_import_from_a_file_of_tests_is_found(source: str) -> None:
 
 
 def test_no_file_of_tests_imports_from_another() -> None:
-    found = {
+    result = {
         str(path.relative_to(TESTS)): from_tests(path.read_text("utf-8")) for path in TESTS.rglob("*.py")
     }
-    assert len(found) > 200
-    assert {path: names for path, names in found.items() if names} == {}
+    assert len(result) > 200
+    assert {path: names for path, names in result.items() if names} == {}
 
 
 def test_what_benchmarks_measure_is_a_spark_as_users_have_it() -> None:

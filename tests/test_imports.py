@@ -188,7 +188,7 @@ def imported(noida: NoidaBroker, tmp_path_factory: pytest.TempPathFactory) -> di
     topic, folder = noida.create_topic(partitions=1), tmp_path_factory.mktemp("handed")
     servers = {"kafka.bootstrap.servers": noida.bootstrap_servers}
     reading, writing = {**servers, "subscribe": topic}, {**servers, "topic": topic}
-    found = {}
+    result = {}
     for name, step in STEPS.items():
         options = writing if name == "planning a write" else reading
         arguments = json.dumps([step.code, step.handed, step.hands, str(folder), options])
@@ -200,8 +200,8 @@ def imported(noida: NoidaBroker, tmp_path_factory: pytest.TempPathFactory) -> di
             timeout=DEADLINE_S,
         )
         assert done.returncode == 0, f"{name}: {done.stderr}"
-        found[name] = frozenset(json.loads(done.stdout))
-    return found
+        result[name] = frozenset(json.loads(done.stdout))
+    return result
 
 
 def test_an_import_on_windows_says_what_to_use_instead() -> None:
@@ -214,7 +214,7 @@ def test_an_import_on_windows_says_what_to_use_instead() -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_imports_only_what_it_needs(imported: dict[str, frozenset[str]], name: str) -> None:
     spared = (*NOWHERE, *STEPS[name].without)
-    assert not {module for module in imported[name] for each in spared if f"{module}.".startswith(f"{each}.")}
+    assert not {module for module in imported[name] for item in spared if f"{module}.".startswith(f"{item}.")}
 
 
 def test_a_read_of_07_imports_no_fetch_of_modern_kafka() -> None:

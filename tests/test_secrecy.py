@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafkawire import secrecy
-from spark_kafkawire.errors import LOG, PROSE_SIZE_MAX, KafkaWireError, peer_text, printable, quoted
+from spark_kafkawire.errors import LOG, PROSE_SIZE_MAX, KafkaWireError, peer_text, printable, quote
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.secrecy import HIDDEN, WITHHELD, keep_secret, without_secrets
 from tests.support.cases import for_each
@@ -85,7 +85,7 @@ def test_a_short_secret_leaves_the_words_of_this_package_alone() -> None:
 
 
 @for_each("text", ["you sent hunt3r", "userhunt3rs", "hunt3r", "x" * 5000 + "hunt3r", b"\0alice\0hunt3r"])
-@for_each("show", [printable, quoted, peer_text])
+@for_each("show", [printable, quote, peer_text])
 def test_a_foreign_text_with_a_short_secret_is_withheld_completely(
     show: Callable[[str | bytes], str], text: str | bytes
 ) -> None:
@@ -101,7 +101,7 @@ def test_no_shown_text_contains_a_short_secret_as_it_is_or_escaped(
     secrecy._kept.clear()
     keep_secret(secret)
     for text in (secret, repr(secret), ascii(secret), json.dumps(secret)):
-        assert quoted(f"{before}{text}{after}") == f"'{WITHHELD}'"
+        assert quote(f"{before}{text}{after}") == f"'{WITHHELD}'"
 
 
 def test_names_that_contain_a_short_secret_are_withheld_and_the_message_is_not() -> None:

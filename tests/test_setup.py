@@ -83,7 +83,7 @@ def test_the_version_of_the_package_is_that_of_its_wheel(wheel: Path) -> None:
 
 def test_the_wheel_has_a_bill_of_materials(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        [name] = [each for each in archive.namelist() if ".dist-info/sboms/" in each]
+        [name] = [item for item in archive.namelist() if ".dist-info/sboms/" in item]
         bill = json.loads(archive.read(name))
     assert name.endswith(".cdx.json")
     component = bill["metadata"]["component"]
@@ -104,8 +104,8 @@ def test_the_release_workflow_uses_what_is_there_and_publishes_only_the_version_
     }
     assert targets == {"dist", "zip", ".venv/.docs"}
     assert all(
-        re.search(rf"^({re.escape(each)}|\$\(VENV\)/{each[6:]}):", (ROOT / "Makefile").read_text(), re.M)
-        for each in targets
+        re.search(rf"^({re.escape(item)}|\$\(VENV\)/{item[6:]}):", (ROOT / "Makefile").read_text(), re.M)
+        for item in targets
     )
     assert [name for name, job in jobs.items() if "id-token" in job["permissions"]] == ["publish"]
     [check] = [step["run"] for step in steps if step.get("name") == "The tag is that of the version"]
@@ -127,7 +127,7 @@ def test_make_zip_says_which_file_it_made(tmp_path: Path) -> None:
 def test_metadata_has_what_a_package_index_shows(metadata: Message) -> None:
     setup = setup_cfg()["metadata"]
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert not [each for each in metadata.get_all("Classifier", []) if each.startswith("License ::")]
+    assert not [item for item in metadata.get_all("Classifier", []) if item.startswith("License ::")]
     assert metadata["Keywords"].split(",") == setup["keywords"].split(", ")
     urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
     assert urls.keys() == {"Homepage", "Documentation", "Source", "Issues", "Changelog", "Security"}
@@ -171,7 +171,7 @@ def test_the_conda_recipe_is_that_of_the_wheel(sdist: Path, metadata: Message) -
     run_section = recipe.partition("\n  run:\n")[2].partition("\n  #")[0]
     packages = [line.removeprefix("    - ") for line in run_section.splitlines()]
     wanted = re.findall(r"^[a-z].*$", setup_cfg()["options"]["install_requires"], re.MULTILINE)
-    in_conda = [re.sub(r"^([\w-]+)", r"\1 ", each).replace("isal ", "python-isal ") for each in wanted]
+    in_conda = [re.sub(r"^([\w-]+)", r"\1 ", item).replace("isal ", "python-isal ") for item in wanted]
     assert packages == ["python >=${{ python_min }}", *in_conda]
     build_system = (ROOT / "pyproject.toml").read_text("utf-8")
     assert re.findall(r"- setuptools (.*)", recipe) == re.findall(r'"setuptools([<>=].*?)"', build_system)
@@ -181,12 +181,12 @@ def test_the_versions_of_the_runtimes_that_the_pages_name_are_in_the_ranges() ->
     ranges = dict(
         re.findall(r"^([a-z][\w-]*)(.*)$", setup_cfg()["options"]["install_requires"], re.MULTILINE)
     )
-    found = runtimes()
-    assert {each.is_supported for each in found} == {True, False}
+    result = runtimes()
+    assert {item.is_supported for item in result} == {True, False}
     changed = [
-        (each.name, package, version)
-        for each in found
-        for package, version in each.versions.items()
+        (item.name, package, version)
+        for item in result
+        for package, version in item.versions.items()
         if version not in SpecifierSet(ranges[package])
     ]
     assert changed == []
@@ -200,8 +200,8 @@ def setup_cfg() -> configparser.ConfigParser:
 
 @pytest.mark.jvm
 def test_an_installed_wheel_has_a_module_in_which_spark_finds_the_source(python: Path) -> None:
-    found = "from pyspark_kafkawire import DefaultSource as source; print(source.name(), source.__module__)"
-    reported = run(python, "-c", found, cwd=python.parent)
+    result = "from pyspark_kafkawire import DefaultSource as source; print(source.name(), source.__module__)"
+    reported = run(python, "-c", result, cwd=python.parent)
     assert reported.stdout.split() == ["kafkawire", f"{PACKAGE}.source.datasource"], reported.stdout
 
 
@@ -440,11 +440,11 @@ class TestSparks:
 
     def test_what_it_runs_is_there_and_is_what_the_package_is_for(self) -> None:
         environments = self.script["ENVIRONMENTS"]
-        tests = {*self.script["SHORT"], *(path for each in environments for path in each.tests)}
+        tests = {*self.script["SHORT"], *(path for item in environments for path in item.tests)}
         assert [path for path in tests if not (ROOT / path).exists()] == []
         setup = configparser.ConfigParser()
         setup.read(ROOT / "setup.cfg")
-        pythons = {each.python for each in environments} - {None}
+        pythons = {item.python for item in environments} - {None}
         assert pythons | {"3.11"} == set(re.findall(r"Python :: (3\.\d+)", setup["metadata"]["classifiers"]))
 
     def test_a_python_that_the_machine_lacks_is_left_out_with_the_reason(self, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_no_table_and_no_code_of_a_page_is_cut_off(
             browser.resize(width)
             assert browser.run("innerWidth") == width
             cut[page.parent.name, width] = browser.run(CUT)
-    assert {place: found for place, found in cut.items() if found} == {}
+    assert {location: result for location, result in cut.items() if result} == {}
 
 
 def test_a_name_of_an_option_breaks_between_its_words(site: Path, browser: Browser) -> None:
@@ -126,8 +126,8 @@ FOUND: Final = "[...document.querySelectorAll('.md-search-result__link')].map(li
 def test_the_search_finds_the_page(address: str, browser: Browser, word: str, page: str) -> None:
     browser.open(address)
     browser.run(f"{TYPE}({word!r})")
-    found = poll(lambda: browser.run(FOUND), f"results of {word}")
-    assert [link for link in found if link.startswith(f"{address}{page}/")], found
+    result = poll(lambda: browser.run(FOUND), f"results of {word}")
+    assert [link for link in result if link.startswith(f"{address}{page}/")], result
 
 
 def test_a_page_asks_no_other_site_for_anything(address: str, browser: Browser) -> None:

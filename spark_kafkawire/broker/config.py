@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import OptionError, quoted
+from ..errors import OptionError, quote
 from ..model import WireFormat
 
 INT_MAX: Final = (1 << 31) - 1
@@ -64,7 +64,7 @@ def _connect_string(text: str) -> str:
 def _wire_formats(text: str) -> frozenset[WireFormat]:
     """``0.7,proposal``: 0.7 is always one of them, because only 0.7 has OFFSETS."""
     names = [name.strip() for name in text.split(",")]
-    known = {each.value: each for each in (WireFormat.V07, WireFormat.PROPOSAL)}
+    known = {item.value: item for item in (WireFormat.V07, WireFormat.PROPOSAL)}
     if names[0] != WireFormat.V07.value or len(set(names)) != len(names) or not set(names) <= known.keys():
         raise ValueError("must be 0.7 or 0.7,proposal")
     return frozenset(known[name] for name in names)
@@ -157,15 +157,15 @@ class BrokerConfig:
         for name, text in properties.items():
             if name not in fields:
                 raise OptionError(
-                    f"property {quoted(name)} is unknown to a 0.7.2 broker: correct or remove it"
+                    f"property {quote(name)} is unknown to a 0.7.2 broker: correct or remove it"
                 )
             try:
                 values[fields[name].name] = fields[name].metadata["read"](text)
             except ValueError as error:
-                raise OptionError(f"property {name}={quoted(text)} is malformed: {error}") from error
+                raise OptionError(f"property {name}={quote(text)} is malformed: {error}") from error
         for field in fields.values():
-            if field.name not in values and _required(field):
-                raise OptionError(f"property {quoted(field.metadata['name'])} is missing: set it")
+            if field.name not in values and _is_required(field):
+                raise OptionError(f"property {quote(field.metadata['name'])} is missing: set it")
         return cls(**values)
 
     @property
@@ -196,5 +196,5 @@ class BrokerConfig:
         return self.topic_log_retention_hours.get(topic, self.log_retention_hours) * 3_600_000
 
 
-def _required(field: dataclasses.Field[Any]) -> bool:
+def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ..errors import BrokerError, KafkaWireError, log_of, quoted
+from ..errors import BrokerError, KafkaWireError, log_of, quote
 from ..protocol import v07
 from ..protocol.api import Api
 from ..protocol.dialect import Dialect
@@ -109,7 +109,7 @@ class Handlers:
         try:
             checked = check_produced(request.message_set, self._config.max_message_size)
         except OversizeMessage as error:
-            LOG.warning("%s on %s:%d", error, quoted(request.topic), partition)
+            LOG.warning("%s on %s:%d", error, quote(request.topic), partition)
             return SILENCE
         log.append(memoryview(request.message_set)[: checked.size], checked.count)
         return SILENCE
@@ -121,14 +121,14 @@ class Handlers:
         return SILENCE
 
     def _fetch(self, request: v07.FetchRequest) -> Answer:
-        return _framed(*self._read(request))
+        return _frame_answer(*self._read(request))
 
     def _multifetch(self, request: v07.MultiFetchRequest) -> Answer:
         responses = [self._read(fetch) for fetch in request.fetches]
         length = ERROR_SIZE + sum(RESPONSE_HEADER.size + size for _, _, size in responses)
-        parts: list[Part] = [RESPONSE_HEADER.pack(_as_java_int(length), ErrorCode.NONE)]
+        parts: list[Part] = [RESPONSE_HEADER.pack(_wrap_as_java_int(length), ErrorCode.NONE)]
         for response in responses:
-            answer = _framed(*response)
+            answer = _frame_answer(*response)
             parts += answer.parts
             if answer.close:
                 return Answer(tuple(parts), close=True)
@@ -138,11 +138,11 @@ class Handlers:
         """Error code, bytes, and the size that the frame announces for them."""
         try:
             log = self._logs.get(request.topic, request.partition)
-            found = log.read(request.offset, request.max_bytes) if log else None
+            result = log.read(request.offset, request.max_bytes) if log else None
         except BrokerError as error:
-            LOG.info("FETCH of %s:%d failed: %s", quoted(request.topic), request.partition, error)
+            LOG.info("FETCH of %s:%d failed: %s", quote(request.topic), request.partition, error)
             return error.code, None, 0
-        return ErrorCode.NONE, found, found.size if found else 0
+        return ErrorCode.NONE, result, result.size if result else 0
 
     def _offsets(self, request: v07.OffsetsRequest) -> Answer:
         log = self._logs.get(request.topic, request.partition)
@@ -157,14 +157,14 @@ class Handlers:
         return Answer(tuple(v07.DIALECT.write_response(v07.OFFSETS, response)))
 
 
-def _framed(error_code: int, found: FileSlice | None, size: int) -> Answer:
+def _frame_answer(error_code: int, result: FileSlice | None, size: int) -> Answer:
     """A FETCH response. For a negative size the broker sends a header with it and gives up."""
     header = RESPONSE_HEADER.pack(ERROR_SIZE + size, error_code)
     if size < 0:
         return Answer((header,), close=True)
-    return Answer((header, found) if found and size else (header,))
+    return Answer((header, result) if result and size else (header,))
 
 
-def _as_java_int(value: int) -> int:
+def _wrap_as_java_int(value: int) -> int:
     """``value`` as Java's 32-bit arithmetic has it: a MULTIFETCH may ask for more than 2 GiB."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)

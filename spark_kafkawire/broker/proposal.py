@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import BrokerError, CorruptDataError, LimitError, log_of, quoted
+from ..errors import BrokerError, CorruptDataError, LimitError, log_of, quote
 from ..protocol import proposal
 from ..protocol.proposal import (
     NO_ERROR_OF_SET,
@@ -60,7 +60,7 @@ class _PartitionFault(Exception):
     """A partition cannot be fetched; ``code`` is the reason."""
 
     def __init__(self, topic: str, partition: int, code: int) -> None:
-        super().__init__(f"partition {partition} of {quoted(topic)}: error {code}")
+        super().__init__(f"partition {partition} of {quote(topic)}: error {code}")
         self.topic, self.partition, self.code = topic, partition, code
 
 
@@ -91,7 +91,7 @@ class ProposalHandlers:
             if isinstance(response, Answer):
                 return response
             if response.error_code:
-                LOG.info("%s of %s: error %d", api.name, quoted(header.client_id), response.error_code)
+                LOG.info("%s of %s: error %d", api.name, quote(header.client_id), response.error_code)
             return Answer(tuple(self.dialect.write_response(api, response, version, header.correlation_id)))
 
         return Call(api, request, answer)
@@ -122,7 +122,7 @@ class ProposalHandlers:
             log = self._logs.get_or_create(topic, part.partition)
             return NO_ERROR_OF_SET, log.append(part.messages, checked.count, flush=flush)
         except (OversizeMessage, CorruptDataError, LimitError, BrokerError, OSError) as error:
-            LOG.warning("messages for %s:%d refused: %s", quoted(topic), part.partition, error)
+            LOG.warning("messages for %s:%d refused: %s", quote(topic), part.partition, error)
             return _code_of(error), proposal.NO_OFFSET
 
     def _fetch(self, request: FetchRequest, is_awaited: IsAwaited) -> FetchResponse | Answer:
@@ -134,7 +134,7 @@ class ProposalHandlers:
         deadline_s = self._clock_s() + min(max(request.max_wait_ms, 0) / 1000, WAIT_MAX_S)
         while True:
             try:
-                data = _grouped(request, _read(self._places(request, deadline_s, is_awaited)))
+                data = _group_by_topic(request, _read(self._places(request, deadline_s, is_awaited)))
                 return FetchResponse(ErrorCode.NONE, data)
             except (FileNotFoundError, BrokerError):
                 continue  # retention deleted a segment since it was looked up: the log begins later now
@@ -151,9 +151,9 @@ class ProposalHandlers:
         enough = min(request.min_bytes, proposal.FETCH_BYTES_MAX)
         while True:
             count = self._logs.arrivals.count
-            places = [self._place(*each) for each in _asked(request)]
+            places = [self._place(*item) for item in _list_asked(request)]
             left_s = deadline_s - self._clock_s()
-            if sum(place.size for place in places) >= enough or left_s <= 0 or not is_awaited():
+            if sum(location.size for location in places) >= enough or left_s <= 0 or not is_awaited():
                 return places
             self._logs.arrivals.wait(count, min(left_s, LOOK_S))
 
@@ -175,7 +175,7 @@ class ProposalHandlers:
         return _Place(topic, partition, offset, log, stop_offset - offset)
 
 
-def _asked(request: FetchRequest) -> Iterator[tuple[str, int, int]]:
+def _list_asked(request: FetchRequest) -> Iterator[tuple[str, int, int]]:
     for topic in request.topic_offsets:
         for partition, offset in zip(topic.partitions, topic.offsets, strict=True):
             yield topic.topic, partition, offset
@@ -184,17 +184,17 @@ def _asked(request: FetchRequest) -> Iterator[tuple[str, int, int]]:
 def _read(places: list[_Place]) -> Iterator[PartitionData]:
     """The bytes of partitions, which share the limit of one answer: the partitions after one get the rest."""
     left = proposal.FETCH_BYTES_MAX
-    waiting = sum(place.size > 0 for place in places)
-    for place in places:
+    waiting = sum(location.size > 0 for location in places)
+    for location in places:
         data = b""
-        if place.log is not None and place.size:
-            found = place.log.read(place.offset, left // waiting)
-            data = found.content() if found else b""
+        if location.log is not None and location.size:
+            result = location.log.read(location.offset, left // waiting)
+            data = result.content() if result else b""
             left, waiting = left - len(data), waiting - 1
-        yield PartitionData(place.partition, data)
+        yield PartitionData(location.partition, data)
 
 
-def _grouped(request: FetchRequest, parts: Iterator[PartitionData]) -> tuple[TopicData, ...]:
+def _group_by_topic(request: FetchRequest, parts: Iterator[PartitionData]) -> tuple[TopicData, ...]:
     """Group the data by topic, in the order of the request."""
     return tuple(
         TopicData(topic.topic, tuple(next(parts) for _ in topic.partitions))

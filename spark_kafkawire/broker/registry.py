@@ -21,7 +21,7 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import BadArgumentsError, KazooException, NodeExistsError, NoNodeError
 from kazoo.retry import InterruptedError, KazooRetry
 
-from ..errors import ConnectFailed, DiscoveryError, log_of, printable, quoted
+from ..errors import ConnectFailed, DiscoveryError, log_of, printable, quote
 from .config import BrokerConfig
 from .log import now_ms
 
@@ -133,7 +133,7 @@ class Registry:
             self._claim(path, str(self._config.partition_count(topic)))
         except BadArgumentsError as error:
             raise DiscoveryError(
-                f"ZooKeeper refuses the name of topic {quoted(topic)}: remove its folders from log.dir"
+                f"ZooKeeper refuses the name of topic {quote(topic)}: remove its folders from log.dir"
             ) from error
 
     def _claim(self, path: str, data: str) -> None:
@@ -150,11 +150,11 @@ class Registry:
     def _is_claimed(self, path: str) -> bool:
         """Return true if the node at ``path`` belongs to this session. A node of a dead broker is removed."""
         with contextlib.suppress(NoNodeError):
-            found, stat = self._client.get(path)
+            result, stat = self._client.get(path)
             if stat.ephemeralOwner == self._client.client_id[0]:
                 return True
             # This broker listens on its address, so the broker that registered it before is dead.
-            if path.startswith(f"{self._root}/brokers/ids/") and not found.endswith(
+            if path.startswith(f"{self._root}/brokers/ids/") and not result.endswith(
                 f":{self._address}".encode()
             ):
                 raise DiscoveryError(

@@ -179,7 +179,7 @@ class Serving:
 
     def _misbehave(self, connection: socket.socket, fault: Fault, call: Call) -> bool:
         answer = CLOSE if fault.kind is FaultKind.DROP else call.answer(lambda: _is_open(connection))
-        data, then = fault.spoil(_joined(answer))
+        data, then = fault.spoil(_join_answer(answer))
         connection.sendall(data)
         if then is Then.STALL:
             while connection.recv(READ_BYTES):
@@ -232,7 +232,7 @@ def _send_slice(connection: socket.socket, descriptor: int, pos: int, size: int)
         size -= sent
 
 
-def _joined(answer: Answer) -> bytes:
+def _join_answer(answer: Answer) -> bytes:
     frame = b""
     for part in answer.parts:
         if isinstance(part, FileSlice):
@@ -306,7 +306,7 @@ class BrokerServer:
         with contextlib.ExitStack() as undo:
             self._listener = undo.enter_context(_listen(self.config))
             self._logs = LogDirectory(self.config, clock_ms=self._clock_ms)
-            speakers = [_SPEAKERS[each](self.config, self._logs) for each in self.config.wire_formats]
+            speakers = [_SPEAKERS[item](self.config, self._logs) for item in self.config.wire_formats]
             self._serving = Serving(speakers, self._faults, self.config.max_socket_request_bytes)
             self._registry = Registry(self.config, self.port) if self.config.zookeeper else None
             if self._registry:

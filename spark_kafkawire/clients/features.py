@@ -42,7 +42,7 @@ _UNSTORED: Final[Mapping[str, str]] = {
 def warn_of_columns_read(names: Collection[str], connection: ConnectionSettings) -> None:
     """Warn about columns that the oldest known broker of the cluster does not return."""
     oldest = _oldest(connection, "fetch")
-    if oldest and (missing := _missing(names, _READ_SINCE, oldest.offered.fetch)):
+    if oldest and (missing := _describe_missing(names, _READ_SINCE, oldest.offered.fetch)):
         types = ", and timestampType is -1" if "timestampType" in missing else ""
         LOG.warning(
             "columns %s: %s is %s and has none: they are null%s",
@@ -58,7 +58,7 @@ def check_columns_written(names: Collection[str], options: WriteOptions) -> None
     oldest = _oldest(options.net.connection, "produce")
     if oldest is None:
         return
-    for name in _missing(names, _WRITTEN_SINCE, oldest.offered.produce):
+    for name in _describe_missing(names, _WRITTEN_SINCE, oldest.offered.produce):
         LOG.warning(
             "column %s: %s is %s and stores none: %s", name, oldest.broker, oldest.kafka, _UNSTORED[name]
         )
@@ -69,7 +69,7 @@ def check_columns_written(names: Collection[str], options: WriteOptions) -> None
         )
 
 
-def _missing(names: Collection[str], since: Mapping[str, int], version: int) -> list[str]:
+def _describe_missing(names: Collection[str], since: Mapping[str, int], version: int) -> list[str]:
     return [name for name in since if name in names and version < since[name]]
 
 
@@ -78,5 +78,5 @@ def _oldest(connection: ConnectionSettings, api: Literal["fetch", "produce"]) ->
     if connection.assumed_release is not None:
         versions = OLD_RELEASES[connection.assumed_release]
         return KnownBroker(connection.bootstrap_servers[0], MinimumVersions.of(versions), versions.release)
-    known = [each for each in BROKER_VERSIONS.of_cluster(connection) if getattr(each.offered, api) >= 0]
-    return min(known, key=lambda each: int(getattr(each.offered, api)), default=None)
+    known = [item for item in BROKER_VERSIONS.of_cluster(connection) if getattr(item.offered, api) >= 0]
+    return min(known, key=lambda item: int(getattr(item.offered, api)), default=None)

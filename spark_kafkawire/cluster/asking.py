@@ -18,7 +18,7 @@ T = TypeVar("T")
 BROKERS_AT_ONCE_MAX: Final = 32
 
 
-def _unchanged(error: KafkaWireError) -> KafkaWireError:
+def _keep_error(error: KafkaWireError) -> KafkaWireError:
     return error
 
 
@@ -27,7 +27,7 @@ def ask(
     requests: Sequence[Any],
     net: NetOptions,
     place_of: Callable[[Any], str],
-    explain: Callable[[KafkaWireError], KafkaWireError] = _unchanged,
+    explain: Callable[[KafkaWireError], KafkaWireError] = _keep_error,
 ) -> list[Any]:
     """Send repeatable requests and return the bodies of their responses, in order.
 
@@ -47,7 +47,7 @@ def ask(
                     for response in client.pipeline(requests[answered:], depth, within):
                         responses.append(response.body)
                         bootstrap.answered()
-                        attempts.progressed()
+                        attempts.note_progress()
             except KafkaWireError as error:
                 # A broker that rejects a request closes the connection, and responses in flight may be lost
                 # with it. If requests are sent one at a time, the rejected one is the one without a response.
@@ -55,7 +55,7 @@ def ask(
                 if (reason := explain(error)) is not error:
                     raise reason from error
                 bootstrap.note(error)
-                attempts.failed(error.located(place_of(requests[len(responses)])))
+                attempts.failed(error.locate(place_of(requests[len(responses)])))
     return responses
 
 

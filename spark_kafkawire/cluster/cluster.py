@@ -106,7 +106,7 @@ class Cluster(Protocol):
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
         """Start and end offsets of the partitions now, in the order of ``partitions``."""
 
-    def followed_bounds(
+    def follow_bounds(
         self, partitions: tuple[TopicPartition, ...]
     ) -> Mapping[TopicPartition, PartitionBounds]:
         """Bounds as ``bounds``, but with starts that may be those of an earlier call, and without partitions
@@ -163,12 +163,12 @@ def cluster_of(options: ReadOptions | TaskOptions, brokers: tuple[Broker, ...] |
     reads from.
     """
     if options.discovery.directories is not None:
-        return _of_directories(options, options.discovery.directories)
+        return _make_directory_cluster(options, options.discovery.directories)
     net = replace(options.net, retry=options.planning_retry)
     return _CLUSTERS[options.discovery.generation](options, net, brokers)
 
 
-def _of_directories(options: ReadOptions | TaskOptions, directories: Directories) -> Cluster:
+def _make_directory_cluster(options: ReadOptions | TaskOptions, directories: Directories) -> Cluster:
     from .log_directories.cluster import DirectoryCluster
 
     return DirectoryCluster(

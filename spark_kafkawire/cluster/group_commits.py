@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from ..errors import LOG, KafkaWireError, counted, printable, quoted
+from ..errors import LOG, KafkaWireError, counted, printable, quote
 from ..model import TopicPartition
 from ..options import ReadOptions
 from .cluster import ConsumerGroups, cluster_of
@@ -65,9 +65,9 @@ class GroupCommits:
             threading.Thread(target=self._run, name="kafkawire-commits", daemon=True).start()
         except RuntimeError as error:  # no more threads, or Python is about to end
             self._idle.set()
-            LOG.warning("group %s: offsets are not committed: %s", quoted(self._group), printable(error))
+            LOG.warning("group %s: offsets are not committed: %s", quote(self._group), printable(error))
 
-    def settled(self, timeout_s: float) -> bool:
+    def settle(self, timeout_s: float) -> bool:
         """Wait until no commit is in progress. True if everything is committed."""
         return self._idle.wait(timeout_s) and not self._left
 
@@ -100,19 +100,21 @@ class GroupCommits:
         else:
             if self._warned is not None:
                 self._warned = None
-                LOG.info("group %s: commits succeed again", quoted(self._group))
+                LOG.info("group %s: commits succeed again", quote(self._group))
 
     def _warn_of_moves_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         committed = self._groups.offsets(self._group, sorted(offsets), strict=False)
-        back = [(tp, found) for tp, found in committed.items() if found is not None and found > offsets[tp]]
+        back = [
+            (tp, result) for tp, result in committed.items() if result is not None and result > offsets[tp]
+        ]
         if back:
-            partition, found = back[0]
+            partition, result = back[0]
             more = f", as in {counted(len(back) - 1, 'more partition')}" if len(back) > 1 else ""
             LOG.warning(
                 "group %s: the committed offset %d of %s is set back to %d, the position of the query%s: the "
                 "query lost its checkpoint, or another consumer commits to the group and needs its own group",
-                quoted(self._group),
-                found,
+                quote(self._group),
+                result,
                 partition,
                 offsets[partition],
                 more,
@@ -125,7 +127,7 @@ class GroupCommits:
             LOG.warning(
                 "group %s: offsets are not committed: %s; the query continues, and its next batch tries "
                 "again",
-                quoted(self._group),
+                quote(self._group),
                 error,
             )
 

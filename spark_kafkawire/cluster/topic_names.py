@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ..errors import UnknownTopicError, close_matches, listed_some, printable
+from ..errors import UnknownTopicError, close_matches, list_some, printable
 
 #: Most topics in one error message, which is one line.
 NAMES_COUNT_MAX: Final = 10
@@ -28,4 +28,4 @@ def meant_topics(missing: Sequence[str], known: Iterable[str]) -> str:
 
 def names_of(names: Sequence[str]) -> str:
     """Topic names as an error lists them."""
-    return listed_some(names, NAMES_COUNT_MAX, printable)
+    return list_some(names, NAMES_COUNT_MAX, printable)

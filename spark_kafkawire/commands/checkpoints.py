@@ -38,14 +38,14 @@ def run(options: CheckpointOptions, progress: Progress, as_json: bool) -> dict[s
     return run_checkpoints(options, sys.stdout, json=as_json)
 
 
-def left(arguments: Any) -> str:
+def describe_left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
     if arguments.write:
         return "each file was changed as a whole or not at all; run it again"
     return "nothing was changed"
 
 
-JOB = Job("checkpoints", __doc__, CheckpointOptions, run, left)
+JOB = Job("checkpoints", __doc__, CheckpointOptions, run, describe_left)
 
 
 if __name__ == "__main__":

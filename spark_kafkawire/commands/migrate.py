@@ -55,14 +55,14 @@ def run(settings: Settings, progress: Progress, as_json: bool) -> dict[str, Any]
     return report(summary, sys.stdout, as_json=as_json)
 
 
-def left(arguments: Any) -> str:
+def describe_left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
     if arguments.dry_run:
         return "nothing was changed"
     return "copied pieces stay; run again with the same --state, which continues after them"
 
 
-JOB = Job("migrate", __doc__, Settings, run, left)
+JOB = Job("migrate", __doc__, Settings, run, describe_left)
 
 
 if __name__ == "__main__":

@@ -36,14 +36,14 @@ def run(options: OffsetsOptions, progress: Progress, as_json: bool) -> dict[str,
     return run_offsets(options, progress, sys.stdout, json=as_json)
 
 
-def left(arguments: Any) -> str:
+def describe_left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
     if vars(arguments)["import"] is not None and not arguments.dry_run:
         return "some offsets may be committed; run it again, which commits all"
     return "no offset was changed; run it again"
 
 
-JOB = Job("offsets", __doc__, OffsetsOptions, run, left)
+JOB = Job("offsets", __doc__, OffsetsOptions, run, describe_left)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def run(arguments: PublishArguments, progress: Progress, as_json: bool) -> dict[
     return report(published, sys.stdout, as_json=as_json)
 
 
-def left(arguments: Any) -> str:
+def describe_left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
     if arguments.exactly_once:
         return (
@@ -65,7 +65,7 @@ def left(arguments: Any) -> str:
     return "some rows may be written; another run writes all rows again"
 
 
-JOB = Job("publish", __doc__, PublishArguments, run, left)
+JOB = Job("publish", __doc__, PublishArguments, run, describe_left)
 
 
 if __name__ == "__main__":

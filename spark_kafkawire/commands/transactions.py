@@ -36,12 +36,12 @@ def run(options: TransactionsOptions, progress: Progress, as_json: bool) -> dict
     return run_transactions(options, progress, sys.stdout, json=as_json)
 
 
-def left(arguments: Any) -> str:
+def describe_left(arguments: Any) -> str:
     """The work that an interrupted run leaves, and the next step."""
     return "run it again, which finishes the rest" if arguments.finish else "nothing was changed"
 
 
-JOB = Job("transactions", __doc__, TransactionsOptions, run, left)
+JOB = Job("transactions", __doc__, TransactionsOptions, run, describe_left)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, BinaryIO, Final, Protocol, TypeVar
 
-from ..bounded import NotEnded, bounded
+from ..bounded import NotEnded, call_bounded
 from ..errors import printable
 from ..regular_files import dead_link, open_regular
 
@@ -66,7 +66,7 @@ class LocalFiles:
     """The disks of this machine."""
 
     def listed(self, folder: str) -> list[FileInfo]:
-        found = []
+        result = []
         with os.scandir(folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # a broker has just removed it
@@ -77,8 +77,8 @@ class LocalFiles:
                     is_folder = stat.S_ISDIR(facts.st_mode)
                     size = facts.st_size if stat.S_ISREG(facts.st_mode) else 0
                     modified_ms = facts.st_mtime_ns // 1_000_000
-                    found.append(FileInfo(entry.path, entry.name, is_folder, size, modified_ms))
-        return found
+                    result.append(FileInfo(entry.path, entry.name, is_folder, size, modified_ms))
+        return result
 
     def open(self, path: str) -> OpenFile:
         try:
@@ -119,33 +119,33 @@ class ArrowFiles:
         from pyarrow.fs import FileSelector, FileType
 
         selector = FileSelector(folder, allow_not_found=self._is_flat, recursive=self._is_flat)
-        found = [
+        result = [
             FileInfo(
-                each.path,
-                each.base_name,
-                each.type == FileType.Directory,
-                each.size or 0,
-                _ms(each.mtime),
+                item.path,
+                item.base_name,
+                item.type == FileType.Directory,
+                item.size or 0,
+                _ms(item.mtime),
             )
-            for each in self._system.get_file_info(selector)
+            for item in self._system.get_file_info(selector)
         ]
-        if self._is_flat and not found:
+        if self._is_flat and not result:
             raise FileNotFoundError(printable(folder))
-        return _children(folder, found) if self._is_flat else found
+        return _children(folder, result) if self._is_flat else result
 
     def open(self, path: str) -> OpenFile:
         return _ArrowFile(self._system.open_input_file(path))
 
 
-def _children(folder: str, found: list[FileInfo]) -> list[FileInfo]:
+def _children(folder: str, result: list[FileInfo]) -> list[FileInfo]:
     """The content of a folder itself, of all that is below it."""
     children: dict[str, FileInfo] = {}
-    for each in found:
-        name, is_deeper, _ = each.path[len(folder) + 1 :].partition("/")
+    for item in result:
+        name, is_deeper, _ = item.path[len(folder) + 1 :].partition("/")
         if is_deeper:
             children.setdefault(name, FileInfo(f"{folder}/{name}", name, True))
         else:
-            children[name] = each
+            children[name] = item
     return list(children.values())
 
 
@@ -156,7 +156,7 @@ class _ArrowFile:
         self._file, self.size = file, int(file.size())
 
     def read_into(self, buffer: memoryview, pos: int) -> int:
-        return _filled(buffer, pos, self.size, lambda count: self._file.read_at(count, pos))
+        return _fill_buffer(buffer, pos, self.size, lambda count: self._file.read_at(count, pos))
 
     def close(self) -> None:
         self._file.close()
@@ -177,12 +177,12 @@ class FsspecFiles:
     def listed(self, folder: str) -> list[FileInfo]:
         def call() -> list[FileInfo]:
             self._system.invalidate_cache(folder)
-            return [_info(each) for each in self._system.ls(folder, detail=True)]
+            return [_info(item) for item in self._system.ls(folder, detail=True)]
 
-        return _in_time(call)
+        return _call_in_time(call)
 
     def open(self, path: str) -> OpenFile:
-        return _FsspecFile(self._system, path, _in_time(lambda: int(self._system.info(path)["size"])))
+        return _FsspecFile(self._system, path, _call_in_time(lambda: int(self._system.info(path)["size"])))
 
 
 class _FsspecFile:
@@ -195,42 +195,42 @@ class _FsspecFile:
         def ask(count: int) -> bytes:
             with self._system.open(self._path, "rb", block_size=_AHEAD_BYTES) as file:
                 file.seek(pos)
-                found: bytes = file.read(count)
-                return found
+                result: bytes = file.read(count)
+                return result
 
-        return _filled(buffer, pos, self.size, lambda count: _in_time(lambda: ask(count)))
+        return _fill_buffer(buffer, pos, self.size, lambda count: _call_in_time(lambda: ask(count)))
 
     def close(self) -> None:
         """No handle is open."""
 
 
-def _filled(buffer: memoryview, pos: int, size: int, ask: Callable[[int], bytes]) -> int:
+def _fill_buffer(buffer: memoryview, pos: int, size: int, ask: Callable[[int], bytes]) -> int:
     """Fill ``buffer`` with the bytes of a file of that size from ``pos`` on. Raises ``OSError`` if a store
     returns fewer: the rest of a log would be missing."""
     count = max(min(len(buffer), size - pos), 0)
-    found = ask(count) if count else b""
-    if len(found) != count:
-        raise OSError(f"the store returned {len(found)} of {count} bytes at position {pos}; read again")
-    buffer[:count] = found
+    result = ask(count) if count else b""
+    if len(result) != count:
+        raise OSError(f"the store returned {len(result)} of {count} bytes at position {pos}; read again")
+    buffer[:count] = result
     return count
 
 
-def _in_time(call: Callable[[], T]) -> T:
+def _call_in_time(call: Callable[[], T]) -> T:
     try:
-        return bounded(call, REQUEST_TIMEOUT_S, "kafkawire-files")
+        return call_bounded(call, REQUEST_TIMEOUT_S, "kafkawire-files")
     except NotEnded:
         raise OSError(f"no answer within {REQUEST_TIMEOUT_S:g} s; check the network to the store") from None
 
 
-def _info(found: dict[str, Any]) -> FileInfo:
+def _info(result: dict[str, Any]) -> FileInfo:
     """An entry of fsspec. Times have another name in each file system; those of the two that have folders
     are known."""
-    path = found["name"].rstrip("/")
-    is_folder = found["type"] == "directory"
-    milliseconds = found.get("modificationTime")  # of webhdfs
-    modified_ms = int(milliseconds) if milliseconds else _ms(found.get("mtime"))
+    path = result["name"].rstrip("/")
+    is_folder = result["type"] == "directory"
+    milliseconds = result.get("modificationTime")  # of webhdfs
+    modified_ms = int(milliseconds) if milliseconds else _ms(result.get("mtime"))
     return FileInfo(
-        path, path.rpartition("/")[2], is_folder, 0 if is_folder else found["size"] or 0, modified_ms
+        path, path.rpartition("/")[2], is_folder, 0 if is_folder else result["size"] or 0, modified_ms
     )
 
 

@@ -34,7 +34,7 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
-from ..errors import OptionError, printable, quoted
+from ..errors import OptionError, printable, quote
 from ..model import Generation
 from .file_systems import ArrowFiles, FileInfo, FileSystem, FsspecFiles, LocalFiles, OpenFile
 
@@ -125,18 +125,18 @@ class Files:
         """The content of an index or a snapshot up to the first window that ends in zeros: a broker leaves
         them at the end of an index. Empty without the file: it may go with its segment. Raises
         ``FileAccessError`` (fatal), also if there is more than ``ENTRIES_BYTES_MAX`` before the zeros."""
-        found = bytearray()
+        result = bytearray()
         if path is None:
             return b""
         with contextlib.suppress(FileNotFoundError), self._content(path) as file:
-            while len(found) < file.size and (len(found) < _ZEROS_BYTES or any(found[-_ZEROS_BYTES:])):
-                if len(found) >= ENTRIES_BYTES_MAX:
+            while len(result) < file.size and (len(result) < _ZEROS_BYTES or any(result[-_ZEROS_BYTES:])):
+                if len(result) >= ENTRIES_BYTES_MAX:
                     raise _too_long(file.size, ENTRIES_BYTES_MAX)
-                window = _span(file, len(found), min(_ENTRIES_WINDOW_BYTES, file.size - len(found)))
+                window = _span(file, len(result), min(_ENTRIES_WINDOW_BYTES, file.size - len(result)))
                 if not window:  # a broker has just trimmed it
                     break
-                found += window
-        return bytes(found)
+                result += window
+        return bytes(result)
 
     @contextlib.contextmanager
     def _content(self, path: str) -> Iterator[OpenFile]:
@@ -190,7 +190,7 @@ def reading(files: Files, path: str) -> Iterator[None]:
         ) from error
 
 
-def opened(uri: str, options: FileSystemOptions) -> Files:
+def open_files(uri: str, options: FileSystemOptions) -> Files:
     """The file system of a path. No file is read. Raises ``FileAccessError`` (fatal)."""
     if "\0" in uri:
         raise FileAccessError("option path: it holds the character NUL, which no path can have; remove it")
@@ -207,22 +207,22 @@ def opened(uri: str, options: FileSystemOptions) -> Files:
         )
     if scheme == "hdfs":
         raise FileAccessError(
-            f"path {quoted(uri)}: a client of hdfs:// needs a JVM; use webhdfs://host:port, the HTTP port "
+            f"path {quote(uri)}: a client of hdfs:// needs a JVM; use webhdfs://host:port, the HTTP port "
             "of the name node"
         )
     if scheme in _OF_PYARROW:
-        return _of_pyarrow(uri, options)
-    return _of_fsspec(uri, scheme, options)
+        return _open_pyarrow(uri, options)
+    return _open_fsspec(uri, scheme, options)
 
 
-def _of_pyarrow(uri: str, options: FileSystemOptions) -> Files:
+def _open_pyarrow(uri: str, options: FileSystemOptions) -> Files:
     from pyarrow.fs import FileSystem
 
     try:
         system, root = FileSystem.from_uri(_with_settings(uri, options))
     except Exception as error:  # pyarrow raises classes of many kinds here
         raise FileAccessError(
-            f"path {quoted(uri)} cannot be opened: {reason_of(error)}; check its address and the login to "
+            f"path {quote(uri)} cannot be opened: {reason_of(error)}; check its address and the login to "
             "the store"
         ) from error
     # pyarrow's GCS lists no folder but those that an empty object marks.
@@ -271,14 +271,14 @@ def _with_settings(uri: str, options: FileSystemOptions) -> str:
     return urlunsplit((scheme, parts.netloc, parts.path, query, ""))
 
 
-def _of_fsspec(uri: str, scheme: str, options: FileSystemOptions) -> Files:
+def _open_fsspec(uri: str, scheme: str, options: FileSystemOptions) -> Files:
     if scheme == "webhdfs":
         _check_webhdfs(uri, options)
     try:
         import fsspec
     except ImportError:
         raise FileAccessError(
-            f"path {quoted(uri)}: {scheme}:// needs fsspec; run: pip install fsspec requests"
+            f"path {quote(uri)}: {scheme}:// needs fsspec; run: pip install fsspec requests"
         ) from None
     settings = {} if options.endpoint is None else {"endpoint_url": options.endpoint}
     try:
@@ -286,10 +286,10 @@ def _of_fsspec(uri: str, scheme: str, options: FileSystemOptions) -> Files:
     except ImportError as error:
         package = _PACKAGES.get(scheme)
         install = f"; run: pip install {package}" if package else ""
-        raise FileAccessError(f"path {quoted(uri)}: {reason_of(error)}{install}") from None
+        raise FileAccessError(f"path {quote(uri)}: {reason_of(error)}{install}") from None
     except Exception as error:  # each scheme has classes of its own
         raise FileAccessError(
-            f"path {quoted(uri)} cannot be opened: {reason_of(error)}; check its address and the login to "
+            f"path {quote(uri)} cannot be opened: {reason_of(error)}; check its address and the login to "
             "the store"
         ) from error
     return Files(uri, root.rstrip("/"), False, FsspecFiles(system, scheme))
@@ -306,7 +306,7 @@ def _check_webhdfs(uri: str, options: FileSystemOptions) -> None:
         reason = "webhdfs:// takes no parameters; see the documentation of fsspec for FSSPEC_WEBHDFS"
     else:
         return
-    raise FileAccessError(f"path {quoted(uri)}: {reason}")
+    raise FileAccessError(f"path {quote(uri)}: {reason}")
 
 
 def _scheme(uri: str) -> str:
@@ -319,11 +319,11 @@ def _scheme(uri: str) -> str:
 def _system_reason(error: BaseException) -> str:
     """The system's text for an error or, if that has none, for the one that led to it: libraries of HTTP show
     the whole request before it. "" without one."""
-    each: BaseException | None = error
-    while isinstance(each, Exception):
-        if isinstance(each, OSError) and each.strerror:
-            return str(each.strerror)
-        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+    item: BaseException | None = error
+    while isinstance(item, Exception):
+        if isinstance(item, OSError) and item.strerror:
+            return str(item.strerror)
+        item = item.__cause__ or (None if item.__suppress_context__ else item.__context__)
     return ""
 
 
@@ -366,7 +366,7 @@ def windows(
         if files.is_local:
             buffer = _room(spans)
             for at, size in spans:
-                yield _filled(files, path, file, buffer, at, size)
+                yield _fill_buffer(files, path, file, buffer, at, size)
         else:
             yield from _ahead(files, path, file, spans)
     finally:
@@ -392,7 +392,7 @@ def _ahead(
             while True:
                 while free and (span := next(left, None)) is not None:
                     buffer = free.pop()
-                    asked.append((pool.submit(_filled, files, path, file, buffer, *span), buffer))
+                    asked.append((pool.submit(_fill_buffer, files, path, file, buffer, *span), buffer))
                 if not asked:
                     return
                 future, buffer = asked.popleft()
@@ -407,7 +407,7 @@ def _room(spans: list[tuple[int, int]]) -> memoryview:
     return memoryview(bytearray(HEADROOM_BYTES + max((size for _, size in spans), default=0)))
 
 
-def _filled(
+def _fill_buffer(
     files: Files, path: str, file: OpenFile, buffer: memoryview, pos: int, size: int
 ) -> tuple[memoryview, int]:
     with reading(files, path):

@@ -78,16 +78,16 @@ def choose(replicas: Sequence[Replica]) -> Choice:
     """Choose the replica of each range. There is at least one replica."""
     authority = max(range(len(replicas)), key=lambda index: _rank(replicas[index]))
     agreed = tuple(
-        each.end if index == authority else _agreed(each, replicas[authority])
-        for index, each in enumerate(replicas)
+        item.end if index == authority else _find_agreement(item, replicas[authority])
+        for index, item in enumerate(replicas)
     )
-    end = replicas[0].end if len(replicas) == 1 else _committed(replicas, authority, agreed)
-    log_start = max(each.log_start for each in replicas)
-    start = min(max(log_start, min(each.start for each in replicas)), end)
+    end = replicas[0].end if len(replicas) == 1 else _find_committed_end(replicas, authority, agreed)
+    log_start = max(item.log_start for item in replicas)
+    start = min(max(log_start, min(item.start for item in replicas)), end)
     pieces: list[Piece] = []
     stop = end
     while stop > start:
-        held = [index for index, each in enumerate(replicas) if each.start < stop <= agreed[index]]
+        held = [index for index, item in enumerate(replicas) if item.start < stop <= agreed[index]]
         if not held:
             break
         best = authority if authority in held else min(held, key=lambda index: replicas[index].start)
@@ -105,14 +105,14 @@ def contradiction(replicas: Sequence[Replica]) -> Contradiction | None:
     for first in range(len(replicas)):
         for second in range(first + 1, len(replicas)):
             a, b = replicas[first].epochs[1:], replicas[second].epochs[1:]
-            starts = {each.epoch: each.start_offset for each in a}
-            for each in b:
-                if starts.get(each.epoch, each.start_offset) != each.start_offset:
+            starts = {item.epoch: item.start_offset for item in a}
+            for item in b:
+                if starts.get(item.epoch, item.start_offset) != item.start_offset:
                     return Contradiction(
                         first,
                         second,
-                        f"leader epoch {each.epoch} begins at offset {starts[each.epoch]} in the first and "
-                        f"at {each.start_offset} in the second",
+                        f"leader epoch {item.epoch} begins at offset {starts[item.epoch]} in the first and "
+                        f"at {item.start_offset} in the second",
                     )
     return None
 
@@ -122,7 +122,7 @@ def _rank(replica: Replica) -> tuple[int, int, int]:
     return replica.last_epoch, high_watermark, replica.end
 
 
-def _agreed(replica: Replica, authority: Replica) -> int:
+def _find_agreement(replica: Replica, authority: Replica) -> int:
     """The offset up to which a log agrees with that of the latest epoch."""
     end = min(replica.end, authority.end)
     if not replica.epochs or not authority.epochs:
@@ -139,14 +139,14 @@ def _agreed(replica: Replica, authority: Replica) -> int:
     return min(stop, own_stop, replica.end)
 
 
-def _committed(replicas: Sequence[Replica], authority: int, agreed: Sequence[int]) -> int:
+def _find_committed_end(replicas: Sequence[Replica], authority: int, agreed: Sequence[int]) -> int:
     """The end of the records that are committed."""
     known = [
-        min(each.high_watermark, agreed[index])
-        for index, each in enumerate(replicas)
-        if each.high_watermark is not None
+        min(item.high_watermark, agreed[index])
+        for index, item in enumerate(replicas)
+        if item.high_watermark is not None
     ]
     if known:
         return max(known)
     last = replicas[authority].last_epoch
-    return min(agreed[index] for index, each in enumerate(replicas) if each.last_epoch == last)
+    return min(agreed[index] for index, item in enumerate(replicas) if item.last_epoch == last)

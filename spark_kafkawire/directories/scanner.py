@@ -29,7 +29,7 @@ import numpy as np
 
 from ..errors import CorruptDataError
 from ..model import Generation
-from ..protocol.buffers import joined
+from ..protocol.buffers import join_tail
 from ..records import log_index
 from ..records.arrays import Uint8s, byte_array
 from ..records.batch.decoding import check_crcs
@@ -92,14 +92,16 @@ class DamagedSegment:
         while True:
             stop = min(pos + count, self.size)
             data = self._read(pos, stop)
-            found = walk(data, stop == self.size, self._boundaries(data, pos))
-            is_enough = found.first is not None if to_damage else not found.damages
-            if stop == self.size or (found.parts and is_enough):
-                return data, found
+            result = walk(data, stop == self.size, self._boundaries(data, pos))
+            is_enough = result.first is not None if to_damage else not result.damages
+            if stop == self.size or (result.parts and is_enough):
+                return data, result
             if count >= bytes_max:
-                found = found if to_damage else _certain(found, len(data) - (bytes_max - window_bytes) // 2)
-                return data, found if found.parts else self._to_boundary(found, pos, stop)
-            count = bytes_max if found.damages else min(2 * count, bytes_max)
+                result = (
+                    result if to_damage else _certain(result, len(data) - (bytes_max - window_bytes) // 2)
+                )
+                return data, result if result.parts else self._to_boundary(result, pos, stop)
+            count = bytes_max if result.damages else min(2 * count, bytes_max)
 
     def _read(self, pos: int, stop: int) -> bytes:
         data = self.files.read_at(self.path, pos, stop - pos)
@@ -111,12 +113,12 @@ class DamagedSegment:
         """Places of the bytes where batches begin by the index, and by the headers there."""
         if self.index is None:
             return []
-        found = []
+        result = []
         for row in range(*np.searchsorted(self.index.positions, (start + 1, start + len(data))).tolist()):
-            place = int(self.index.positions[row]) - start
-            if self._first_offset(row, data[place : place + HEADER_BYTES]) is not None:
-                found.append(place)
-        return found
+            location = int(self.index.positions[row]) - start
+            if self._first_offset(row, data[location : location + HEADER_BYTES]) is not None:
+                result.append(location)
+        return result
 
     def _first_offset(self, row: int, header: bytes) -> int | None:
         """An offset at which a batch begins, or before that, if it can be the one that an entry of the index
@@ -131,33 +133,33 @@ class DamagedSegment:
         # A compressed message of magic 0 or 1 has the offset of the last one in it.
         return offset if header[MAGIC_POS] == _MAGIC_2 else before + 1
 
-    def _to_boundary(self, found: Walk, pos: int, stop: int) -> Walk:
+    def _to_boundary(self, result: Walk, pos: int, stop: int) -> Walk:
         """The walk whose damage ends at the next known boundary after ``stop``."""
         next_pos, next_offset = self.size, self.stop_offset
         places = np.zeros(0, np.int64) if self.index is None else self.index.positions
         for row in range(*np.searchsorted(places, (stop, self.size - HEADER_BYTES)).tolist()):
-            place = int(places[row])
-            first = self._first_offset(row, self._read(place, place + HEADER_BYTES))
+            location = int(places[row])
+            first = self._first_offset(row, self._read(location, location + HEADER_BYTES))
             if first is not None:
-                next_pos, next_offset = place, first
+                next_pos, next_offset = location, first
                 break
-        reason = "it has no end" if found.rest is None else found.rest.reason
+        reason = "it has no end" if result.rest is None else result.rest.reason
         damage = Damage(
             0,
             next_pos - pos,
-            found.next_offset,
-            max(next_offset, found.next_offset),
+            result.next_offset,
+            max(next_offset, result.next_offset),
             reason,
         )
         return Walk((damage,), damage.stop, damage.stop_offset)
 
 
-def _certain(found: Walk, stop: int) -> Walk:
+def _certain(result: Walk, stop: int) -> Walk:
     """The walk up to its first damage that ends after a position; all of it if that is its first part."""
-    for at, part in enumerate(found.parts):
+    for at, part in enumerate(result.parts):
         if at and isinstance(part, Damage) and part.stop > stop:
-            return Walk(found.parts[:at], part.pos, part.start_offset)
-    return found
+            return Walk(result.parts[:at], part.pos, part.start_offset)
+    return result
 
 
 #: Largest batch, bytes: a damaged size must not take all memory.
@@ -252,7 +254,7 @@ class _Scanner(ABC):
         for frame, start in windows(self._files, path, self.pos, size, window_bytes=self._window_bytes):
             read += len(frame) - start
             is_end = read == size or len(frame) - start < self._window_bytes
-            buf = byte_array(joined(tail, frame, start))
+            buf = byte_array(join_tail(tail, frame, start))
             index = self._index(buf, is_end)
             if index is None:
                 return

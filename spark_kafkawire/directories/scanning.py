@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from ..errors import CorruptDataError, listed_some, printable, quoted
+from ..errors import CorruptDataError, list_some, printable, quote
 from ..model import Generation
 from . import side_files
 from .file_systems import FileInfo
@@ -26,7 +26,7 @@ from .files import (
     FileAccessError,
     Files,
     FileSystemOptions,
-    opened,
+    open_files,
 )
 from .names import FileKind, FileName, FileState, LogName, file_name, log_name
 from .side_files import EpochStart
@@ -109,8 +109,8 @@ class LogDirectory:
     def list_logs(self, names: Sequence[LogName]) -> None:
         """List the files of several logs, several at once where each takes a request."""
         missing = [name for name in names if name not in self._folders]
-        found = each_of(self._listed, missing, at_once=1 if self.files.is_local else _AT_ONCE)
-        self._folders.update(zip(missing, found, strict=True))
+        result = each_of(self._listed, missing, at_once=1 if self.files.is_local else _AT_ONCE)
+        self._folders.update(zip(missing, result, strict=True))
 
     def offsets(self, checkpoint: str) -> Mapping[LogName, int]:
         """The offsets of a checkpoint by log; empty without the file.
@@ -142,9 +142,9 @@ class LogDirectory:
     @property
     def broker_id(self) -> int | None:
         """The id of the broker, from ``meta.properties``; None before Kafka 0.8.2, or without the file."""
-        found = self.properties(None)
+        result = self.properties(None)
         # node.id is that of KRaft.
-        text = found.get("node.id", found.get("broker.id", ""))
+        text = result.get("node.id", result.get("broker.id", ""))
         return int(text) if _BROKER_ID.fullmatch(text) else None
 
     def generation_of(self, name: LogName) -> Generation | None:
@@ -168,16 +168,16 @@ class LogDirectory:
         try:
             return parse(data)
         except CorruptDataError as error:
-            raise error.located(self.files.shown(file.path)) from error
+            raise error.locate(self.files.shown(file.path)) from error
 
     def _listed(self, name: LogName) -> LogFolder:
         path = self.logs[name].path
         try:
-            found = self.files.listed(path)
+            result = self.files.listed(path)
         except FileNotFoundError:  # the topic was deleted meanwhile
-            found = []
-        _check_kinds(self.files, found)
-        return _folder(name, path, found)
+            result = []
+        _check_kinds(self.files, result)
+        return _folder(name, path, result)
 
 
 def scan(path: str, options: FileSystemOptions = NO_SETTINGS) -> LogDirectory:
@@ -185,43 +185,43 @@ def scan(path: str, options: FileSystemOptions = NO_SETTINGS) -> LogDirectory:
 
     Raises ``FileAccessError`` (fatal): there is no such path, or no Kafka log directly below it.
     """
-    files = opened(path, options)
+    files = open_files(path, options)
     shown = files.shown(files.root)
     try:
-        found = files.listed(files.root)
+        result = files.listed(files.root)
     except FileNotFoundError:
         machine = "; on a cluster it must be there for the driver and for all executors" * files.is_local
-        raise FileAccessError(f"path {quoted(shown)} does not exist{machine}") from None
-    _check_kinds(files, found)
-    logs = {name: each for each in found if each.is_folder and (name := log_name(each.name))}
+        raise FileAccessError(f"path {quote(shown)} does not exist{machine}") from None
+    _check_kinds(files, result)
+    logs = {name: item for item in result if item.is_folder and (name := log_name(item.name))}
     if not logs:
-        raise FileAccessError(f"path {quoted(shown)}: {_why_no_log(files, found)}")
-    return LogDirectory(files, options, logs, {each.name: each for each in found if not each.is_folder})
+        raise FileAccessError(f"path {quote(shown)}: {_why_no_log(files, result)}")
+    return LogDirectory(files, options, logs, {item.name: item for item in result if not item.is_folder})
 
 
 def generation_in(directory: LogDirectory) -> Generation:
     """The generation of the first log with segments. Raises ``FileAccessError`` (fatal) if no log has any: a
     folder ``kafka-logs-1`` has the name of a log, and may be a directory of logs."""
-    found = (directory.generation_of(name) for name in sorted(directory.logs))
-    for generation in filter(None, found):
+    result = (directory.generation_of(name) for name in sorted(directory.logs))
+    for generation in filter(None, result):
         return generation
     files = directory.files
     reason = _why_no_log(files, list(directory.logs.values()))
-    raise FileAccessError(f"path {quoted(files.shown(files.root))}: {reason}")
+    raise FileAccessError(f"path {quote(files.shown(files.root))}: {reason}")
 
 
-def _why_no_log(files: Files, found: Sequence[FileInfo]) -> str:
+def _why_no_log(files: Files, result: Sequence[FileInfo]) -> str:
     """The likely reason why a folder holds no log, and the path that may be meant."""
-    if any(file_name(each.name) for each in found):
+    if any(file_name(item.name) for item in result):
         topic = log_name(files.root.rpartition("/")[2])
         select = f" and the option subscribe={printable(topic.topic)}" if topic else ""
         return f"it is the folder of one log; give the folder above it{select}"
     below = []
-    for each in [each for each in found if each.is_folder][:_AT_ONCE]:
-        if any(inner.is_folder and log_name(inner.name) for inner in files.listed(each.path)):
-            below.append(each)
+    for item in [item for item in result if item.is_folder][:_AT_ONCE]:
+        if any(inner.is_folder and log_name(inner.name) for inner in files.listed(item.path)):
+            below.append(item)
     if below:
-        paths = listed_some(below, _SHOWN_MAX, lambda each: files.shown(each.path))
+        paths = list_some(below, _SHOWN_MAX, lambda item: files.shown(item.path))
         return f"no Kafka log is directly below it, but there are some below {paths}; give these paths"
     return (
         "no Kafka log is below it: there is no folder topic-partition, such as events-0; give the log.dir "
@@ -229,36 +229,36 @@ def _why_no_log(files: Files, found: Sequence[FileInfo]) -> str:
     )
 
 
-def _check_kinds(files: Files, found: Sequence[FileInfo]) -> None:
+def _check_kinds(files: Files, result: Sequence[FileInfo]) -> None:
     """Raise ``FileAccessError`` (fatal) for what has the name of a log or of a file of one, and is of another
     kind: a read would leave it out. So it would a pipe or a link to nothing, which have no bytes."""
-    for each in found:
-        parts = file_name(each.name)
+    for item in result:
+        parts = file_name(item.name)
         is_read = parts is not None and parts.state in _READ
         bytes_max = _SEGMENT_BYTES_MAX.get(parts.kind) if parts is not None and is_read else None
-        if each.is_folder:
-            if is_read or each.name in side_files.NAMES:
+        if item.is_folder:
+            if is_read or item.name in side_files.NAMES:
                 raise FileAccessError(
-                    f"{files.shown(each.path)} has the name of a file, and is a folder: remove or rename it"
+                    f"{files.shown(item.path)} has the name of a file, and is a folder: remove or rename it"
                 )
-        elif bytes_max is not None and each.size > bytes_max:
+        elif bytes_max is not None and item.size > bytes_max:
             raise FileAccessError(
-                f"{files.shown(each.path)} has {each.size} bytes, and a broker writes at most {bytes_max}: "
+                f"{files.shown(item.path)} has {item.size} bytes, and a broker writes at most {bytes_max}: "
                 "copy it again from the broker"
             )
-        elif not each.size and files.is_local and (bytes_max is not None or log_name(each.name)):
+        elif not item.size and files.is_local and (bytes_max is not None or log_name(item.name)):
             with contextlib.suppress(FileNotFoundError):  # a broker has just removed it
-                files.open(each.path).close()
+                files.open(item.path).close()
 
 
-def _folder(name: LogName, path: str, found: Sequence[FileInfo]) -> LogFolder:
-    by_name = [(parts, each) for each in found if not each.is_folder and (parts := file_name(each.name))]
+def _folder(name: LogName, path: str, result: Sequence[FileInfo]) -> LogFolder:
+    by_name = [(parts, item) for item in result if not item.is_folder and (parts := file_name(item.name))]
     files = dict(by_name)
     live = _segments(files, FileState.LIVE)
     # Segments that a split of a segment was writing: what it has not replaced is still there.
     cleaned = [parts.offset for parts in files if parts.state is FileState.CLEANED]
     swapped = [
-        each for each in _segments(files, FileState.SWAP) if each.base_offset < min(cleaned, default=2**63)
+        item for item in _segments(files, FileState.SWAP) if item.base_offset < min(cleaned, default=2**63)
     ]
     kinds = {parts.kind for parts in files if parts.state in _READ}
     generation = None
@@ -272,14 +272,14 @@ def _folder(name: LogName, path: str, found: Sequence[FileInfo]) -> LogFolder:
         live,
         tuple(swapped),
         {
-            parts.offset: each
-            for parts, each in by_name
+            parts.offset: item
+            for parts, item in by_name
             if parts.kind is FileKind.SNAPSHOT and parts.state is FileState.LIVE
         },
         {
-            each.name: each
-            for each in found
-            if each.name in (side_files.LEADER_EPOCHS, side_files.PARTITION_METADATA)
+            item.name: item
+            for item in result
+            if item.name in (side_files.LEADER_EPOCHS, side_files.PARTITION_METADATA)
         },
         generation,
     )
@@ -287,7 +287,7 @@ def _folder(name: LogName, path: str, found: Sequence[FileInfo]) -> LogFolder:
 
 def _segments(files: Mapping[FileName, FileInfo], state: FileState) -> tuple[Segment, ...]:
     """The segments of a state, ascending, each with the files beside it."""
-    found = []
+    result = []
     for parts, file in files.items():
         if parts.state is state and parts.kind in (FileKind.LOG, FileKind.V07_LOG):
             beside = (
@@ -295,13 +295,13 @@ def _segments(files: Mapping[FileName, FileInfo], state: FileState) -> tuple[Seg
                 or files.get(FileName(parts.offset, kind, FileState.LIVE))
                 for kind in _BESIDE
             )
-            found.append(Segment(parts.offset, file, *beside))
-    return tuple(sorted(found, key=lambda segment: segment.base_offset))
+            result.append(Segment(parts.offset, file, *beside))
+    return tuple(sorted(result, key=lambda segment: segment.base_offset))
 
 
 def each_of(call: Callable[[T], R], arguments: Sequence[T], *, at_once: int = _AT_ONCE) -> list[R]:
     """The results of a function for each argument, several at once."""
     if at_once == 1 or len(arguments) < 2:
-        return [call(each) for each in arguments]
+        return [call(item) for item in arguments]
     with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(call, arguments))

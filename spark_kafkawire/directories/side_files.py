@@ -45,7 +45,7 @@ from typing import Final
 import crc32c
 import numpy as np
 
-from ..errors import CorruptDataError, quoted
+from ..errors import CorruptDataError, quote
 from ..records.arrays import Int64s
 from .names import LogName
 
@@ -91,50 +91,50 @@ class EpochStart:
 
 def offsets_of(data: bytes) -> dict[LogName, int]:
     """Offsets by log. Raises ``CorruptDataError`` (fatal) for a file that is cut, or of another version."""
-    found: dict[LogName, int] = {}
+    result: dict[LogName, int] = {}
     for line in _lines(data):
         # A topic of 0.8 may hold blanks.
         topic, partition, offset = [*line.rsplit(" ", 2), "", ""][:3]
         log = LogName(topic, _number(partition, line))
-        if not topic or log in found:
-            problem = "names a partition again" if log in found else "is not 'topic partition offset'"
-            raise damaged_file(f"line {quoted(line)} {problem}")
-        found[log] = _number(offset, line)
-    return found
+        if not topic or log in result:
+            problem = "names a partition again" if log in result else "is not 'topic partition offset'"
+            raise damaged_file(f"line {quote(line)} {problem}")
+        result[log] = _number(offset, line)
+    return result
 
 
 def epochs_of(data: bytes) -> tuple[EpochStart, ...]:
     """Leader epochs in their order. Raises ``CorruptDataError`` (fatal) for a file that is cut, of another
     version, or whose epochs or offsets fall."""
-    found = []
+    result = []
     for line in _lines(data):
         epoch, _, offset = line.partition(" ")
-        found.append(EpochStart(_number(epoch, line), _number(offset, line)))
-    if any(a.epoch >= b.epoch or a.start_offset > b.start_offset for a, b in pairwise(found)):
+        result.append(EpochStart(_number(epoch, line), _number(offset, line)))
+    if any(a.epoch >= b.epoch or a.start_offset > b.start_offset for a, b in pairwise(result)):
         raise damaged_file("leader epochs or their first offsets do not rise")
-    return tuple(found)
+    return tuple(result)
 
 
 def epoch_end(epochs: Sequence[EpochStart], epoch: int, log_end: int) -> tuple[int, int]:
     """The largest epoch of a log that is not above ``epoch``, and the offset after its last record; (-1, -1)
     if there is none. It is Kafka's OffsetsForLeaderEpoch."""
-    found = -1, -1
-    for index, each in enumerate(epochs):
-        if each.epoch <= epoch:
+    result = -1, -1
+    for index, item in enumerate(epochs):
+        if item.epoch <= epoch:
             is_last = index + 1 == len(epochs)
-            found = each.epoch, log_end if is_last else epochs[index + 1].start_offset
-    return found
+            result = item.epoch, log_end if is_last else epochs[index + 1].start_offset
+    return result
 
 
 def properties_of(data: bytes) -> Mapping[str, str]:
     """Names and values of ``meta.properties`` and of ``partition.metadata``; lines of other forms are left
     out."""
-    found = {}
+    result = {}
     for line in data.decode("utf-8", "replace").splitlines():
         name, separator, value = line.partition("=" if "=" in line else ":")
         if separator and not line.startswith("#"):
-            found[name.strip()] = value.strip()
-    return found
+            result[name.strip()] = value.strip()
+    return result
 
 
 def _lines(data: bytes) -> Iterator[str]:
@@ -146,15 +146,15 @@ def _lines(data: bytes) -> Iterator[str]:
     except ValueError:
         raise damaged_file("it is no checkpoint: it begins with no version and count") from None
     if version != _CHECKPOINT_VERSION:
-        raise damaged_file(f"it has version {quoted(version)}; {_CHECKPOINT_VERSION} is supported")
+        raise damaged_file(f"it has version {quote(version)}; {_CHECKPOINT_VERSION} is supported")
     if _number(count, count) != len(lines):
-        raise damaged_file(f"it says that it has {quoted(count)} entries, and has {len(lines)}")
+        raise damaged_file(f"it says that it has {quote(count)} entries, and has {len(lines)}")
     return iter(lines)
 
 
 def _number(text: str, line: str) -> int:
     if not _INT.fullmatch(text):
-        raise damaged_file(f"line {quoted(line)} has {quoted(text)} where a number is due")
+        raise damaged_file(f"line {quote(line)} has {quote(text)} where a number is due")
     return int(text)
 
 
@@ -252,7 +252,7 @@ def offset_index(data: bytes, base_offset: int) -> OffsetIndex:
         entries["pos"].astype(np.int64),
     )
     rises = (np.diff(offsets, prepend=-1) > 0) & (np.diff(positions, prepend=0) > 0)
-    count = _leading(rises)
+    count = _count_leading(rises)
     return OffsetIndex(offsets[:count] + base_offset, positions[:count], count == len(entries))
 
 
@@ -266,7 +266,7 @@ def time_index(data: bytes, base_offset: int) -> TimeIndex:
     )
     # A clock may have been before 1970 only in theory: a timestamp of zero or less is no entry.
     rises = (times_ms > 0) & (np.diff(times_ms, prepend=0) > 0) & (np.diff(offsets, prepend=-1) > 0)
-    count = _leading(rises)
+    count = _count_leading(rises)
     return TimeIndex(times_ms[:count], offsets[:count] + base_offset, count == len(entries))
 
 
@@ -275,22 +275,22 @@ def aborted_transactions(data: bytes) -> tuple[AbortedTransaction, ...]:
     broker is writing it. Raises ``CorruptDataError`` (fatal) for entries of another version, or that cannot
     be: a transaction has a record before its marker, and markers rise."""
     entries = np.frombuffer(data, _TXN_ENTRY, len(data) // TXN_ENTRY_BYTES)
-    found: list[AbortedTransaction] = []
+    result: list[AbortedTransaction] = []
     for version, *numbers in entries.tolist():
-        each = AbortedTransaction(*numbers)
+        item = AbortedTransaction(*numbers)
         if version != 0:
             raise damaged_file(f"an entry has version {version}; 0 is supported")
-        floor = found[-1].last_offset if found else 0
-        if not 0 <= each.first_offset < each.last_offset > floor or each.producer_id < 0:
+        floor = result[-1].last_offset if result else 0
+        if not 0 <= item.first_offset < item.last_offset > floor or item.producer_id < 0:
             raise damaged_file(
-                f"an entry says that producer {each.producer_id} aborted [{each.first_offset}, "
-                f"{each.last_offset}], after one that ends at {floor}"
+                f"an entry says that producer {item.producer_id} aborted [{item.first_offset}, "
+                f"{item.last_offset}], after one that ends at {floor}"
             )
-        found.append(each)
-    return tuple(found)
+        result.append(item)
+    return tuple(result)
 
 
-def _leading(is_entry: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
+def _count_leading(is_entry: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
     """Number of entries before the first False."""
     return len(is_entry) if is_entry.all() else int(is_entry.argmin())
 

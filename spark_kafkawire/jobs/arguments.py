@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ..errors import OptionError, close_matches, printable, quoted
+from ..errors import OptionError, close_matches, printable, quote
 from ..model import OffsetUnit
 from ..options import TypedOptions
 from ..options.delivery import EXACTLY_ONCE
@@ -101,7 +101,7 @@ def flag(name: str, text: str, *, needs: Sequence[str] = (), group: str = "", on
     return _field(row, make=bool, default=False, needs=needs)
 
 
-def nested(options: type) -> Any:
+def nest_options(options: type) -> Any:
     """A field of other options, whose arguments come in its place."""
     return field(metadata={"nested": options})
 
@@ -233,34 +233,34 @@ def add_arguments(parser: argparse.ArgumentParser, options: type) -> None:
 
 
 def _rows(options: type) -> list[Row]:
-    found: list[Row] = []
-    for each in fields(options):
-        inner = each.metadata.get("nested")
-        found += _rows(inner) if inner else each.metadata.get("rows", ())
-    return found
+    result: list[Row] = []
+    for item in fields(options):
+        inner = item.metadata.get("nested")
+        result += _rows(inner) if inner else item.metadata.get("rows", ())
+    return result
 
 
 def read_arguments(options: type[T], arguments: argparse.Namespace) -> T:
     """The options. Raises ``OptionError`` (fatal)."""
     given: dict[str, Any] = {}
-    for each in fields(options):  # type: ignore[arg-type]
-        if inner := each.metadata.get("nested"):
-            given[each.name] = read_arguments(inner, arguments)
+    for item in fields(options):  # type: ignore[arg-type]
+        if inner := item.metadata.get("nested"):
+            given[item.name] = read_arguments(inner, arguments)
             continue
-        values = [getattr(arguments, row.name) for row in each.metadata.get("rows", ())]
+        values = [getattr(arguments, row.name) for row in item.metadata.get("rows", ())]
         if any(value is not None for value in values):
-            given[each.name] = each.metadata["make"](*values)
+            given[item.name] = item.metadata["make"](*values)
     return options(**given)
 
 
 def check_needs(options: Any) -> None:
     """Raise ``OptionError`` (fatal) for an argument that is given without those that it needs."""
-    own = {each.name: each for each in fields(options)}
-    for each in own.values():
-        needed = [own[name] for name in each.metadata.get("needs", ())]
-        if needed and _is_given(options, each) and not any(_is_given(options, other) for other in needed):
+    own = {item.name: item for item in fields(options)}
+    for item in own.values():
+        needed = [own[name] for name in item.metadata.get("needs", ())]
+        if needed and _is_given(options, item) and not any(_is_given(options, other) for other in needed):
             add = "add that, or leave it out" if len(needed) == 1 else "add one"
-            raise OptionError(f"argument {_flag(each)} needs {' or '.join(map(_flag, needed))}; {add}")
+            raise OptionError(f"argument {_flag(item)} needs {' or '.join(map(_flag, needed))}; {add}")
 
 
 def _flag(each: Field[Any]) -> str:
@@ -284,14 +284,14 @@ def size_limit(unit: OffsetUnit, limits: Mapping[OffsetUnit, tuple[str, int | No
 def positive(text: str) -> int:
     """The value of an argument that is a whole number above zero."""
     if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number above zero; give one, as 100")
+        raise argparse.ArgumentTypeError(f"{quote(text)} is not a whole number above zero; give one, as 100")
     return int(text)
 
 
 def spark_path(text: str) -> str:
     """The value of an argument that is a path of Spark's, without a slash at its end."""
     if not text.strip():
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a path; give one")
+        raise argparse.ArgumentTypeError(f"{quote(text)} is not a path; give one")
     return text.rstrip("/") or text
 
 
@@ -322,9 +322,9 @@ def read_options(
             raise OptionError(f"argument {argument}: option {printable(key)} is given twice; give it once")
         here.add(key.lower())
         options[key.lower()] = (key, value.strip())
-    found = dict(options.values())
-    keep_secrets(found)
-    return found
+    result = dict(options.values())
+    keep_secrets(result)
+    return result
 
 
 def _properties(file: Path, argument: str) -> dict[str, str]:
@@ -341,7 +341,7 @@ def _broker_ids(texts: Sequence[str]) -> frozenset[int]:
     for text in texts:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise OptionError(
-                f"argument --gone-broker: {quoted(text)} is not the id of a broker; give its number, as 3"
+                f"argument --gone-broker: {quote(text)} is not the id of a broker; give its number, as 3"
             )
     return frozenset(map(int, texts))
 
@@ -362,7 +362,7 @@ def parse_starting(text: str, argument: str = "--starting") -> dict[str, str] | 
         return {"startingTimestamp": text}
     if (time := iso_time(text)) is None:
         raise OptionError(
-            f"argument {argument}: {quoted(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z "
+            f"argument {argument}: {quote(text)} is not earliest, latest, a time like 2026-01-31T00:00:00Z "
             'or -10 minutes, milliseconds since 1970, or offsets like {"t":{"0":123}}'
             f"{_starting_hint(text.lower())}"
         )

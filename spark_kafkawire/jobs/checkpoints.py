@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 from urllib.parse import unquote, urlsplit
 
-from ..errors import OptionError, one_line, printable, quoted
+from ..errors import OptionError, one_line, printable, quote
 from ..model import Generation, TopicPartition
 from ..options.selection import PARTITION_SYNTAX
 from ..planner.stream_offsets import (
@@ -49,7 +49,7 @@ from ..planner.stream_offsets import (
 )
 from .arguments import arg, check_needs, flag
 from .files import FileError, LocalFiles, printable_path, write_file
-from .progress import aligned
+from .progress import align_rows
 
 #: Beginning of the file of a start: a zero byte, for Spark 2.1, and the version.
 _START_HEAD: Final = "\0v1\n"
@@ -84,13 +84,13 @@ class CheckpointFiles:
     def query_id(self) -> str:
         """The id that the query has in all of its runs."""
         path = f"{self.path}/metadata"
-        found = _json(path, self._files.read(path))
-        if not isinstance(found, dict) or not isinstance(found.get("id"), str):
+        result = _json(path, self._files.read(path))
+        if not isinstance(result, dict) or not isinstance(result.get("id"), str):
             raise CheckpointError(
                 f"{printable_path(path)} has no id: this is not the checkpoint of a query; give its "
                 "checkpointLocation"
             )
-        return str(found["id"])
+        return str(result["id"])
 
     def last_batch(self) -> CheckpointBatch | None:
         """The last one that was planned; None before the first."""
@@ -114,7 +114,7 @@ class CheckpointFiles:
             )
         return CheckpointBatch(last, is_done, begins, ends)
 
-    def unfinished(self) -> list[str]:
+    def list_unfinished(self) -> list[str]:
         """Files of a first batch that a killed driver left. The query cannot start with them. Empty if the
         checkpoint has a batch, because Spark ignores the files then."""
         if self._numbers("offsets") or self._numbers("commits"):
@@ -136,7 +136,7 @@ class CheckpointFiles:
         text = self._files.read(path)
         if not text.startswith(_START_HEAD):
             raise CheckpointError(
-                f"{printable_path(path)}: {quoted(text[:20])} is not the beginning that format(kafka) "
+                f"{printable_path(path)}: {quote(text[:20])} is not the beginning that format(kafka) "
                 "writes; restore a copy of the file"
             )
         return text.removeprefix(_START_HEAD)
@@ -199,7 +199,7 @@ class CheckpointFiles:
             )
         if version != "v1" or len(lines) < 2:
             raise CheckpointError(
-                f"{printable_path(path)}: it begins with {quoted(version)} instead of v1, a line about the "
+                f"{printable_path(path)}: it begins with {quote(version)} instead of v1, a line about the "
                 "batch, and a line for each source; restore a copy of the file"
             )
         return tuple(lines[1:])
@@ -215,7 +215,7 @@ def local_path(text: str) -> str:
         return unquote(parts.path).rstrip("/") or "/"
     if "://" in text or parts.scheme in ("file", "hdfs", "s3a", "dbfs", "abfss", "gs"):
         raise OptionError(
-            f"argument CHECKPOINT: {quoted(text)} is not on this machine: only paths and file: URIs are "
+            f"argument CHECKPOINT: {quote(text)} is not on this machine: only paths and file: URIs are "
             "read; copy a checkpoint of another file system here, and copy the result back"
         )
     return text.rstrip("/") or "/"
@@ -226,7 +226,7 @@ def _json(path: str, text: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise CheckpointError(
-            f"{printable_path(path)}: {quoted(text[:60])} is not JSON; restore a copy of the file"
+            f"{printable_path(path)}: {quote(text[:60])} is not JSON; restore a copy of the file"
         ) from None
 
 
@@ -364,7 +364,7 @@ def parse_places(text: str) -> Places:
         places = None
     if not isinstance(places, dict) or not places or not any(_is_read(places)):
         raise OptionError(
-            f"argument --place: {quoted(text)} is not JSON of the form "
+            f"argument --place: {quote(text)} is not JSON of the form "
             '{"topic":{"0":123}}, or {"topic":{}} to read a topic from its first record'
         )
     return places
@@ -380,21 +380,21 @@ def _is_read(places: Any) -> Iterator[bool]:
             yield True
 
 
-def placed(
+def place_query(
     files: CheckpointFiles, batch: CheckpointBatch | None, places: Places, *, write: bool
 ) -> Iterator[str]:
     """Move the query there, if ``write`` is set; lines about each change.
 
     Raises ``CheckpointError`` (fatal) before anything is written.
     """
-    number, ends = _standing(batch)
+    number, ends = _read_position(batch)
     unread = [topic for topic in places if not any(topic in _offsets(end) for end in ends)]
     if unread:
         raise CheckpointError(
             f"argument --place: no source of the checkpoint has offsets of {printable(unread[0])}; correct "
             "its name; nothing was written"
         )
-    changed = tuple(_placed(end, places) for end in ends)
+    changed = tuple(_place_offsets(end, places) for end in ends)
     for at, (before, after) in enumerate(zip(ends, changed, strict=True)):
         if before != after:
             yield f"source {at}: batch {number} ends at {after}" + ("" if write else ", with --write")
@@ -405,7 +405,7 @@ def placed(
     yield f"written: offsets/{number}; the old file is in {files.replace_ends(number, changed)}"
 
 
-def _standing(batch: CheckpointBatch | None) -> tuple[int, tuple[str, ...]]:
+def _read_position(batch: CheckpointBatch | None) -> tuple[int, tuple[str, ...]]:
     """The last finished batch, and its ends. An unfinished batch must contain a loss, with which it cannot
     run: any other one runs again first, because its sink may have its rows."""
     if batch is None:
@@ -436,7 +436,7 @@ def _offsets(text: str) -> frozenset[str]:
     return frozenset(tp.topic for tp in _position(text).offsets)
 
 
-def _placed(text: str, places: Places) -> str:
+def _place_offsets(text: str, places: Places) -> str:
     if not places.keys() & _offsets(text):
         return text
     written: dict[str, dict[str, int]] = json.loads(text)
@@ -445,13 +445,13 @@ def _placed(text: str, places: Places) -> str:
             continue
         if unknown := partitions.keys() - written[topic].keys():
             raise CheckpointError(
-                f"argument --place: the checkpoint has no partition {quoted(min(unknown))} of "
+                f"argument --place: the checkpoint has no partition {quote(min(unknown))} of "
                 f"{printable(topic)}; correct its number; nothing was written"
             )
         written[topic] = {**written[topic], **partitions} if partitions else {}
     is_named = tuple(f"{ID_MARK}{topic} " for topic in places)
-    kept = {key: each for key, each in written.items() if not key.startswith(is_named)}
-    kept = {key: each for key, each in kept.items() if each or key not in places}
+    kept = {key: item for key, item in written.items() if not key.startswith(is_named)}
+    kept = {key: item for key, item in kept.items() if item or key not in places}
     [source] = sources_of(CheckpointBatch(0, True, (None,), (text,)), {})
     return json.dumps(kept, separators=None if source.writer == KAFKAWIRE else (",", ":"))
 
@@ -496,17 +496,17 @@ def run_checkpoints(options: CheckpointOptions, out: TextIO, *, json: bool) -> d
 
     Raises ``OptionError`` and ``FileError`` (fatal).
     """
-    target, place, write = options.target, options.place, options.write
+    target, location, write = options.target, options.place, options.write
     files = CheckpointFiles(local_path(options.path))
     query_id, batch = files.query_id(), files.last_batch()
     ends = batch.ends if batch else ()
     sources = sources_of(batch, {at: files.start(at) for at in range(len(ends))}) if batch else ()
-    notes = [f"{name} {_UNFINISHED}" for name in files.unfinished()]
+    notes = [f"{name} {_UNFINISHED}" for name in files.list_unfinished()]
     notes += _notes(target, sources) if target else []
     if target and write:
         notes += _rewritten(files, target, sources)
-    if place is not None:
-        notes += placed(files, batch, place, write=write)
+    if location is not None:
+        notes += place_query(files, batch, location, write=write)
     if json:
         return _summary(files.path, query_id, batch, sources, notes)
     for line in (f"{files.path}, query {query_id}", _state_of(batch), *_tables(sources), *notes):
@@ -519,7 +519,7 @@ def _rewritten(files: CheckpointFiles, target: str, sources: tuple[Source, ...])
     for source in sources:
         if (need := source.need(target)) in _REFUSED:
             raise CheckpointError(f"source {source.number} {need.value}; nothing was written")
-    for name in files.unfinished():
+    for name in files.list_unfinished():
         yield f"set aside: {name} is {files.set_aside(name)}"
     for source in sources:
         if source.need(target) is Need.WRITTEN_START and source.given_start is not None:
@@ -550,7 +550,7 @@ def _tables(sources: tuple[Source, ...]) -> Iterator[str]:
             continue
         yield f"source {source.number}: {source.kind}, offsets written by format({source.writer})"
         rows = [(tp.topic, tp.name, f"{offset:,}") for tp, offset in sorted(source.offsets.items())]
-        yield from aligned([("topic", "partition", "offset"), *rows])
+        yield from align_rows([("topic", "partition", "offset"), *rows])
 
 
 def _summary(

@@ -37,7 +37,7 @@ from typing import Any, Final, Generic, NoReturn, TextIO, TypeVar
 
 from ..errors import close_matches, one_line, printable
 from .arguments import add_arguments, read_arguments
-from .ending import ExitCode, exit_code, explained, failures, interruptible, missing_module
+from .ending import ExitCode, exit_code, explain, failures, interruptible, missing_module
 from .progress import DATA_LOSS_KEY, ENDED_BY_KEY, Progress, Summary, print_summary, progress_on
 
 #: Arguments of Kafka's own tools, and the options that mean the same.
@@ -99,7 +99,7 @@ class JobParser(argparse.ArgumentParser):
 
     def report(self, error: Exception) -> ExitCode:
         """Print one of ``failures()``. Returns its exit code."""
-        line, code = explained(error)
+        line, code = explain(error)
         self.complain(line)
         return code
 

@@ -32,7 +32,7 @@ from ..errors import (
     TransportError,
     UnknownSchemaError,
     counted,
-    listed_some,
+    list_some,
     one_line,
     printable,
 )
@@ -44,7 +44,7 @@ from ..options import ReadOptions, WriteOptions
 from ..options.read import read_options_of
 from ..options.table import reading_options
 from ..planner.batch import plan, select
-from ..planner.schemas import fixed_schemas
+from ..planner.schemas import fix_schemas
 from ..protocol.modern.error_codes import ErrorCode
 from ..protocol.modern.fetch import FETCH
 from .arguments import arg, connection_args, flag, topic_args
@@ -103,9 +103,9 @@ class Examination:
 
     def step(self, name: str, look: Callable[[], tuple[T, str]]) -> T | None:
         """Take a step; its result, None if it failed."""
-        began_s, found, status = time.monotonic(), None, "ok"
+        began_s, result, status = time.monotonic(), None, "ok"
         try:
-            found, text = look()
+            result, text = look()
         except KafkaWireError as error:
             name, status = _step_of(name, error), "failed"
             text = _ATTEMPTS.sub("", str(error))
@@ -114,7 +114,7 @@ class Examination:
         if status == "ok" and (seconds > _SLOW_S or isinstance(text, _Doubt)):
             status = "warning" if isinstance(text, _Doubt) else "slow"
         self.steps.append({"name": name, "status": status, "seconds": seconds, "text": one_line(text)})
-        return found
+        return result
 
 
 def _step_of(name: str, error: KafkaWireError) -> str:
@@ -137,15 +137,15 @@ def _passing(
         try:
             return look(server)
         except KafkaWireError as error:
-            return error if str(server) in str(error) else error.located(str(server))
+            return error if str(server) in str(error) else error.locate(str(server))
 
-    found = side_by_side(servers, tried)
-    passed = [server for server, outcome in found.items() if isinstance(outcome, str)]
-    errors = [outcome for outcome in found.values() if isinstance(outcome, KafkaWireError)]
+    result = side_by_side(servers, tried)
+    passed = [server for server, outcome in result.items() if isinstance(outcome, str)]
+    errors = [outcome for outcome in result.values() if isinstance(outcome, KafkaWireError)]
     if not errors:
-        texts = list(dict.fromkeys(each for each in found.values() if isinstance(each, str)))
-        kind = _Doubt if any(isinstance(each, _Doubt) for each in texts) else str
-        return passed, kind(listed_some(texts, _LISTED_MAX))
+        texts = list(dict.fromkeys(item for item in result.values() if isinstance(item, str)))
+        kind = _Doubt if any(isinstance(item, _Doubt) for item in texts) else str
+        return passed, kind(list_some(texts, _LISTED_MAX))
     if needs_all or not passed:
         try:
             read()
@@ -159,23 +159,23 @@ def _passing(
 
 def examined(raw: Mapping[str, str]) -> Examination:
     """Check the options of a job. Steps that need one that failed are left out."""
-    found = Examination()
-    read = found.step("options", lambda: _parsed(raw))
+    result = Examination()
+    read = result.step("options", lambda: _parsed(raw))
     if read is None:
-        return found
+        return result
     cluster = cluster_of(read)
-    is_connected = read.discovery.directories is not None or _connected(found, read, cluster)
+    is_connected = read.discovery.directories is not None or _connected(result, read, cluster)
     names = {name.lower() for name in raw}
     if is_connected and names & {*_SELECTION, "topic"}:
-        _read(found, read, cluster)
+        _read(result, read, cluster)
     if read.typed:  # in any case
-        found.step("registry", partial(_schemas, read, "topic" in names and not names & _SELECTION))
-    return found
+        result.step("registry", partial(_schemas, read, "topic" in names and not names & _SELECTION))
+    return result
 
 
 def _schemas(read: ReadOptions, is_write: bool) -> tuple[bool, str]:
     try:
-        return True, f"{counted(len(fixed_schemas(read)), 'schema')} found"
+        return True, f"{counted(len(fix_schemas(read)), 'schema')} found"
     except UnknownSchemaError as error:
         if is_write:  # which may register it
             return True, _Doubt(error)
@@ -203,7 +203,7 @@ def _parsed(raw: Mapping[str, str]) -> tuple[ReadOptions, str]:
     return replace(read, net=net, planning_retry=retry), read.discovery.place
 
 
-def _connected(found: Examination, read: ReadOptions, cluster: Cluster) -> bool:
+def _connected(result: Examination, read: ReadOptions, cluster: Cluster) -> bool:
     """Take the steps up to the brokers' own addresses. True if a read gets there."""
     settings, discovery = read.net.connection, read.discovery
     is_modern = discovery.generation is Generation.MODERN
@@ -247,36 +247,36 @@ def _connected(found: Examination, read: ReadOptions, cluster: Cluster) -> bool:
     looks = [("names", named), ("tcp", dialed)]
     looks += [("tls", certified)] * (tls is not None) + [("versions", versions)] * is_modern
     for name, look in looks:
-        servers = found.step(name, partial(_passing, servers, look, cluster.brokers, False)) or ()
+        servers = result.step(name, partial(_passing, servers, look, cluster.brokers, False)) or ()
         if not servers:
             return False
     if not discovery.broker_list:
         login = "login", "none is required" if sasl is None else sasl.mechanism
         name, text = login if is_modern else ("zookeeper", "brokers are registered")
-        servers = found.step(name, lambda: (cluster.brokers(), text)) or ()
+        servers = result.step(name, lambda: (cluster.brokers(), text)) or ()
     reach = partial(_passing, servers, joined, lambda: plan(read), True)
-    return bool(servers and found.step("listeners", reach))
+    return bool(servers and result.step("listeners", reach))
 
 
-def _read(found: Examination, read: ReadOptions, cluster: Cluster) -> None:
+def _read(result: Examination, read: ReadOptions, cluster: Cluster) -> None:
     """Take the steps of a read of the topics."""
 
     def topics() -> tuple[Sequence[TopicPartition], str]:
         partitions = select(read.selection, cluster, may_be_empty=True)
-        names = listed_some(sorted({tp.topic for tp in partitions}), _LISTED_MAX)
+        names = list_some(sorted({tp.topic for tp in partitions}), _LISTED_MAX)
         return partitions, f"{names}: {counted(len(partitions), 'partition')}"
 
     def planned() -> tuple[Sequence[FetchTask], str]:
         tasks, unit = plan(read), read.discovery.generation.offset_unit.value
         return tasks, f"a read has {sum(task.range.size for task in tasks):,} {unit}"
 
-    partitions = found.step("topics", topics)
+    partitions = result.step("topics", topics)
     if not partitions:
         return
-    leaders = found.step("leaders", lambda: (cluster.leaders_of(partitions), "each partition has one"))
+    leaders = result.step("leaders", lambda: (cluster.leaders_of(partitions), "each partition has one"))
     if (group := read.group_id) is not None:
-        found.step("group", lambda: (cluster.groups.offsets(group, partitions), printable(group)))
-    tasks = found.step("offsets", planned) if leaders else None
+        result.step("group", lambda: (cluster.groups.offsets(group, partitions), printable(group)))
+    tasks = result.step("offsets", planned) if leaders else None
     if not tasks:
         return
 
@@ -288,14 +288,14 @@ def _read(found: Examination, read: ReadOptions, cluster: Cluster) -> None:
         return True, f"of {counted(len(chosen), 'topic')}"
 
     def clocks() -> tuple[bool, str]:
-        times = [each.max_ms or 0 for each in cluster.record_times(partitions).values()]
+        times = [item.max_ms or 0 for item in cluster.record_times(partitions).values()]
         ahead_s = max(times) / 1000 - time.time()
         if ahead_s > _SKEW_S:
             return True, _Doubt(f"the newest record is {ahead_s:.0f} s ahead of this machine: set the clocks")
         return True, "no record is ahead of this machine"
 
-    if found.step("records", first):
-        found.step("clock", clocks)
+    if result.step("records", first):
+        result.step("clock", clocks)
 
 
 def run_doctor(options: DoctorOptions, progress: Progress, out: TextIO, *, as_json: bool) -> dict[str, Any]:
@@ -312,15 +312,15 @@ def run_doctor(options: DoctorOptions, progress: Progress, out: TextIO, *, as_js
             print(one_line(f"# {name}: {text}"), file=out)
         return {}
     progress.step("checking the options of the job")
-    found = examined(raw)
-    verdict = f"{found.failure[0]} failed" if found.failure else "a job with these options works"
-    summary = {"verdict": verdict, "steps": found.steps}
+    result = examined(raw)
+    verdict = f"{result.failure[0]} failed" if result.failure else "a job with these options works"
+    summary = {"verdict": verdict, "steps": result.steps}
     if not as_json:
-        for step in found.steps:
+        for step in result.steps:
             print("{name:<9}  {status:<7}  {seconds:6.3f} s  {text}".format(**step), file=out)
         print(f"verdict    {verdict}", file=out)
-    elif found.failure:
+    elif result.failure:
         print(json.dumps(summary), file=out)
-    if found.failure:
-        raise found.failure[1].located(verdict)
+    if result.failure:
+        raise result.failure[1].locate(verdict)
     return summary if as_json else {}

@@ -208,24 +208,24 @@ def _root(error: ImportError) -> str:
 
 
 def _spark(name: str) -> tuple[type[Exception], ...]:
-    return _imported("pyspark.errors", name)
+    return _import_error("pyspark.errors", name)
 
 
 def _py4j(name: str) -> tuple[type[Exception], ...]:
-    return _imported("py4j.protocol", name)
+    return _import_error("py4j.protocol", name)
 
 
-def _imported(module: str, name: str) -> tuple[type[Exception], ...]:
+def _import_error(module: str, name: str) -> tuple[type[Exception], ...]:
     """A class of errors, for ``except`` and ``isinstance``; empty if its module is not imported.
 
     A job without Spark runs without pyspark and py4j, and pyspark-client runs without py4j. No code raises an
     error of a module that is not imported.
     """
-    found: Any = sys.modules.get(module)
-    return () if found is None else (getattr(found, name),)
+    result: Any = sys.modules.get(module)
+    return () if result is None else (getattr(result, name),)
 
 
-def explained(error: Exception) -> tuple[str, ExitCode]:
+def explain(error: Exception) -> tuple[str, ExitCode]:
     """An error of ours or of Spark in one line, and the exit code that it means."""
     ours = [] if isinstance(error, KafkaWireError) else _OUR_ERROR.findall(str(error))
     message = _message(error)

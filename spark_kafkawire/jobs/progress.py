@@ -276,12 +276,12 @@ def _lines(value: Any) -> list[str]:
     if isinstance(value, list):
         return [line for element in value for line in _lines(element)] or ["none"]
     if isinstance(value, dict):
-        plain = {key.replace("_", " "): each for key, each in value.items() if not isinstance(each, list)}
-        return [", ".join(f"{key} {_lines(each)[0]}" for key, each in plain.items())]
+        plain = {key.replace("_", " "): item for key, item in value.items() if not isinstance(item, list)}
+        return [", ".join(f"{key} {_lines(item)[0]}" for key, item in plain.items())]
     return [f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else one_line(str(value))]
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     """A line for each row; all rows have the same number of cells. Cells that begin with a digit are aligned
     right."""
     rows = [list(map(one_line, row)) for row in rows]

@@ -84,7 +84,7 @@ class ShowOptions:
         if self.partitions:
             if "subscribe" not in selection:
                 raise OptionError("argument --partition needs --topic; add that, or leave it out")
-            topics, names = [each.strip() for each in selection["subscribe"].split(",")], self.partitions
+            topics, names = [item.strip() for item in selection["subscribe"].split(",")], self.partitions
             numbers = [int(name) if name.isdecimal() else name for name in names]
             selection = {"assign": json.dumps(dict.fromkeys(topics, numbers))}
             if self.offset is not None:
@@ -104,13 +104,13 @@ def run_show(options: ShowOptions, progress: Progress, out: TextIO, *, as_json: 
     """
     read = options.read()
     progress.step("reading messages")
-    found = [_object(tp, row, options) for tp, row in _found(read, options)]
+    result = [_object(tp, row, options) for tp, row in _found(read, options)]
     if as_json:
-        return {"messages": found}
-    for message in found:
+        return {"messages": result}
+    for message in result:
         for line in [json.dumps(message)] if options.format == "json" else _lines(message):
             print(hide_long_secrets(line), file=out)
-    if not found:
+    if not result:
         LOG.warning("there is no message")
     return {}
 
@@ -140,7 +140,7 @@ def _found(read: ReadOptions, options: ShowOptions) -> list[tuple[TopicPartition
                 break
         kept += [(tp, row) for batch in batches for row in _rows(batch)]
         # Of a partition, the rows beyond the count are the first ones, or the last.
-        kept.sort(key=lambda each: each[1]["timestamp"] or 0)
+        kept.sort(key=lambda item: item[1]["timestamp"] or 0)
         kept = kept[-options.count :] if is_last else kept[: options.count]
     return kept
 
@@ -180,9 +180,9 @@ def _columns(read: ReadOptions) -> tuple[pa.Schema, TypedTask | None]:
     if read.typed is None:
         return pa.schema(list(types.items())), None
     from ..clients.reading.typed_values import TypedTask
-    from ..planner.schemas import fixed_schemas, schema_in
+    from ..planner.schemas import fix_schemas, schema_in
 
-    schemas = fixed_schemas(read)
+    schemas = fix_schemas(read)
     for column in read.typed.columns:
         if column.column in schemas:
             types[column.column] = schema_in(column, schemas[column.column]).arrow_type
@@ -208,18 +208,18 @@ def _value(scalar: pa.Scalar) -> Any:
 def _object(tp: TopicPartition, row: Row, options: ShowOptions) -> dict[str, Any]:
     """A message as a JSON object."""
     broker = {} if tp.broker is None else {"broker": tp.broker}
-    place = {"topic": tp.topic, "partition": tp.partition, **broker, "timestamp": _time(row["timestamp"])}
-    found = _plain({**place, **row, **place}, options)
-    return cast(dict[str, Any], json.loads(json.dumps(found, default=str)))
+    location = {"topic": tp.topic, "partition": tp.partition, **broker, "timestamp": _time(row["timestamp"])}
+    result = _plain({**location, **row, **location}, options)
+    return cast(dict[str, Any], json.loads(json.dumps(result, default=str)))
 
 
 def _plain(value: Any, options: ShowOptions) -> Any:
     """A value of JSON. Bytes are a text, or ``{"hex": ...}`` if they are no UTF-8; what is cut has the number
     of all its bytes."""
     if isinstance(value, dict):
-        return {str(name): _plain(each, options) for name, each in value.items()}
+        return {str(name): _plain(item, options) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each, options) for each in value]
+        return [_plain(item, options) for item in value]
     if not isinstance(value, (bytes, str)):
         return value
     # Secrets are hidden before the text is cut, so that no part of one is left.
@@ -242,7 +242,7 @@ def _lines(message: Mapping[str, Any]) -> Iterator[str]:
     broker = f"{message['broker']}-" if "broker" in message else ""
     time = f", {message['timestamp']}" if message["timestamp"] else ""
     yield f"{printable(message['topic'])} {broker}{message['partition']}, offset {message['offset']}{time}"
-    headers = ((f"header {each['key']}", each["value"]) for each in message.get("headers") or ())
+    headers = ((f"header {item['key']}", item["value"]) for item in message.get("headers") or ())
     others = ((name, message[name]) for name in (CORRUPT,) if message.get(name))
     cells = [("key", message["key"]), *headers, ("value", message["value"]), *others]
     width = max(len(name) for name, _ in cells)

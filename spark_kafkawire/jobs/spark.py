@@ -59,7 +59,7 @@ from .command_line import JobParser, warnings_on_stderr
 from .ending import SIGNALS, ExitCode, Handler, failures, handling, reason_of
 from .files import FileError, FileSystem, LocalFiles, is_there, printable_path
 from .progress import LOOK_INTERVAL_S, Work, repeating
-from .state import assigned, by_topic
+from .state import group_by_topic, list_assigned
 
 if TYPE_CHECKING:
     from spark_kafkawire.lineage import JobTopics, QueryLineage
@@ -97,8 +97,8 @@ def job_session(job: str) -> Iterator[SparkSession]:
     for key, value in defaults.items():
         builder = builder.config(key, value)
     handler = signal.getsignal(signal.SIGINT)
-    with _started(builder) as spark:
-        with handled_in_session(spark, handler):
+    with _start_session(builder) as spark:
+        with handle_in_session(spark, handler):
             _lead_streams_to_the_package(spark.sparkContext)
             register(spark, KafkaWireDataSource)
             # Spark has looked for other sources in a process that it keeps, and that it ends after a minute
@@ -144,7 +144,7 @@ def job_lineage(job: str) -> Iterator[JobTopics | None]:
         yield topics
 
 
-def _started(builder: SparkSession.Builder) -> SparkSession:
+def _start_session(builder: SparkSession.Builder) -> SparkSession:
     """The session. A signal ends the JVM that starts, and raises after that: Python loses errors that are
     raised while it forks, and a JVM whose start nobody awaits never ends."""
     asked: list[tuple[Handler, int]] = []
@@ -205,7 +205,7 @@ class _JavaHandler:
 
 
 @contextlib.contextmanager
-def handed_on_by_java(spark: SparkSession) -> Iterator[None]:
+def hand_on_signals_of_java(spark: SparkSession) -> Iterator[None]:
     """Send signals of the JVM, such as spark-submit's, to this process until the block ends."""
     context: Any = spark.sparkContext
     ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
@@ -221,7 +221,7 @@ def handed_on_by_java(spark: SparkSession) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def handled_in_session(spark: SparkSession, on_interrupt: Any) -> Iterator[None]:
+def handle_in_session(spark: SparkSession, on_interrupt: Any) -> Iterator[None]:
     """Let the first signal silence Spark, and end its work, until the block ends. ``on_interrupt`` is the
     handler of SIGINT from before the session: that of pyspark calls the JVM while another call waits."""
     if threading.current_thread() is threading.main_thread():
@@ -239,7 +239,7 @@ def handled_in_session(spark: SparkSession, on_interrupt: Any) -> Iterator[None]
 
         return silence_and_handle
 
-    with handed_on_by_java(spark), handling(silent_before):
+    with hand_on_signals_of_java(spark), handling(silent_before):
         yield
 
 
@@ -277,14 +277,14 @@ def read_ranges(
 
     ``connection`` are options of a read without those that select topics and offsets.
     """
-    starts = {each.topic_partition: each.start_offset for each in ranges}
-    stops = {each.topic_partition: each.stop_offset for each in ranges}
+    starts = {item.topic_partition: item.start_offset for item in ranges}
+    stops = {item.topic_partition: item.stop_offset for item in ranges}
     reader = spark.read.format("kafkawire").options(**connection)
     reader = reader if schema is None else reader.schema(schema)
     return reader.options(
-        assign=json.dumps(assigned(starts)),
-        startingOffsets=json.dumps(by_topic(starts)),
-        endingOffsets=json.dumps(by_topic(stops)),
+        assign=json.dumps(list_assigned(starts)),
+        startingOffsets=json.dumps(group_by_topic(starts)),
+        endingOffsets=json.dumps(group_by_topic(stops)),
     ).load()
 
 
@@ -371,9 +371,9 @@ def watching_batches(
         batch, messages = done()
         with contextlib.suppress(Py4JError):
             # A run is the job group of its batches. pyspark 4.3 fails to report a query that has job tags.
-            running = _running(context, tracker.getJobIdsForGroup(run_id))
+            running = _list_running(context, tracker.getJobIdsForGroup(run_id))
             unreported = [job_id for job_id in running if _batch_of(context, job_id) > batch]
-            messages += sum(_scanned(spark, query) for query in _queries_of(context, unreported))
+            messages += sum(_count_scanned(spark, query) for query in _queries_of(context, unreported))
         work.set_to(messages, 0, 0, 0)
 
     with repeating(look, LOOK_INTERVAL_S):
@@ -391,30 +391,30 @@ def stage_totals(spark: SparkSession, job_ids: Iterable[int]) -> StageTotals:
         stage_ids.update(job.stageIds if job else ())
     # Private to Spark's Scala packages, and all that knows records and bytes while a stage runs.
     store: Any = context._jsc.sc().statusStore()
-    stages = {each: stage for each in stage_ids if (stage := store.lastStageAttempt(each)).numTasks()}
-    started = {each: stage for each, stage in stages.items() if stage.status().toString() != "SKIPPED"}
-    records = {each: stage.inputRecords() for each, stage in started.items()}
+    stages = {item: stage for item in stage_ids if (stage := store.lastStageAttempt(item)).numTasks()}
+    started = {item: stage for item, stage in stages.items() if stage.status().toString() != "SKIPPED"}
+    records = {item: stage.inputRecords() for item, stage in started.items()}
     return StageTotals(
-        messages=sum(records.values()) + _unreported(spark, job_ids, records),
+        messages=sum(records.values()) + _count_unreported(spark, job_ids, records),
         size=sum(max(stage.inputBytes(), stage.outputBytes()) for stage in started.values()),
         tasks_done=sum(stage.numCompleteTasks() for stage in started.values()),
         tasks=sum(stage.numTasks() for stage in started.values()),
     )
 
 
-def _unreported(spark: SparkSession, job_ids: Iterable[int], records: Mapping[int, int]) -> int:
+def _count_unreported(spark: SparkSession, job_ids: Iterable[int], records: Mapping[int, int]) -> int:
     """Rows that running queries have taken from sources, and that are not in the ``records`` of stages."""
     count = 0
     with contextlib.suppress(Py4JError):
         context = spark.sparkContext
-        for query in _queries_of(context, _running(context, job_ids)):
+        for query in _queries_of(context, _list_running(context, job_ids)):
             stages = _queries(spark).execution(query).get().stages()
             reported = sum(records.get(stage, 0) for stage in _each(spark, stages))
-            count += max(_scanned(spark, query) - reported, 0)
+            count += max(_count_scanned(spark, query) - reported, 0)
     return count
 
 
-def _running(context: SparkContext, job_ids: Iterable[int]) -> set[int]:
+def _list_running(context: SparkContext, job_ids: Iterable[int]) -> set[int]:
     return {*context.statusTracker().getActiveJobsIds()}.intersection(job_ids)
 
 
@@ -425,17 +425,17 @@ def _queries_of(context: SparkContext, job_ids: Iterable[int]) -> set[int]:
     return {query.get() for query in of_jobs if query.isDefined()}
 
 
-def _scanned(spark: SparkSession, query: int) -> int:
+def _count_scanned(spark: SparkSession, query: int) -> int:
     """Rows that a query has taken from sources so far."""
     values = _queries(spark).executionMetrics(query)
-    found = [
+    result = [
         values.get(metric.accumulatorId())
         for node in _each(spark, _queries(spark).planGraph(query).allNodes())
         if node.name().startswith(_SCANS)
         for metric in _each(spark, node.metrics())
         if metric.name() == _SCANNED
     ]
-    return sum(int(re.sub(r"\D", "", value.get()) or 0) for value in found if value.isDefined())
+    return sum(int(re.sub(r"\D", "", value.get()) or 0) for value in result if value.isDefined())
 
 
 def _queries(spark: SparkSession) -> Any:

@@ -33,7 +33,7 @@ def options_in(code: str, given: Collection[str] = ()) -> dict[str, str]:
     Raises ``OptionError`` (fatal) for a value that is no text.
     """
     chains = [chain for chain in _CHAIN.split(code) if _FORMAT.search(chain)]
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for match in _TOKEN.finditer(chains[0] if chains else code):
         if (group := match.lastgroup) is None:
             continue
@@ -45,11 +45,11 @@ def options_in(code: str, given: Collection[str] = ()) -> dict[str, str]:
                 f"argument --code: the value of {printable(name)} is no text in the code; give it with "
                 f"--option {printable(name)}=VALUE"
             )
-        found[name] = value
-    if not found:
+        result[name] = value
+    if not result:
         raise OptionError("argument --code: there is no option of Kafka in the code; paste .option(...) too")
-    keep_secrets(found)
-    return found
+    keep_secrets(result)
+    return result
 
 
 def _text(literal: str) -> str | None:

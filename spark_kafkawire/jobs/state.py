@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from ..cluster.cluster import Cluster
-from ..errors import BrokersMissingError, KafkaWireError, listed_some, printable
+from ..errors import BrokersMissingError, KafkaWireError, list_some, printable
 from ..model import TopicPartition
 from ..options import ReadOptions
 from ..options.option import NotAnObject, json_object
@@ -64,7 +64,7 @@ def name_fields(topic_partition: TopicPartition) -> dict[str, Any]:
     }
 
 
-def by_topic(positions: Positions) -> dict[str, dict[str, int]]:
+def group_by_topic(positions: Positions) -> dict[str, dict[str, int]]:
     """Offsets by topic, and by the partition's name there."""
     topics: dict[str, dict[str, int]] = {}
     for partition, offset in positions.items():
@@ -72,7 +72,7 @@ def by_topic(positions: Positions) -> dict[str, dict[str, int]]:
     return topics
 
 
-def by_partition(topics: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[TopicPartition, Any]]:
+def iterate_by_partition(topics: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[TopicPartition, Any]]:
     """The reverse, for values of any kind. Raises ``ValueError`` for a key that names no partition."""
     for topic, partitions in topics.items():
         for name, value in partitions.items():
@@ -80,7 +80,7 @@ def by_partition(topics: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Topi
             yield TopicPartition(topic, int(partition), int(broker) if broker else None), value
 
 
-def assigned(partitions: Iterable[TopicPartition]) -> dict[str, list[Any]]:
+def list_assigned(partitions: Iterable[TopicPartition]) -> dict[str, list[Any]]:
     """Logs as the option ``assign`` names them."""
     topics: dict[str, list[Any]] = {}
     for tp in partitions:
@@ -109,7 +109,7 @@ class ExpectedPartitions:
         try:
             cluster.await_partitions([tp for tp in self._known if not self.is_given_up(tp)])
         except BrokersMissingError as error:
-            raise error.advised(
+            raise error.advise(
                 "earlier runs, or the group, have read its partitions; if it is gone for good, give "
                 "--gone-broker"
             ) from error
@@ -138,7 +138,7 @@ def missing_lines(
 
 def missing_text(missing: Collection[TopicPartition]) -> str:
     """The text of an error about missing partitions."""
-    named = listed_some(sorted(missing), _NAMES_COUNT_MAX)
+    named = list_some(sorted(missing), _NAMES_COUNT_MAX)
     return f"{named}: earlier runs or the group have read it, and no broker has it now"
 
 
@@ -274,13 +274,13 @@ class JobState:
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
 
-    def _shown(self, name: str) -> str:
+    def _show(self, name: str) -> str:
         return printable_path(self._path(name))
 
     def _has(self, name: str) -> bool:
         return self._files.exists(self._path(name))
 
-    def _numbered(self, pattern: str) -> list[tuple[int, str]]:
+    def _list_numbered(self, pattern: str) -> list[tuple[int, str]]:
         """The numbers and names of records, sorted. The first group of ``pattern`` is the number."""
         matches = (re.fullmatch(pattern, name) for name in self._files.names(self._folder))
         return sorted((int(match[1]), match[0]) for match in matches if match)
@@ -300,14 +300,14 @@ class JobState:
         if not self._has(name):
             self._check_never(milestone, name, f" is missing{RECORDED}")
             return None
-        found = self._read(name, parse)
+        result = self._read(name, parse)
         self.reach(milestone)
-        return found
+        return result
 
     def _check_never(self, milestone: Milestone, name: str, lost: str) -> None:
         """Raise ``StateError`` with the text ``lost`` about a record if the milestone was reached."""
         if self._has_reached(milestone):
-            raise self.form.error(f"{self._shown(name)}{lost}")
+            raise self.form.error(f"{self._show(name)}{lost}")
 
     def reach(self, milestone: Milestone) -> None:
         """Note a milestone, once; it is on the disk when this returns."""

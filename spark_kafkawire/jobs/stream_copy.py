@@ -51,7 +51,7 @@ from .arguments import (
 )
 from .files import FileError, FileSystem, printable_path
 from .progress import Progress
-from .spark import Files, handed_on_by_java, watching_batches
+from .spark import Files, hand_on_signals_of_java, watching_batches
 
 #: Options that a run sets itself, and the arguments that set them.
 _OWN_OF_SOURCE: Final = {
@@ -195,8 +195,8 @@ class StreamCopyOptions:
         stored = WRITE_SCHEMAS[self.generation].stored
         topic = () if self.target_topic is not None else ("topic",)
         broker = ("broker",) if self.generation.has_partitions_of_brokers else ()
-        place = (*broker, "partition") if self.keep_partitions else ()
-        return (*(name for name in target.columns if name in stored), *topic, *place)
+        location = (*broker, "partition") if self.keep_partitions else ()
+        return (*(name for name in target.columns if name in stored), *topic, *location)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ class StreamCopyOptions:
         if self.write is None:
             return
         has_brokers = {
-            each.has_partitions_of_brokers for each in (self.generation, self.write.discovery.generation)
+            item.has_partitions_of_brokers for item in (self.generation, self.write.discovery.generation)
         }
         if self.keep_partitions and len(has_brokers) > 1:
             raise OptionError(
@@ -298,7 +298,7 @@ class StreamCopy:
         follower = None if options.group is None else GroupOffsets(options.reading)
         what = f"copying to {options.output or options.target_topic or 'topics of the same names'}"
         with (
-            asked_to_end(self._spark) as asked,
+            handle_requests_to_end(self._spark) as asked,
             self._progress.work(what) as work,
             self._listening(copied := CopyCounts()),
             contextlib.nullcontext() if follower is None else self._listening(follower),
@@ -430,7 +430,7 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def asked_to_end(spark: SparkSession) -> Iterator[StopRequest]:
+def handle_requests_to_end(spark: SparkSession) -> Iterator[StopRequest]:
     """A handler of signals while the block lasts; they end neither this process nor its JVM."""
     asked = StopRequest()
 
@@ -439,7 +439,7 @@ def asked_to_end(spark: SparkSession) -> Iterator[StopRequest]:
 
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
-        with handed_on_by_java(spark):
+        with hand_on_signals_of_java(spark):
             yield asked
     finally:
         for number, handler in before.items():

@@ -29,7 +29,7 @@ from ..errors import (
     OptionError,
     UnsupportedVersionError,
     one_line,
-    quoted,
+    quote,
 )
 from ..model import Broker, TopicPartition
 from ..options import WriteOptions
@@ -38,7 +38,7 @@ from ..protocol.modern.transactions import ONGOING, DescribedTransaction, Listed
 from ..tables.groups import structs
 from ..tables.table import Row
 from .arguments import arg, check_needs, connection_args, flag
-from .progress import Progress, aligned, format_duration
+from .progress import Progress, align_rows, format_duration
 
 #: States of transactions that readers wait for: the others have ended.
 _OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
@@ -78,17 +78,17 @@ class TransactionsSurvey:
         states = (
             None
             if known is None
-            else {each.transactional_id: each.transaction_state for own in known.values() for each in own}
+            else {item.transactional_id: item.transaction_state for own in known.values() for item in own}
         )
         decisions = asking.decision_of(name, states) if name is not None else asking.decisions(states or {})
         if name is not None and not states and name not in decisions:
             raise OptionError(
-                f"argument --transactional-id: brokers know no transaction of {quoted(name)}, and no "
+                f"argument --transactional-id: brokers know no transaction of {quote(name)}, and no "
                 "decision; check its spelling, and whether this user has the right Describe on "
                 "transactional ids and groups that begin so"
             )
-        found = asking.described(known or {}, decisions)
-        return cls(name, found, asking.waiting(found), decisions, known is not None)
+        result = asking.described(known or {}, decisions)
+        return cls(name, result, asking.waiting(result), decisions, known is not None)
 
 
 class _Asking:
@@ -103,9 +103,9 @@ class _Asking:
 
     def known(self, name: str | None) -> Listed:
         """Of a name all transactions that brokers remember, else those that are open."""
-        listed = self._transactions.listed_by_coordinator(_OPEN if name is None else ())
+        listed = self._transactions.list_by_coordinator(_OPEN if name is None else ())
         return {
-            coordinator: [each for each in own if name is None or write_of_id(each.transactional_id) == name]
+            coordinator: [item for item in own if name is None or write_of_id(item.transactional_id) == name]
             for coordinator, own in listed.items()
         }
 
@@ -120,28 +120,28 @@ class _Asking:
 
     def decisions(self, states: Mapping[str, str]) -> dict[str, Decision]:
         """The last decisions of all names that the ids seem to belong to; an id may be of another program."""
-        found: dict[str, Decision] = {}
+        result: dict[str, Decision] = {}
         for name in sorted({name for name in map(write_of_id, states) if name is not None}):
             try:
-                found |= self.decision_of(name, states)
+                result |= self.decision_of(name, states)
             except KafkaWireError as error:
-                LOG.warning("the decision of %s cannot be read: %s", quoted(name), error)
-        return found
+                LOG.warning("the decision of %s cannot be read: %s", quote(name), error)
+        return result
 
     def described(self, known: Listed, decisions: Mapping[str, Decision]) -> tuple[Row, ...]:
         """The open ones, the oldest first."""
         decided = {
-            (each.id, each.producer_id, each.epoch)
+            (item.id, item.producer_id, item.epoch)
             for decision in decisions.values()
-            for each in decision.open
+            for item in decision.open
         }
         listed = {
-            coordinator: [each for each in own if each.transaction_state in _OPEN]
+            coordinator: [item for item in own if item.transaction_state in _OPEN]
             for coordinator, own in known.items()
         }
-        described = self._transactions.described_by(listed).values()
-        found = [transaction_row(each, decided) for each in described if each.transaction_state in _OPEN]
-        return tuple(sorted(found, key=lambda row: (row["began_ms"], row["id"])))
+        described = self._transactions.describe_listed(listed).values()
+        result = [transaction_row(item, decided) for item in described if item.transaction_state in _OPEN]
+        return tuple(sorted(result, key=lambda row: (row["began_ms"], row["id"])))
 
     def waiting(self, found: Sequence[Row]) -> tuple[Row, ...]:
         """The partitions with open transactions, without those of deleted or internal topics."""
@@ -162,7 +162,7 @@ def transaction_row(described: DescribedTransaction, decided: set[tuple[str, int
     ``is_decided`` is true if a decision says to commit it."""
     id_, began_ms = described.transactional_id, described.transaction_start_time_ms
     partitions = [
-        TopicPartition(topic.topic, each) for topic in described.topics for each in topic.partitions
+        TopicPartition(topic.topic, item) for topic in described.topics for item in topic.partitions
     ]
     return {
         "id": id_,
@@ -200,17 +200,17 @@ _FOREIGN: Final = "not a write of kafkawire"
 def table_of(found: TransactionsSurvey) -> Iterator[str]:
     """The lines of a report."""
     if found.transactions:
-        yield from aligned([_HEAD, *map(_row, found.transactions)])
+        yield from align_rows([_HEAD, *map(_row, found.transactions)])
     else:
         yield "no transaction is open"
-    held = [each for each in found.waiting if each["offsets_waiting"]]
+    held = [item for item in found.waiting if item["offsets_waiting"]]
     if held:
         yield ""
-        yield from aligned([_WAITING_HEAD, *map(_waiting_row, held)])
+        yield from align_rows([_WAITING_HEAD, *map(_waiting_row, held)])
     if found.decisions:
         yield ""
     for name, decision in found.decisions.items():
-        yield f"{name}: {decided(decision)}"
+        yield f"{name}: {describe_decision(decision)}"
 
 
 def json_of(found: TransactionsSurvey) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def json_of(found: TransactionsSurvey) -> dict[str, Any]:
                 "batch": decision.batch.name,
                 "number": decision.batch.number,
                 "tasks": decision.tasks,
-                "to_commit": [each.id for each in decision.open],
+                "to_commit": [item.id for item in decision.open],
                 "lost": decision.lost,
             }
             for name, decision in found.decisions.items()
@@ -234,7 +234,7 @@ def json_of(found: TransactionsSurvey) -> dict[str, Any]:
     }
 
 
-def decided(decision: Decision) -> str:
+def describe_decision(decision: Decision) -> str:
     """A decision in a sentence."""
     what = f"batch {decision.batch}, {decision.tasks} task(s),"
     if decision.open:
@@ -252,8 +252,8 @@ def _row(each: Row) -> tuple[str, ...]:
 
 def _waiting_row(each: Row) -> tuple[str, ...]:
     first, *others = each["transactions"]
-    place = each["topic"], f"{each['partition']}", f"{each['last_stable_offset']}"
-    return *place, f"{each['offsets_waiting']:,} offset(s)", first, f"{len(others)}"
+    location = each["topic"], f"{each['partition']}", f"{each['last_stable_offset']}"
+    return *location, f"{each['offsets_waiting']:,} offset(s)", first, f"{len(others)}"
 
 
 #: Ids that an error names.
@@ -276,13 +276,13 @@ class FinishPlan:
         """The plan that follows from the survey of a name."""
         assert found.name is not None
         decision = found.decisions.get(found.name)
-        commit = tuple(each.id for each in decision.open) if decision else ()
-        abort = (each for each in found.transactions if each["state"] == ONGOING and not each["is_decided"])
+        commit = tuple(item.id for item in decision.open) if decision else ()
+        abort = (item for item in found.transactions if item["state"] == ONGOING and not item["is_decided"])
         return cls(found.name, commit, tuple(abort))
 
     def ends(self, committed: Sequence[str]) -> dict[str, list[str]]:
         """The ids of transactions that end, as the summary has them, if these are ``committed``."""
-        aborted = [each["id"] for each in self.abort if each["id"] not in committed]
+        aborted = [item["id"] for item in self.abort if item["id"] not in committed]
         return {"committed": [*committed], "aborted": aborted}
 
     def check(self) -> None:
@@ -293,9 +293,9 @@ class FinishPlan:
         """
         if not self.abort or self.commit:
             return
-        youngest_s = min(each["age_s"] for each in self.abort)
+        youngest_s = min(item["age_s"] for item in self.abort)
         raise OptionError(
-            f"argument --finish: {len(self.abort)} transaction(s) of {quoted(self.name)} are open without a "
+            f"argument --finish: {len(self.abort)} transaction(s) of {quote(self.name)} are open without a "
             f"decision, the youngest for {format_duration(youngest_s)}: aborting them makes a write that "
             "still runs fail, and brokers cannot say whether one runs; check that none does, and add --force"
         )
@@ -314,17 +314,17 @@ def finish(options: WriteOptions, plan: FinishPlan) -> dict[str, list[str]]:
     if plan.commit or plan.abort:
         committer = WriteCommitter.begin(options)
         committer.fence_old_attempts()
-        committed = [each.id for each in committer.earlier.open] if committer.earlier else []
+        committed = [item.id for item in committer.earlier.open] if committer.earlier else []
     ends = plan.ends(committed)
-    found = _without_ending(options, plan.name)
+    result = _without_ending(options, plan.name)
     ended = {*ends["committed"], *ends["aborted"]}
-    if left := [each["id"] for each in found.transactions if each["id"] in ended]:
-        named = ", ".join(map(quoted, left[:_NAMED_MAX]))
+    if left := [item["id"] for item in result.transactions if item["id"] in ended]:
+        named = ", ".join(map(quote, left[:_NAMED_MAX]))
         raise DeliveryError(f"{len(left)} transaction(s) are still open, {named} first; run again")
-    last = found.decisions.get(plan.name)
+    last = result.decisions.get(plan.name)
     if last is not None and last.lost:
         raise DeliveryError(
-            f"batch {last.batch} of {quoted(plan.name)} {last.loss}; run that write again, with the same "
+            f"batch {last.batch} of {quote(plan.name)} {last.loss}; run that write again, with the same "
             "rows and name: what is there is not written twice"
         )
     return ends
@@ -335,9 +335,9 @@ def _without_ending(options: WriteOptions, name: str) -> TransactionsSurvey:
     the name may run, and end one after the other."""
     stop_s = time.monotonic() + options.net.request_timeout_s
     while True:
-        found = TransactionsSurvey.of(options, name, needs_list=False)
-        if all(each["state"] == ONGOING for each in found.transactions) or time.monotonic() >= stop_s:
-            return found
+        result = TransactionsSurvey.of(options, name, needs_list=False)
+        if all(item["state"] == ONGOING for item in result.transactions) or time.monotonic() >= stop_s:
+            return result
         time.sleep(_ENDING_POLL_S)
 
 
@@ -386,20 +386,20 @@ def run_transactions(
     """
     write = options.write()
     progress.step("asking the brokers")
-    found = TransactionsSurvey.of(write, options.name, needs_list=not options.finish)
+    result = TransactionsSurvey.of(write, options.name, needs_list=not options.finish)
     if options.finish:
-        return _finished(options, write, found, progress)
+        return _finish_transactions(options, write, result, progress)
     if json:
-        return json_of(found)
-    for line in table_of(found):
+        return json_of(result)
+    for line in table_of(result):
         print(one_line(line), file=out)
     return {}
 
 
-def _finished(
-    options: TransactionsOptions, write: WriteOptions, found: TransactionsSurvey, progress: Progress
+def _finish_transactions(
+    options: TransactionsOptions, write: WriteOptions, result: TransactionsSurvey, progress: Progress
 ) -> dict[str, Any]:
-    plan = FinishPlan.of(found)
+    plan = FinishPlan.of(result)
     if not (options.force or options.dry_run):
         plan.check()
     ends = plan.ends(plan.commit)
@@ -410,5 +410,5 @@ def _finished(
     return {
         **({"dry_run": True} if options.dry_run else {}),
         **ends,
-        **({} if found.is_listed else not_listed),
+        **({} if result.is_listed else not_listed),
     }

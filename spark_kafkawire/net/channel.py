@@ -46,7 +46,7 @@ class Channel:
             size = self._transport.receive_into(self.connection.wanted(), deadline, is_due=True)
             if size == 0:
                 raise self.connection.closed()
-            response = self.connection.received(size)
+            response = self.connection.receive(size)
             if response is not None:
                 if response.throttle_time_ms:
                     self._throttled_until_s = time.monotonic() + response.throttle_time_ms / _MS
@@ -68,7 +68,7 @@ class Channel:
             )
         return bytes(self._receive_exactly(size, deadline))
 
-    def logged_in(self, used_s: float) -> None:
+    def note_login(self, used_s: float) -> None:
         """The client has logged in, and has to do so again after that time."""
         self._login_due_s = time.monotonic() + used_s
 

@@ -51,7 +51,7 @@ from ..protocol.modern.negotiation import (
     GROUPS_OF_NOTHING,
     OLD_RELEASES,
     ApiVersionsRequest,
-    offered,
+    list_offered,
 )
 from ..protocol.versions import BrokerVersions
 from ..version import VERSION
@@ -86,7 +86,7 @@ def open_channel(broker: Broker, settings: ConnectionSettings, deadline: Deadlin
 
 def _open_modern(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     if settings.security.sasl is None:
-        return _negotiated(broker, settings, deadline)
+        return _negotiate(broker, settings, deadline)
     from .logins.passwords import DelegationToken
     from .sasl import TokenRefused
 
@@ -105,23 +105,23 @@ def _open_modern(broker: Broker, settings: ConnectionSettings, deadline: Deadlin
 def _open_logged_in(broker: Broker, settings: ConnectionSettings, sasl: Sasl, deadline: Deadline) -> Channel:
     from .sasl import log_in
 
-    channel = _negotiated(broker, settings, deadline)
-    with _closed_on_error(channel):
+    channel = _negotiate(broker, settings, deadline)
+    with _close_on_error(channel):
         log_in(channel, sasl, broker.host, deadline)
     return channel
 
 
-def _negotiated(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
+def _negotiate(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
     """A channel whose versions are negotiated."""
     if settings.assumed_release is not None:
         versions = BROKER_VERSIONS.assume(broker, settings)
         channel = _open(broker, settings, deadline)
     else:
         channel, versions = _channel_and_versions(broker, settings, deadline)
-        with _closed_on_error(channel):
+        with _close_on_error(channel):
             BROKER_VERSIONS.learn(broker, settings, versions)
     connection = Connection(settings.dialect, settings.client_id)
-    connection.negotiated(versions)
+    connection.use_versions(versions)
     channel.connection = connection
     return channel
 
@@ -140,7 +140,7 @@ def _channel_and_versions(
         try:
             return _ask_for_versions(broker, settings, deadline, with_fetch=with_fetch)
         except KafkaWireError as again:
-            raise (_advised(error, broker, settings) if again.retriable else again) from error
+            raise (_advise(error, broker, settings) if again.retriable else again) from error
 
 
 def _may_be_old(broker: Broker, settings: ConnectionSettings) -> bool:
@@ -154,12 +154,12 @@ def _ask_for_versions(
 ) -> tuple[Channel, BrokerVersions]:
     """Connect and request the versions; ``with_fetch`` first tests if the broker ignores them."""
     channel = _open(broker, settings, deadline)
-    with _closed_on_error(channel):
+    with _close_on_error(channel):
         if with_fetch and _ignores_versions(channel, deadline):
             return channel, OLD_RELEASES["0.8"]
         cluster_id, node_id = BROKER_VERSIONS.meant(broker, settings)
         request = ApiVersionsRequest(client_software_version=VERSION, cluster_id=cluster_id, node_id=node_id)
-        return channel, _offered_versions(channel, request, deadline, _api_versions_alone_s(broker, settings))
+        return channel, _ask_versions(channel, request, deadline, _api_versions_alone_s(broker, settings))
 
 
 def _ignores_versions(channel: Channel, deadline: Deadline) -> bool:
@@ -190,9 +190,9 @@ def _open(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> C
 
 
 def _open_proposed(broker: Broker, settings: ConnectionSettings, deadline: Deadline) -> Channel:
-    from .proposal import answered_in_proposal
+    from .proposal import connect_in_proposal
 
-    return answered_in_proposal(lambda asked: _open(broker, asked, deadline), settings, deadline)
+    return connect_in_proposal(lambda asked: _open(broker, asked, deadline), settings, deadline)
 
 
 #: Functions that open a connection, by wire format.
@@ -204,7 +204,7 @@ _OPENING: Final[Mapping[WireFormat, Callable[[Broker, ConnectionSettings, Deadli
 
 
 @contextmanager
-def _closed_on_error(channel: Channel) -> Iterator[None]:
+def _close_on_error(channel: Channel) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -212,7 +212,7 @@ def _closed_on_error(channel: Channel) -> Iterator[None]:
         raise
 
 
-def _offered_versions(
+def _ask_versions(
     channel: Channel, request: ApiVersionsRequest, deadline: Deadline, alone_s: float | None
 ) -> BrokerVersions:
     """The versions that the broker offers. If it rejects the version of the request, ask once more."""
@@ -224,11 +224,11 @@ def _offered_versions(
     while channel.connection.in_flight:
         channel.receive(deadline)
     answer = response.body
-    versions = offered(answer)
+    versions = list_offered(answer)
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        channel.connection.negotiated(versions)
+        channel.connection.use_versions(versions)
         answer = channel.ask(request, deadline)
-        versions = offered(answer)
+        versions = list_offered(answer)
     if answer.error_code != ErrorCode.NONE:
         raise broker_error(answer.error_code, "ApiVersions")
     return versions
@@ -243,16 +243,16 @@ def _early_response(channel: Channel, deadline: Deadline, alone_s: float) -> Res
     return None
 
 
-def _advised(error: KafkaWireError, broker: Broker, settings: ConnectionSettings) -> KafkaWireError:
+def _advise(error: KafkaWireError, broker: Broker, settings: ConnectionSettings) -> KafkaWireError:
     """The error with its other possible causes and the options that exclude them."""
     wrong = "does this port need another kafka.security.protocol, or is the server not a broker of Kafka"
     if BROKER_VERSIONS.speaks_api_versions(broker, settings):
-        return error.advised(
+        return error.advise(
             "a broker of this cluster has sent its versions before, so this one is not treated as 0.8 or 0.9"
         )
     if settings.security.sasl is not None:
-        return error.advised(f"{wrong} 0.10 or later? Older brokers support no login except Kerberos")
-    return error.advised(
+        return error.advise(f"{wrong} 0.10 or later? Older brokers support no login except Kerberos")
+    return error.advise(
         f"{wrong} 0.8 or later (for 0.7, set zookeeper.connect)? If all brokers run 0.8 or 0.9, set "
         "kafka.api.version.request=false and kafka.broker.version.fallback=0.9.0"
     )
@@ -291,8 +291,8 @@ class Client:
             return cls(broker, settings, open_channel(broker, settings, deadline))
         except KafkaWireError as error:
             if settings.address_map and settings.target(broker) is broker:
-                error = error.advised("brokerAddressMap has no entry for it")
-            raise error.located(settings.place(broker)) from error
+                error = error.advise("brokerAddressMap has no entry for it")
+            raise error.locate(settings.place(broker)) from error
 
     @property
     def in_flight(self) -> int:
@@ -324,7 +324,7 @@ class Client:
             return self._channel.connection.version_of(api, request)
         except KafkaWireError as error:
             self.close()
-            raise error.located(self.settings.place(self.broker)) from error
+            raise error.locate(self.settings.place(self.broker)) from error
 
     def send(self, request: object, within: Deadline | None = None) -> None:
         """Send a request without waiting for its response, if it has one.
@@ -339,7 +339,7 @@ class Client:
             self._channel.send(request, deadline)
         except KafkaWireError as error:
             self.close()
-            raise error.located(self.settings.place(self.broker)) from error
+            raise error.locate(self.settings.place(self.broker)) from error
 
     def receive(self, within: Deadline | None = None) -> Response:
         """The next response, in the order of the requests.
@@ -353,7 +353,7 @@ class Client:
             response = self._channel.receive(Deadline.after(self.settings.timeout_s).within(within))
         except KafkaWireError as error:
             self.close()
-            raise self._explained(error).located(self.settings.place(self.broker)) from error
+            raise self._explain(error).locate(self.settings.place(self.broker)) from error
         finally:
             Spent.waits_s[address] = Spent.waits_s.get(address, 0.0) + time.monotonic() - began_s
         self._has_answered = True
@@ -407,7 +407,7 @@ class Client:
             self._channel.close()
             self._channel = open_channel(self.broker, self.settings, deadline)
 
-    def _explained(self, error: KafkaWireError) -> KafkaWireError:
+    def _explain(self, error: KafkaWireError) -> KafkaWireError:
         """The error with the advice to log in, if the broker has closed before its first response.
 
         A listener that requires a login sends its versions to every client and closes on the next request.

@@ -77,10 +77,10 @@ class Answer:
 def object_in(body: bytes) -> dict[str, Any] | None:
     """The JSON object of a body; None for anything else: a proxy's page, or half of an answer."""
     try:
-        found = json.loads(body)
+        result = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return result if isinstance(result, dict) else None
 
 
 def ask(

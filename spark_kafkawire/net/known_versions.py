@@ -64,19 +64,19 @@ class KnownVersions:
         """
         minimum = MinimumVersions.of(versions)
         checks_identity = IDENTITY_SINCE in versions.ranges.get(API_VERSIONS.key, VersionRange(0, 0))
-        found = KnownBroker(broker, minimum, versions.release, checks_identity)
+        result = KnownBroker(broker, minimum, versions.release, checks_identity)
         with self._lock:
-            if found.release is not None and self._speaks_api_versions(broker, settings):
-                raise ConnectFailed(_too_old(found.release))
+            if result.release is not None and self._speaks_api_versions(broker, settings):
+                raise ConnectFailed(_too_old(result.release))
             before = self._known.get(_address(broker))
             was = before.offered if before else NO_MINIMUM
             for minimum, when in (
                 (settings.minimum_versions, "its cluster when the query was planned"),
                 (was, "it was before"),
             ):
-                if unmet := minimum.unmet_by(found.offered):
+                if unmet := minimum.unmet_by(result.offered):
                     raise ConnectFailed(f"the broker is older than {when}: it offers {unmet}; {_ADVICE}")
-            self._known[_address(broker)] = found
+            self._known[_address(broker)] = result
             if settings.bootstrap_servers:
                 self._clusters.setdefault(settings.bootstrap_servers, set()).add(_address(broker))
 
@@ -100,7 +100,7 @@ class KnownVersions:
             known = [self._known[address] for address in sorted(addresses)]
         if among is not None:
             wanted = {_address(broker) for broker in among}
-            known = [each for each in known if _address(each.broker) in wanted]
+            known = [item for item in known if _address(item.broker) in wanted]
         return known
 
     def minimum(
@@ -114,10 +114,10 @@ class KnownVersions:
         known = self.of_cluster(settings, among)
         if settings.assumed_release is not None or not known:
             return NO_MINIMUM
-        old = [each for each in known if each.release is not None]
+        old = [item for item in known if item.release is not None]
         if 0 < len(old) < len(known):
             raise ConnectFailed(f"{old[0].broker}: {_too_old(old[0].release)}")
-        return functools.reduce(MinimumVersions.common_with, (each.offered for each in known))
+        return functools.reduce(MinimumVersions.common_with, (item.offered for item in known))
 
     def assume(self, broker: Broker, settings: ConnectionSettings) -> BrokerVersions:
         """The versions of the release that the user names. Warns if a broker has sent other ones."""

@@ -100,7 +100,7 @@ class Pool:
         except ConnectFailed as error:
             if not is_out_of_files(error):
                 raise
-            raise error.advised(
+            raise error.advise(
                 f"this process may open {counted(files_max(), 'file')}: raise its limit (ulimit -n), or run "
                 "fewer tasks and streams in one process"
             ) from error

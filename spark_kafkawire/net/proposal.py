@@ -23,7 +23,7 @@ FETCH_OF_NOTHING: Final = proposal.FetchRequest(proposal.NO_REPLICA, 0, 0, ())
 _MULTIFETCH_OF_NOTHING: Final = v07.MultiFetchRequest(())
 
 
-def answered_in_proposal(
+def connect_in_proposal(
     connect: Callable[[ConnectionSettings], Channel], settings: ConnectionSettings, deadline: Deadline
 ) -> Channel:
     """A channel whose broker has answered in the format of the proposal.
@@ -41,7 +41,7 @@ def answered_in_proposal(
                 "option wireFormat: the broker supports Kafka 0.7 and closes on requests of the proposal; "
                 "remove the option, or start a broker that supports it (wire.format=0.7,proposal)"
             ) from error
-        raise error.advised("does the broker support the proposal (wireFormat)?") from error
+        raise error.advise("does the broker support the proposal (wireFormat)?") from error
     except BaseException:
         channel.close()
         raise

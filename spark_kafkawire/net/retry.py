@@ -120,7 +120,7 @@ class Bootstrap:
 KNOWN_CLUSTER: Final = Bootstrap("")
 
 
-def shared(within: Deadline | None, servers_left: int) -> Deadline | None:
+def share_deadline(within: Deadline | None, servers_left: int) -> Deadline | None:
     """A deadline whose time to connect is divided among the remaining servers. A server that accepts the
     connection may use all of the time."""
     if within is None or within.dial_s is None:
@@ -163,7 +163,7 @@ class RetryPolicy:
         """The same policy without the minimum time, for errors that waiting does not fix."""
         return replace(self, retry_timeout_s=0.0)
 
-    def lasting(self, retry_timeout_s: float) -> RetryPolicy:
+    def make_lasting(self, retry_timeout_s: float) -> RetryPolicy:
         """The same policy for errors that take some time to pass: its brokerDownTimeout is at least that
         time."""
         return replace(self, retry_timeout_s=max(self.retry_timeout_s, retry_timeout_s))
@@ -174,7 +174,7 @@ class RetryPolicy:
         return replace(self, bootstrap=KNOWN_CLUSTER)
 
 
-def retried(
+def call_with_retries(
     attempt: Callable[[], T],
     policy: RetryPolicy,
     *,
@@ -194,7 +194,7 @@ def retried(
         except KafkaWireError as error:
             attempts.failed(error)
         else:
-            attempts.progressed()
+            attempts.note_progress()
             return outcome
 
 
@@ -221,7 +221,7 @@ class Attempts:
         self._warned: str | None = None
         self._began_s = clock()
 
-    def progressed(self) -> None:
+    def note_progress(self) -> None:
         """Reset the count: an attempt succeeded."""
         if self._warned is not None:
             elapsed_s = self._clock() - self._began_s
@@ -253,7 +253,7 @@ class Attempts:
         retry_timeout_s = self._policy.retry_timeout_s if bound_s is None else bound_s
         is_used_up = bound_s is not None or self._failed > self._policy.retries or error.exhausted
         if is_used_up and elapsed_s >= retry_timeout_s:
-            return self._given_up(error, elapsed_s)
+            return self._give_up(error, elapsed_s)
         wait_s = self._policy.wait_s(self._failed, self._draw())
         if is_used_up:  # one more attempt when brokerDownTimeout ends
             wait_s = min(wait_s, retry_timeout_s - elapsed_s)
@@ -264,13 +264,13 @@ class Attempts:
         self._sleep(wait_s)
         return None
 
-    def _given_up(self, error: E, elapsed_s: float) -> E:
+    def _give_up(self, error: E, elapsed_s: float) -> E:
         if error.exhausted and self._failed == 1:  # its message has the attempts already
             return error
         bounds = "retries, brokerDownTimeout" if self._policy.retry_timeout_s else "retries"
         if self._policy.bootstrap.bound_s is not None:
             bounds = "bootstrapTimeout"
-        last = error.located(
+        last = error.locate(
             f"gave up after {counted(self._failed, 'attempt')} in {elapsed_s:.1f} s ({bounds})"
         )
         last.exhausted = True

@@ -31,7 +31,7 @@ from .logins.passwords import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, DelegationTok
 from .transport import Deadline
 
 MECHANISMS: Final[Mapping[str, Mechanism]] = {
-    each.name: each for each in (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
+    item.name: item for item in (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI)
 }
 
 
@@ -81,7 +81,7 @@ def log_in(channel: Channel, sasl: Sasl, host: str, deadline: Deadline) -> None:
             token = tokens.send(exchange.carry(token))
     except StopIteration:
         exchange.check_lifetime()
-        channel.logged_in(math.inf if exchange.lifetime_s is None else exchange.lifetime_s * LIFETIME_USED)
+        channel.note_login(math.inf if exchange.lifetime_s is None else exchange.lifetime_s * LIFETIME_USED)
 
 
 def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> frozenset[str]:
@@ -90,7 +90,7 @@ def _shake_hands(channel: Channel, mechanism: str, deadline: Deadline) -> frozen
     if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationError(
             f"the broker does not support kafka.sasl.mechanism={mechanism}; "
-            f"it supports {_listed(response.mechanisms)}; set one that it supports, or add this one to its "
+            f"it supports {_list(response.mechanisms)}; set one that it supports, or add this one to its "
             "sasl.enabled.mechanisms"
         )
     if response.error_code != ErrorCode.NONE:
@@ -106,7 +106,7 @@ class _Exchange:
         self._channel, self._mechanism, self._credentials = channel, sasl.mechanism, sasl.credentials
         self._deadline = deadline
         self._in_requests = channel.connection.version_of(SASL_HANDSHAKE) >= _TOKENS_IN_REQUESTS
-        self.carry: Callable[[bytes], bytes] = self._in_request if self._in_requests else self._bare
+        self.carry: Callable[[bytes], bytes] = self._send_in_request if self._in_requests else self._bare
         self.lifetime_s: float | None = None
 
     def check_lifetime(self) -> None:
@@ -118,7 +118,7 @@ class _Exchange:
         if isinstance(self._credentials, DelegationToken) and says_lifetime and self.lifetime_s is None:
             raise TokenRefused(f"SASL {self._mechanism}: the delegation token has expired; {_NEW_TOKEN}")
 
-    def _in_request(self, token: bytes) -> bytes:
+    def _send_in_request(self, token: bytes) -> bytes:
         response = self._channel.ask(SaslAuthenticateRequest(auth_bytes=token), self._deadline)
         if response.error_code != ErrorCode.NONE:
             raise self._refusal(response.error_code)
@@ -152,8 +152,8 @@ def _refusal(code: int, place: str) -> KafkaWireError:
     return error if error.retriable else AuthenticationError(str(error))
 
 
-def _listed(mechanisms: Iterable[str]) -> str:
-    found = set(mechanisms)
-    known = [name for name in MECHANISMS if name in found]
-    unknown = len(found) - len(known)
+def _list(mechanisms: Iterable[str]) -> str:
+    result = set(mechanisms)
+    known = [name for name in MECHANISMS if name in result]
+    unknown = len(result) - len(known)
     return ", ".join(known + [counted(unknown, "unknown one")] * (unknown > 0)) or "none"

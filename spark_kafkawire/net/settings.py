@@ -101,7 +101,7 @@ class ConnectionSettings:
     def report_unmatched(self, brokers: Iterable[Broker]) -> None:
         """Log entries of the map, once each, that are the address of no broker of the cluster."""
         if self.address_map:
-            known = {(each.host.lower(), each.port) for each in (*brokers, *self.bootstrap_servers)}
+            known = {(item.host.lower(), item.port) for item in (*brokers, *self.bootstrap_servers)}
             for address, _ in self.address_map:
                 if address not in known:
                     _warn_unmatched(address, tuple(sorted(known)))

@@ -49,7 +49,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ..errors import listed_some, quoted
+from ..errors import list_some, quote
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -89,7 +89,7 @@ class Store:
         """The error for a store with more than one private key."""
         # An alias may be a password by accident.
         secrets = [secret for secret in (self.password, self.key_password) if secret]
-        listed = listed_some(aliases, _LISTED_MAX, quoted)
+        listed = list_some(aliases, _LISTED_MAX, quote)
         shown = "" if any(secret in alias for alias in aliases for secret in secrets) else f" ({listed})"
         return StoreError(
             f"it has {len(aliases)} private keys{shown}, and nothing says which one to use; copy one into a "
@@ -127,7 +127,7 @@ _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----((?:(?!-----BEGIN ).)*?
 
 def text_of(store: Store) -> str:
     """The blocks of a PEM store, without the text around them. Raises ``StoreError`` if no block is whole."""
-    return normalized(store.data.decode("utf-8", "replace"))
+    return normalize_pem(store.data.decode("utf-8", "replace"))
 
 
 def _identity_of_pem(store: Store) -> str:
@@ -138,7 +138,7 @@ def _identity_of_pem(store: Store) -> str:
     return text
 
 
-def normalized(text: str) -> str:
+def normalize_pem(text: str) -> str:
     """The blocks of a text, which may have their lines in one, as options do. Raises ``StoreError``."""
     blocks = [(match[1], match[2]) for match in _BLOCK.finditer(text.replace("\\n", "\n"))]
     if not blocks:
@@ -189,13 +189,13 @@ class Element(NamedTuple):
 
 def elements(data: bytes) -> list[Element]:
     """The elements that follow one another. Raises ``ValueError`` for anything else."""
-    found, pos = [], 0
+    result, pos = [], 0
     while pos < len(data):
         element, pos = _element(data, pos, 0)
-        found.append(element)
-        if len(found) > _COUNT_MAX:
+        result.append(element)
+        if len(result) > _COUNT_MAX:
             raise ValueError("too many elements")
-    return found
+    return result
 
 
 def _element(data: bytes, pos: int, depth: int) -> tuple[Element, int]:
@@ -249,7 +249,7 @@ class _Input:
         self._pos += size
         return self._data[self._pos - size : self._pos]
 
-    def sized(self, size_of_length: int) -> bytes:
+    def read_sized(self, size_of_length: int) -> bytes:
         """The bytes after their length."""
         return self.take(self.number(size_of_length))
 
@@ -259,14 +259,14 @@ class _Input:
 
     def text(self) -> str:
         """A text for people."""
-        return self.sized(2).decode("utf-8", "replace")
+        return self.read_sized(2).decode("utf-8", "replace")
 
     def certificate(self) -> bytes:
         """A certificate in DER."""
-        kind = self.sized(2)
+        kind = self.read_sized(2)
         if kind != b"X.509":
             raise damaged("a certificate is not of X.509")
-        return self.sized(4)
+        return self.read_sized(4)
 
 
 def _trust_of_jks(store: Store) -> str:
@@ -307,7 +307,7 @@ def _each_entry(source: _Input, count: int) -> Iterator[_Entry]:
     for _ in range(count):
         tag, alias, _date = source.number(), source.text(), source.take(8)
         if tag == _KEY:
-            key = source.sized(4)
+            key = source.read_sized(4)
             yield _Entry(alias, key, [source.certificate() for _ in range(source.number())])
         elif tag == _CERTIFICATE:
             yield _Entry(alias, None, [source.certificate()])
@@ -391,7 +391,7 @@ class _Contents:
 def _trust_of_pkcs12(store: Store) -> str:
     """PEM of the trusted certificates, and of the key's own. Unlike Java, this needs no mark of trust, which
     openssl does not write."""
-    contents = _opened(store)
+    contents = _open_store(store)
     trusted = contents.chain[:1] + contents.others
     if not trusted:
         raise no_trust()
@@ -407,7 +407,7 @@ def _identity_of_pkcs12(store: Store) -> str:
             f"PKCS12 has one password for the store and its key: set {store.key_password_name} as "
             f"{store.password_name}, or leave it out"
         )
-    contents = _opened(store)
+    contents = _open_store(store)
     if contents.key is None:
         raise no_key()
     if not contents.chain:
@@ -416,20 +416,20 @@ def _identity_of_pkcs12(store: Store) -> str:
     return block(PRIVATE_KEY, contents.key) + certificates
 
 
-def _opened(store: Store) -> _Contents:
+def _open_store(store: Store) -> _Contents:
     """Raises ``StoreError``."""
     aliases = _aliases_of_keys(store.data)
     if len(aliases) > 1:
         raise store.several_keys(aliases)
     try:
-        return _decrypted(store)
+        return _decrypt_store(store)
     except ImportError as error:
         raise StoreError(_MISSING) from error
     except Exception as error:  # a library's own, of any kind, for a foreign file
         raise store.wrong_password() from error
 
 
-def _decrypted(store: Store) -> _Contents:
+def _decrypt_store(store: Store) -> _Contents:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
@@ -437,18 +437,18 @@ def _decrypted(store: Store) -> _Contents:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as that of BER, which Bouncy Castle writes
         opened = load_pkcs12(store.data, password)
-    others = [each.certificate for each in opened.additional_certs]
+    others = [item.certificate for item in opened.additional_certs]
     chain = [] if opened.cert is None else _chain(opened.cert.certificate, others)
     key = None
     if opened.key is not None:
         key = opened.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    chain_der, others_der = ([each.public_bytes(Encoding.DER) for each in part] for part in (chain, others))
+    chain_der, others_der = ([item.public_bytes(Encoding.DER) for item in part] for part in (chain, others))
     return _Contents(key, chain_der, list(_without(others_der, chain_der[1:])))
 
 
 def _chain(own: Certificate, others: list[Certificate]) -> list[Certificate]:
     """A certificate and those above it, found by their names, as Java does."""
-    named = {each.subject.public_bytes(): each for each in others}
+    named = {item.subject.public_bytes(): item for item in others}
     chain = [own]
     while (above := named.pop(chain[-1].issuer.public_bytes(), None)) is not None:
         chain.append(above)
@@ -458,11 +458,11 @@ def _chain(own: Certificate, others: list[Certificate]) -> list[Certificate]:
 def _without(certificates: list[bytes], once: list[bytes]) -> Iterator[bytes]:
     """The certificates without one occurrence of some."""
     left_out = Counter(once)
-    for each in certificates:
-        if left_out[each]:
-            left_out[each] -= 1
+    for item in certificates:
+        if left_out[item]:
+            left_out[item] -= 1
         else:
-            yield each
+            yield item
 
 
 def _aliases_of_keys(data: bytes) -> list[str]:
@@ -471,8 +471,8 @@ def _aliases_of_keys(data: bytes) -> list[str]:
         [pfx] = elements(data)
         _, safe, *mac = pfx.parts
         [whole] = _data_of(safe)
-        found = [each for content in whole.parts for each in _keys_in(content)]
-        rounds = sum(rounds for _, rounds in found) + sum(map(_rounds_of_mac, mac))
+        result = [item for content in whole.parts for item in _keys_in(content)]
+        rounds = sum(rounds for _, rounds in result) + sum(map(_rounds_of_mac, mac))
     except (ValueError, IndexError) as error:
         raise damaged("its structure is not that of PKCS12") from error
     if rounds > ROUNDS_MAX:
@@ -480,7 +480,7 @@ def _aliases_of_keys(data: bytes) -> list[str]:
             f"its encryption takes {rounds} rounds of hashing, more than {ROUNDS_MAX}; make it again: "
             "keytool -importkeystore -srckeystore FILE -destkeystore NEW"
         )
-    return [alias for alias, _ in found if alias is not None]
+    return [alias for alias, _ in result if alias is not None]
 
 
 def _data_of(content: Element) -> list[Element]:

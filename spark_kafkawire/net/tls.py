@@ -17,7 +17,7 @@ from ..errors import (
     KafkaWireError,
     OptionError,
     printable,
-    quoted,
+    quote,
 )
 from .transport import Deadline, Transport, reason
 
@@ -114,7 +114,7 @@ def _set_suites(made: ssl.SSLContext, suites: tuple[str, ...], options: str) -> 
     """OpenSSL ignores unknown suites. It raises an error only if it knows none."""
     with contextlib.suppress(ssl.SSLError):
         made.set_ciphers(":".join(suites))
-    lacking = set(suites) - {each["name"] for each in made.get_ciphers()}
+    lacking = set(suites) - {item["name"] for item in made.get_ciphers()}
     if lacking:
         raise OptionError(
             f"option {options}cipher.suites: {ssl.OPENSSL_VERSION} of this machine does not offer "
@@ -159,7 +159,7 @@ class TlsTransport(Transport):
         try:
             host.encode("idna")  # Python does this only after it has detached the socket
             sock = context(tls).wrap_socket(
-                plain.detached(), server_hostname=host, do_handshake_on_connect=False
+                plain.detach(), server_hostname=host, do_handshake_on_connect=False
             )
         except OptionError:  # also a ValueError, but a retry does not help
             plain.close()
@@ -167,7 +167,7 @@ class TlsTransport(Transport):
         except (OSError, ValueError) as error:  # ValueError: a host that cannot be in a certificate
             plain.close()
             raise ConnectFailed(
-                f"no TLS connection to {quoted(host)}: {_words(error)}; check that this port takes TLS, and "
+                f"no TLS connection to {quote(host)}: {_words(error)}; check that this port takes TLS, and "
                 "kafka.security.protocol"
             ) from error
         secured = cls(sock, tls)
@@ -205,7 +205,7 @@ class TlsTransport(Transport):
         # With TLS 1.3 the broker rejects a certificate after the handshake.
         alert = error if _is_alert(error) else self._last_alert()
         return (
-            _refused(alert, self._tls)
+            _describe_refusal(alert, self._tls)
             if alert
             else ConnectionLost(
                 f"the connection broke: {_words(error)}; see the log of the peer, and the network"
@@ -230,23 +230,25 @@ def _handshake_error(error: OSError, host: str, deadline: Deadline, tls: Tls) ->
     """The error for a failed handshake, with its cause and what to do."""
     names = tls.names
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _untrusted(error, host, names)
+        return _describe_untrusted(error, host, names)
     if isinstance(error, TimeoutError):
         return ConnectFailed(f"no TLS handshake within {deadline}; {names.plaintext}")
-    found = getattr(error, "reason", None) or ""
-    if any(word in found for word in _TOO_OLD):
+    result = getattr(error, "reason", None) or ""
+    if any(word in result for word in _TOO_OLD):
         return _no_version(tls)
-    if any(word in found for word in _NOT_TLS):
+    if any(word in result for word in _NOT_TLS):
         return AuthenticationError(f"the peer does not speak TLS; {names.plaintext}")
     if _is_alert(error):
-        return _refused(error, tls)
+        return _describe_refusal(error, tls)
     return ConnectFailed(f"the TLS handshake failed: {_words(error)}; {names.plaintext}")
 
 
-def _untrusted(error: ssl.SSLCertVerificationError, host: str, names: TlsNames) -> AuthenticationError:
+def _describe_untrusted(
+    error: ssl.SSLCertVerificationError, host: str, names: TlsNames
+) -> AuthenticationError:
     if error.verify_code in _WRONG_NAME_CODES:
         advice = (
-            f"connect with a host name of the certificate instead of {quoted(host)}, or set "
+            f"connect with a host name of the certificate instead of {quote(host)}, or set "
             f"{names.options}endpoint.identification.algorithm to an empty value, which disables the check"
         )
     elif error.verify_code in _WRONG_TIME_CODES:
@@ -271,7 +273,7 @@ def _no_version(tls: Tls) -> AuthenticationError:
     )
 
 
-def _refused(error: OSError, tls: Tls) -> AuthenticationError:
+def _describe_refusal(error: OSError, tls: Tls) -> AuthenticationError:
     names = tls.names
     if tls.limits.suites and getattr(error, "reason", None) in _NO_SUITE:
         return AuthenticationError(
@@ -287,9 +289,9 @@ def _refused(error: OSError, tls: Tls) -> AuthenticationError:
 
 def _words(error: Exception) -> str:
     """OpenSSL's reason as words: ``TLSV13_ALERT_CERTIFICATE_REQUIRED`` as ``certificate required``."""
-    found = getattr(error, "reason", None)
-    if isinstance(error, ssl.SSLEOFError) or found == "UNEXPECTED_EOF_WHILE_READING":
+    result = getattr(error, "reason", None)
+    if isinstance(error, ssl.SSLEOFError) or result == "UNEXPECTED_EOF_WHILE_READING":
         return "the peer closed the connection"
-    if isinstance(found, str):
-        return printable(found.rpartition("ALERT_")[2].replace("_", " ").lower())
+    if isinstance(result, str):
+        return printable(result.rpartition("ALERT_")[2].replace("_", " ").lower())
     return _OF_SOURCE.sub("", reason(error))

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..bounded import NotEnded, bounded
+from ..bounded import NotEnded, call_bounded
 from ..errors import ConnectFailed, ConnectionLost, KafkaWireError, RequestTimedOut, printable
 from ..model import Broker
 from ..protocol.primitives import Buffer
@@ -119,12 +119,12 @@ class Transport:
 
         Raises ``ConnectFailed`` (retriable).
         """
-        found = addresses(broker, deadline := deadline.to_dial())
+        result = addresses(broker, deadline := deadline.to_dial())
         failure: Exception = OSError("the host has no address")
-        for index, (family, kind, protocol, _, address) in enumerate(found):
+        for index, (family, kind, protocol, _, address) in enumerate(result):
             try:
-                share = deadline.sooner(deadline.remaining_s() / (len(found) - index))
-                return cls(_connected(socket.socket(family, kind, protocol), address, share))
+                share = deadline.sooner(deadline.remaining_s() / (len(result) - index))
+                return cls(_connect(socket.socket(family, kind, protocol), address, share))
             except (OSError, RequestTimedOut) as error:
                 failure = error
         if isinstance(failure, TimeoutError | RequestTimedOut):
@@ -132,7 +132,7 @@ class Transport:
         advice = "" if is_out_of_files(failure) else _ADVICE
         raise ConnectFailed(f"cannot connect: {reason(failure)}{advice}") from failure
 
-    def detached(self) -> socket.socket:
+    def detach(self) -> socket.socket:
         """The socket, for a layer above. This transport must not be used afterwards."""
         return self._sock
 
@@ -225,7 +225,7 @@ def addresses(broker: Broker, deadline: Deadline) -> list[Any]:
         return list(socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM))
 
     try:
-        return bounded(look_up, deadline.remaining_s(), "kafkawire-look-up")
+        return call_bounded(look_up, deadline.remaining_s(), "kafkawire-look-up")
     except NotEnded:
         raise ConnectFailed(
             f"cannot find the host within {deadline}; check its name and the DNS of this machine"
@@ -236,7 +236,7 @@ def addresses(broker: Broker, deadline: Deadline) -> list[Any]:
         ) from error
 
 
-def _connected(sock: socket.socket, address: Any, deadline: Deadline) -> socket.socket:
+def _connect(sock: socket.socket, address: Any, deadline: Deadline) -> socket.socket:
     try:
         sock.settimeout(deadline.remaining_s())
         sock.connect(address)

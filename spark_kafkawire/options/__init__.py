@@ -22,15 +22,46 @@ from .selection import (
     chooses_table,
 )
 from .stream import GroupMembershipOptions, StreamLimits
-from .table import OPTIONS, STREAM_OPTIONS, of_side, reading_options
+from .table import OPTIONS, STREAM_OPTIONS, drop_other_side, reading_options
 from .typed import BadRecords, ColumnFormat, SchemaVersion, TypedOptions
 from .write import WriteOptions
 
 __all__ = [
-    "COMMITTED", "COMPRESSIONS", "EARLIEST", "LATEST", "OPTIONS", "STREAM_OPTIONS", "BadRecords",
-    "ColumnFormat", "DeliveryOptions", "Directories", "Discovery", "ExpectedBrokers", "FetchOptions",
-    "GroupMembershipOptions", "KeyOrder", "LimitKind", "NetOptions", "OffsetLimit", "OffsetLimits",
-    "Option", "PartitionerCheck", "ReadOptions", "SchemaVersion", "Selection", "StreamLimits",
-    "StreamOptions", "TableOptions", "TaskOptions", "TopicLayouts", "TransactionOptions", "TypedOptions",
-    "WriteOptions", "chooses_table", "is_node_name", "of_side", "read_options_of", "reading_options",
+    "COMMITTED",
+    "COMPRESSIONS",
+    "EARLIEST",
+    "LATEST",
+    "OPTIONS",
+    "STREAM_OPTIONS",
+    "BadRecords",
+    "ColumnFormat",
+    "DeliveryOptions",
+    "Directories",
+    "Discovery",
+    "ExpectedBrokers",
+    "FetchOptions",
+    "GroupMembershipOptions",
+    "KeyOrder",
+    "LimitKind",
+    "NetOptions",
+    "OffsetLimit",
+    "OffsetLimits",
+    "Option",
+    "PartitionerCheck",
+    "ReadOptions",
+    "SchemaVersion",
+    "Selection",
+    "StreamLimits",
+    "StreamOptions",
+    "TableOptions",
+    "TaskOptions",
+    "TopicLayouts",
+    "TransactionOptions",
+    "TypedOptions",
+    "WriteOptions",
+    "chooses_table",
+    "drop_other_side",
+    "is_node_name",
+    "read_options_of",
+    "reading_options",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import LOG, OptionError, printable, quoted
+from ..errors import LOG, OptionError, printable, quote
 from ..model import Broker, Generation, WireFormat
 from ..net.client_rack import ClientRack
 from ..net.known_versions import BROKER_VERSIONS
@@ -33,12 +33,12 @@ from .option import (
     count,
     flag,
     json_object,
-    mapped,
+    map_words,
     option,
+    parse_string,
     seconds,
-    string,
 )
-from .security import Layers, used_layers
+from .security import Layers, parse_layers
 
 if TYPE_CHECKING:
     from ..directories.files import FileSystemOptions
@@ -109,7 +109,7 @@ def _broker_list(name: str, text: str) -> tuple[Broker, ...]:
             raise bad_value(name, text, "of the form id:host:port,id:host:port")
         brokers.append(Broker(int(match[1]), match[2].strip("[]"), int(match[3])))
     if len({broker.id for broker in brokers}) != len(brokers):
-        raise OptionError(f"option {name}: {quoted(text)} has a broker id twice; give each broker its own")
+        raise OptionError(f"option {name}: {quote(text)} has a broker id twice; give each broker its own")
     return tuple(sorted(brokers))
 
 
@@ -139,7 +139,7 @@ class Discovery(Group, generation=V07):
         repr=False,
     )
     brokers = option("broker.list", _broker_list).means("`id:h:p,id:h:p`: the brokers, without ZooKeeper")
-    expected = option("expectedBrokers", string).means(
+    expected = option("expectedBrokers", parse_string).means(
         "the number of brokers, or their ids, `0,1,2`: fewer or others are an error"
     )
     broker_list: tuple[Broker, ...] = ()
@@ -175,9 +175,9 @@ def parse_discovery(options: RawOptions) -> Discovery:
     """
     of = Discovery
     places = (of.servers, of.zookeeper_connect, of.brokers)
-    given, names = options.given(*places), [each.name for each in places]
+    given, names = options.given(*places), [item.name for item in places]
     if paths := options.given(Directories.path, Directories.path_list):
-        return _of_directories(options, paths[0], given)
+        return _parse_directories(options, paths[0], given)
     if len(given) != 1:
         none = f"none is set{options.hint_of(names)}"
         problem = f"{' and '.join(given)} are set" if given else none
@@ -198,10 +198,10 @@ def parse_discovery(options: RawOptions) -> Discovery:
     )
     options.check_generation(discovery.generation, given[0])
     parse_directories(options)  # refuses options of log directories without one
-    return replace(discovery, expected_brokers=_expected_brokers(options, discovery.broker_list))
+    return replace(discovery, expected_brokers=_parse_expected_brokers(options, discovery.broker_list))
 
 
-def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discovery:
+def _parse_directories(options: RawOptions, name: str, others: list[str]) -> Discovery:
     if strangers := others or options.given(Discovery.expected, Discovery.zookeeper_auth, NetOptions.rack):
         raise OptionError(
             f"options {name} and {strangers[0]} are both set: a path is read without brokers; leave out one "
@@ -215,15 +215,15 @@ def _of_directories(options: RawOptions, name: str, others: list[str]) -> Discov
 def _address_map(name: str, text: str) -> tuple[tuple[Address, Address], ...]:
     """Addresses that brokers advertise, and those to connect to."""
     try:
-        found = json_object(text)
+        result = json_object(text)
     except NotAnObject:
         raise bad_value(name, text, f"of the form {_MAP_EXAMPLE}, each address once") from None
     addresses = []
-    for each in (each for pair in found.items() for each in pair):
-        match = _HOST_AND_PORT.fullmatch(each.strip()) if isinstance(each, str) else None
-        if not match or match[1] is None or not _is_port(match[1]) or not each.isprintable():
+    for item in (item for pair in result.items() for item in pair):
+        match = _HOST_AND_PORT.fullmatch(item.strip()) if isinstance(item, str) else None
+        if not match or match[1] is None or not _is_port(match[1]) or not item.isprintable():
             raise bad_value(name, text, f"of the form {_MAP_EXAMPLE}")
-        host = each.strip()[: -len(match[1]) - 1]
+        host = item.strip()[: -len(match[1]) - 1]
         addresses.append((host.strip("[]").lower(), int(match[1])))
     return tuple(zip(addresses[::2], addresses[1::2], strict=True))
 
@@ -235,7 +235,7 @@ def _ids(text: str) -> list[int]:
     return ids if len(ids) == len(set(ids)) == len(entries) else []
 
 
-def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> ExpectedBrokers | None:
+def _parse_expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> ExpectedBrokers | None:
     """``3``: a number; ``0,1,2``: ids."""
     text = options[Discovery.expected]
     if text is None:
@@ -249,18 +249,18 @@ def _expected_brokers(options: RawOptions, broker_list: tuple[Broker, ...]) -> E
     listed = {broker.id for broker in broker_list}
     if listed and expected not in (len(listed), listed):
         raise OptionError(
-            f"option expectedBrokers: {quoted(text)} and broker.list do not name the same brokers; "
+            f"option expectedBrokers: {quote(text)} and broker.list do not name the same brokers; "
             "correct one of them, or leave expectedBrokers out"
         )
     return expected
 
 
-def _listed(name: str, text: str) -> list[str]:
+def _parse_list(name: str, text: str) -> list[str]:
     try:
         paths = json.loads(text)
     except ValueError:
         paths = None
-    if not isinstance(paths, list) or not paths or not all(isinstance(each, str) for each in paths):
+    if not isinstance(paths, list) or not paths or not all(isinstance(item, str) for item in paths):
         raise bad_value(name, text, 'a list of paths in JSON, ["/b1","/b2"]')
     return paths
 
@@ -277,17 +277,19 @@ class Directories(Group, sides=BATCH_READ):
     broker_ids: tuple[int, ...]
     generation: Generation
     settings: FileSystemOptions
-    path = option("path", string).means("the argument of `load`: a broker's `log.dirs`, read without brokers")
-    path_list = option("paths", _listed).means(
+    path = option("path", parse_string).means(
+        "the argument of `load`: a broker's `log.dirs`, read without brokers"
+    )
+    path_list = option("paths", _parse_list).means(
         'the same of several brokers, `["/b1","/b2"]`; the argument of `load` may be such a list'
     )
-    brokers = option("brokers", string, generation=V07).means(
+    brokers = option("brokers", parse_string, generation=V07).means(
         "`0,1`: the ids of the brokers whose directories are read, in their order; else 0, 1, ..."
     )
-    endpoint = option("fs.endpoint", string).means(
+    endpoint = option("fs.endpoint", parse_string).means(
         "`http://host:port`: the address of the object store that has the directories"
     )
-    region = option("fs.region", string).means("the region of that store")
+    region = option("fs.region", parse_string).means("the region of that store")
 
 
 def parse_directories(options: RawOptions) -> Directories | None:
@@ -315,21 +317,21 @@ def parse_directories(options: RawOptions) -> Directories | None:
 def _paths(options: RawOptions) -> tuple[str, ...]:
     path = options[Directories.path]
     listed = options[Directories.path_list] if path is None else [path]
-    found = tuple(each.strip().rstrip("/") or "/" for each in listed or ())
-    if "/" in found or "" in found:
+    result = tuple(item.strip().rstrip("/") or "/" for item in listed or ())
+    if "/" in result or "" in result:
         raise OptionError(
-            f"option {options.given(Directories.path, Directories.path_list)[0]}: {quoted('/')} is not the "
+            f"option {options.given(Directories.path, Directories.path_list)[0]}: {quote('/')} is not the "
             "path of logs; give one like /backup/kafka-logs"
         )
-    if len(set(found)) != len(found):
-        twice = next(each for each in found if found.count(each) > 1)
-        raise OptionError(f"option paths: {quoted(twice)} is there twice; remove one of them")
-    if len(found) > _PATHS_COUNT_MAX:
+    if len(set(result)) != len(result):
+        twice = next(item for item in result if result.count(item) > 1)
+        raise OptionError(f"option paths: {quote(twice)} is there twice; remove one of them")
+    if len(result) > _PATHS_COUNT_MAX:
         raise OptionError(
-            f"option paths: {len(found)} paths, at most {_PATHS_COUNT_MAX} are read at once; read them in "
+            f"option paths: {len(result)} paths, at most {_PATHS_COUNT_MAX} are read at once; read them in "
             "parts"
         )
-    return found
+    return result
 
 
 def _broker_ids(options: RawOptions, count: int) -> tuple[int, ...]:
@@ -348,13 +350,13 @@ def _generation(paths: tuple[str, ...], settings: FileSystemOptions) -> Generati
     """The generation of the first log with segments in each directory."""
     from ..directories.scanning import generation_in, scan
 
-    found: dict[Generation, str] = {}
+    result: dict[Generation, str] = {}
     for path in paths:
-        found.setdefault(generation_in(scan(path, settings)), path)
-    if len(found) > 1:
-        shown = " and ".join(f"those in {printable(path)} of {each.title}" for each, path in found.items())
+        result.setdefault(generation_in(scan(path, settings)), path)
+    if len(result) > 1:
+        shown = " and ".join(f"those in {printable(path)} of {item.title}" for item, path in result.items())
         raise OptionError(f"option paths: logs are of two kinds, {shown}: read them one after the other")
-    [generation] = found
+    [generation] = result
     return generation
 
 
@@ -387,7 +389,7 @@ class NetOptions(Group):
 
     connection: ConnectionSettings
     wire_format = option(
-        "wireFormat", mapped({"0.7": None, "proposal": WireFormat.PROPOSAL}), "0.7", generation=V07
+        "wireFormat", map_words({"0.7": None, "proposal": WireFormat.PROPOSAL}), "0.7", generation=V07
     ).means(
         "`proposal`: messages have the format that was proposed for 0.8, for brokers that support it; "
         "see [The New Wire Format Proposal](kafka-0.7.md#the-new-wire-format-proposal)"
@@ -415,7 +417,7 @@ class NetOptions(Group):
         .means("the wait before the first retry; it doubles, up to 10 s")
         .also("kafka.retry.backoff.ms")
     )
-    client_id = option("kafka.client.id", string, "spark-kafkawire", generation=MODERN).means(
+    client_id = option("kafka.client.id", parse_string, "spark-kafkawire", generation=MODERN).means(
         "the name of this client in the logs and quotas of brokers"
     )
     rack = (
@@ -429,12 +431,12 @@ class NetOptions(Group):
     asks_for_versions = option("kafka.api.version.request", flag, "true", generation=MODERN).means(
         "`false`: do not ask brokers for their versions; all have `kafka.broker.version.fallback`"
     )
-    release = option("kafka.broker.version.fallback", string, generation=MODERN).means(
+    release = option("kafka.broker.version.fallback", parse_string, generation=MODERN).means(
         "the version of brokers that do not answer with one: `0.8`, `0.9`, or an exact version, `0.8.2.2`"
     )
     recovery = option(
         "kafka.metadata.recovery.strategy",
-        mapped({"rebootstrap": True, "none": False}),
+        map_words({"rebootstrap": True, "none": False}),
         "rebootstrap",
         generation=MODERN,
     ).means(
@@ -474,7 +476,7 @@ class NetOptions(Group):
     def request_retry(self) -> RetryPolicy:
         """Retries of a request that only one broker can answer: a coordinator, a controller or a leader may
         move for at least the time of one request."""
-        return self.retry.lasting(self.request_timeout_s)
+        return self.retry.make_lasting(self.request_timeout_s)
 
     @property
     def delegates(self) -> bool:
@@ -500,7 +502,7 @@ class NetOptions(Group):
             retry=replace(self.retry, bootstrap=replace(self.retry.bootstrap, timeout_s=None)),
         )
 
-    def of_brokers(self, minimum: MinimumVersions) -> NetOptions:
+    def adapt_to_brokers(self, minimum: MinimumVersions) -> NetOptions:
         """The same for brokers that have answered, and offer so much at least."""
         cluster_id = BROKER_VERSIONS.cluster_id(self.connection)
         connection = replace(self.connection, minimum_versions=minimum, cluster_id=cluster_id)
@@ -532,7 +534,7 @@ def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
         options[of.client_id],
         _security(options),
         bootstrap_servers=discovery.bootstrap_servers,
-        assumed_release=_assumed_release(options),
+        assumed_release=_parse_release(options),
         address_map=address_map or (),
     )
     if connection.assumed_release is not None and connection.security.sasl is not None:
@@ -555,7 +557,7 @@ def parse_net(options: RawOptions, discovery: Discovery) -> NetOptions:
 
 def _security(options: RawOptions) -> Security:
     """The encryption and the login. The modules that read them are imported only for them."""
-    with_tls, with_sasl = used_layers(options)
+    with_tls, with_sasl = parse_layers(options)
     if not with_tls and not with_sasl:
         return PLAINTEXT
     from .credentials import sasl_of
@@ -568,7 +570,7 @@ def _security(options: RawOptions) -> Security:
     )
 
 
-def _assumed_release(options: RawOptions) -> str | None:
+def _parse_release(options: RawOptions) -> str | None:
     """``0.8`` or ``0.9`` if the user says so, in the words of librdkafka; None if brokers are asked.
 
     Unlike in librdkafka, the release alone has no effect: a failed request is no proof of an older broker.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from ..errors import LOG, OptionError, printable, quoted
+from ..errors import LOG, OptionError, printable, quote
 from ..net.logins.aws import AwsLogin, Keys, MskToken
 from ..net.logins.kerberos import KerberosLogin
 from ..net.logins.mechanism import Password
@@ -49,7 +49,7 @@ from . import security as of
 from .jaas import JaasLogin, parse_jaas
 from .option import Option, RawOptions, bad_value, file_bytes, word
 from .security import Layers, Tokens
-from .tls import check, trusted
+from .tls import check, load_trusted
 
 _PROFILE: Final = "awsProfileName"
 _ROLE: Final = "awsRoleArn"
@@ -106,9 +106,9 @@ FILE_BYTES_MAX: Final = 1 << 20
 def bearer_of(options: RawOptions, login: Mapping[str, str], trust: Callable[[], Tls]) -> Bearer:
     """The login with bearer tokens. ``login`` are the options of the login module; ``trust`` reads the
     certificates that token endpoints are checked against. Raises ``OptionError`` (fatal)."""
-    for each in (Tokens.login_class, Tokens.validator):
-        options[each]  # unknown classes are refused
-    chosen = _chosen(options)
+    for item in (Tokens.login_class, Tokens.validator):
+        options[item]  # unknown classes are refused
+    chosen = _choose_source(options)
     source = _SOURCES[chosen](options, login, trust)
     renewal = Renewal(
         *(options[Tokens.refresh_factor], options[Tokens.refresh_jitter]),
@@ -119,10 +119,10 @@ def bearer_of(options: RawOptions, login: Mapping[str, str], trust: Callable[[],
     return Bearer(source, _extensions(login), renewal)
 
 
-def _chosen(options: RawOptions) -> str:
+def _choose_source(options: RawOptions) -> str:
     """The name of the source of tokens. Raises ``OptionError`` (fatal) if two options choose differently."""
     by_class = {
-        each.name: options[each] for each in (Tokens.handler, Tokens.client_handler, Tokens.retriever)
+        item.name: options[item] for item in (Tokens.handler, Tokens.client_handler, Tokens.retriever)
     }
     chosen = {name: source for name, source in by_class.items() if source}
     if options.given(Tokens.provider):
@@ -132,10 +132,10 @@ def _chosen(options: RawOptions) -> str:
         raise OptionError(
             f"options {' and '.join(chosen)} choose different sources of tokens; set one of them"
         )
-    return next(iter(chosen.values()), "") or _by_options(options)
+    return next(iter(chosen.values()), "") or _choose_by_options(options)
 
 
-def _by_options(options: RawOptions) -> str:
+def _choose_by_options(options: RawOptions) -> str:
     url = options[Layers.token_url]
     if url is None:
         return _FIXED
@@ -144,10 +144,10 @@ def _by_options(options: RawOptions) -> str:
     return of.ASSERTION if options.given(Tokens.key_file, Tokens.assertion_file) else of.CLIENT
 
 
-def _fixed(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], Tls]) -> TokenSource:
+def _make_fixed(_options: RawOptions, login: Mapping[str, str], _trust: Callable[[], Tls]) -> TokenSource:
     client = f"{Tokens.client_id} and {Tokens.client_secret}"
     instead = f", or set {Layers.token_url} with {client}, or {of.PROVIDER_NAME}"
-    token = needed(login, "token", instead)
+    token = require_option(login, "token", instead)
     if not is_token(token):
         raise OptionError(
             f"option {Layers.jaas}: token is not one word of ASCII (its value is not shown); correct it"
@@ -159,7 +159,7 @@ def _client(options: RawOptions, login: Mapping[str, str], trust: Callable[[], T
     in_options = bool(options.given(Tokens.client_id, Tokens.client_secret))
     pairs = ((Tokens.client_id, "clientId"), (Tokens.client_secret, "clientSecret"))
     # Each may be in either place; the options take precedence, as in Java's client.
-    name, secret = (_option_or(options, each, login, name, in_options) for each, name in pairs)
+    name, secret = (_option_or(options, item, login, name, in_options) for item, name in pairs)
     return ClientCredentials(
         endpoint_url=_url(options),
         client_id=name,
@@ -179,7 +179,7 @@ def _option_or(
     if value is None and in_options and name not in login:
         raise OptionError(f"option {given} is not set, and the login needs it: set it, too")
     if value is None:
-        return needed(login, name, f", or set {given}")
+        return require_option(login, name, f", or set {given}")
     if not value or "\0" in value:
         raise OptionError(
             f"option {given} is empty, or has a character NUL (its value is not shown); correct it"
@@ -232,7 +232,7 @@ def _assertion(options: RawOptions, login: Mapping[str, str], trust: Callable[[]
 
 def _claims(options: RawOptions) -> Claims:
     named = {"aud": Tokens.audience, "iss": Tokens.issuer, "sub": Tokens.subject}
-    values = ((name, options[each]) for name, each in named.items())
+    values = ((name, options[item]) for name, item in named.items())
     header, payload = _template(options)
     return Claims(
         tuple((name, value) for name, value in values if value is not None),
@@ -252,14 +252,13 @@ def _template(options: RawOptions) -> tuple[str, str]:
     name = Tokens.template_file.name
     text = _read(name, path)
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    parts = [found.get(part, {}) if isinstance(found, dict) else None for part in ("header", "payload")]
+        result = None
+    parts = [result.get(part, {}) if isinstance(result, dict) else None for part in ("header", "payload")]
     if not all(isinstance(part, dict) for part in parts):
         raise OptionError(
-            f"option {name}: {quoted(path)} is not a JSON object of the objects header and payload; correct "
-            "it"
+            f"option {name}: {quote(path)} is not a JSON object of the objects header and payload; correct it"
         )
     return json.dumps(parts[0]), json.dumps(parts[1])
 
@@ -280,7 +279,7 @@ _FUNCTION: Final = "saslTokenProvider"
 _BUILT_IN: Final = (of.AWS, of.GOOGLE, of.AZURE)
 #: The table of sources of tokens.
 _SOURCES: Final[Mapping[str, Callable[[RawOptions, Mapping[str, str], Callable[[], Tls]], TokenSource]]] = {
-    _FIXED: _fixed,
+    _FIXED: _make_fixed,
     of.CLIENT: _client,
     of.FILE: _file,
     of.ASSERTION: _assertion,
@@ -330,12 +329,12 @@ def _extensions(login: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def _read(name: str, path: str) -> str:
     advice = "give the path of a file that is there"
-    where = f"option {name}: {quoted(path)}"
+    where = f"option {name}: {quote(path)}"
     data = file_bytes(where, path, FILE_BYTES_MAX, advice, "give the path of a smaller file")
     return data.decode("utf-8", "replace")
 
 
-def needed(login: Mapping[str, str], name: str, instead: str = "") -> str:
+def require_option(login: Mapping[str, str], name: str, instead: str = "") -> str:
     """An option of the login module. Raises ``OptionError`` (fatal) if it is missing."""
     value = login.get(name)
     if not value or "\0" in value:
@@ -393,7 +392,7 @@ def kerberos_login_of(options: RawOptions, login: Mapping[str, str]) -> Kerberos
             LOG.warning(
                 "option %s: kafkawire does not use %s beside %s", Layers.jaas.name, _USES_CACHE, _USES_KEY_TAB
             )
-        return KerberosLogin(service, needed(login, _PRINCIPAL), needed(login, _KEY_TAB))
+        return KerberosLogin(service, require_option(login, _PRINCIPAL), require_option(login, _KEY_TAB))
     if _KEY_TAB in login:
         raise _bad(f"its option {_KEY_TAB} needs {_USES_KEY_TAB}=true; add that, or remove the option")
     if not flags.get(_USES_CACHE):
@@ -491,25 +490,25 @@ def _login(options: RawOptions, mechanism: str) -> JaasLogin:
 
 
 def _password(login: JaasLogin) -> Password:
-    username, password = (needed(login.options, name) for name in ("username", "password"))
+    username, password = (require_option(login.options, name) for name in ("username", "password"))
     return Password(username, password)
 
 
 def _scram(login: JaasLogin, *, delegates: bool) -> Password | DelegationToken:
     """A password, or a delegation token: its id is the user name then."""
-    found = _password(login)
+    result = _password(login)
     if login.options.get("tokenauth", "").lower() != "true":
-        return found
+        return result
     if delegates:
         raise OptionError(
             f"option {Layers.delegates}: brokers give no token to a client that logs in with one; leave out "
             f"the option, or tokenauth in {Layers.jaas}"
         )
-    return DelegationToken(found.username, found.password)
+    return DelegationToken(result.username, result.password)
 
 
 def _trust_alone(options: RawOptions) -> Tls:
     """The certificates that token endpoints are checked against. Connections without TLS have them, too."""
-    tls = Tls(trust=trusted(options))
+    tls = Tls(trust=load_trusted(options))
     check(tls, options)
     return tls

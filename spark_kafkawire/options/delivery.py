@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import OptionError, quoted
+from ..errors import OptionError, quote
 from ..model import Generation
 from ..net.client_rack import ClientRack
 from ..net.retry import RetryPolicy
@@ -29,9 +29,9 @@ from .option import (
     count,
     flag,
     option,
+    parse_string,
     seconds,
     size,
-    string,
 )
 
 #: The classes of ``kafka.partitioner.class`` that are one of our partitioners.
@@ -42,10 +42,10 @@ _CLASSES: Final = {
 }
 
 
-def _of_class(name: str, given: str) -> str:
+def _parse_class(name: str, given: str) -> str:
     if given.strip() not in _CLASSES:
         raise OptionError(
-            f"option {name}: {quoted(given.strip())} is a Java class, and no Java runs here; "
+            f"option {name}: {quote(given.strip())} is a Java class, and no Java runs here; "
             "set the option partitioner instead, or fill a column partition"
         )
     return _CLASSES[given.strip()]
@@ -72,7 +72,7 @@ LEVELS: Final = {
 }
 #: Kafka's names of ``compressionLevel``: one for each codec. Only the name of the chosen codec counts.
 LEVEL_OPTIONS: Final = {
-    name: option(f"kafka.compression.{name}.level", string, None, WRITE, MODERN).means(
+    name: option(f"kafka.compression.{name}.level", parse_string, None, WRITE, MODERN).means(
         "Kafka's name of `compressionLevel`"
     )
     for name in LEVELS
@@ -142,7 +142,7 @@ class DeliveryOptions(Group, sides=WRITE):
     for ``available_s`` gets no such rows. A ``rack`` gets all such rows if leaders are there.
     """
 
-    topic = option("topic", string).means("the topic to write to; overrides a `topic` column")
+    topic = option("topic", parse_string).means("the topic to write to; overrides a `topic` column")
     creates_topics: Option[bool] = option("createTopic", flag, "false", generation=MODERN).means(
         "`true`: create a topic that does not exist; see [Topics that do not exist]"
         "(reading-and-writing.md#topics-that-do-not-exist)"
@@ -158,7 +158,7 @@ class DeliveryOptions(Group, sides=WRITE):
         choice("murmur2", "consistent", "consistent_random", "roundrobin", "sticky"),
         "murmur2",
         aliases=(
-            option("kafka.partitioner.class", _of_class, generation=MODERN).means(
+            option("kafka.partitioner.class", _parse_class, generation=MODERN).means(
                 "Java's name of `murmur2`, `roundrobin` or `sticky`"
             ),
         ),
@@ -191,13 +191,15 @@ class DeliveryOptions(Group, sides=WRITE):
     )
     # The choice depends on the generation, and the levels on the choice.
     compression = (
-        option("compression", string, "none").means(_compressions_meaning()).also("kafka.compression.type")
+        option("compression", parse_string, "none")
+        .means(_compressions_meaning())
+        .also("kafka.compression.type")
     )
-    compression_level = option("compressionLevel", string, aliases=tuple(LEVEL_OPTIONS.values())).means(
+    compression_level = option("compressionLevel", parse_string, aliases=tuple(LEVEL_OPTIONS.values())).means(
         _levels_meaning()
     )
     acknowledged = (
-        option("acks", string)
+        option("acks", parse_string)
         .means(
             "the acknowledgement that a task waits for: `0`, `1` or `verify` in 0.7 (by default `1`), `0`, "
             "`1` or `all` later (by default `all`)"
@@ -354,8 +356,7 @@ def _name(option: str, given: str) -> str:
     name = given.strip()
     if not 0 < len(name) <= _NAME_SIZE_MAX or not (name.isascii() and name.isprintable()):
         raise OptionError(
-            f"option {option}: {quoted(name)} is not a name: set one of 1 to {_NAME_SIZE_MAX} ASCII "
-            "characters"
+            f"option {option}: {quote(name)} is not a name: set one of 1 to {_NAME_SIZE_MAX} ASCII characters"
         )
     return name
 

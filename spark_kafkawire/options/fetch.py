@@ -20,7 +20,7 @@ from .option import (
     RawOptions,
     count,
     flag,
-    mapped,
+    map_words,
     milliseconds,
     option,
     seconds,
@@ -60,7 +60,7 @@ class FetchOptions(Group, sides=READ):
     )
     isolation_level: Option[int] = option(
         "kafka.isolation.level",
-        mapped({"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}),
+        map_words({"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}),
         "read_uncommitted",
         generation=MODERN,
     ).means("`read_committed`: leave out the records of open and aborted transactions")

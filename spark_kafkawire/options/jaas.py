@@ -71,7 +71,7 @@ def secrets_of(text: str) -> Iterator[str]:
     yield text
     for match in _SECRET.finditer(text):
         written = next(filter(None, match.groups()), "")
-        yield from (written, _ESCAPE.sub(_unescaped, written))
+        yield from (written, _ESCAPE.sub(_unescape, written))
 
 
 def _tokens(text: str) -> Iterator[tuple[bool, str]]:
@@ -83,13 +83,13 @@ def _tokens(text: str) -> Iterator[tuple[bool, str]]:
             raise _bad("a quotation mark has no partner")
         quoted = match["double"] if match["double"] is not None else match["single"]
         if quoted is not None:
-            yield True, _ESCAPE.sub(_unescaped, quoted)
+            yield True, _ESCAPE.sub(_unescape, quoted)
         elif match["sign"] or match["word"]:
             yield False, match["sign"] or match["word"]
         pos = match.end()
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     code = match[1]
     return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)
 

@@ -111,7 +111,7 @@ class _Name:
             self._known[signs] = sum(1 << pos for pos, sign in enumerate(self._signs) if sign in signs)
         return self._known[signs]
 
-    def before_line_end(self) -> int:
+    def read_before_line_end(self) -> int:
         """The end, and the place before the line end that the name ends with."""
         if self._signs[-2:] == ["\r", "\n"]:
             return self.end | self.end >> 2
@@ -141,10 +141,10 @@ class _Part(NamedTuple):
 _PLACES: Final[Mapping[str, Callable[[_Name], int]]] = MappingProxyType(
     {
         "^": lambda _: 1,
-        "$": _Name.before_line_end,
+        "$": _Name.read_before_line_end,
         r"\A": lambda _: 1,
         r"\z": lambda name: name.end,
-        r"\Z": _Name.before_line_end,
+        r"\Z": _Name.read_before_line_end,
         r"\b": _Name.word_edges,
         r"\B": lambda name: name.everywhere ^ name.word_edges(),
     }
@@ -175,33 +175,33 @@ def _sequence(parts: Sequence[_Part]) -> _Part:
 
 def _choice(parts: Sequence[_Part]) -> _Part:
     def ends(name: _Name, places: int) -> int:
-        found = 0
+        result = 0
         for part in parts:
-            found |= part.ends(name, places)
-        return found
+            result |= part.ends(name, places)
+        return result
 
     return parts[0] if len(parts) == 1 else _Part(ends, any(part.may_be_empty for part in parts))
 
 
-def _repeated(part: _Part, low: int, high: int | None) -> _Part:
+def _repeat_part(part: _Part, low: int, high: int | None) -> _Part:
     def ends(name: _Name, places: int) -> int:
         for _ in range(low):
             name.count_step()
             places = part.ends(name, places)
-        found, count = places, low
+        result, count = places, low
         while places and count != high:
             name.count_step()
-            places = part.ends(name, places) & ~found
-            found, count = found | places, count + 1
-        return found
+            places = part.ends(name, places) & ~result
+            result, count = result | places, count + 1
+        return result
 
     return _Part(ends, low == 0 or part.may_be_empty)
 
 
 def _look(part: _Part, is_negative: bool) -> _Part:
     def ends(name: _Name, places: int) -> int:
-        found = part.ends(name, name.everywhere)
-        return places & (~found if is_negative else found)
+        result = part.ends(name, name.everywhere)
+        return places & (~result if is_negative else result)
 
     return _Part(ends, may_be_empty=True)
 
@@ -210,7 +210,7 @@ class _Reader:
     """Reads a pattern from its first character to its last."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._pos, self._depth = _QUOTED.sub(_unquoted, text), 0, 0
+        self._text, self._pos, self._depth = _QUOTED.sub(_unquote, text), 0, 0
         self._ignores_case = self._is_backward = self._is_behind = False
 
     def pattern(self) -> _Part:
@@ -223,9 +223,9 @@ class _Reader:
         return self._text.startswith(tokens, self._pos)
 
     def _took(self, token: str) -> bool:
-        found = self._sees(token)
-        self._pos += len(token) * found
-        return found
+        result = self._sees(token)
+        self._pos += len(token) * result
+        return result
 
     def _next(self) -> str:
         if self._pos == len(self._text):
@@ -258,8 +258,8 @@ class _Reader:
         """A part that takes no character; None if another kind of part follows."""
         if look := next((token for token in ("(?=", "(?!", "(?<=", "(?<!") if self._took(token)), None):
             part = self._look(is_behind="<" in look, is_negative="!" in look)
-        elif place := next((token for token in _PLACES if self._took(token)), None):
-            part = _place(_PLACES[place])
+        elif location := next((token for token in _PLACES if self._took(token)), None):
+            part = _place(_PLACES[location])
         else:
             return None
         if self._sees("*", "+", "?", "{"):
@@ -286,7 +286,7 @@ class _Reader:
             signs = _ALL - _LINE_ENDS
         else:
             signs = self._escaped() if self._took("\\") else frozenset(self._next())
-        return _one(self._in_both_cases(signs), self._is_backward)
+        return _one(self._fold_cases(signs), self._is_backward)
 
     def _group(self) -> _Part:
         outer = self._ignores_case
@@ -330,7 +330,7 @@ class _Reader:
             raise PatternError("two repetitions follow each other; put the first one into (?:...)")
         if low > 1 and part.may_be_empty:  # Java ends the repetition after a round that is empty
             raise PatternError("what may be empty is repeated at least twice; write * or + for the count")
-        return _repeated(part, low, high)
+        return _repeat_part(part, low, high)
 
     def _class(self) -> frozenset[str]:
         """The characters of ``[...]``, after its ``[``."""
@@ -349,8 +349,8 @@ class _Reader:
                 signs |= self._escaped()
             else:
                 signs.add(self._plain_in_class(begin))
-        found = self._in_both_cases(frozenset(signs))
-        return _ALL - found if is_negative else found
+        result = self._fold_cases(frozenset(signs))
+        return _ALL - result if is_negative else result
 
     def _plain_in_class(self, begin: int) -> str:
         is_first, sign = self._pos == begin, self._next()
@@ -370,13 +370,13 @@ class _Reader:
             raise PatternError(f"\\{sign} is not read; {advice}")
         return _ESCAPED_SETS[sign]
 
-    def _in_both_cases(self, signs: frozenset[str]) -> frozenset[str]:
+    def _fold_cases(self, signs: frozenset[str]) -> frozenset[str]:
         if not self._ignores_case:
             return signs
         return frozenset(case for sign in signs for case in (sign.lower(), sign.upper()))
 
 
-def _unquoted(match: re.Match[str]) -> str:
+def _unquote(match: re.Match[str]) -> str:
     r"""The text between ``\Q`` and ``\E``, without these; another escape is unchanged."""
     if match[1] is None:
         return match[0]

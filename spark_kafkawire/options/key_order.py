@@ -31,7 +31,19 @@ from typing import Any, Final
 from ..errors import OptionError, counted, printable
 from ..model import Generation, TopicPartition, WireFormat
 from .connection import Discovery, NetOptions
-from .option import BLANKS, MODERN, READ, V07, Group, RawOptions, bad_value, flag, mapped, option, string
+from .option import (
+    BLANKS,
+    MODERN,
+    READ,
+    V07,
+    Group,
+    RawOptions,
+    bad_value,
+    flag,
+    map_words,
+    option,
+    parse_string,
+)
 from .selection import (
     PARTITION_SYNTAX,
     Selection,
@@ -60,7 +72,7 @@ class TopicLayouts:
     def __post_init__(self) -> None:
         held = self.boundaries
         grows = all(set(old) < set(new) for old, new in pairwise(self.lists))
-        fits = held is None or [set(each) for each in held] == [set(each) for each in self.lists[:-1]]
+        fits = held is None or [set(item) for item in held] == [set(item) for item in self.lists[:-1]]
         if not (self.lists and self.lists[0] and grows and fits):
             raise AssertionError("no layouts of one topic")
 
@@ -71,7 +83,7 @@ class TopicLayouts:
 
     @cached_property
     def _places(self) -> tuple[dict[TopicPartition, int], ...]:
-        return tuple({tp: place for place, tp in enumerate(partitions)} for partitions in self.lists)
+        return tuple({tp: location for location, tp in enumerate(partitions)} for partitions in self.lists)
 
     def first(self, partition: TopicPartition) -> int:
         """The layout that brought the log."""
@@ -85,8 +97,8 @@ class TopicLayouts:
     def parents(self, layout: int, partition: TopicPartition) -> Partitions:
         """The other partitions, of the layout before, that held keys which are in this partition since
         ``layout``."""
-        place, common = self._places[layout][partition], self.common(layout)
-        return tuple(old for old in self.lists[layout - 1][place % common :: common] if old != partition)
+        location, common = self._places[layout][partition], self.common(layout)
+        return tuple(old for old in self.lists[layout - 1][location % common :: common] if old != partition)
 
     @cached_property
     def is_in_turn(self) -> bool:
@@ -140,7 +152,7 @@ class KeyOrder(Group, sides=READ):
         "`true`: give all records of a key in the order in which they were produced, also if partitions "
         "were added; see [Key order](key-order.md)"
     )
-    layouts = option("partitionLayouts", string).means(
+    layouts = option("partitionLayouts", parse_string).means(
         'for `keyOrder`: `{"t":[{"partitions":2},{"partitions":4,"boundaries":{"0":70,"1":65}}]}`, the '
         "numbers of partitions, and the end of each old one when some were added; in 0.7 partitions by "
         'broker, `{"partitions":{"0":2}}`'
@@ -151,7 +163,7 @@ class KeyOrder(Group, sides=READ):
     )
     verifies = option(
         "verifyPartitioner",
-        mapped({each.value: each for each in PartitionerCheck}),
+        map_words({item.value: item for item in PartitionerCheck}),
         "strict",
         generation=MODERN,
     ).means(
@@ -305,12 +317,12 @@ class _LayoutReader:
     def layouts(self, given: Any) -> TopicLayouts:
         """The layouts that the JSON gives."""
         if not isinstance(given, list) or not given or not all(map(self._is_layout, given)):
-            raise self._malformed()
+            raise self._describe_malformed()
         lists: list[Partitions] = []
-        for each in given:
-            partitions = self._syntax.partitions_of(self._topic, each["partitions"])
+        for item in given:
+            partitions = self._syntax.partitions_of(self._topic, item["partitions"])
             if partitions is None or sum(map(len, lists)) + len(partitions) > _PARTITIONS_MAX:
-                raise self._malformed()
+                raise self._describe_malformed()
             if lists and not set(lists[-1]) < set(partitions):
                 raise self._wrong(
                     "each layout must have all partitions of the one before, and more; correct the lists"
@@ -320,15 +332,15 @@ class _LayoutReader:
             raise self._wrong(
                 "the first layout must have no boundaries, only those after it have; remove them there"
             )
-        written = [each.get("boundaries") for each in given[1:]]
-        if not any(each is not None for each in written):
+        written = [item.get("boundaries") for item in given[1:]]
+        if not any(item is not None for item in written):
             return TopicLayouts(tuple(lists))
-        if any(each is None for each in written):
+        if any(item is None for item in written):
             raise self._wrong(
                 "some layouts after the first have boundaries, the ends of the partitions before them, "
                 "and others have none; give them for each of these layouts, or for none"
             )
-        boundaries = tuple(self._boundaries(*each) for each in zip(written, lists, strict=False))
+        boundaries = tuple(self._boundaries(*item) for item in zip(written, lists, strict=False))
         for old, new in pairwise(boundaries):
             if back := next((tp for tp in old if new[tp] < old[tp]), None):
                 raise self._wrong(
@@ -344,19 +356,19 @@ class _LayoutReader:
 
     def _boundaries(self, given: Any, partitions: Partitions) -> Boundaries:
         if not isinstance(given, dict):
-            raise self._malformed()
-        found = {self._keyed(self._topic, name): offset for name, offset in given.items()}
-        if any(type(offset) is not int or not 0 <= offset <= _OFFSET_MAX for offset in found.values()):
-            raise self._malformed()
-        named = {tp: offset for tp, offset in found.items() if tp is not None}
-        if set(found) != set(partitions):
+            raise self._describe_malformed()
+        result = {self._keyed(self._topic, name): offset for name, offset in given.items()}
+        if any(type(offset) is not int or not 0 <= offset <= _OFFSET_MAX for offset in result.values()):
+            raise self._describe_malformed()
+        named = {tp: offset for tp, offset in result.items() if tp is not None}
+        if set(result) != set(partitions):
             raise self._wrong(
                 f"boundaries must name the {counted(len(partitions), 'partition')} of the layout before, "
                 f"{partitions[0].name} to {partitions[-1].name}, each with its end offset"
             )
         return named
 
-    def _malformed(self) -> OptionError:
+    def _describe_malformed(self) -> OptionError:
         return bad_value(
             "partitionLayouts", self._text, f"of the form {self._syntax.example}: {self._syntax.meaning}"
         )

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, TypeVar, overload
 
-from ..errors import LOG, OptionError, close_matches, printable, quoted
+from ..errors import LOG, OptionError, close_matches, printable, quote
 from ..model import Generation
 from ..regular_files import Unreadable, read_regular
 
@@ -159,12 +159,12 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in result:
             raise RepeatedKey(key)
-        found[key] = value
-    return found
+        result[key] = value
+    return result
 
 
 def _no_number(text: str) -> NoReturn:
@@ -267,7 +267,7 @@ class Option(Generic[T]):
             name=prefix + self.name,
             sides=sides if self.sides == BOTH else self.sides,
             generation=self.generation or generation,
-            aliases=tuple(each.within(prefix, sides, generation) for each in self.aliases),
+            aliases=tuple(item.within(prefix, sides, generation) for item in self.aliases),
         )
         same = (changed.name, changed.sides, changed.generation) == (self.name, self.sides, self.generation)
         return self if same else changed
@@ -348,10 +348,10 @@ class Group:
     def __init_subclass__(
         cls, *, prefix: str = "", sides: Sides = BOTH, generation: Generation | None = None
     ) -> None:
-        fields = {name: each for base in reversed(cls.__mro__) for name, each in vars(base).items()}
-        for name, each in fields.items():
-            if isinstance(each, Option):
-                setattr(cls, name, each.within(prefix, sides, generation))
+        fields = {name: item for base in reversed(cls.__mro__) for name, item in vars(base).items()}
+        for name, item in fields.items():
+            if isinstance(item, Option):
+                setattr(cls, name, item.within(prefix, sides, generation))
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -365,13 +365,13 @@ class Group:
     @classmethod
     def options(cls) -> tuple[Option[Any], ...]:
         """The options in their order, with those of groups within the group, each before its aliases."""
-        found: list[Option[Any]] = []
-        for each in vars(cls).values():
-            if isinstance(each, Option):
-                found += (each, *each.aliases)
-            elif isinstance(each, type) and issubclass(each, Group):
-                found += each.options()
-        return tuple(found)
+        result: list[Option[Any]] = []
+        for item in vars(cls).values():
+            if isinstance(item, Option):
+                result += (item, *item.aliases)
+            elif isinstance(item, type) and issubclass(item, Group):
+                result += item.options()
+        return tuple(result)
 
     @classmethod
     def parse(cls: type[GroupT], options: RawOptions, **derived: Any) -> GroupT:
@@ -381,7 +381,7 @@ class Group:
         """
         own = cls.__dataclass_fields__  # type: ignore[attr-defined]
         plain = {name: getattr(cls, name, None) for name in own if name not in derived}
-        given = {name: options[each] for name, each in plain.items() if isinstance(each, Option)}
+        given = {name: options[item] for name, item in plain.items() if isinstance(item, Option)}
         return cls(**given, **derived)
 
 
@@ -395,12 +395,12 @@ def after_colons(count: int) -> Secrets:
     return lambda text: (text, *(text.split(":", number)[-1] for number in range(1, count + 1)))
 
 
-def string(_: str, given: str) -> str:
+def parse_string(_: str, given: str) -> str:
     """A text as it was given."""
     return given
 
 
-def mapped(values: Mapping[str, T]) -> Kind[T]:
+def map_words(values: Mapping[str, T]) -> Kind[T]:
     """Map each allowed word to its value."""
 
     def parse(name: str, given: str) -> T:
@@ -414,10 +414,10 @@ def mapped(values: Mapping[str, T]) -> Kind[T]:
 
 def choice(*words: str) -> Kind[str]:
     """Accept one of the given words."""
-    return mapped({each: each for each in words})
+    return map_words({item: item for item in words})
 
 
-flag: Final = mapped({"true": True, "false": False})
+flag: Final = map_words({"true": True, "false": False})
 
 
 def count(low: int, high: int) -> Kind[int]:
@@ -495,13 +495,13 @@ def word(given: str) -> str:
 
 def capitals(given: str) -> str:
     """A word in capitals, whatever its case was."""
-    found = word(given)
-    return found.upper() if found.isascii() else found
+    result = word(given)
+    return result.upper() if result.isascii() else result
 
 
 def bad_value(name: str, value: str, allowed: str) -> OptionError:
     """An error that names the option, its value, and the values that it takes."""
-    return OptionError(f"option {name}: {quoted(value)} is not {allowed}")
+    return OptionError(f"option {name}: {quote(value)} is not {allowed}")
 
 
 #: Likeness to a known name from which a property of Kafka counts as a typing error.
@@ -549,7 +549,7 @@ class RawOptions:
 
     def given(self, *options: Option[Any]) -> list[str]:
         """The names of those of the options that the user set, aliases included."""
-        names = (each.name for option in options for each in (option, *option.aliases))
+        names = (item.name for option in options for item in (option, *option.aliases))
         return [name for name in names if name in self._values]
 
     def unread(self, *options: Option[Any]) -> list[str]:

@@ -41,7 +41,7 @@ from .stream import (
     parse_stream_limits,
     refuse_membership,
 )
-from .table import OF_STREAMS_ALONE, OPTIONS, of_groups, raw_options
+from .table import OF_STREAMS_ALONE, OPTIONS, list_options, raw_options
 from .typed import TypedOptions, parse_typed
 
 
@@ -107,10 +107,10 @@ class ReadOptions:
             starting = parse_start(options, forbidden=LATEST, syntax=syntax)
             ending = parse_limits(options, ENDING, forbidden=EARLIEST, syntax=syntax)
             _check_order(starting, ending)
-            return cls.assembled(options, discovery, parse_net(options, discovery), starting, ending)
+            return cls.assemble(options, discovery, parse_net(options, discovery), starting, ending)
 
     @classmethod
-    def assembled(
+    def assemble(
         cls,
         options: RawOptions,
         discovery: Discovery,
@@ -148,7 +148,7 @@ def _is_latest_if_no_match(options: RawOptions, starting: OffsetLimits) -> bool:
     """True if a partition without a record of the start's time starts at its end: a partition that has been
     quiet for ten minutes has nothing of the last ten, and that is no mistake."""
     limits = [starting.for_all] if starting.for_all is not None else starting.by_partition.values()
-    is_age = all(each.kind is LimitKind.AGE for each in limits)
+    is_age = all(item.kind is LimitKind.AGE for item in limits)
     strategy = Selection.latest_if_no_match
     return options[strategy] or (is_age and not options.given(strategy))
 
@@ -186,9 +186,9 @@ class StreamOptions:
             starting, ending = parse_start(options, None, syntax), parse_stream_end(options, syntax)
             _check_order(starting, ending)
             net = _patient(options, parse_net(options, discovery))
-            read = ReadOptions.assembled(options, discovery, net, starting, ending)
+            read = ReadOptions.assemble(options, discovery, net, starting, ending)
             read = replace(read, membership=parse_membership(options, discovery, read.selection, starting))
-            read = replace(read, typed=_evolving(options, read.typed))
+            read = replace(read, typed=_check_evolution(options, read.typed))
             parsed = cls(read, parse_stream_limits(options), options[GroupMembershipOptions.commits_offsets])
             if read.key_order is not None and not read.key_order.topics:
                 raise OptionError(
@@ -236,7 +236,7 @@ def read_options_of(raw: Mapping[str, str]) -> ReadOptions:
             raise error from None
 
 
-def _evolving(options: RawOptions, typed: TypedOptions | None) -> TypedOptions | None:
+def _check_evolution(options: RawOptions, typed: TypedOptions | None) -> TypedOptions | None:
     if not options[GroupMembershipOptions.evolution]:
         return typed
     formats = () if typed is None else (typed.key.format, typed.value.format)
@@ -262,7 +262,7 @@ _OF_EVERY_TABLE: Final = frozenset(
         Selection.table,
         Selection.planning_retries,
         Selection.planning_backoff,
-        *of_groups(Discovery, Directories, NetOptions, Tokens, Layers),
+        *list_options(Discovery, Directories, NetOptions, Tokens, Layers),
     )
 ) - {NetOptions.include_headers, NetOptions.wire_format, NetOptions.rack, *NetOptions.rack.aliases}
 
@@ -291,19 +291,19 @@ class TableOptions:
         with raw_options(raw, read=True) as options:
             table = options[Selection.table]
             assert table is not None
-            of_records = [each for each in OPTIONS if each not in _OF_EVERY_TABLE and each not in FILTERS]
+            of_records = [item for item in OPTIONS if item not in _OF_EVERY_TABLE and item not in FILTERS]
             if given := options.given(*of_records):
                 raise OptionError(f"option {given[0]} has no meaning with table={table}; leave it out")
             _check_place(table, options)
-            found = parse_discovery(options)
-            net = parse_net(options, found)
+            result = parse_discovery(options)
+            net = parse_net(options, result)
             chooses = options.given(Selection.topics, Selection.topic_pattern, Selection.partitions)
             return cls(
                 table=table,
-                discovery=found,
+                discovery=result,
                 net=net,
                 planning_retry=parse_planning_retry(options, net.retry),
-                selection=parse_selection(options, PARTITION_SYNTAX[found.generation]) if chooses else None,
+                selection=parse_selection(options, PARTITION_SYNTAX[result.generation]) if chooses else None,
                 group_id=options[Selection.group_id],
                 filters=tuple(options.given(*FILTERS)),
             )

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from ..errors import OptionError, printable, quoted
+from ..errors import OptionError, printable, quote
 from .option import file_bytes
 
 #: The key up to a blank, ``=`` or ``:`` without a backslash before it, and the rest.
@@ -61,7 +61,7 @@ def property_pairs(text: str) -> Iterator[tuple[str, str]]:
     for line in _logical_lines(text):
         match = _KEY_AND_VALUE.fullmatch(line)
         assert match is not None, "every line matches"
-        yield _unescaped(match[1]), _unescaped(match[2].rstrip(_BLANKS))
+        yield _unescape(match[1]), _unescape(match[2].rstrip(_BLANKS))
 
 
 class RepeatedProperty(ValueError):
@@ -85,7 +85,7 @@ def _continues(line: str) -> bool:
     return backslashes % 2 == 1
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _control(match[2]), text)
 
 
@@ -104,16 +104,16 @@ _REPLACED_SIZE_MIN: Final = 8
 
 
 @contextmanager
-def resolved(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def resolve_references(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The texts of options, by their names, with the values of their references. An ``OptionError`` within
     the block that shows a value gets the reference in its place.
 
     Raises ``OptionError`` (fatal), which shows no value, for a reference without one.
     """
     shown: dict[str, str] = {}  # what errors have in place of the values
-    found = {name: _resolved(name, text, shown) for name, text in texts.items()}
+    result = {name: _resolve_text(name, text, shown) for name, text in texts.items()}
     try:
-        yield found
+        yield result
     except OptionError as error:
         message = _without_values(str(error), shown)
         if message == str(error):
@@ -121,7 +121,7 @@ def resolved(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
         raise OptionError(f"{message} (references are shown in place of their values)") from None
 
 
-def _resolved(name: str, text: str, shown: dict[str, str]) -> str:
+def _resolve_text(name: str, text: str, shown: dict[str, str]) -> str:
     """The text of one option with values. Adds them, and the whole text, to ``shown``."""
 
     def value_of(match: re.Match[str]) -> str:
@@ -146,8 +146,8 @@ def _without_values(message: str, shown: Mapping[str, str]) -> str:
     forms = {
         form: reference
         for value, reference in shown.items()
-        for each in (value, value.strip())
-        for form in map(printable, (each, each.lower(), each.upper()))
+        for item in (value, value.strip())
+        for form in map(printable, (item, item.lower(), item.upper()))
     }
     for form in sorted(filter(None, forms), key=len, reverse=True):
         if len(form) >= _REPLACED_SIZE_MIN:
@@ -157,7 +157,7 @@ def _without_values(message: str, shown: Mapping[str, str]) -> str:
     return message
 
 
-def _of_environment(place: str, name: str) -> str:
+def _read_environment(place: str, name: str) -> str:
     value = os.environ.get(name)
     if value is None:
         raise OptionError(
@@ -167,20 +167,20 @@ def _of_environment(place: str, name: str) -> str:
     return value
 
 
-def _of_properties(place: str, asked: str) -> str:
+def _read_properties(place: str, asked: str) -> str:
     path, colon, key = asked.partition(":")
     if not colon or not path or not key:
         raise OptionError(f"{place}: not of the form ${{file:/path:key}}; correct it")
     value = dict(property_pairs(_text(place, path))).get(key)
     if value is None:
         raise OptionError(
-            f"{place}: the file has no key {quoted(key)}; add a line {printable(key)}=… to it, or correct "
+            f"{place}: the file has no key {quote(key)}; add a line {printable(key)}=… to it, or correct "
             "the key"
         )
     return value
 
 
-def _of_directory(place: str, asked: str) -> str:
+def _read_directory(place: str, asked: str) -> str:
     path, colon, name = asked.partition(":")
     if not colon or not path or not name or name in (".", "..") or "/" in name:
         raise OptionError(
@@ -201,7 +201,7 @@ def _text(place: str, path: str) -> str:
 
 
 _PROVIDERS: Final[Mapping[str, Callable[[str, str], str]]] = {
-    "env": _of_environment,
-    "file": _of_properties,
-    "directory": _of_directory,
+    "env": _read_environment,
+    "file": _read_properties,
+    "directory": _read_directory,
 }

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-from ..errors import LOG, OptionError, quoted
+from ..errors import LOG, OptionError, quote
 from ..net.http import Url
 from ..registry import BasicLogin, BearerToken, Login, RegistrySettings
 from .connection import NetOptions
@@ -49,7 +49,7 @@ def registry_settings(options: RawOptions, net: NetOptions) -> RegistrySettings 
     is_encrypted = any(url.scheme == _HTTPS for url in urls)
     asks_for_tokens = bool(options.given(Registry.token_url))
     used = RegistryTls.options() if is_encrypted else RegistryTls.trusts() if asks_for_tokens else ()
-    if unused := options.given(*(each for each in RegistryTls.options() if each not in used)):
+    if unused := options.given(*(item for item in RegistryTls.options() if item not in used)):
         LOG.warning("%s with http:// does not use %s", Registry.url.name, ", ".join(unused))
     return RegistrySettings(
         urls,
@@ -72,7 +72,7 @@ def _urls(text: str) -> tuple[Url, ...]:
             )
         url = Url.parse(part)
         if url is None or "?" in part:
-            raise OptionError(f"option {Registry.url}: {quoted(part)} is not {form}")
+            raise OptionError(f"option {Registry.url}: {quote(part)} is not {form}")
         urls.append(url)
     return tuple(urls)
 
@@ -88,7 +88,7 @@ def _login(options: RawOptions) -> Login | None:
 
 
 def _basic(options: RawOptions) -> BasicLogin:
-    user, colon, password = _needed(options, Registry.basic).partition(":")
+    user, colon, password = _require_option(options, Registry.basic).partition(":")
     if not user or not colon or not re.fullmatch(r"[^\x00-\x1f\x7f]*", user + password):
         raise OptionError(
             f"option {Registry.basic} is not of the form user:password (its value is not shown)"
@@ -104,7 +104,7 @@ def _bearer(options: RawOptions) -> Login:
             f"and {Registry.bearer_source}=STATIC_TOKEN out"
         )
     if not client and source != "oauthbearer":
-        token = _needed(options, Registry.token).strip(BLANKS)
+        token = _require_option(options, Registry.token).strip(BLANKS)
         if not _TOKEN.fullmatch(token):
             raise OptionError(
                 f"option {Registry.token} is not one word of ASCII (its value is not shown); set the "
@@ -114,9 +114,9 @@ def _bearer(options: RawOptions) -> Login:
     from ..net.logins.tokens.oauth import ClientCredentials, OptionNames
 
     return ClientCredentials(
-        endpoint_url=_needed(options, Registry.token_url).strip(BLANKS),
-        client_id=_needed(options, Registry.client_id),
-        client_secret=_needed(options, Registry.client_secret),
+        endpoint_url=_require_option(options, Registry.token_url).strip(BLANKS),
+        client_id=_require_option(options, Registry.client_id),
+        client_secret=_require_option(options, Registry.client_secret),
         scope=options[Registry.scope],
         tls=replace(_tls(options), identity=None, key_password=None, checks_host_name=True),
         names=OptionNames(Registry.token_url.name, f"{Registry.client_id} and {Registry.client_secret}"),
@@ -124,11 +124,11 @@ def _bearer(options: RawOptions) -> Login:
 
 
 def _headers(options: RawOptions) -> tuple[tuple[str, str], ...]:
-    found = [(header, each.name, options[each]) for header, each in _HEADERS]
-    for _, name, value in found:
+    result = [(header, item.name, options[item]) for header, item in _HEADERS]
+    for _, name, value in result:
         if value is not None and not _HEADER.fullmatch(value):
-            raise OptionError(f"option {name}: {quoted(value)} is not one word of ASCII; correct it")
-    return tuple((header, value) for header, _, value in found if value is not None)
+            raise OptionError(f"option {name}: {quote(value)} is not one word of ASCII; correct it")
+    return tuple((header, value) for header, _, value in result if value is not None)
 
 
 def _tls(options: RawOptions) -> Any:
@@ -138,7 +138,7 @@ def _tls(options: RawOptions) -> Any:
     return tls_of(options, RegistryTls, OF_REGISTRY)
 
 
-def _needed(options: RawOptions, of: Option[str | None]) -> str:
+def _require_option(options: RawOptions, of: Option[str | None]) -> str:
     value = options[of]
     if not value:
         raise OptionError(f"option {of} is not set: set it, for the login to the schema registry")

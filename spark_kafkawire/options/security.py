@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ..errors import LOG, OptionError, quoted
+from ..errors import LOG, OptionError, quote
 from .option import (
     BLANKS,
     MODERN,
@@ -24,10 +24,10 @@ from .option import (
     choice,
     count,
     flag,
-    mapped,
+    map_words,
     option,
+    parse_string,
     seconds,
-    string,
     whole,
     word,
 )
@@ -87,11 +87,11 @@ def _java_class(known: Mapping[str, str], instead: str) -> Kind[str]:
     """A class of Java, as the source of tokens that replaces it. An unknown one is an error."""
 
     def parse(name: str, given: str) -> str:
-        found = given.strip(BLANKS)
-        if found not in known:
-            listed = ", ".join(dict.fromkeys(each.rpartition(".")[2] for each in known))
-            raise OptionError(f"option {name}: {quoted(found)} is not one of {listed}. {instead}")
-        return known[found]
+        result = given.strip(BLANKS)
+        if result not in known:
+            listed = ", ".join(dict.fromkeys(item.rpartition(".")[2] for item in known))
+            raise OptionError(f"option {name}: {quote(result)} is not one of {listed}. {instead}")
+        return known[result]
 
     return parse
 
@@ -131,36 +131,36 @@ class Tokens(Group, generation=MODERN):
             _VALIDATORS, "Java classes are not run here, and brokers check tokens; leave the option out"
         ),
     ).means("Kafka's classes for clients have no effect, others are an error")
-    client_id = option(f"{_OAUTH}.client.credentials.client.id", string).means(
+    client_id = option(f"{_OAUTH}.client.credentials.client.id", parse_string).means(
         "the name of this client at the token endpoint, instead of `clientId` of the login module"
     )
-    client_secret = option(f"{_OAUTH}.client.credentials.client.secret", string, secrets=whole).means(
+    client_secret = option(f"{_OAUTH}.client.credentials.client.secret", parse_string, secrets=whole).means(
         "its secret, instead of `clientSecret` of the login module"
     )
-    scope = option(f"{_OAUTH}.scope", string).means(
+    scope = option(f"{_OAUTH}.scope", parse_string).means(
         "the scope of tokens, instead of `scope` of the login module"
     )
     encodes_header = option(f"{_OAUTH}.header.urlencode", flag, "false").means(
         "`true`: name and secret are encoded as in a URL before they go into the header"
     )
     algorithm = option(
-        f"{_ASSERTION}.algorithm", mapped({"rs256": "RS256", "es256": "ES256"}), "RS256"
+        f"{_ASSERTION}.algorithm", map_words({"rs256": "RS256", "es256": "ES256"}), "RS256"
     ).means("the signature of assertions: `RS256` or `ES256`")
-    key_file = option(f"{_ASSERTION}.private.key.file", string).means(
+    key_file = option(f"{_ASSERTION}.private.key.file", parse_string).means(
         "a PEM file of the key that signs assertions, on the driver; needs `pip install cryptography`"
     )
-    key_passphrase = option(f"{_ASSERTION}.private.key.passphrase", string, secrets=whole).means(
+    key_passphrase = option(f"{_ASSERTION}.private.key.passphrase", parse_string, secrets=whole).means(
         "the password of that key"
     )
-    assertion_file = option(f"{_ASSERTION}.file", string).means(
+    assertion_file = option(f"{_ASSERTION}.file", parse_string).means(
         "a file with a signed assertion, on each machine that connects; it is read for each token"
     )
-    template_file = option(f"{_ASSERTION}.template.file", string).means(
+    template_file = option(f"{_ASSERTION}.template.file", parse_string).means(
         "a JSON file of `header` and `payload` of assertions, on the driver"
     )
-    audience = option(f"{_ASSERTION}.claim.aud", string).means("the claim `aud` of assertions")
-    issuer = option(f"{_ASSERTION}.claim.iss", string).means("the claim `iss` of assertions")
-    subject = option(f"{_ASSERTION}.claim.sub", string).means("the claim `sub` of assertions")
+    audience = option(f"{_ASSERTION}.claim.aud", parse_string).means("the claim `aud` of assertions")
+    issuer = option(f"{_ASSERTION}.claim.iss", parse_string).means("the claim `iss` of assertions")
+    subject = option(f"{_ASSERTION}.claim.sub", parse_string).means("the claim `sub` of assertions")
     expires = option(f"{_ASSERTION}.claim.exp.seconds", count(1, 86_400), "300").means(
         "the lifetime of assertions, in seconds"
     )
@@ -195,7 +195,7 @@ class Tokens(Group, generation=MODERN):
     refresh_buffer = option(f"{_LOGIN}.refresh.buffer.seconds", count(0, 3600), "0").means(
         "the least time between the request for a new token and the end of the last one, in seconds"
     )
-    provider = option(PROVIDER_NAME, string).means(
+    provider = option(PROVIDER_NAME, parse_string).means(
         "`package.module:function`: a function that returns `(token, expires_at_seconds[, principal, "
         "extensions])` for `OAUTHBEARER`; or `aws`, `google` or `azure`; see "
         "[Bearer tokens](security.md#bearer-tokens)"
@@ -210,7 +210,7 @@ _STORE_TYPE: Final = "`JKS`, `PKCS12` or `PEM`; by default the content of the st
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-def in_capitals(_: str, given: str) -> str:
+def parse_capitals(_: str, given: str) -> str:
     """A word in capitals."""
     return capitals(given)
 
@@ -233,34 +233,40 @@ def host_name_check(name: str, given: str) -> bool:
 class TlsOptions(Group):
     """Options of TLS to one kind of peer, by Java's names without the prefix that says which."""
 
-    trust_type = option("truststore.type", in_capitals).means(_STORE_TYPE)
-    trust_location = option("truststore.location", string).means(
+    trust_type = option("truststore.type", parse_capitals).means(_STORE_TYPE)
+    trust_location = option("truststore.location", parse_string).means(
         "a store of trusted authorities, on the driver; by default those of the system"
     )
-    trust_password = option("truststore.password", string, secrets=whole).means("the password of that store")
-    trust_certificates = option("truststore.certificates", string).means("trusted authorities as PEM text")
-    key_type = option("keystore.type", in_capitals).means(_STORE_TYPE)
-    key_location = option("keystore.location", string).means(
-        "a store of the client's key and certificates, on the driver"
-    )
-    key_store_password = option("keystore.password", string, secrets=whole).means(
+    trust_password = option("truststore.password", parse_string, secrets=whole).means(
         "the password of that store"
     )
-    key_text = option("keystore.key", string, secrets=whole).means("the client's key as PEM text")
-    key_certificates = option("keystore.certificate.chain", string).means(
+    trust_certificates = option("truststore.certificates", parse_string).means(
+        "trusted authorities as PEM text"
+    )
+    key_type = option("keystore.type", parse_capitals).means(_STORE_TYPE)
+    key_location = option("keystore.location", parse_string).means(
+        "a store of the client's key and certificates, on the driver"
+    )
+    key_store_password = option("keystore.password", parse_string, secrets=whole).means(
+        "the password of that store"
+    )
+    key_text = option("keystore.key", parse_string, secrets=whole).means("the client's key as PEM text")
+    key_certificates = option("keystore.certificate.chain", parse_string).means(
         "the client's certificates as PEM text"
     )
-    key_password = option("key.password", string, secrets=whole).means(
+    key_password = option("key.password", parse_string, secrets=whole).means(
         "the password of the client's key, where it is not that of the store"
     )
     checks_host_name = option("endpoint.identification.algorithm", host_name_check, "https").means(
         "an empty value turns off the check of host names"
     )
-    protocol = option("protocol", string).means("`TLSv1.2` leaves TLS 1.3 out; `TLSv1.3` and `TLS` do not")
-    enabled_protocols = option("enabled.protocols", string).means(
+    protocol = option("protocol", parse_string).means(
+        "`TLSv1.2` leaves TLS 1.3 out; `TLSv1.3` and `TLS` do not"
+    )
+    enabled_protocols = option("enabled.protocols", parse_string).means(
         "`TLSv1.2`, `TLSv1.3` or, by default, both: `TLSv1.2,TLSv1.3`"
     )
-    cipher_suites = option("cipher.suites", string).means(
+    cipher_suites = option("cipher.suites", parse_string).means(
         "cipher suites of TLS 1.2 by Java's names, as `a,b`"
     )
 
@@ -281,33 +287,33 @@ class RegistryTls(TlsOptions, prefix="schema.registry.ssl."):
 class Registry(Group):
     """The servers, the login and the certificates of a schema registry."""
 
-    url = option("schema.registry.url", string).means(
+    url = option("schema.registry.url", parse_string).means(
         "`http://h:p` or `https://h:p`: the schema registry; several servers of one registry as `a,b`"
     )
     basic_source = option("basic.auth.credentials.source", choice("user_info")).means(
         "`USER_INFO`, the only supported source of a user and a password"
     )
-    basic = option("basic.auth.user.info", string, secrets=after_colons(1)).means(
+    basic = option("basic.auth.user.info", parse_string, secrets=after_colons(1)).means(
         "`user:password`: the login to the schema registry"
     )
     bearer_source = option("bearer.auth.credentials.source", choice("static_token", "oauthbearer")).means(
         "`STATIC_TOKEN` or `OAUTHBEARER`; by default as the other options of the login say"
     )
-    token = option("bearer.auth.token", string, secrets=whole).means(
+    token = option("bearer.auth.token", parse_string, secrets=whole).means(
         "a token, instead of a user and a password"
     )
-    token_url = option("bearer.auth.issuer.endpoint.url", string).means(
+    token_url = option("bearer.auth.issuer.endpoint.url", parse_string).means(
         "the https URL that gives tokens for the client below"
     )
-    client_id = option("bearer.auth.client.id", string).means("the client that gets tokens")
-    client_secret = option("bearer.auth.client.secret", string, secrets=whole).means(
+    client_id = option("bearer.auth.client.id", parse_string).means("the client that gets tokens")
+    client_secret = option("bearer.auth.client.secret", parse_string, secrets=whole).means(
         "the secret of that client"
     )
-    scope = option("bearer.auth.scope", string).means("the scope of its tokens")
-    logical_cluster = option("bearer.auth.logical.cluster", string).means(
+    scope = option("bearer.auth.scope", parse_string).means("the scope of its tokens")
+    logical_cluster = option("bearer.auth.logical.cluster", parse_string).means(
         "the logical cluster of a registry in Confluent Cloud, for logins with a token"
     )
-    identity_pool = option("bearer.auth.identity.pool.id", string).means(
+    identity_pool = option("bearer.auth.identity.pool.id", parse_string).means(
         "the identity pool there, for logins with a token"
     )
     tls = RegistryTls
@@ -326,17 +332,17 @@ class Layers(Group, generation=MODERN):
         "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`"
     )
     tls = BrokerTls
-    mechanism = option("kafka.sasl.mechanism", in_capitals).means(
+    mechanism = option("kafka.sasl.mechanism", parse_capitals).means(
         "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `AWS_MSK_IAM` or `GSSAPI`"
     )
-    jaas = option("kafka.sasl.jaas.config", string, secrets=_secrets_of_jaas).means(
+    jaas = option("kafka.sasl.jaas.config", parse_string, secrets=_secrets_of_jaas).means(
         "the login module with its secrets, in the syntax of Java"
     )
-    token_url = option("kafka.sasl.oauthbearer.token.endpoint.url", string).means(
+    token_url = option("kafka.sasl.oauthbearer.token.endpoint.url", parse_string).means(
         "the https URL of an authorization server that gives tokens; or `file:///path` of a token on "
         "each machine that connects, which each connection reads"
     )
-    service_name = option("kafka.sasl.kerberos.service.name", string).means(
+    service_name = option("kafka.sasl.kerberos.service.name", parse_string).means(
         "the first part of the brokers' Kerberos principals, `kafka` of `kafka/host@REALM`; it may be "
         "`serviceName` of the login module instead"
     )
@@ -352,7 +358,7 @@ _SASL_OPTIONS: Final = (
 )
 
 
-def used_layers(options: RawOptions) -> tuple[bool, bool]:
+def parse_layers(options: RawOptions) -> tuple[bool, bool]:
     """Read if connections are encrypted, and if they log in. Raises ``OptionError`` (fatal), which
     shows no secret."""
     protocol = options[Layers.protocol]

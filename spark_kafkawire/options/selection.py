@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from ..errors import OptionError, close_matches, printable, quoted
+from ..errors import OptionError, close_matches, printable, quote
 from ..model import Generation, TopicPartition
 from ..net.retry import RetryPolicy
 from .connection import Discovery
@@ -31,11 +31,11 @@ from .option import (
     choice,
     count,
     json_object,
-    mapped,
+    map_words,
     option,
+    parse_string,
     seconds,
     size,
-    string,
     word,
 )
 
@@ -75,7 +75,7 @@ def _pattern(name: str, text: str) -> str:
         JavaPattern(text)
     except PatternError as error:
         raise OptionError(
-            f"option {name}: {quoted(text)} is not a supported Java regular expression: {printable(error)}"
+            f"option {name}: {quote(text)} is not a supported Java regular expression: {printable(error)}"
         ) from error
     return text
 
@@ -161,18 +161,18 @@ class Selection(Group, sides=READ):
     topic_pattern = option("subscribePattern", _pattern).means(
         "a Java regular expression: selects the topics whose names contain a match"
     )
-    partitions = option("assign", string).means(
+    partitions = option("assign", parse_string).means(
         '`{"t":[0,1]}`: partitions; in 0.7 `{"t":["0-0","1-2"]}`: broker-partitions'
     )
     table = option("table", choice(*TABLES)).means(
         "reads a [table of the cluster](tables.md), or of log directories, in place of records: "
         + ", ".join(f"`{name}`" for name in TABLES)
     )
-    starting_offsets = option("startingOffsets", string, "earliest").means(
+    starting_offsets = option("startingOffsets", parse_string, "earliest").means(
         '`earliest`, `committed` (the offsets of `kafka.group.id`), or `{"t":{"0":23}}`, '
         'in 0.7 `{"t":{"0-1":123}}`; -2 is earliest'
     )
-    ending_offsets = option("endingOffsets", string, "latest").means(
+    ending_offsets = option("endingOffsets", parse_string, "latest").means(
         '`latest` or `{"t":{"0":42}}`, in 0.7 `{"t":{"0-1":456}}`; -1 is latest; in a stream only offsets'
     )
     starting_timestamp = option("startingTimestamp", _timestamp).means(
@@ -184,19 +184,19 @@ class Selection(Group, sides=READ):
         "the same forms; overrides endingOffsetsByTimestamp and endingOffsets; in a [stream](streaming.md#"
         "streams-that-end) only times that do not move"
     )
-    starting_by_timestamp = option("startingOffsetsByTimestamp", string).means(
+    starting_by_timestamp = option("startingOffsetsByTimestamp", parse_string).means(
         '`{"t":{"0":1700000000000,"1":"-10 minutes"}}`, the same forms; overrides startingOffsets'
     )
-    ending_by_timestamp = option("endingOffsetsByTimestamp", string).means(
+    ending_by_timestamp = option("endingOffsetsByTimestamp", parse_string).means(
         '`{"t":{"0":1700000000000}}`, the forms of endingTimestamp; overrides endingOffsets'
     )
     latest_if_no_match = option(
-        "startingOffsetsByTimestampStrategy", mapped({"error": False, "latest": True}), "error"
+        "startingOffsetsByTimestampStrategy", map_words({"error": False, "latest": True}), "error"
     ).means(
         "the start if no record has this timestamp or a later one: `error` or `latest`; the default for "
         "times before now is `latest`"
     )
-    starting_from_end = option("startingOffsetsFromEnd", string, generation=MODERN).means(
+    starting_from_end = option("startingOffsetsFromEnd", parse_string, generation=MODERN).means(
         '`1000` or `{"t":{"0":100}}`: start so many offsets before the end of each partition; in place of '
         "the other options of the start"
     )
@@ -212,7 +212,9 @@ class Selection(Group, sides=READ):
     group_id = option("kafka.group.id", group_name, generation=MODERN).means(
         "the group of `startingOffsets=committed`; no group is joined"
     )
-    group_id_prefix = option("groupIdPrefix", string, generation=MODERN).means("ignored: no group is joined")
+    group_id_prefix = option("groupIdPrefix", parse_string, generation=MODERN).means(
+        "ignored: no group is joined"
+    )
     planning_retries = option("fetchOffset.numRetries", count(0, 1000), generation=MODERN).means(
         "the value of `retries` for planning"
     )
@@ -230,7 +232,7 @@ def refuse_table(options: RawOptions) -> None:
     """Raise ``OptionError`` (fatal) for a table where records are read."""
     if (table := options[Selection.table]) is not None:
         raise OptionError(
-            f"option table={quoted(table)} is for spark.read: a table of the cluster is a snapshot, not a "
+            f"option table={quote(table)} is for spark.read: a table of the cluster is a snapshot, not a "
             "stream, and no job reads it; leave it out"
         )
 
@@ -353,7 +355,7 @@ def parse_start(options: RawOptions, forbidden: OffsetLimit | None, syntax: Part
             option.name, for_all=OffsetLimit(LimitKind.FROM_END, count(0, INT64_MAX)(option.name, text))
         )
     example = f'1000 or {{"t":{{"{syntax.key_example}":100}}}}'
-    counts = _by_partition(option.name, text, example, syntax, _whole)
+    counts = _parse_by_partition(option.name, text, example, syntax, _whole)
     if bad := [tp for tp, value in counts.items() if value < 0]:
         raise OptionError(
             f"option {option}: {counts[bad[0]]} for {bad[0]} is negative; give a number of offsets"
@@ -370,7 +372,7 @@ def parse_stream_end(options: RawOptions, syntax: PartitionSyntax) -> OffsetLimi
     limits = parse_limits(options, ENDING, None, syntax)
     fixed = (LimitKind.OFFSET, LimitKind.TIMESTAMP)
     ends = [limits.for_all] if limits.for_all is not None else limits.by_partition.values()
-    if options.given(*ENDING) and (moving := [each for each in ends if each.kind not in fixed]):
+    if options.given(*ENDING) and (moving := [item for item in ends if item.kind not in fixed]):
         raise OptionError(
             f"option {limits.option}: {moving[0].kind.value} moves when the query starts again, so a stream "
             "has no such end: give offsets, or a time such as 2026-01-31T00:00:00Z; the trigger availableNow "
@@ -399,13 +401,13 @@ def parse_limits(
 
 def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
     example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
-    given = _by_partition(name, text, example, syntax, _whole_or_text)
-    found = {tp: limit for tp, value in given.items() if (limit := _moment(value)) is not None}
-    if bad := [tp for tp in given if tp not in found]:
+    given = _parse_by_partition(name, text, example, syntax, _whole_or_text)
+    result = {tp: limit for tp, value in given.items() if (limit := _moment(value)) is not None}
+    if bad := [tp for tp in given if tp not in result]:
         value = given[bad[0]]
-        shown = value if isinstance(value, int) else quoted(value)
+        shown = value if isinstance(value, int) else quote(value)
         raise OptionError(f"option {name}: the timestamp of {bad[0]} is {shown}; set {_MOMENTS}")
-    return OffsetLimits(name, by_partition=found)
+    return OffsetLimits(name, by_partition=result)
 
 
 def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: PartitionSyntax) -> OffsetLimits:
@@ -416,7 +418,7 @@ def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: Partit
     given = word(text)
     if forbidden is not None and given == forbidden.kind.value:
         raise OptionError(
-            f"option {name}: {quoted(text)}: {name.removesuffix('Offsets')} offset can't be {given} for "
+            f"option {name}: {quote(text)}: {name.removesuffix('Offsets')} offset can't be {given} for "
             f"batch queries on Kafka; give {example}"
         )
     known = (LATEST,) if allowed is LATEST else (EARLIEST, LATEST, COMMITTED)
@@ -424,7 +426,7 @@ def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: Partit
         return OffsetLimits(name, for_all=for_all)
     if hint := _meant(name, given, known, forbidden):
         raise bad_value(name, text, f"of the form {example}; {hint}")
-    by_partition = _by_partition(name, text, example, syntax, _whole)
+    by_partition = _parse_by_partition(name, text, example, syntax, _whole)
     return OffsetLimits(
         name,
         by_partition={tp: _offset(name, tp, value, forbidden, allowed) for tp, value in by_partition.items()},
@@ -474,7 +476,7 @@ def _whole_or_text(value: Any) -> int | str | None:
 T = TypeVar("T")
 
 
-def _by_partition(
+def _parse_by_partition(
     name: str, text: str, example: str, syntax: PartitionSyntax, read: Callable[[Any], T | None]
 ) -> dict[TopicPartition, T]:
     values: dict[TopicPartition, T] = {}
@@ -494,7 +496,7 @@ def json_option(name: str, text: str, example: str) -> dict[str, Any]:
     try:
         value = json_object(text)
     except RepeatedKey as error:
-        raise OptionError(f"option {name}: {quoted(error.key)} occurs twice in {quoted(text)}") from None
+        raise OptionError(f"option {name}: {quote(error.key)} occurs twice in {quote(text)}") from None
     except NotAnObject:
         if _SINGLE_QUOTED.search(text):
             raise bad_value(

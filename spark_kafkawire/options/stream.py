@@ -24,7 +24,7 @@ from .option import (
     bad_value,
     count,
     flag,
-    mapped,
+    map_words,
     option,
     seconds,
     size,
@@ -59,7 +59,7 @@ class StreamLimits(Group, sides=READ):
         "one segment of each partition"
     )
     knows_trigger: Option[bool] = option(
-        "queryTrigger", mapped({"unknown": False, "processingtime": True}), "unknown"
+        "queryTrigger", map_words({"unknown": False, "processingtime": True}), "unknown"
     ).means(
         "`processingTime`: the query has this trigger, or none, so that [Spark 4.0 and "
         "4.1](#spark-40-and-41) can limit its batches; later ones know the trigger"
@@ -68,7 +68,7 @@ class StreamLimits(Group, sides=READ):
     @property
     def are_set(self) -> bool:
         """True if any batch is limited."""
-        return any(each is not None for each in (self.size_max, self.size_min, self.bytes_max))
+        return any(item is not None for item in (self.size_max, self.size_min, self.bytes_max))
 
 
 def parse_stream_limits(options: RawOptions) -> StreamLimits:
@@ -89,7 +89,7 @@ class GroupMembershipOptions(Group, sides=READ):
     options are those of streams that commit offsets without joining, or that end on new fields."""
 
     group: str
-    joins = option("groupMembership", mapped({"none": False, "join": True}), "none", generation=V07).means(
+    joins = option("groupMembership", map_words({"none": False, "join": True}), "none", generation=V07).means(
         "`join`: the query is a consumer of the group `kafka.group.id`, beside the JVM's; see "
         "[Kafka 0.7](kafka-0.7.md#join-a-group)"
     )
@@ -103,7 +103,7 @@ class GroupMembershipOptions(Group, sides=READ):
         "the group of `commitOffsets` and of `groupMembership`, in 0.7 in ZooKeeper, and of "
         "`startingOffsets=committed`; without these no group is joined"
     )
-    evolution = option("avroSchemaEvolutionMode", mapped({"none": False, "restart": True}), "none").means(
+    evolution = option("avroSchemaEvolutionMode", map_words({"none": False, "restart": True}), "none").means(
         "`restart`: the query ends when a message's schema has a field that the schema of the query "
         "lacks; the next `load()` takes it"
     )

@@ -54,24 +54,24 @@ _TOPIC: Final = "topic"
 _SELECTIONS: Final = frozenset({"subscribe", "subscribepattern", "assign"})
 
 
-def of_groups(*groups: type[Group]) -> tuple[Option[Any], ...]:
+def list_options(*groups: type[Group]) -> tuple[Option[Any], ...]:
     """The options of the groups in their order, each once."""
     return tuple(dict.fromkeys(option for group in groups for option in group.options()))
 
 
-OPTIONS: Final = of_groups(
+OPTIONS: Final = list_options(
     *(Discovery, Directories, NetOptions, Tokens, Layers, TypedOptions, Registry),
     *(Selection, FetchOptions, KeyOrder, DeliveryOptions, TransactionOptions),
 )
 #: Options that only streams take: limits of one batch, commits to a group, and new fields of schemas. Batch
 #: reads ignore them with a warning, as they do those of Spark's own connector. One that is in ``OPTIONS``,
 #: too, means something else to streams.
-STREAM_OPTIONS: Final = of_groups(StreamLimits, GroupMembershipOptions)
+STREAM_OPTIONS: Final = list_options(StreamLimits, GroupMembershipOptions)
 #: Names that batch reads do not know, by their lower case: Spark hands names on in small letters.
 OF_STREAMS_ALONE: Final = {
     option.name.lower(): option.name
     for option in STREAM_OPTIONS
-    if option.name.lower() not in {each.name.lower() for each in OPTIONS}
+    if option.name.lower() not in {item.name.lower() for item in OPTIONS}
 }
 #: Options whose texts have secrets, by their names in lower case.
 _SECRET: Final = {option.name.lower(): option for option in OPTIONS if option.secrets is not None}
@@ -99,7 +99,7 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
     Raises ``OptionError`` (fatal) for unknown names and for references without a value.
     """
     keep_secrets(raw)
-    known = {option.name.lower(): option for option in _known(read, stream)}
+    known = {option.name.lower(): option for option in _list_known(read, stream)}
     names = [option.name for option in known.values()]
     values: dict[str, str] = {}
     passed_over: list[str] = []
@@ -126,19 +126,19 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
     if not referring:
         yield RawOptions(values, known.values(), passed_over, ignored)
         return
-    from .references import resolved
+    from .references import resolve_references
 
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     try:
-        with resolved(referring) as found:
-            for name, value in found.items():
+        with resolve_references(referring) as result:
+            for name, value in result.items():
                 _check_text(name, value)
-            yield RawOptions({**values, **found}, known.values(), passed_over, ignored)
+            yield RawOptions({**values, **result}, known.values(), passed_over, ignored)
     finally:  # until here errors have a reference in the place of its value
-        _keep_secrets(found)
+        _keep_secrets(result)
 
 
-def of_side(raw: Mapping[str, str], *, read: bool) -> dict[str, str]:
+def drop_other_side(raw: Mapping[str, str], *, read: bool) -> dict[str, str]:
     """The options without those of the other side. A view of SQL has options of both sides, for SELECT and
     for INSERT."""
     names = {name.lower() for name in raw}
@@ -176,7 +176,7 @@ def _check_text(name: str, value: str) -> None:
         ) from None
 
 
-def _known(read: bool, stream: bool) -> list[Option[Any]]:
+def _list_known(read: bool, stream: bool) -> list[Option[Any]]:
     """The options of one side."""
     if not read:
         return [option for option in OPTIONS if option.write]
@@ -193,7 +193,7 @@ def _ignored_because(name: str, names: list[str], read: bool, stream: bool) -> t
     takes effect; None for one that is refused."""
     lower, side = name.lower(), "stream" if stream else "read" if read else "write"
     here = f"has no effect in a {side} and is ignored"
-    there = next((each for each in (*OPTIONS, *STREAM_OPTIONS) if each.name.lower() == lower), None)
+    there = next((item for item in (*OPTIONS, *STREAM_OPTIONS) if item.name.lower() == lower), None)
     if lower in _PATHS:
         return None
     if there is not None:  # a stream refuses those of batch reads
@@ -211,7 +211,7 @@ def _ignored_because(name: str, names: list[str], read: bool, stream: bool) -> t
 
 
 def _unknown(name: str, read: bool, stream: bool) -> OptionError:
-    names = [option.name for option in _known(read, stream)]
+    names = [option.name for option in _list_known(read, stream)]
     side = "stream" if stream else "read" if read else "write"
     if stream and name.lower() in _PATHS:
         return OptionError(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ssl import TLSVersion
 from typing import Final, NamedTuple
 
-from ..errors import LOG, OptionError, quoted
+from ..errors import LOG, OptionError, quote
 from ..net.stores import (
     JKS,
     PEM,
@@ -21,7 +21,7 @@ from ..net.stores import (
     StoreError,
     identity_of,
     kind_of,
-    normalized,
+    normalize_pem,
     trust_of,
     unsupported,
 )
@@ -77,7 +77,7 @@ _ANY_VERSION: Final = ("TLS", "SSL")
 
 def limits_of(options: RawOptions, names: type[TlsOptions]) -> TlsLimits:
     """The versions and the suites that the options leave. Raises ``OptionError`` (fatal)."""
-    versions = _enabled(options, names)
+    versions = _parse_versions(options, names)
     highest = _highest(options, names)
     versions = {version for version in versions if version <= highest}
     suites, versions = _suites(options, names, versions)
@@ -89,13 +89,13 @@ def limits_of(options: RawOptions, names: type[TlsOptions]) -> TlsLimits:
     return TlsLimits(min(versions), max(versions), suites)
 
 
-def _listed(text: str | None) -> list[str]:
+def _parse_list(text: str | None) -> list[str]:
     """The words of a list with commas, in capitals."""
-    return [capitals(each) for each in (text or "").split(",") if each.strip()]
+    return [capitals(item) for item in (text or "").split(",") if item.strip()]
 
 
-def _enabled(options: RawOptions, names: type[TlsOptions]) -> set[TLSVersion]:
-    name, given = names.enabled_protocols.name, _listed(options[names.enabled_protocols])
+def _parse_versions(options: RawOptions, names: type[TlsOptions]) -> set[TLSVersion]:
+    name, given = names.enabled_protocols.name, _parse_list(options[names.enabled_protocols])
     for version in given:
         if version not in (*_VERSIONS, *_OLDER):
             raise bad_value(name, version, "TLSv1.2 or TLSv1.3, or both with a comma between them")
@@ -127,7 +127,7 @@ def _suites(
     options: RawOptions, names: type[TlsOptions], versions: set[TLSVersion]
 ) -> tuple[tuple[str, ...], set[TLSVersion]]:
     """OpenSSL's names of the suites of TLS 1.2, and the versions that have a suite."""
-    given = [suite for suite in _listed(options[names.cipher_suites]) if suite != _NO_SUITE]
+    given = [suite for suite in _parse_list(options[names.cipher_suites]) if suite != _NO_SUITE]
     if not given:
         return (), versions
     name = names.cipher_suites.name
@@ -135,7 +135,7 @@ def _suites(
         if suite not in TLS_1_2_SUITES and suite not in TLS_1_3_SUITES:
             known = (*TLS_1_2_SUITES, *TLS_1_3_SUITES)
             raise OptionError(
-                f"option {name}: {quoted(suite)} is no cipher suite of TLS 1.2 by its name in Java"
+                f"option {name}: {quote(suite)} is no cipher suite of TLS 1.2 by its name in Java"
                 f"{hint(suite, known) or '; leave it out'}"
             )
     of_1_2 = tuple(TLS_1_2_SUITES[suite] for suite in given if suite in TLS_1_2_SUITES)
@@ -167,7 +167,7 @@ def tls_of(options: RawOptions, names: type[TlsOptions] = BrokerTls, of: TlsName
     """Encryption of connections. Raises ``OptionError`` (fatal), which shows no secret."""
     identity = _identity(options, names)
     tls = Tls(
-        trust=trusted(options, names),
+        trust=load_trusted(options, names),
         identity=identity and identity.text,
         # The key of another store is not encrypted any more.
         key_password=options[names.key_password] if identity is None or identity.kind == PEM else None,
@@ -185,21 +185,21 @@ def check(tls: Tls, options: RawOptions, names: type[TlsOptions] = BrokerTls) ->
     try:
         context(tls)
     except OptionError as error:
-        files = [each for each in (names.trust_location, names.key_location) if options.given(each)]
-        read = ", ".join(f"{each.name} is {quoted(options[each])}" for each in files)
+        files = [item for item in (names.trust_location, names.key_location) if options.given(item)]
+        read = ", ".join(f"{item.name} is {quote(options[item])}" for item in files)
         raise OptionError(f"{error}{f' ({read})' if read else ''}") from error
 
 
-def trusted(options: RawOptions, names: type[TlsOptions] = BrokerTls) -> str | None:
+def load_trusted(options: RawOptions, names: type[TlsOptions] = BrokerTls) -> str | None:
     """PEM of the authorities to trust; None for the system's. Raises ``OptionError`` (fatal)."""
-    found = _contents(
+    result = _contents(
         options,
         (names.trust_type, names.trust_location, names.trust_password),
         (names.trust_certificates,),
         "to trust the system's authorities",
         trust_of,
     )
-    return found and found.text
+    return result and result.text
 
 
 def _identity(options: RawOptions, names: type[TlsOptions]) -> _Contents | None:
@@ -228,19 +228,19 @@ def _contents(
     ``without`` is the effect of leaving it out.
     """
     kind, store_path, password = store
-    said, path, given = _said_kind(options, kind), options[store_path], options.given(*texts)
+    said, path, given = _parse_kind(options, kind), options[store_path], options.given(*texts)
     if path is not None:
         if given:
             raise OptionError(f"options {store_path} and {given[0]} are both set; set one of them")
         data = _bytes_of(store_path.name, path, without)
         key = ("", None) if key_password is None else (key_password.name, options[key_password])
         try:
-            found = _Contents(
+            result = _Contents(
                 read(Store(data, options[password], key[1], password.name, key[0])), kind_of(data)
             )
         except StoreError as error:
-            raise OptionError(f"option {store_path}: {quoted(path)}: {error}") from error
-        if found.kind == PEM and options.given(password):
+            raise OptionError(f"option {store_path}: {quote(path)}: {error}") from error
+        if result.kind == PEM and options.given(password):
             _warn_of_password(password.name)
     else:
         if options.given(password):
@@ -249,13 +249,13 @@ def _contents(
             )
         if not given:
             return None
-        found = _Contents(_joined(options, texts), PEM)
-    if said not in (None, found.kind):
-        _warn_of_kind(kind.name, said, found.kind)
-    return found
+        result = _Contents(_join_pem(options, texts), PEM)
+    if said not in (None, result.kind):
+        _warn_of_kind(kind.name, said, result.kind)
+    return result
 
 
-def _said_kind(options: RawOptions, option: Option[str | None]) -> str | None:
+def _parse_kind(options: RawOptions, option: Option[str | None]) -> str | None:
     kind = options[option] or None
     if kind in _UNSUPPORTED:
         raise OptionError(f"option {option}: {unsupported(kind)}")
@@ -264,29 +264,29 @@ def _said_kind(options: RawOptions, option: Option[str | None]) -> str | None:
     return kind
 
 
-def _bytes_of(name: str, location: str, without: str) -> bytes:
-    if not location.strip():
+def _bytes_of(name: str, path: str, without: str) -> bytes:
+    if not path.strip():
         raise OptionError(
             f"option {name}: the path is empty; give that of a store that is on the driver, or leave the "
             f"option out {without}"
         )
-    where = f"option {name}: {quoted(location)}"
+    where = f"option {name}: {quote(path)}"
     advice = "give the path of a store that is on the driver"
-    return file_bytes(where, location, STORE_BYTES_MAX, advice, "is it a store?")
+    return file_bytes(where, path, STORE_BYTES_MAX, advice, "is it a store?")
 
 
-def _joined(options: RawOptions, texts: tuple[Option[str | None], ...]) -> str:
+def _join_pem(options: RawOptions, texts: tuple[Option[str | None], ...]) -> str:
     """The PEM of a store from all of its parts."""
     given = options.given(*texts)
-    missing = [each.name for each in texts if each.name not in given]
+    missing = [item.name for item in texts if item.name not in given]
     if missing:
         raise OptionError(f"option {given[0]} is set without {' and '.join(missing)}; set them together")
-    return "".join(_normalized(each.name, options[each] or "") for each in texts)
+    return "".join(_normalize_pem(item.name, options[item] or "") for item in texts)
 
 
-def _normalized(name: str, text: str) -> str:
+def _normalize_pem(name: str, text: str) -> str:
     try:
-        return normalized(text)
+        return normalize_pem(text)
     except StoreError as error:
         raise OptionError(f"option {name}: {error} (its value is not shown)") from error
 

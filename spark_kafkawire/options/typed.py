@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafkawire.regular_files import Unreadable, read_regular
 
-from ..errors import LOG, OptionError, quoted
+from ..errors import LOG, OptionError, quote
 from ..values.formats import BINARY, FORMAT_NAMES, FORMATS
 from .connection import NetOptions
 from .option import (
@@ -22,9 +22,9 @@ from .option import (
     bad_value,
     choice,
     flag,
-    mapped,
+    map_words,
     option,
-    string,
+    parse_string,
     word,
 )
 from .security import Registry
@@ -45,7 +45,7 @@ _DEPTH_MAX: Final = 15
 _ID: Final = "id:"
 _WITH_SCHEMAS: Final = f"valueFormat or keyFormat of {' or '.join(FORMATS)}"
 _WITH_DEPTH: Final = (
-    f"valueFormat or keyFormat of {' or '.join(name for name, each in FORMATS.items() if each.has_depth)}"
+    f"valueFormat or keyFormat of {' or '.join(name for name, item in FORMATS.items() if item.has_depth)}"
 )
 _VERSIONS: Final = "a version of the subject (1 to 2147483647), latest, or id:N, the id of a schema"
 
@@ -173,7 +173,7 @@ class TypedOptions(Group):
     key: ColumnFormat
     value: ColumnFormat
     bad_records: Option[BadRecords] = option(
-        "badRecords", mapped({each.value: each for each in BadRecords}), "fail", READ
+        "badRecords", map_words({item.value: item for item in BadRecords}), "fail", READ
     ).means(
         "bytes that cannot become rows, because the log is damaged or a key or value cannot be decoded, are "
         "an error; `null`: a row with nulls, and a column `_corrupt_record` with the bytes and the reason; "
@@ -184,8 +184,8 @@ class TypedOptions(Group):
         _FORMAT_MEANING.format("values")
     )
     key_format = option("keyFormat", choice(*FORMAT_NAMES), BINARY).means("the same of keys")
-    value_schema = option("valueSchema", string).means(_SCHEMA_MEANING.format("values"))
-    key_schema = option("keySchema", string).means("the same of keys")
+    value_schema = option("valueSchema", parse_string).means(_SCHEMA_MEANING.format("values"))
+    key_schema = option("keySchema", parse_string).means("the same of keys")
     value_subject = option("valueSubject", _subject).means(_SUBJECT_MEANING.format("values"))
     key_subject = option("keySubject", _subject).means("the same of keys")
     value_version = option("valueSchemaVersion", _version).means(_VERSION_MEANING.format("values"))
@@ -197,7 +197,7 @@ class TypedOptions(Group):
     key_message = option("keyMessage", _message).means("the same of keys")
     strategy: Option[str] = option(
         "subjectNameStrategy",
-        mapped({name.lower(): name for name in ("TopicName", "RecordName", "TopicRecordName")}),
+        map_words({name.lower(): name for name in ("TopicName", "RecordName", "TopicRecordName")}),
         "TopicName",
     ).means(
         "the subject of a schema: `TopicName` (`t-value`), `RecordName` (the name of the record or the "
@@ -259,7 +259,7 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
     """The formats of keys and values; None if both are binary. Raises ``OptionError`` (fatal)."""
     of = TypedOptions
     depth = options[of.recursion_depth]
-    key, value = (_with_depth(_column(options, each), depth) for each in (_Key, _Value))
+    key, value = (_with_depth(_column(options, item), depth) for item in (_Key, _Value))
     if not key.has_depth and not value.has_depth:
         _refuse(options, of.recursion_depth, needed=_WITH_DEPTH)
     # These are checked also where nothing uses them.
@@ -277,9 +277,9 @@ def parse_typed(options: RawOptions, net: NetOptions, *, read: bool) -> TypedOpt
     is_plain = registry is None and not key.needs_writer and not value.needs_writer
     if is_plain and not options.given(of.schema_id_from):  # as plain JSON is
         source = "none"
-    for each in (key, value):
-        if each.has_schemas and registry is None:
-            _check_without_registry(options, each, source, read=read)
+    for item in (key, value):
+        if item.has_schemas and registry is None:
+            _check_without_registry(options, item, source, read=read)
     if registry is None:
         _refuse(options, of.auto_register, needed=Registry.url.name)
     return of.parse(options, key=key, value=value, registry=registry, schema_id_from=source)
@@ -293,16 +293,16 @@ def _registry(options: RawOptions, net: NetOptions) -> RegistrySettings | None:
 
 
 def _column(options: RawOptions, of: type[_Value]) -> ColumnFormat:
-    found = options[of.format]
-    if found != "protobuf":
+    result = options[of.format]
+    if result != "protobuf":
         _refuse(options, of.message, needed=f"{of.format}=protobuf")
-    if found not in FORMATS:
+    if result not in FORMATS:
         _refuse(options, of.schema, of.subject, of.version, needed=f"{of.format}={' or '.join(FORMATS)}")
-        return ColumnFormat(of.name, found)
+        return ColumnFormat(of.name, result)
     if len(given := options.given(of.schema, of.version)) > 1:
         raise OptionError(f"options {' and '.join(given)} both name a schema; set one of them")
     text = _schema_text(options, of.schema)
-    return ColumnFormat(of.name, found, text, options[of.subject], options[of.version], options[of.message])
+    return ColumnFormat(of.name, result, text, options[of.subject], options[of.version], options[of.message])
 
 
 def _with_depth(column: ColumnFormat, depth: int | None) -> ColumnFormat:
@@ -344,6 +344,6 @@ def _schema_text(options: RawOptions, of: Option[str | None]) -> str | None:
     try:
         return read_regular(path, SCHEMA_BYTES_MAX, "on the driver", advice, advice).decode("utf-8")
     except UnicodeDecodeError:
-        raise OptionError(f"option {of}: the file {quoted(path)} is not UTF-8; {advice}") from None
+        raise OptionError(f"option {of}: the file {quote(path)} is not UTF-8; {advice}") from None
     except Unreadable as error:
-        raise OptionError(f"option {of}: {quoted(path)} {error}") from error
+        raise OptionError(f"option {of}: {quote(path)} {error}") from error

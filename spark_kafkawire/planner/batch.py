@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..clients.reading.task import FetchTask
 from ..cluster.cluster import Cluster, Offsets, cluster_of
-from ..errors import LOG, DataLossError, OptionError, ProtocolError, UnknownTopicError, quoted
+from ..errors import LOG, DataLossError, OptionError, ProtocolError, UnknownTopicError, quote
 from ..model import Broker, Leader, OffsetRange, OffsetUnit, PartitionBounds, TopicPartition
 from ..net.known_versions import BROKER_VERSIONS
 from ..options import LimitKind, OffsetLimits, ReadOptions, Selection
 from ..protocol.modern.limits import READ_COMMITTED
 from ..protocol.modern.minimum_versions import MinimumVersions
-from .key_order import Layouts, chains, find_layouts, marked
+from .key_order import Layouts, chains, find_layouts, mark_tasks
 from .limits import End, at_time, check_names, end_of, limit_of, log_resolved, range_between, start_of
 from .ranges import split
 
@@ -54,18 +54,18 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     cluster.await_partitions([*options.starting.by_partition, *options.ending.by_partition, *named])
     selected = select(options.selection, cluster, may_be_empty=True)
     leaders = cluster.leaders_of(selected)
-    partitions = led(selected, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
+    partitions = keep_led(selected, leaders, fail_on_data_loss=options.fetch.fail_on_data_loss)
     for limits in (options.starting, options.ending):
         check_names(limits, partitions)
-    ranges = _resolved(options, cluster, partitions)
-    by_partition = {each.bounds.topic_partition: each for each in ranges}
-    bounds = {tp: each.bounds for tp, each in by_partition.items()}
-    starts = {tp: each.segment_starts for tp, each in bounds.items()}
-    cut_points = {tp: found for tp, found in starts.items() if found is not None}
+    ranges = _resolve_ends(options, cluster, partitions)
+    by_partition = {item.bounds.topic_partition: item for item in ranges}
+    bounds = {tp: item.bounds for tp, item in by_partition.items()}
+    starts = {tp: item.segment_starts for tp, item in bounds.items()}
+    cut_points = {tp: result for tp, result in starts.items() if result is not None}
     layouts: Layouts = {}
     if options.key_order is not None:
         layouts = find_layouts(options, cluster, selected, bounds)
-    whole: Sequence[OffsetRange] = [each.range for each in ranges]
+    whole: Sequence[OffsetRange] = [item.range for item in ranges]
     if options.discovery.directories is not None:
         whole = split_by_bytes(whole, cluster, options.partition_bytes_max)
     parts = split(whole, options.min_partitions, options.partition_size_max, cut_points or None)
@@ -76,7 +76,7 @@ def plan(options: ReadOptions) -> tuple[FetchTask, ...]:
     )
     if options.discovery.directories is not None:
         tasks = with_files(tasks, cluster)
-    return marked(options.key_order, layouts, tasks)
+    return mark_tasks(options.key_order, layouts, tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ class _Resolved:
     end: End
 
 
-def _resolved(
+def _resolve_ends(
     options: ReadOptions, cluster: Cluster, partitions: Sequence[TopicPartition]
 ) -> list[_Resolved]:
     # The offsets of a group are requested before the bounds, because the group may pass the bounds meanwhile.
     # The bounds are requested before offsets by timestamp: a message that is appended later is outside of the
     # range, and a segment that was older than the timestamp cannot contain it.
-    committed = _committed(options.starting, partitions, cluster)
+    committed = _fetch_committed(options.starting, partitions, cluster)
     bounds = cluster.bounds(partitions)
     now_ms = _now_ms()
     starts = starts_of(options, cluster, bounds, committed, now_ms)
@@ -126,7 +126,7 @@ def _high_watermarks(
     """High watermarks of partitions whose range ends after the last stable offset (read_committed)."""
     if options.fetch.isolation_level != READ_COMMITTED:
         return {}
-    beyond = [tp for tp, held in bounds.items() if any(each[tp].offset > held.latest for each in ends)]
+    beyond = [tp for tp, held in bounds.items() if any(item[tp].offset > held.latest for item in ends)]
     return cluster.high_watermarks(beyond) if beyond else {}
 
 
@@ -143,7 +143,7 @@ def starts_of(
     the time from which times before now count, milliseconds since 1970; by default that of the call.
     """
     if committed is None:
-        committed = _committed(options.starting, list(bounds), cluster)
+        committed = _fetch_committed(options.starting, list(bounds), cluster)
     now_ms = _now_ms() if now_ms is None else now_ms
     starting = at_time(options.starting, now_ms)
     resolved = {**committed, **_offsets_at_times(starting, bounds, cluster.start_offsets)}
@@ -191,16 +191,16 @@ def _partitions_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> 
 
 def _some_matching(pattern: str, cluster: Cluster, may_be_empty: bool) -> list[str]:
     topics = cluster.topics()
-    found = matching(pattern, topics)
-    if not found:
-        nothing = f"option subscribePattern: none of the {len(topics)} topics matches {quoted(pattern)}"
+    result = match_topics(pattern, topics)
+    if not result:
+        nothing = f"option subscribePattern: none of the {len(topics)} topics matches {quote(pattern)}"
         if not may_be_empty:
             raise UnknownTopicError(nothing)
         LOG.warning("%s: nothing is read", nothing)
-    return found
+    return result
 
 
-def matching(pattern: str, topics: Sequence[str]) -> list[str]:
+def match_topics(pattern: str, topics: Sequence[str]) -> list[str]:
     """Topics that match a pattern. Raises ``OptionError``, and ``ProtocolError`` for an impossible topic
     name."""
     from ..options.java_pattern import NAME_SIZE_MAX, PatternError
@@ -208,17 +208,17 @@ def matching(pattern: str, topics: Sequence[str]) -> list[str]:
     if long := next((topic for topic in topics if len(topic) > NAME_SIZE_MAX), None):
         raise ProtocolError(
             f"topic names have at most {NAME_SIZE_MAX} characters, and a broker lists one of {len(long)}: "
-            f"{quoted(long)}; name the topics with subscribe"
+            f"{quote(long)}; name the topics with subscribe"
         )
     try:
-        compiled = _compiled(pattern)
+        compiled = _compile_pattern(pattern)
         return [topic for topic in topics if compiled.is_found_in(topic)]
     except PatternError as error:
-        raise OptionError(f"option subscribePattern: {quoted(pattern)}: {error}") from error
+        raise OptionError(f"option subscribePattern: {quote(pattern)}: {error}") from error
 
 
 @lru_cache(maxsize=16)
-def _compiled(pattern: str) -> JavaPattern:
+def _compile_pattern(pattern: str) -> JavaPattern:
     from ..options.java_pattern import JavaPattern
 
     return JavaPattern(pattern)
@@ -227,11 +227,11 @@ def _compiled(pattern: str) -> JavaPattern:
 def covers(selection: Selection, topic: str) -> bool:
     """True if the options select a topic, which need not exist."""
     if selection.pattern is not None:
-        return _compiled(selection.pattern).is_found_in(topic)
+        return _compile_pattern(selection.pattern).is_found_in(topic)
     return topic in selection.subscribe or topic in {tp.topic for tp in selection.assign}
 
 
-def led(
+def keep_led(
     partitions: Sequence[TopicPartition],
     leaders: Mapping[TopicPartition, Leader],
     *,
@@ -252,7 +252,7 @@ def led(
     return tuple(tp for tp in partitions if tp in leaders)
 
 
-def _committed(limits: OffsetLimits, partitions: Sequence[TopicPartition], cluster: Cluster) -> Offsets:
+def _fetch_committed(limits: OffsetLimits, partitions: Sequence[TopicPartition], cluster: Cluster) -> Offsets:
     """Committed offsets of the partitions that start at them."""
     asked = [tp for tp in partitions if limit_of(limits, tp).kind is LimitKind.COMMITTED]
     return cluster.committed_offsets(asked) if asked else {}
@@ -287,12 +287,12 @@ def split_by_bytes(
     from ..cluster.log_directories.cluster import DirectoryCluster
 
     assert isinstance(cluster, DirectoryCluster)
-    found = []
+    result = []
     for whole in ranges:
         cuts = cluster.cuts(whole, bytes_max) if whole.size else ()
         ends = [whole.start_offset, *cuts, whole.stop_offset]
-        found += [OffsetRange(whole.topic_partition, start, stop) for start, stop in pairwise(ends)]
-    return found
+        result += [OffsetRange(whole.topic_partition, start, stop) for start, stop in pairwise(ends)]
+    return result
 
 
 def with_files(tasks: Iterable[FetchTask], cluster: Cluster) -> Iterator[FetchTask]:
@@ -355,16 +355,16 @@ def _packs_of(tasks: Sequence[FetchTask], pack_max: int) -> list[tuple[FetchTask
     total = sum(task.range.size for task in tasks)
     least = max(-(-total // pack_max), -(-len(tasks) // RANGES_COUNT_MAX))
     count_max = -(-len(tasks) // least)
-    found: list[tuple[FetchTask, ...]] = []
+    result: list[tuple[FetchTask, ...]] = []
     pack: list[FetchTask] = []
     size = 0
     for task in tasks:
         if pack and (len(pack) == count_max or size + task.range.size > pack_max):
-            found.append(tuple(pack))
+            result.append(tuple(pack))
             pack, size = [], 0
         pack.append(task)
         size += task.range.size
-    return [*found, tuple(pack)]
+    return [*result, tuple(pack)]
 
 
 def hint(tasks: Sequence[FetchTask], options: ReadOptions) -> bool:

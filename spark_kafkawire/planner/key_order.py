@@ -60,21 +60,21 @@ def find_layouts(
     """
     order = options.key_order
     assert order is not None
-    found, away = {}, set()
+    result, away = {}, set()
     for topic in sorted({tp.topic for tp in partitions}):
         own = sorted(tp for tp in partitions if tp.topic == topic)
         layouts = _lists_of(order, topic, own, cluster, bounds)
         away |= _away(layouts, cluster, bounds)
         _check_lists(layouts, away.union(own))
         if layouts.boundaries is None:
-            layouts = _by_moments(layouts, order.moments_ms, cluster, bounds)
+            layouts = _find_by_moments(layouts, order.moments_ms, cluster, bounds)
         else:
             _check_ends(layouts, options, cluster, bounds)
-        found[topic] = layouts
-    there = away.union(cluster.partitions_of(list(found)) if found else ())
-    for layouts in found.values():
+        result[topic] = layouts
+    there = away.union(cluster.partitions_of(list(result)) if result else ())
+    for layouts in result.values():
         _check_lists(layouts, there)
-    return found
+    return result
 
 
 def _away(layouts: TopicLayouts, cluster: Cluster, bounds: Bounds) -> set[TopicPartition]:
@@ -91,7 +91,7 @@ def _lists_of(
 ) -> TopicLayouts:
     """Partitions of each layout of a topic, by the options, or by its records if the options do not say."""
     if not order.topics:
-        return _by_records(partitions, order.moments_ms, cluster, bounds)
+        return _find_by_records(partitions, order.moments_ms, cluster, bounds)
     if topic not in order.topics:
         raise OptionError(
             f"option partitionLayouts: topic {printable(topic)} is read but not listed: add it, with one "
@@ -100,7 +100,7 @@ def _lists_of(
     return order.topics[topic]
 
 
-def _by_records(
+def _find_by_records(
     partitions: Sequence[TopicPartition], moments_ms: Sequence[int], cluster: Cluster, bounds: Bounds
 ) -> TopicLayouts:
     """Partitions of each layout by records: up to the last one with a record from before the end of the
@@ -111,9 +111,9 @@ def _by_records(
         old = [tp.partition for tp in partitions if offsets[tp] > bounds[tp].earliest]
         counts.append(max(old, default=-1) + 1)
     if any(old >= new for old, new in pairwise([0, *counts, len(partitions)])):
-        found = ", ".join(map(str, counts))
+        result = ", ".join(map(str, counts))
         raise OptionError(
-            f"option expansionTimestamp: records from before these moments are in {found} of the "
+            f"option expansionTimestamp: records from before these moments are in {result} of the "
             f"{len(partitions)} partitions of {printable(partitions[0].topic)}, which does not show how "
             "the topic grew: set the counts with partitionLayouts"
         )
@@ -150,7 +150,7 @@ def _check_ends(layouts: TopicLayouts, options: ReadOptions, cluster: Cluster, b
             )
 
 
-def _by_moments(
+def _find_by_moments(
     layouts: TopicLayouts, moments_ms: tuple[int, ...], cluster: Cluster, bounds: Bounds
 ) -> TopicLayouts:
     """The layouts with boundaries at the first record at or after each timestamp."""
@@ -171,11 +171,11 @@ def _ends_at(
     moment_ms: int, partitions: Sequence[TopicPartition], cluster: Cluster, bounds: Bounds
 ) -> dict[TopicPartition, int]:
     """First offsets at or after a timestamp, or the end of the partition."""
-    found = cluster.stop_offsets(dict.fromkeys(partitions, moment_ms), bounds)
-    return {tp: bounds[tp].latest if (offset := found[tp]) is None else offset for tp in partitions}
+    result = cluster.stop_offsets(dict.fromkeys(partitions, moment_ms), bounds)
+    return {tp: bounds[tp].latest if (offset := result[tp]) is None else offset for tp in partitions}
 
 
-def marked(
+def mark_tasks(
     order: KeyOrder | None, layouts: Layouts, tasks: Iterable[FetchTask], *, is_stream: bool = False
 ) -> tuple[FetchTask, ...]:
     """Tasks with the layouts of their partitions.
@@ -187,7 +187,7 @@ def marked(
     return tuple(
         replace(
             task,
-            layouts=_of_partition(
+            layouts=_layouts_of_partition(
                 layouts[task.range.topic_partition.topic], task.range.topic_partition, order.check, is_stream
             ),
         )
@@ -195,7 +195,7 @@ def marked(
     )
 
 
-def _of_partition(
+def _layouts_of_partition(
     layouts: TopicLayouts, partition: TopicPartition, check: PartitionerCheck, is_stream: bool
 ) -> PartitionLayouts:
     first = layouts.first(partition)
@@ -206,14 +206,14 @@ def _of_partition(
 
 def chains(tasks: Iterable[FetchTask]) -> list[tuple[FetchTask, ...]]:
     """Tasks of each Spark partition in their order: parents before their children."""
-    found: dict[TopicPartition, list[tuple[int, FetchTask]]] = {}
+    result: dict[TopicPartition, list[tuple[int, FetchTask]]] = {}
     alone = []
     for task in tasks:
         if task.layouts is None:
             alone.append((task,))
         else:
-            found.setdefault(task.layouts.family, []).append((task.layouts.first, task))
+            result.setdefault(task.layouts.family, []).append((task.layouts.first, task))
     in_turn = (
-        sorted(each, key=lambda turn: (turn[0], turn[1].range.topic_partition)) for each in found.values()
+        sorted(item, key=lambda turn: (turn[0], turn[1].range.topic_partition)) for item in result.values()
     )
-    return [*alone, *(tuple(task for _, task in each) for each in in_turn)]
+    return [*alone, *(tuple(task for _, task in item) for item in in_turn)]

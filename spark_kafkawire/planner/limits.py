@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..errors import LOG, DataLossError, OptionError, listed_some
+from ..errors import LOG, DataLossError, OptionError, list_some
 from ..model import OffsetRange, PartitionBounds, TopicPartition
 from ..options import LimitKind, OffsetLimit, OffsetLimits
 
@@ -39,7 +39,7 @@ def at_time(limits: OffsetLimits, now_ms: int) -> OffsetLimits:
 
     for_all = None if limits.for_all is None else fixed(limits.for_all)
     return replace(
-        limits, for_all=for_all, by_partition={tp: fixed(each) for tp, each in limits.by_partition.items()}
+        limits, for_all=for_all, by_partition={tp: fixed(item) for tp, item in limits.by_partition.items()}
     )
 
 
@@ -56,7 +56,7 @@ def log_resolved(limits: OffsetLimits, found: Mapping[TopicPartition, End], now_
             "option %s, resolved at %s: %s",
             limits.option,
             now,
-            listed_some(resolved, 3, lambda tp: f"{tp} at {found[tp].offset}"),
+            list_some(resolved, 3, lambda tp: f"{tp} at {found[tp].offset}"),
         )
 
 
@@ -153,7 +153,7 @@ def range_between(
     if start.offset == end.offset:
         nowhere = End(_inside(start.offset, bounds))
         return OffsetRange(bounds.topic_partition, nowhere.offset, nowhere.offset), nowhere, nowhere
-    first, last = (_clamped(limit, bounds, fail_on_data_loss) for limit in (start, end))
+    first, last = (_clamp(limit, bounds, fail_on_data_loss) for limit in (start, end))
     return OffsetRange(bounds.topic_partition, first.offset, last.offset), first, last
 
 
@@ -166,7 +166,7 @@ def _check_below_stable_offset(limit: End, bounds: PartitionBounds, high_waterma
         )
 
 
-def _clamped(end: End, bounds: PartitionBounds, fail_on_data_loss: bool) -> End:
+def _clamp(end: End, bounds: PartitionBounds, fail_on_data_loss: bool) -> End:
     if bounds.earliest <= end.offset <= bounds.latest:
         return end
     loss = (
@@ -181,4 +181,4 @@ def _clamped(end: End, bounds: PartitionBounds, fail_on_data_loss: bool) -> End:
 
 def _names(partitions: Sequence[TopicPartition]) -> str:
     """At most three of the partitions."""
-    return listed_some(partitions, 3)
+    return list_some(partitions, 3)

@@ -69,10 +69,10 @@ def split(
             for whole, count in zip(parts, counts, strict=True)
             for part in _split_evenly(whole, count, cut_points)
         )
-    return parts if min_partitions is None else _levelled(parts, cut_points)
+    return parts if min_partitions is None else _level_parts(parts, cut_points)
 
 
-def _levelled(parts: tuple[OffsetRange, ...], cut_points: CutPoints) -> tuple[OffsetRange, ...]:
+def _level_parts(parts: tuple[OffsetRange, ...], cut_points: CutPoints) -> tuple[OffsetRange, ...]:
     """Parts of at most three times their mean, as far as ``cut_points`` allow it (step 3)."""
     total = sum(part.size for part in parts)
     while parts:
@@ -152,7 +152,7 @@ def _round(value: float) -> int:
     return int(value + 0.5)
 
 
-def limited(
+def limit_ranges(
     ranges: Sequence[OffsetRange], size_max: int, bounds: Mapping[TopicPartition, PartitionBounds]
 ) -> tuple[OffsetRange, ...]:
     """The first ``size_max`` offsets of the ranges, in proportion to the size of each range.
@@ -161,11 +161,11 @@ def limited(
     larger. In 0.7 a range can only end where a segment ends: at the last segment end within its share, or at
     the first one after its share, so that each partition makes progress.
     """
-    total = sum(each.size for each in ranges)
+    total = sum(item.size for item in ranges)
     # The order of the operations is that of Spark, so that both round alike.
     return tuple(
-        _first(each, size_max * (each.size / total), bounds[each.topic_partition]) if each.size else each
-        for each in ranges
+        _first(item, size_max * (item.size / total), bounds[item.topic_partition]) if item.size else item
+        for item in ranges
     )
 
 

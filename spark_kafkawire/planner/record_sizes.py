@@ -51,7 +51,7 @@ class BatchLimit:
         size_max = self._limits.size_max
         if self._sizes is not None and (left := ranges_left(start, bounds)):
             by_bytes = self._sizes.count_max(left)
-            size_max = min((each for each in (size_max, by_bytes) if each is not None), default=None)
+            size_max = min((item for item in (size_max, by_bytes) if item is not None), default=None)
         return next_offsets(start, bounds, size_max)
 
     def _sample(self, offsets: Offsets) -> Samples:
@@ -75,10 +75,10 @@ class RecordSizes:
         affordable = sampled_max // (len(_PLACES) * self._sample_bytes)
         count = 1 if is_small else max(1, min(affordable, _SAMPLES_MAX))
         chosen = sorted(ranges, key=self._turn)[:count]
-        for place in _PLACES:
+        for location in _PLACES:
             part = min(self._bytes_max / self._bytes(ranges), 1.0)
-            self._look({each.topic_partition: _offset(each, part * place) for each in chosen})
-        total, size = sum(each.size for each in ranges), self._bytes(ranges)
+            self._look({item.topic_partition: _offset(item, part * location) for item in chosen})
+        total, size = sum(item.size for item in ranges), self._bytes(ranges)
         return None if size <= self._bytes_max else max(int(total * self._bytes_max / size), 1)
 
     def _turn(self, whole: OffsetRange) -> tuple[int, int]:
@@ -88,11 +88,11 @@ class RecordSizes:
     def _look(self, offsets: Mapping[TopicPartition, int]) -> None:
         for tp in offsets:
             self._samples[tp] = self._samples.get(tp, 0) + 1
-        found = self._sample(offsets)
-        for tp, each in found.items():
-            mean = each.size / each.count
+        result = self._sample(offsets)
+        for tp, item in result.items():
+            mean = item.size / item.count
             self._means[tp] = (self._means.get(tp, mean) + mean) / 2
-        self._sample_bytes = max((each.size for each in found.values()), default=self._sample_bytes)
+        self._sample_bytes = max((item.size for item in result.values()), default=self._sample_bytes)
 
     def _bytes(self, ranges: Sequence[OffsetRange]) -> float:
         """Estimated bytes of the ranges."""
@@ -101,9 +101,9 @@ class RecordSizes:
             by_topic.setdefault(tp.topic, []).append(mean)
         of_topic = {topic: _mean(means) for topic, means in by_topic.items()}
         of_all = _mean(self._means.values())
-        tps = (each.topic_partition for each in ranges)
+        tps = (item.topic_partition for item in ranges)
         means = (self._means.get(tp, of_topic.get(tp.topic, of_all)) for tp in tps)
-        return sum(each.size * mean for each, mean in zip(ranges, means, strict=True))
+        return sum(item.size * mean for item, mean in zip(ranges, means, strict=True))
 
 
 def _mean(sizes: Iterable[float]) -> float:

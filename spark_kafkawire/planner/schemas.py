@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ..errors import OptionError, UnknownSchemaError, counted, quoted
+from ..errors import OptionError, UnknownSchemaError, counted, quote
 from ..options import ColumnFormat, ReadOptions, SchemaVersion, Selection, TypedOptions
 from ..registry import subject_of
 from ..values.formats import FORMATS, FixedSchema, Schema
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 _LATEST: Final = SchemaVersion()
 
 
-def fixed_schemas(options: ReadOptions, named: Container[str] | None = None) -> dict[str, FixedSchema]:
+def fix_schemas(options: ReadOptions, named: Container[str] | None = None) -> dict[str, FixedSchema]:
     """The schemas of the columns ``key`` and ``value`` that have some, by the names of the columns.
 
     ``named`` are the columns of a user's own schema, whose types need no schema unless the options name one;
     None where there is no such schema. Raises ``OptionError`` (fatal), and the errors of the registry.
     """
     typed = options.typed
-    found: dict[str, FixedSchema] = {}
+    result: dict[str, FixedSchema] = {}
     for column in typed.columns if typed is not None else ():
         assert typed is not None
         is_named = (column.schema_text, column.version, column.message) != (None, None, None)
         if column.has_schemas and (
             named is None or (column.column in named and (is_named or _is_fixed(typed, column)))
         ):
-            found[column.column] = _fixed(typed, column, options.selection)
-    return found
+            result[column.column] = _fix_schema(typed, column, options.selection)
+    return result
 
 
 def _is_fixed(typed: TypedOptions, column: ColumnFormat) -> bool:
@@ -48,11 +48,11 @@ def schema_in(column: ColumnFormat, fixed: FixedSchema) -> Schema:
         _ = schema.arrow_type
     except OptionError as error:
         origin = f": {fixed.origin}" if fixed.origin else ""
-        raise error.located(f"option {column.option}{origin}") from error
+        raise error.locate(f"option {column.option}{origin}") from error
     return schema
 
 
-def _fixed(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> FixedSchema:
+def _fix_schema(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> FixedSchema:
     if column.schema_text is not None:
         return FixedSchema(column.schema_text, message=column.message, recursion_depth=column.recursion_depth)
     from ..registry import registry_of  # few reads have one
@@ -64,20 +64,20 @@ def _fixed(typed: TypedOptions, column: ColumnFormat, selection: Selection) -> F
         )
     version = column.version or _LATEST
     try:
-        found = _registered(registry_of(typed.registry), typed, column, version, selection)
+        result = _request_schema(registry_of(typed.registry), typed, column, version, selection)
     except UnknownSchemaError as error:
-        raise error.advised(
+        raise error.advise(
             f"set {column.column}Subject or {column.column}SchemaVersion, or give {column.column}Schema"
         ) from error
-    return registered_schema(column, found)
+    return fix_registered_schema(column, result)
 
 
-def registered_schema(column: ColumnFormat, found: RegisteredSchema) -> FixedSchema:
+def fix_registered_schema(column: ColumnFormat, found: RegisteredSchema) -> FixedSchema:
     """A schema of the registry. Raises ``OptionError`` (fatal) if it has another format than the column."""
     origin = (
         f"schema id {found.id}"
         if found.subject is None
-        else f"version {found.version} of subject {quoted(found.subject)}"
+        else f"version {found.version} of subject {quote(found.subject)}"
     )
     registered_as = FORMATS[column.format].registered_as
     if found.format != registered_as:
@@ -90,7 +90,7 @@ def registered_schema(column: ColumnFormat, found: RegisteredSchema) -> FixedSch
     )
 
 
-def _registered(
+def _request_schema(
     registry: Registry,
     typed: TypedOptions,
     column: ColumnFormat,

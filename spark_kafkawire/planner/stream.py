@@ -18,7 +18,7 @@ the checkpoint. Its end has a mark (``stream_offsets.PIN_MARK``), because the fi
 and move. Failed requests are repeated for the ``brokerDownTimeout`` of the options.
 
 **Data loss** (``failOnDataLoss``). Repeated requests confirm a loss before the stream fails or warns. A
-loss that every later start of the query finds again raises an error in ``settled``. Any other loss
+loss that every later start of the query finds again raises an error in ``settle``. Any other loss
 becomes part of the end of the next batch, which Spark writes to the checkpoint before it requests the
 tasks of the batch. Then ``judge`` raises, at each start, until the user decides.
 
@@ -61,10 +61,10 @@ from ..errors import (
 )
 from ..model import Generation, Leader, OffsetRange, PartitionBounds, TopicPartition
 from ..net.known_versions import BROKER_VERSIONS
-from ..net.retry import Attempts, retried
+from ..net.retry import Attempts, call_with_retries
 from ..options import LimitKind, OffsetLimits, ReadOptions, StreamOptions, TopicLayouts
-from .batch import covers, matching, select
-from .key_order import Layouts, find_layouts, marked
+from .batch import covers, match_topics, select
+from .key_order import Layouts, find_layouts, mark_tasks
 from .ranges import split
 from .record_sizes import BatchLimit
 from .stream_offsets import (
@@ -73,12 +73,12 @@ from .stream_offsets import (
     Losses,
     Offsets,
     Position,
+    find_recreated_topics,
+    limit_bounds,
     losses,
     must_wait,
     next_offsets,
     ranges_between,
-    recreated_topics,
-    until,
 )
 from .stream_range import QueryEnd, QueryStart, gone_since
 
@@ -165,14 +165,14 @@ class StreamPlanner:
             self._poll_took_s = self._clock() - self._polled_s
 
     def _next(self, start: Position, limited: bool) -> Position:
-        settled = self._judge.settled(start, self._ends)
+        settled = self._judge.settle(start, self._ends)
         if self._stops and self._ends is None and not settled.lost:
             self._stop()
-        found, lost = settled.bounds, settled.lost
-        self.latest = latest_of(found)
+        result, lost = settled.bounds, settled.lost
+        self.latest = latest_of(result)
         position = start.without(lost.recreated_topics)
         ids = {**settled.topic_ids, **position.topic_ids}
-        bounds = found if self._ends is None else until(found, self._due(position.offsets))
+        bounds = result if self._ends is None else limit_bounds(result, self._due(position.offsets))
         bounds = self._end.limited(position.offsets, bounds, lost.recreated_topics)
         if limited and self._ends is None and not lost and not self._end.is_near:
             now_s = self._clock()
@@ -180,21 +180,21 @@ class StreamPlanner:
                 return self._ended(position.offsets, position.offsets, ids)
             self._batched_s = now_s
         ends = (self._limit.ends if limited else next_offsets)(position.offsets, bounds)
-        ends = self._order.held(position.offsets, ends, found)
+        ends = self._order.held(position.offsets, ends, result)
         ends |= {tp: end for tp, _, end in lost.shorter}
-        passed_over = settled.held.keys() | (found.keys() - bounds.keys())
+        passed_over = settled.held.keys() | (result.keys() - bounds.keys())
         held = {
             tp: position.offsets[tp]
             for tp in passed_over & position.offsets.keys()
             if position.offsets[tp] != UNPINNED
         }
-        ends = {**held, **ends, **self._start.pinned(position.offsets, bounds)}
+        ends = {**held, **ends, **self._start.pin(position.offsets, bounds)}
         return self._ended(position.offsets, ends, ids)
 
     def _ended(self, start: Offsets, ends: Offsets, ids: Mapping[str, uuid.UUID]) -> Position:
         is_last = self._ends is not None
         self._end.check(start, ends, is_first=self._start.is_at(start), is_last=is_last)
-        return _identified(ends, ids)
+        return _keep_own_ids(ends, ids)
 
     def _due(self, start: Offsets) -> dict[TopicPartition, int]:
         """End of AvailableNow, never before ``start``, even if a broker was behind when the end was
@@ -239,14 +239,14 @@ class StreamPlanner:
         ranges, gone = ranges_between(begins, end.offsets, earliest)
         for deleted in gone:
             self._judge.lose(f"{deleted} of a new partition was deleted before it was read")
-        starts = {each.topic_partition: each.start_offset for each in ranges}
+        starts = {item.topic_partition: item.start_offset for item in ranges}
         leaders = self._judge.leaders(Position(starts, end.topic_ids))
-        ranges = tuple(each for each in ranges if each.topic_partition in leaders)
+        ranges = tuple(item for item in ranges if item.topic_partition in leaders)
         cuts = self._cut_points(ranges)
         parts = split(ranges, self._read.min_partitions, self._read.partition_size_max, cuts)
         brokers = [leader.broker for leader in leaders.values()]
         minimum = BROKER_VERSIONS.minimum(self._read.net.connection, brokers)
-        return self._order.marked(
+        return self._order.mark_layouts(
             FetchTask(
                 part,
                 leaders[part.topic_partition],
@@ -264,7 +264,7 @@ class StreamPlanner:
 
     def _cut_points(self, ranges: Iterable[OffsetRange]) -> Mapping[TopicPartition, tuple[int, ...]] | None:
         splits = self._read.min_partitions is not None or self._read.partition_size_max is not None
-        partitions = [each.topic_partition for each in ranges]
+        partitions = [item.topic_partition for item in ranges]
         return self._partitions.ask(lambda cluster: cluster.cut_points(partitions)) if splits else None
 
 
@@ -280,7 +280,7 @@ def idle_s(request_s: float) -> float:
     return min(max(_IDLE_TIMES * request_s, POLL_INTERVAL_S), POLL_INTERVAL_MAX_S)
 
 
-def _identified(offsets: Offsets, ids: Mapping[str, uuid.UUID]) -> Position:
+def _keep_own_ids(offsets: Offsets, ids: Mapping[str, uuid.UUID]) -> Position:
     """Position with the ids of its own topics only."""
     topics = {tp.topic for tp in offsets}
     return Position(offsets, {topic: id_ for topic, id_ in ids.items() if topic in topics})
@@ -343,7 +343,7 @@ class StreamPartitions:
                 self.forget()
                 raise
 
-        return retried(once, self._options.planning_retry)
+        return call_with_retries(once, self._options.planning_retry)
 
     def forget(self) -> None:
         """Discard the list of partitions, which turned out to be old."""
@@ -368,7 +368,7 @@ class StreamPartitions:
         """Ids of the topics of partitions by the last refresh, without a new request."""
         return topic_ids_of(self.ask(lambda cluster: cluster.known_leaders(list(partitions))))
 
-    def carried(self, start: Offsets, there: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def carry(self, start: Offsets, there: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Positions in partitions that exist but cannot be read now: the query continues there later."""
         missed = [tp for tp, offset in start.items() if tp not in there and offset != UNPINNED]
         return {tp: start[tp] for tp in self.unreachable(missed)} if missed else {}
@@ -416,20 +416,20 @@ class StreamPartitions:
         has_positions = all(known.get(tp, UNPINNED) != UNPINNED for tp in partitions)
         is_followed = has_positions and self._options.key_order is None
         with gone_since():
-            return cluster.followed_bounds(partitions) if is_followed else self._bounds(cluster, partitions)
+            return cluster.follow_bounds(partitions) if is_followed else self._bounds(cluster, partitions)
 
     def _there(self, cluster: Cluster, known: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
         if self._is_old:
             cluster.await_partitions(known)
-            self._partitions = self._selected(cluster, {tp.topic for tp in known})
+            self._partitions = self._select_partitions(cluster, {tp.topic for tp in known})
             cluster.await_partitions(self._partitions)
             self._looked_s = self._clock()
         return self._partitions
 
-    def _selected(self, cluster: Cluster, known: Collection[str]) -> tuple[TopicPartition, ...]:
+    def _select_partitions(self, cluster: Cluster, known: Collection[str]) -> tuple[TopicPartition, ...]:
         selection = self._options.selection
         if selection.pattern is not None:
-            listed = matching(selection.pattern, cluster.topics())
+            listed = match_topics(selection.pattern, cluster.topics())
             return self._partitions_of(cluster, cluster.listed_partitions, listed, known)
         if selection.subscribe:
             return self._partitions_of(cluster, cluster.partitions_of, selection.subscribe, known)
@@ -481,18 +481,18 @@ def leaders_of(cluster: Cluster, partitions: list[TopicPartition]) -> Mapping[To
     not alive: this does not prove that its partitions are gone."""
     cluster.await_partitions(partitions)
     try:
-        found = dict(cluster.leaders_of(partitions))
+        result = dict(cluster.leaders_of(partitions))
     except UnknownTopicError:
         there = {
             tp for topic in sorted({tp.topic for tp in partitions}) for tp in _partitions_of(cluster, topic)
         }
-        found = dict(cluster.leaders_of([tp for tp in partitions if tp in there]))
-    if away := [tp for tp in partitions if tp not in found and tp.broker is not None]:
+        result = dict(cluster.leaders_of([tp for tp in partitions if tp in there]))
+    if away := [tp for tp in partitions if tp not in result and tp.broker is not None]:
         raise BrokersMissingError(
             f"broker {away[0].broker} is not alive and holds {len(away)} of the partitions that the batch "
             f"reads, {away[0]} first; start it"
         )
-    return found
+    return result
 
 
 def _partitions_of(cluster: Cluster, topic: str) -> tuple[TopicPartition, ...]:
@@ -546,7 +546,7 @@ class LossJudge:
         self._held: frozenset[TopicPartition] = frozenset()
         self._held_warned_s = -math.inf
 
-    def settled(self, start: Position, due: Position | None) -> Settled:
+    def settle(self, start: Position, due: Position | None) -> Settled:
         """Answers of the cluster about the partitions of the query. ``due`` is the end of AvailableNow.
 
         If ``failOnDataLoss`` is false and a loss is not proven, the partition is put on hold: the query keeps
@@ -555,7 +555,7 @@ class LossJudge:
         attempts = Attempts(self._retry, clock=self._clock, sleep=self._sleep)
         while True:
             bounds = self._partitions.bounds(start.offsets)
-            carried = self._partitions.carried(start.offsets, bounds)
+            carried = self._partitions.carry(start.offsets, bounds)
             now = Position({**carried, **latest_of(bounds)}, self._partitions.topic_ids(bounds))
             cut_off, all_lost = losses(due or _NOWHERE, now), losses(start, now)
             held = frozenset() if self._is_strict else frozenset(all_lost.unproven)
@@ -567,7 +567,7 @@ class LossJudge:
                     continue
                 self._check(start, cut_off, lost)
             self._hold(held, all_lost)
-            bounds = {tp: found for tp, found in bounds.items() if tp not in held}
+            bounds = {tp: result for tp, result in bounds.items() if tp not in held}
             places = {**carried, **{tp: start.offsets[tp] for tp in held}}
             return Settled(bounds, now.topic_ids, lost, places)
 
@@ -622,23 +622,23 @@ class LossJudge:
         is a partition of a recreated topic."""
         attempts = Attempts(self._retry, clock=self._clock, sleep=self._sleep)
         while True:
-            found = self._partitions.ask(lambda cluster: leaders_of(cluster, list(starts.offsets)))
-            recreated = recreated_topics(starts, Position({}, topic_ids_of(found)))
+            result = self._partitions.ask(lambda cluster: leaders_of(cluster, list(starts.offsets)))
+            recreated = find_recreated_topics(starts, Position({}, topic_ids_of(result)))
             if not recreated:
                 break
             if attempts.last(_Doubt(str(Losses(recreated)))):
                 break
-            self._partitions.forget_leaders(found)
+            self._partitions.forget_leaders(result)
         topics = {topic for topic, _, _ in recreated}
-        gone = tuple((tp, offset) for tp, offset in starts.offsets.items() if tp not in found)
+        gone = tuple((tp, offset) for tp, offset in starts.offsets.items() if tp not in result)
         if recreated or gone:
             self.lose(str(Losses(recreated, gone)))
-        return {tp: leader for tp, leader in found.items() if tp.topic not in topics}
+        return {tp: leader for tp, leader in result.items() if tp.topic not in topics}
 
 
 def latest_of(bounds: Bounds) -> dict[TopicPartition, int]:
     """End offsets of the partitions."""
-    return {tp: found.latest for tp, found in bounds.items()}
+    return {tp: result.latest for tp, result in bounds.items()}
 
 
 def hold(start: Offsets, ends: Offsets, bounds: Bounds, layouts: TopicLayouts) -> dict[TopicPartition, int]:
@@ -650,11 +650,11 @@ def hold(start: Offsets, ends: Offsets, bounds: Bounds, layouts: TopicLayouts) -
         # A waiting partition may have had no record since, so its children wait for its parents. A partition
         # that is behind does not delay its own records before the boundary.
         behind = {
-            place % common
-            for place, tp in enumerate(layouts.lists[layout - 1])
+            location % common
+            for location, tp in enumerate(layouts.lists[layout - 1])
             if tp in waiting or held.get(tp, 0) < boundaries[tp]
         }
-        waiting = {tp for place, tp in enumerate(layouts.lists[layout]) if place % common in behind}
+        waiting = {tp for location, tp in enumerate(layouts.lists[layout]) if location % common in behind}
         for partition in waiting & ends.keys():
             if start.get(partition) != UNPINNED:
                 begin = start.get(partition, bounds[partition].earliest)
@@ -675,12 +675,12 @@ class StreamKeyOrder:
         if self._options.key_order is None:
             return dict(ends)
         self._layouts = self._partitions.ask(lambda cluster: self._found(cluster, list(bounds), bounds))
-        found = dict(ends)
+        result = dict(ends)
         for layouts in self._layouts.values():
-            found |= hold(start, {tp: ends[tp] for tp in layouts.lists[-1] if tp in ends}, bounds, layouts)
-        return found
+            result |= hold(start, {tp: ends[tp] for tp in layouts.lists[-1] if tp in ends}, bounds, layouts)
+        return result
 
-    def marked(self, tasks: Iterable[FetchTask]) -> tuple[FetchTask, ...]:
+    def mark_layouts(self, tasks: Iterable[FetchTask]) -> tuple[FetchTask, ...]:
         """Tasks with the layouts of their partitions."""
         tasks = tuple(tasks)
         if self._options.key_order is None or not tasks:
@@ -688,7 +688,7 @@ class StreamKeyOrder:
         if self._layouts is None:
             topics = sorted({task.range.topic_partition.topic for task in tasks})
             self._layouts = self._partitions.ask(lambda cluster: self._asked(cluster, topics))
-        return marked(self._options.key_order, self._layouts, tasks, is_stream=True)
+        return mark_tasks(self._options.key_order, self._layouts, tasks, is_stream=True)
 
     def _asked(self, cluster: Cluster, topics: list[str]) -> Layouts:
         with gone_since():

@@ -42,11 +42,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from ..errors import OptionError, counted, plural, printable, quoted
+from ..errors import OptionError, counted, plural, printable, quote
 from ..model import OffsetRange, PartitionBounds, TopicPartition, id_text
 from ..options import StreamLimits
 from ..options.selection import PARTITION_SYNTAX, PartitionSyntax
-from .ranges import limited
+from .ranges import limit_ranges
 
 K = TypeVar("K")
 
@@ -100,7 +100,7 @@ def to_json(
     return (
         {
             topic: {tp.name: by_topic[topic][tp] for tp in _partitions(by_topic[topic])}
-            for topic in _in_table_order(puts, _text_hash)
+            for topic in _order_as_table(puts, _text_hash)
         }
         | _ids(topic_ids or {})
         | _mark(start or {})
@@ -120,13 +120,13 @@ def ids_from_json(written: Mapping[str, Any]) -> dict[str, uuid.UUID]:
 def _id_of(key: str) -> tuple[str, uuid.UUID]:
     topic, _, text = key.removeprefix(ID_MARK).partition(" ")
     try:
-        found = uuid.UUID(bytes=base64.b64decode(f"{text}==", altchars=b"-_", validate=True))
+        result = uuid.UUID(bytes=base64.b64decode(f"{text}==", altchars=b"-_", validate=True))
     except (ValueError, binascii.Error):
         raise OptionError(
-            f"checkpointLocation: {quoted(key)} holds no topic id, so the checkpoint is damaged: restore a "
+            f"checkpointLocation: {quote(key)} holds no topic id, so the checkpoint is damaged: restore a "
             "copy of it, or give the query another one"
         ) from None
-    return topic, found
+    return topic, result
 
 
 def _mark(start: Offsets) -> dict[str, dict[str, int]]:
@@ -153,7 +153,7 @@ def from_json(written: Any, syntax: PartitionSyntax, *, unpinned: bool = False) 
         for name, offset in partitions.items():
             partition = syntax.keyed(topic, name)
             if partition is None:
-                raise _of_other_partitions(written, topic, name, syntax)
+                raise _describe_other_partitions(written, topic, name, syntax)
             is_offset = isinstance(offset, int) and not isinstance(offset, bool) and offset.bit_length() < 64
             if not is_offset or offset < (UNPINNED if unpinned else 0):
                 raise _unreadable(written, syntax)
@@ -163,17 +163,17 @@ def from_json(written: Any, syntax: PartitionSyntax, *, unpinned: bool = False) 
 
 def _unreadable(written: Any, syntax: PartitionSyntax) -> OptionError:
     return OptionError(
-        f"checkpointLocation: {quoted(json.dumps(written))} does not hold offsets of the form "
+        f"checkpointLocation: {quote(json.dumps(written))} does not hold offsets of the form "
         f'{{"topic":{{"{syntax.key_example}":123}}}}: another source wrote this '
         "checkpoint; set a new checkpointLocation"
     )
 
 
-def _of_other_partitions(written: Any, topic: str, name: str, syntax: PartitionSyntax) -> OptionError:
+def _describe_other_partitions(written: Any, topic: str, name: str, syntax: PartitionSyntax) -> OptionError:
     if all(other.keyed(topic, name) is None for other in PARTITION_SYNTAX.values()):
         return _unreadable(written, syntax)
     return OptionError(
-        f"checkpointLocation: the offsets of {printable(topic)} are of partition {quoted(name)}, but the "
+        f"checkpointLocation: the offsets of {printable(topic)} are of partition {quote(name)}, but the "
         f"brokers of these options have partitions like '{syntax.key_example}': the checkpoint belongs to "
         "a query of another kind of Kafka (0.7, or 0.8 and later); give this query a checkpoint of its own"
     )
@@ -185,10 +185,10 @@ def _partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     if any(tp.broker is not None for tp in partitions):
         return sorted(partitions, key=lambda tp: (tp.broker or 0, tp.partition))
     by_number = {tp.partition: tp for tp in partitions}
-    return [by_number[number] for number in _in_table_order(by_number, lambda number: number)]
+    return [by_number[number] for number in _order_as_table(by_number, lambda number: number)]
 
 
-def _in_table_order(puts: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
+def _order_as_table(puts: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
     """Keys in the order of a hash table into which they were inserted in turn, some repeatedly."""
     place_count = _PLACES
     order: dict[K, int] = {}
@@ -197,7 +197,9 @@ def _in_table_order(puts: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
             place_count *= 2
         order.setdefault(key, len(order))
     spread = {key: hash_of(key) ^ (hash_of(key) >> 16) for key in order}
-    return sorted(order, key=lambda key: (spread[key] & (place_count - 1), _signed(spread[key]), order[key]))
+    return sorted(
+        order, key=lambda key: (spread[key] & (place_count - 1), _wrap_signed(spread[key]), order[key])
+    )
 
 
 def _text_hash(text: str) -> int:
@@ -209,7 +211,7 @@ def _text_hash(text: str) -> int:
     return value
 
 
-def _signed(value: int) -> int:
+def _wrap_signed(value: int) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
@@ -223,20 +225,22 @@ def next_offsets(start: Offsets, bounds: Bounds, size_max: int | None = None) ->
     A batch that pins a start adds no new partitions: the batch after it does.
     """
     if UNPINNED in start.values():
-        bounds = {tp: found for tp, found in bounds.items() if tp in start}
-    ends = {tp: found.latest for tp, found in bounds.items()}
+        bounds = {tp: result for tp, result in bounds.items() if tp in start}
+    ends = {tp: result.latest for tp, result in bounds.items()}
     if size_max is not None:
         ranges = ranges_left(start, bounds)
-        ends.update((each.topic_partition, each.stop_offset) for each in limited(ranges, size_max, bounds))
+        ends.update(
+            (item.topic_partition, item.stop_offset) for item in limit_ranges(ranges, size_max, bounds)
+        )
     return ends
 
 
 def ranges_left(start: Offsets, bounds: Bounds) -> list[OffsetRange]:
     """Ranges from ``start`` to the latest offsets, without empty ones."""
     return [
-        OffsetRange(tp, begin, found.latest)
-        for tp, found in bounds.items()
-        if (begin := _begin(start, found)) < found.latest
+        OffsetRange(tp, begin, result.latest)
+        for tp, result in bounds.items()
+        if (begin := _begin(start, result)) < result.latest
     ]
 
 
@@ -244,7 +248,7 @@ def must_wait(start: Offsets, bounds: Bounds, limits: StreamLimits, waited_s: fl
     """True if a batch would be too small now. ``waited_s`` is the time since the last batch, seconds."""
     if limits.size_min is None or waited_s >= limits.delay_max_s or UNPINNED in start.values():
         return False
-    return sum(max(found.latest - _begin(start, found), 0) for found in bounds.values()) < limits.size_min
+    return sum(max(result.latest - _begin(start, result), 0) for result in bounds.values()) < limits.size_min
 
 
 def _begin(start: Offsets, bounds: PartitionBounds) -> int:
@@ -252,10 +256,12 @@ def _begin(start: Offsets, bounds: PartitionBounds) -> int:
     return bounds.latest if offset == UNPINNED else offset
 
 
-def until(bounds: Bounds, ends: Offsets) -> dict[TopicPartition, PartitionBounds]:
+def limit_bounds(bounds: Bounds, ends: Offsets) -> dict[TopicPartition, PartitionBounds]:
     """Bounds limited to earlier ``ends``, without partitions that ``ends`` does not have."""
     return {
-        tp: replace(found, latest=min(found.latest, ends[tp])) for tp, found in bounds.items() if tp in ends
+        tp: replace(result, latest=min(result.latest, ends[tp]))
+        for tp, result in bounds.items()
+        if tp in ends
     }
 
 
@@ -332,8 +338,8 @@ class Losses:
         """The losses without those of some partitions."""
         return Losses(
             self.recreated,
-            tuple(each for each in self.vanished if each[0] not in partitions),
-            tuple(each for each in self.shorter if each[0] not in partitions),
+            tuple(item for item in self.vanished if item[0] not in partitions),
+            tuple(item for item in self.shorter if item[0] not in partitions),
             tuple(tp for tp in self.unproven if tp not in partitions),
             self.deleted,
         )
@@ -369,7 +375,7 @@ def _more(count: int, noun: str) -> list[str]:
 
 def losses(start: Position, now: Position) -> Losses:
     """Losses between the position of a query and ``now``: the latest offsets, or the end of a batch."""
-    recreated = recreated_topics(start, now)
+    recreated = find_recreated_topics(start, now)
     kept = start.without([topic for topic, _, _ in recreated]).offsets
     there = {tp.topic for tp in now.offsets}
     vanished = tuple((tp, kept[tp]) for tp in sorted(kept) if tp not in now.offsets and kept[tp] != UNPINNED)
@@ -383,7 +389,7 @@ def losses(start: Position, now: Position) -> Losses:
     return Losses(recreated, vanished, shorter, tuple(_unproven(vanished, shorter, there)), deleted)
 
 
-def recreated_topics(start: Position, now: Position) -> tuple[tuple[str, uuid.UUID, uuid.UUID], ...]:
+def find_recreated_topics(start: Position, now: Position) -> tuple[tuple[str, uuid.UUID, uuid.UUID], ...]:
     """Topics that have a different id now, with the old and the new id."""
     return tuple(
         (topic, id_, now.topic_ids[topic])

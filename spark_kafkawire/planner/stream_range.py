@@ -20,12 +20,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
 from ..cluster.cluster import Cluster
-from ..errors import LOG, Action, KafkaWireError, OptionError, UnknownTopicError, counted, listed_some
+from ..errors import LOG, Action, KafkaWireError, OptionError, UnknownTopicError, counted, list_some
 from ..model import PartitionBounds, TopicPartition
 from ..options import LATEST, LimitKind, ReadOptions
 from .batch import starts_of
 from .limits import check_names, limit_of, start_of
-from .stream_offsets import UNPINNED, Bounds, Offsets, until
+from .stream_offsets import UNPINNED, Bounds, Offsets, limit_bounds
 
 T = TypeVar("T")
 
@@ -99,15 +99,15 @@ class QueryStart:
         return {
             tp: UNPINNED
             if limits[tp].kind in _MOVING or tp in no_match
-            else self._inside(start_of(starting, found, by_time, latest_if_no_match=False).offset, found)
-            for tp, found in bounds.items()
+            else self._inside(start_of(starting, result, by_time, latest_if_no_match=False).offset, result)
+            for tp, result in bounds.items()
         }
 
-    def pinned(self, start: Offsets, bounds: Bounds) -> dict[TopicPartition, int]:
+    def pin(self, start: Offsets, bounds: Bounds) -> dict[TopicPartition, int]:
         """Start offsets of partitions that have no start yet and do not start at their ends: committed ones,
         and those of times before now and of offsets before the end."""
         asked = {
-            tp: found for tp, found in bounds.items() if start.get(tp) == UNPINNED and self._is_found(tp)
+            tp: result for tp, result in bounds.items() if start.get(tp) == UNPINNED and self._is_found(tp)
         }
         if not asked:
             return {}
@@ -179,9 +179,9 @@ class QueryEnd:
         named = self._named(bounds)
         self._look_up(named)
         stops = {tp: self._stops[tp] for tp in named if tp in self._stops}
-        self.is_near = all(tp in stops and stops[tp] <= found.latest for tp, found in named.items())
+        self.is_near = all(tp in stops and stops[tp] <= result.latest for tp, result in named.items())
         ends = {tp: max(stop, start.get(tp, stop)) for tp, stop in stops.items() if start.get(tp) != UNPINNED}
-        return until(named, {**{tp: found.latest for tp, found in named.items()}, **ends})
+        return limit_bounds(named, {**{tp: result.latest for tp, result in named.items()}, **ends})
 
     def _named(self, bounds: Bounds) -> Bounds:
         if self._limits.for_all is not None:
@@ -190,9 +190,9 @@ class QueryEnd:
             self._log(
                 LOG.warning,
                 " names no end of",
-                f"{listed_some(others, 3)}, new since the query was planned: nothing is read there",
+                f"{list_some(others, 3)}, new since the query was planned: nothing is read there",
             )
-        return {tp: found for tp, found in bounds.items() if tp in self._limits.by_partition}
+        return {tp: result for tp, result in bounds.items() if tp in self._limits.by_partition}
 
     def _look_up(self, bounds: Bounds) -> None:
         """Find the ends that are not known yet, where there are new records."""
@@ -211,14 +211,14 @@ class QueryEnd:
                 return cluster.stop_offsets(times, bounds)
 
         offsets = self._partitions.ask(look_up)
-        found = {tp: offset for tp, offset in offsets.items() if offset is not None}
-        self._looked |= {tp: bounds[tp].latest for tp in times if tp not in found}
-        self._stops |= found
-        if found:
+        result = {tp: offset for tp, offset in offsets.items() if offset is not None}
+        self._looked |= {tp: bounds[tp].latest for tp in times if tp not in result}
+        self._stops |= result
+        if result:
             LOG.info(
                 "option %s: %s",
                 self._limits.option,
-                listed_some(list(found), 3, lambda tp: f"{tp} ends at {found[tp]}"),
+                list_some(list(result), 3, lambda tp: f"{tp} ends at {result[tp]}"),
             )
 
     def check(self, start: Offsets, end: Offsets, *, is_first: bool, is_last: bool) -> None:
@@ -237,7 +237,7 @@ class QueryEnd:
             self._log(
                 LOG.warning,
                 ": the query is already after the end of",
-                f"{listed_some(after, 3)}, at {end[after[0]]}, and the end is {self._stops[after[0]]}: "
+                f"{list_some(after, 3)}, at {end[after[0]]}, and the end is {self._stops[after[0]]}: "
                 "nothing is read there",
             )
         if not end or start != end:

@@ -44,9 +44,9 @@ from ..clients.reading.task import FetchTask
 from ..cluster.cluster import cluster_of
 from ..cluster.v07.membership import GroupMembership, join
 from ..cluster.v07.owned_partition import OwnedPartition, abandoned_text
-from ..errors import LOG, DiscoveryError, UnknownTopicError, counted, quoted
+from ..errors import LOG, DiscoveryError, UnknownTopicError, counted, quote
 from ..model import PartitionBounds, TopicPartition
-from ..net.retry import retried
+from ..net.retry import call_with_retries
 from ..options import EARLIEST, ReadOptions, StreamOptions
 from .stream import StreamPlanner, bounds_of
 from .stream_offsets import Offsets, Position
@@ -102,15 +102,17 @@ class GroupPlanner:
         then (trigger AvailableNow). Waits until other members have given up the partitions of the query, and
         until the brokers of its topics have registered."""
         self._due = {}
-        self._bound(list(self._settled(needs_all=True)))
+        self._check_bounds(list(self._await_settled(needs_all=True)))
 
-    def _settled(self, *, needs_all: bool) -> dict[TopicPartition, OwnedPartition]:
-        return settled(self._member, self._read, needs_all=needs_all, clock=self._clock, sleep=self._sleep)
+    def _await_settled(self, *, needs_all: bool) -> dict[TopicPartition, OwnedPartition]:
+        return await_settled(
+            self._member, self._read, needs_all=needs_all, clock=self._clock, sleep=self._sleep
+        )
 
-    def _bound(self, partitions: Collection[TopicPartition]) -> None:
+    def _check_bounds(self, partitions: Collection[TopicPartition]) -> None:
         if self._due is not None:
             new = [tp for tp in partitions if tp not in self._due]
-            self._due |= {tp: found.latest for tp, found in self._plan.bounds_of(new).items()}
+            self._due |= {tp: result.latest for tp, result in self._plan.bounds_of(new).items()}
 
     def next(self, start: Position, *, limited: bool = True) -> Position:
         """End of the batch that begins at ``start``, or ``start`` itself if there is nothing to read.
@@ -121,7 +123,7 @@ class GroupPlanner:
         """
         if self._has_left:
             return start
-        return retried(
+        return call_with_retries(
             lambda: Position(self._next(start.offsets, limited)),
             self._retry,
             clock=self._clock,
@@ -139,8 +141,8 @@ class GroupPlanner:
         if self._due is not None and self._member.abandoned:
             # These nodes appeared after the start. A query that ends must not succeed without these
             # partitions.
-            owned = self._settled(needs_all=True)
-        self._bound(list(owned))
+            owned = self._await_settled(needs_all=True)
+        self._check_bounds(list(owned))
         kept = self._kept(start, owned)
         pins = self._pins({tp: own for tp, own in owned.items() if tp not in start})
         self._plan.narrow(kept)
@@ -195,7 +197,7 @@ class GroupPlanner:
             partition = min(committed)
             LOG.warning(
                 "group %s %s: %s is at %d in the group and at %d in the checkpoint, and %s",
-                quoted(self._group),
+                quote(self._group),
                 what,
                 partition,
                 committed[partition],
@@ -230,7 +232,7 @@ class GroupPlanner:
         if not self._has_planned:
             self._has_planned = True
             self._warn_of_run_again({tp: begin for tp, begin in begins.items() if begin < ends[tp]}, ends)
-        return retried(
+        return call_with_retries(
             lambda: self._plan.tasks(Position(begins), Position(ends)),
             self._retry,
             clock=self._clock,
@@ -241,13 +243,13 @@ class GroupPlanner:
         """Warn that other members may have read parts of a batch that an earlier run did not finish."""
         if not begins:
             return
-        owned = self._settled(needs_all=False)
+        owned = self._await_settled(needs_all=False)
         others = [tp for tp in begins if tp not in owned or (owned[tp].offset or 0) > begins[tp]]
         if others:
             LOG.warning(
                 "the batch that the last run did not finish runs again, and other members of group %s may "
                 "have read parts of it: %s from %d to %d (%s in all)",
-                quoted(self._group),
+                quote(self._group),
                 others[0],
                 begins[others[0]],
                 ends[others[0]],
@@ -263,7 +265,7 @@ class GroupPlanner:
 _PAUSE_S: Final = 0.1
 
 
-def settled(
+def await_settled(
     member: GroupMembership,
     options: ReadOptions,
     *,
@@ -289,7 +291,7 @@ def settled(
             break
         sleep(_PAUSE_S)
     if missing:
-        raise _unregistered(options, missing[0], retry_timeout_s)
+        raise _describe_unregistered(options, missing[0], retry_timeout_s)
     if abandoned:
         raise DiscoveryError(
             f"{abandoned_text(options.group_id or '', abandoned)} (waited {retry_timeout_s:g} s, option "
@@ -300,11 +302,11 @@ def settled(
     return owned
 
 
-def _unregistered(options: ReadOptions, topic: str, retry_timeout_s: float) -> UnknownTopicError:
+def _describe_unregistered(options: ReadOptions, topic: str, retry_timeout_s: float) -> UnknownTopicError:
     """The error for a topic without registered brokers. Their sessions may be expired, and an empty share
     would read no rows."""
     return UnknownTopicError(
-        f"group {quoted(options.group_id)}: no broker has registered topic {quoted(topic)} in ZooKeeper "
+        f"group {quote(options.group_id)}: no broker has registered topic {quote(topic)} in ZooKeeper "
         f"within {retry_timeout_s:g} s (brokerDownTimeout): check its name, and start its brokers"
     )
 
@@ -314,7 +316,7 @@ def _warn_of(others: Mapping[TopicPartition, str], options: ReadOptions, retry_t
     LOG.warning(
         "group %s: %s is assigned to this consumer, but %s did not give it up within %g s "
         "(brokerDownTimeout), %s in all: the query reads the partitions that it owns",
-        quoted(options.group_id),
+        quote(options.group_id),
         partition,
         owner,
         retry_timeout_s,
@@ -322,7 +324,7 @@ def _warn_of(others: Mapping[TopicPartition, str], options: ReadOptions, retry_t
     )
 
 
-def owned_bounds(
+def ask_owned_bounds(
     options: ReadOptions, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, PartitionBounds]:
     """Bounds of partitions now, waiting for their brokers. Raises ``BrokersMissingError`` for a broker that
@@ -330,4 +332,4 @@ def owned_bounds(
     if not partitions:
         return {}
     cluster = cluster_of(options)
-    return dict(retried(lambda: bounds_of(cluster, partitions), options.planning_retry))
+    return dict(call_with_retries(lambda: bounds_of(cluster, partitions), options.planning_retry))

@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..clients.writing.typed_values import ColumnEncoding, encoder_of
-from ..errors import OptionError, UnknownSchemaError, quoted
+from ..errors import OptionError, UnknownSchemaError, quote
 from ..options import ColumnFormat, SchemaVersion, TypedOptions
 from ..registry import Schema as RegistrySchema
 from ..registry import subject_of
 from ..values.formats import FORMATS, FixedSchema, Schema
 from ..values.registry_frame import id_prefix, message_indexes
-from .schemas import registered_schema, schema_in
+from .schemas import fix_registered_schema, schema_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,16 +41,16 @@ def column_encodings(
     """
     if typed is None:
         return ()
-    found = []
+    result = []
     for column in typed.columns:
         if column.has_schemas:
             if column.column not in types:
                 raise OptionError(
-                    f"option {column.column}Format: the rows have no column {quoted(column.column)}; leave "
+                    f"option {column.column}Format: the rows have no column {quote(column.column)}; leave "
                     "the option out"
                 )
-            found.append(column_encoding(typed, column, topic, types[column.column]))
-    return tuple(found)
+            result.append(column_encoding(typed, column, topic, types[column.column]))
+    return tuple(result)
 
 
 def column_encoding(
@@ -64,7 +64,7 @@ def column_encoding(
             encoder_of(column.format, schema, arrow_type)
     except OptionError as error:
         origin = f" with {schema.origin}" if schema.origin else ""
-        raise error.located(f"schema: column {quoted(column.column)}{origin}") from error
+        raise error.locate(f"schema: column {quote(column.column)}{origin}") from error
     if typed.schema_id_from == "none":
         return ColumnEncoding(column.column, column.format, schema)
     frame = id_prefix(schema.schema_id)
@@ -80,7 +80,7 @@ def _schema(
     derives = column.version is None and (typed.auto_register or typed.registry is None)
     derives = derives and arrow_type is not None
     if column.schema_text is None and not derives:
-        return _registered(typed, column, topic)
+        return _request_schema(typed, column, topic)
     text = column.schema_text
     if text is None:
         text = FORMATS[column.format].schema_of(arrow_type, column.message or _RECORD).text
@@ -94,29 +94,29 @@ def _schema(
     try:
         number = (registry.register if typed.auto_register else registry.look_up)(subject, given)
     except UnknownSchemaError as error:
-        raise error.advised("register it first, or set autoRegisterSchemas=true") from error
+        raise error.advise("register it first, or set autoRegisterSchemas=true") from error
     return replace(fixed, schema_id=number, origin=f"schema id {number}")
 
 
-def _registered(typed: TypedOptions, column: ColumnFormat, topic: str | None) -> FixedSchema:
+def _request_schema(typed: TypedOptions, column: ColumnFormat, topic: str | None) -> FixedSchema:
     """The version of the options, by default the latest one of the subject."""
     version = column.version or SchemaVersion()
     registry = _registry(typed)
     try:
         if version.schema_id is not None:
-            found = registry.schema(version.schema_id, column.subject)
+            result = registry.schema(version.schema_id, column.subject)
         else:
             subject = _subject(typed, column, topic, None)
-            found = (
+            result = (
                 registry.latest(subject)
                 if version.number is None
                 else registry.version(subject, version.number)
             )
     except UnknownSchemaError as error:
-        raise error.advised(
+        raise error.advise(
             f"register a schema first, give {column.column}Schema, or set autoRegisterSchemas=true"
         ) from error
-    return registered_schema(column, found)
+    return fix_registered_schema(column, result)
 
 
 def _subject(typed: TypedOptions, column: ColumnFormat, topic: str | None, schema: Schema | None) -> str:

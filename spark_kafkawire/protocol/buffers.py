@@ -41,7 +41,7 @@ def _is_free(buffer: bytearray) -> bool:
     return True
 
 
-def joined(tail: bytes | bytearray, frame: memoryview, start: int) -> memoryview:
+def join_tail(tail: bytes | bytearray, frame: memoryview, start: int) -> memoryview:
     """The bytes of ``frame[start:]`` after the tail of those before them; in place if the tail fits there."""
     if len(tail) > start:
         return memoryview(bytes(tail) + frame[start:])

@@ -100,7 +100,7 @@ class Connection:
     """Frames requests, pairs responses with them, checks lengths before memory is taken.
 
     ``client_id`` is the name that the broker logs and keeps quotas by, in dialects that have it.
-    Until the broker's versions are ``negotiated``, requests go in the highest of our own.
+    Until the broker's versions are ``use_versions``, requests go in the highest of our own.
     """
 
     def __init__(self, dialect: Dialect, client_id: str | None = None) -> None:
@@ -121,7 +121,7 @@ class Connection:
         """Requests whose responses have not come yet."""
         return len(self._awaited)
 
-    def negotiated(self, versions: BrokerVersions) -> None:
+    def use_versions(self, versions: BrokerVersions) -> None:
         """Use the highest versions that are common with these from now on."""
         self._versions = versions
 
@@ -147,7 +147,7 @@ class Connection:
         self._check()
         api = self._dialect.api_of(request)
         awaited = _Awaited(api, request, self.version_of(api, request), self._next_correlation_id)
-        content = self._polled_content(awaited) if api.is_polled else None
+        content = self._poll_content(awaited) if api.is_polled else None
         parts = self._dialect.write_request(
             request, awaited.version, awaited.correlation_id, self._client_id, content
         )
@@ -161,7 +161,7 @@ class Connection:
         self._check()
         return self._frame[self._filled :]
 
-    def received(self, size: int) -> Response | None:
+    def receive(self, size: int) -> Response | None:
         """Account for ``size`` bytes put into ``wanted()``; the response they complete, if any.
 
         Raises ``ProtocolError`` (fatal, poisons) for a response that has no request, is longer than
@@ -242,7 +242,7 @@ class Connection:
             last.response, last.body = bytes(frame[start + INT32.size :]), response
         return Response(awaited.request, response, frame, api.throttle_time_ms(response, version))
 
-    def _polled_content(self, awaited: _Awaited) -> list[Buffer]:
+    def _poll_content(self, awaited: _Awaited) -> list[Buffer]:
         """Bytes of a request of a polled API without the header; written once for the same object."""
         last = self._polled.get(awaited.api.key)
         if last is None or last.request is not awaited.request or last.version != awaited.version:

@@ -152,7 +152,7 @@ class Dialect:
         )
         out: list[Buffer] = []
         codec.write(header, out)
-        return _framed([*out, *(self.write_content(request, version) if content is None else content)])
+        return _frame_parts([*out, *(self.write_content(request, version) if content is None else content)])
 
     def write_content(self, request: object, version: int) -> list[Buffer]:
         """The request without a header. Raises as ``write_request`` does."""
@@ -221,10 +221,10 @@ class Dialect:
         out: list[Buffer] = []
         codec.write(codec.message(correlation_id=correlation_id, api_version=version), out)
         api.response_codec(version).write(response, out)
-        return _framed(out)
+        return _frame_parts(out)
 
 
-def _framed(parts: list[Buffer]) -> list[Buffer]:
+def _frame_parts(parts: list[Buffer]) -> list[Buffer]:
     """The frame of a message: its length and its parts. Adjacent small parts are joined, because sending
     another buffer costs more than a copy."""
     small: list[Buffer] = [sum(map(len, parts)).to_bytes(4, "big")]

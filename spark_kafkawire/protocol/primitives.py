@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
-from ..errors import OptionError, ProtocolError, quoted
+from ..errors import OptionError, ProtocolError, quote
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -152,8 +152,7 @@ class String:
             data = value.encode("utf-8")
         except UnicodeEncodeError as error:
             raise OptionError(
-                f"the name {quoted(value)} contains half of a surrogate pair, which is no character: remove "
-                "it"
+                f"the name {quote(value)} contains half of a surrogate pair, which is no character: remove it"
             ) from error
         if len(data) > STRING_SIZE_MAX:
             raise OptionError(

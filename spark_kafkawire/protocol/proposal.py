@@ -62,7 +62,7 @@ from .api import Api
 from .dialect import Dialect, Headers, ListedApis
 from .error_table import ErrorTable
 from .primitives import BYTES, CHECK_PEER, INT8, INT16, INT32, INT64, Array, Buffer, String, Type
-from .responses import Faults, below, named, unlike
+from .responses import Faults, below, show_key, unlike
 from .schema import Struct, codec, wire
 
 #: "No error" in the list of a ProduceResponse: the set was appended.
@@ -284,9 +284,9 @@ def _fetch_response_bytes_max(request: FetchRequest) -> int:
 
 
 def _produce_faults(request: ProduceRequest, response: ProduceResponse, _version: int) -> Faults:
-    for what, found in (("errors", response.errors), ("offsets", response.offsets)):
-        if len(found) != request.set_count:
-            yield f"it has {len(found)} {what} of {request.set_count} message sets"
+    for what, result in (("errors", response.errors), ("offsets", response.offsets)):
+        if len(result) != request.set_count:
+            yield f"it has {len(result)} {what} of {request.set_count} message sets"
     for error_code, offset in zip(response.errors, response.offsets, strict=False):
         if is_appended(error_code):
             yield from below(0, "offset", offset, "a message set without an error")
@@ -307,7 +307,7 @@ def _fetch_faults(request: FetchRequest, response: FetchResponse, _version: int)
         yield f"its error {response.error_code} is about {len(came)} partitions"
     for key in came:
         if key not in asked:
-            yield f"its error {response.error_code} is about {named(key)}, which was not requested"
+            yield f"its error {response.error_code} is about {show_key(key)}, which was not requested"
     if any(len(part.messages) for topic in response.data for part in topic.partition_data):
         yield f"it has error {response.error_code} and messages"
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
-from ..errors import listed_some, printable
+from ..errors import list_some, printable
 
 #: Subject of a part of a request or response: a topic, a group, or a topic and the number of a partition.
 Key = str | int | tuple[object, ...]
@@ -40,15 +40,15 @@ def unlike(asked: Iterable[Key], came: Iterable[Key], *, may_lack: bool = False)
     asked, came = list(asked), list(came)
     if asked == came:
         return
-    yield from repeated(came)
+    yield from find_repeated(came)
     expected, there = set(asked), set(came)
     for key in came:
         if key not in expected:
-            yield f"it contains {named(key)}, but {_listed(asked)} was requested"
+            yield f"it contains {show_key(key)}, but {_list_keys(asked)} was requested"
     if not may_lack:
         for key in asked:
             if key not in there:
-                yield f"it lacks {named(key)}, which was requested, and contains {_listed(came)}"
+                yield f"it lacks {show_key(key)}, which was requested, and contains {_list_keys(came)}"
 
 
 def partitions_of(topics: Iterable[Any]) -> list[Key]:
@@ -56,19 +56,19 @@ def partitions_of(topics: Iterable[Any]) -> list[Key]:
     return [(topic.name, partition.partition_index) for topic in topics for partition in topic.partitions]
 
 
-def repeated(came: Iterable[Key]) -> Faults:
+def find_repeated(came: Iterable[Key]) -> Faults:
     """Keys that came twice."""
     seen: set[Key] = set()
     for key in came:
         if key in seen:
-            yield f"it contains {named(key)} twice"
+            yield f"it contains {show_key(key)} twice"
         seen.add(key)
 
 
 def below(minimum: int, what: str, value: int, of: Key | None = None) -> Faults:
     """Fault of a number that is below its minimum; ``of`` names the part it belongs to."""
     if value < minimum:
-        whose = "" if of is None else f" of {named(of)}"
+        whose = "" if of is None else f" of {show_key(of)}"
         yield f"it gives the {what} {value}{whose}, but the minimum is {minimum}"
 
 
@@ -94,10 +94,10 @@ def nothing_to_compare(_request: object, _response: object, _version: int) -> Fa
     return iter(())
 
 
-def named(key: Key) -> str:
+def show_key(key: Key) -> str:
     """A key as a fault shows it."""
     return " ".join(printable(part) for part in key) if isinstance(key, tuple) else printable(key)
 
 
-def _listed(keys: Collection[Key]) -> str:
-    return listed_some(keys, _LISTED_MAX, named) or "nothing"
+def _list_keys(keys: Collection[Key]) -> str:
+    return list_some(keys, _LISTED_MAX, show_key) or "nothing"

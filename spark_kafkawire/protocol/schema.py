@@ -74,7 +74,7 @@ class Wire:
     def type_in(self, version: int, flexible: bool) -> AnyType:
         """The field's type in one version."""
         nullable = self.nullable_since is not None and version >= self.nullable_since
-        return _in_version(self.type, version, flexible and self.compact, nullable)
+        return _fix_version(self.type, version, flexible and self.compact, nullable)
 
 
 def wire(
@@ -151,7 +151,7 @@ class Struct(Generic[T]):
         self._fields: list[_Member] = []
         self._tagged: dict[int, _Member] = {}
         self._lacking: list[_Member] = []
-        for name, default, settings in _declared(message):
+        for name, default, settings in _list_fields(message):
             member = _Member(name, settings.type_in(version, flexible), default, settings.null_before)
             if not settings.is_in(version):
                 assert default is not REQUIRED, f"{message.__name__}.{name} needs a default"
@@ -162,7 +162,7 @@ class Struct(Generic[T]):
             else:
                 self._tagged[settings.tag] = member
         runs = groupby(self._fields, lambda field: isinstance(field.type, Int))
-        self._runs = [_Run(each) for are_ints, run in runs for each in _together(run, are_ints)]
+        self._runs = [_Run(item) for are_ints, run in runs for item in _together(run, are_ints)]
 
     @property
     def is_flexible(self) -> bool:
@@ -280,21 +280,21 @@ def codec(message: type[T], version: int, flexible: bool) -> Struct[T]:
     return _CODECS[key]
 
 
-def _declared(message: type[Any]) -> Iterator[tuple[str, Any, Wire]]:
+def _list_fields(message: type[Any]) -> Iterator[tuple[str, Any, Wire]]:
     """Name, default and settings of each field that travels."""
     for field in dataclasses.fields(message):
         if "wire" in field.metadata:
             yield field.name, field.default, field.metadata["wire"]
 
 
-def _in_version(wire_type: AnyType, version: int, flexible: bool, nullable: bool) -> AnyType:
+def _fix_version(wire_type: AnyType, version: int, flexible: bool, nullable: bool) -> AnyType:
     """A declared type as it is in one version: its lengths, its null, and its elements."""
     match wire_type:
         case String() | Bytes():
             length = COMPACT_LENGTH if flexible else wire_type.length
             return replace(wire_type, length=length, nullable=nullable)
         case Array():
-            element = _in_version(wire_type.element, version, flexible, nullable=False)
+            element = _fix_version(wire_type.element, version, flexible, nullable=False)
             count = COMPACT_LENGTH if flexible else wire_type.count
             return replace(wire_type, element=element, count=count, nullable=nullable)
         case Struct():

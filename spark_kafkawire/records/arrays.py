@@ -27,7 +27,7 @@ def byte_array(buf: Buffer) -> Uint8s:
     return array
 
 
-def joined(parts: list[Buffer]) -> Uint8s:
+def join_arrays(parts: list[Buffer]) -> Uint8s:
     """All parts joined, without a copy if there is only one. The parts are removed from the list."""
     content = parts[0] if len(parts) == 1 else b"".join(parts)
     parts.clear()

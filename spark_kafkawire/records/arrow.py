@@ -41,10 +41,10 @@ def is_corrupt_type(of: pa.DataType) -> bool:
 
 def corrupt_column(columns: Columns, of: pa.DataType) -> pa.Array:
     """The column of these rows, with the fields of a type."""
-    return pa.nulls(columns.count, of) if columns.corrupt is None else projected(columns.corrupt, of)
+    return pa.nulls(columns.count, of) if columns.corrupt is None else project(columns.corrupt, of)
 
 
-def projected(corrupt: pa.StructArray, of: pa.DataType) -> pa.Array:
+def project(corrupt: pa.StructArray, of: pa.DataType) -> pa.Array:
     """The column with the fields of a type that ``is_corrupt_type``."""
     if of == corrupt.type:
         return corrupt
@@ -54,7 +54,7 @@ def projected(corrupt: pa.StructArray, of: pa.DataType) -> pa.Array:
     )
 
 
-def damaged_row(start_offset: int, stop_offset: int, data: bytes, reason: str) -> Columns:
+def make_damaged_row(start_offset: int, stop_offset: int, data: bytes, reason: str) -> Columns:
     """The row of a damaged place, which has these offsets: all its other columns are null."""
     record = {
         "bytes": data,

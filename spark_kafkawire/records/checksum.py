@@ -102,7 +102,7 @@ def first_mismatch(buf: npt.NDArray[np.uint8], starts: Int64s, sizes: Int64s, cl
 
     Row ``i`` is ``buf[starts[i]:starts[i] + sizes[i]]``, which the caller has checked to lie in ``buf``.
     """
-    if _compiled(len(starts), int(sizes.sum())):
+    if _use_kernels(len(starts), int(sizes.sum())):
         row = check_each(buf, starts, sizes, claimed, slice_tables(), library_address())
         return None if row < 0 else row
     view = buf.data
@@ -114,7 +114,7 @@ def crc32_each(values: npt.NDArray[np.uint8], offsets: Int64s) -> Uint32s:
     """The CRC-32 of each value ``values[offsets[i]:offsets[i + 1]]``."""
     count = len(offsets) - 1
     crcs = np.empty(count, np.uint32)
-    if _compiled(count, int(offsets[-1] - offsets[0])):
+    if _use_kernels(count, int(offsets[-1] - offsets[0])):
         crc_each(values, offsets, slice_tables(), library_address(), crcs)
         return crcs
     view = values.data
@@ -122,7 +122,7 @@ def crc32_each(values: npt.NDArray[np.uint8], offsets: Int64s) -> Uint32s:
     return crcs
 
 
-def _compiled(count: int, size: int) -> bool:
+def _use_kernels(count: int, size: int) -> bool:
     """Return true if kernels are the fastest way for ``count`` values of ``size`` bytes in total."""
     return compiler.loaded() and (library_address() != 0 or size < _LIBRARY_SIZE_MIN * count)
 

@@ -41,15 +41,15 @@ def digest_of(function: Callable[..., Any]) -> str:
     """The digest of a kernel's source function, 16 hexadecimal digits."""
     import hashlib  # not needed where kernels stay interpreted
 
-    found = hashlib.sha256(VERSION.encode())
+    result = hashlib.sha256(VERSION.encode())
     for part in _parts(function, set()):
-        found.update(part.encode() + b"\0")
+        result.update(part.encode() + b"\0")
     # It generates machine code for kernels, in cached functions, too.
-    for each in vars(native).values():
-        code = getattr(each, "__wrapped__", each)
+    for item in vars(native).values():
+        code = getattr(item, "__wrapped__", item)
         if isinstance(code, FunctionType) and code.__module__ == native.__name__:
-            found.update("\0".join(_code(code.__code__)).encode())
-    return found.hexdigest()[:16]
+            result.update("\0".join(_code(code.__code__)).encode())
+    return result.hexdigest()[:16]
 
 
 def _parts(function: Any, seen: set[Any]) -> Iterator[str]:
@@ -67,11 +67,11 @@ def _parts(function: Any, seen: set[Any]) -> Iterator[str]:
 
 def _code(code: CodeType) -> Iterator[str]:
     yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames}"
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _code(each)
+    for item in code.co_consts:
+        if isinstance(item, CodeType):
+            yield from _code(item)
         else:
-            yield repr(each)
+            yield repr(item)
 
 
 P = ParamSpec("P")
@@ -116,7 +116,7 @@ class Kernel(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.compiled is None:
             if not loaded():
-                return self.interpreted(*args, **kwargs)
+                return self.run_interpreted(*args, **kwargs)
             self.compile()
         assert self.compiled is not None
         return self.compiled(*args, **kwargs)
@@ -125,10 +125,10 @@ class Kernel(Generic[P, R]):
         """Compile it, or fetch it from the cache; False where that fails, and it stays interpreted."""
         done = _try_to_compile([self])
         if not done:
-            self.compiled = self.interpreted
+            self.compiled = self.run_interpreted
         return done
 
-    def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def run_interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the Python source itself."""
         views: Any = _views(args)
         return self.function(*views, **kwargs)
@@ -237,7 +237,7 @@ def _compile(kernels: list[Kernel[Any, Any]], kept_in: str | None = None) -> Non
     # One thread at a time: where the cache is is a setting of the whole process.
     with import_module("numba.core.compiler_lock").global_compiler_lock:
         default_cache = config.CACHE_DIR
-        folder = kept_in or default_cache or _filled_folder()
+        folder = kept_in or default_cache or _find_filled_folder()
         try:
             compile_native()
             for function in _inlined:
@@ -246,13 +246,13 @@ def _compile(kernels: list[Kernel[Any, Any]], kept_in: str | None = None) -> Non
             # several ways out, would take ten times as long as what it does.
             options = {"cache": bool(folder), "nogil": True, "_nrt": False}
             compiled = []
-            for each in kernels:
-                config.CACHE_DIR = str(Path(folder, _folder_of(each))) if folder else default_cache
-                compiled.append(numba.njit(each.signature, **options)(each.function))
+            for item in kernels:
+                config.CACHE_DIR = str(Path(folder, _folder_of(item))) if folder else default_cache
+                compiled.append(numba.njit(item.signature, **options)(item.function))
         finally:
             config.CACHE_DIR = default_cache
-    for each, function in zip(kernels, compiled, strict=True):
-        each.compiled = function
+    for item, function in zip(kernels, compiled, strict=True):
+        item.compiled = function
 
 
 def _folder_of(kernel: Kernel[Any, Any]) -> str:
@@ -260,7 +260,7 @@ def _folder_of(kernel: Kernel[Any, Any]) -> str:
     return f"{kernel.function.__name__}-{digest_of(kernel.function)}"
 
 
-def _filled_folder() -> str | None:
+def _find_filled_folder() -> str | None:
     folder = users_folder()
     if folder is None:
         return None
@@ -276,9 +276,9 @@ def _compile_inlined(function: Callable[..., Any]) -> None:
 
 def users_folder() -> Path | None:
     """A folder that this user alone can write; None without one."""
-    for place in _places():
+    for location in _places():
         try:
-            folder = place.expanduser()
+            folder = location.expanduser()
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = folder.stat()
         except (OSError, RuntimeError):  # read-only, or a user without a home

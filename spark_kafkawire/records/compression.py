@@ -57,7 +57,7 @@ import cramjam
 import snappy
 from isal import igzip_lib, isal_zlib
 
-from ..errors import CorruptDataError, LimitError, OptionError, quoted
+from ..errors import CorruptDataError, LimitError, OptionError, quote
 from ..protocol.primitives import Buffer
 
 if TYPE_CHECKING:
@@ -158,10 +158,10 @@ def decompress_into(library: Any, name: str, data: Buffer, size: int, size_max: 
         if str(error) == _NO_ROOM and size > size_max:
             raise TooLarge(size_max + 1) from error
         raise damaged(f"its {name} data are damaged ({error})") from error
-    return [fitted(target, written)]
+    return [fit(target, written)]
 
 
-def fitted(target: Uint8s, written: int) -> Buffer:
+def fit(target: Uint8s, written: int) -> Buffer:
     """The bytes that were written to the target: a copy if most of the target is unused, because that memory
     would be kept with it."""
     content = target.data[:written]
@@ -272,7 +272,7 @@ def _lz4_decompress(payload: memoryview, size_max: int) -> list[Buffer]:
         written += _put(block, view[written : written + block_room], block_room, is_plain=is_plain)
         if written > size_max:
             raise TooLarge(written)
-    return [fitted(target, written)]
+    return [fit(target, written)]
 
 
 def _put(block: memoryview, left: memoryview, block_room: int, *, is_plain: bool) -> int:
@@ -380,17 +380,17 @@ def header_checksum(data: bytes) -> bytes:
     """The second lowest byte of the XXH32 of fewer than 16 bytes. Nearly all headers are the same few."""
     hashed, pos = _PRIME_5 + len(data), 0
     while len(data) - pos >= _UINT32.size:
-        hashed = _rotated(hashed + _UINT32.unpack_from(data, pos)[0] * _PRIME_3, 17) * _PRIME_4
+        hashed = _rotate(hashed + _UINT32.unpack_from(data, pos)[0] * _PRIME_3, 17) * _PRIME_4
         pos += _UINT32.size
     for byte in data[pos:]:
-        hashed = _rotated(hashed + byte * _PRIME_5, 11) * _PRIME_1
+        hashed = _rotate(hashed + byte * _PRIME_5, 11) * _PRIME_1
     for shift, prime in ((15, _PRIME_2), (13, _PRIME_3), (16, 1)):
         hashed &= 0xFFFFFFFF
         hashed = (hashed ^ hashed >> shift) * prime
     return bytes((hashed >> 8 & 0xFF,))
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate(value: int, bits: int) -> int:
     value &= 0xFFFFFFFF
     return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
 
@@ -503,11 +503,11 @@ def _zstd_decompress(payload: memoryview, size_max: int) -> list[Buffer]:
 def _measure_frame(payload: memoryview, pos: int, size_max: int) -> tuple[int, int]:
     """The most that the frame's content can be, and the position after it."""
     if len(payload) - pos < 6:
-        raise _cut()
+        raise _describe_cut()
     (magic,) = _UINT32.unpack_from(payload, pos)
     if magic & ~15 == _SKIPPABLE_MAGIC:
         if len(payload) - pos < 8:
-            raise _cut()
+            raise _describe_cut()
         return 0, pos + 8 + int(_UINT32.unpack_from(payload, pos + 4)[0])
     if magic != _ZSTD_MAGIC:
         raise damaged("its zstd data do not begin with a frame")
@@ -533,7 +533,7 @@ def _measure_blocks(payload: memoryview, pos: int, size_max: int) -> tuple[int, 
     size, known, is_last = 0, 0, False
     while not is_last:
         if len(payload) - pos < 3:
-            raise _cut()
+            raise _describe_cut()
         header = payload[pos] | payload[pos + 1] << 8 | payload[pos + 2] << 16
         is_last, kind, block_size = bool(header & 1), header >> 1 & 3, header >> 3
         if kind == _COMPRESSED:
@@ -547,7 +547,7 @@ def _measure_blocks(payload: memoryview, pos: int, size_max: int) -> tuple[int, 
     return size, pos
 
 
-def _cut() -> CorruptDataError:
+def _describe_cut() -> CorruptDataError:
     return damaged("its zstd frame ends too early")
 
 
@@ -577,8 +577,8 @@ CODECS: Final[Mapping[str, Codec]] = MappingProxyType({codec.name: codec for cod
 #: Those of each format by their number.
 _BY_NUMBER: Final[Mapping[Format, Mapping[int, Codec]]] = MappingProxyType(
     {
-        each: MappingProxyType({codec.number: codec for codec in _ALL if each in codec.formats})
-        for each in Format
+        item: MappingProxyType({codec.number: codec for codec in _ALL if item in codec.formats})
+        for item in Format
     }
 )
 
@@ -610,7 +610,7 @@ def codec_named(name: str, format: Format) -> Codec | None:
             f"compression {name} needs Kafka {CODECS[name].since} or later, and this broker is older;"
             f" choose one of {names}"
         )
-    raise OptionError(f"compression {quoted(name)} is unknown; choose one of {names}")
+    raise OptionError(f"compression {quote(name)} is unknown; choose one of {names}")
 
 
 def decompress(number: int, format: Format, payload: memoryview, size_max: int) -> list[Buffer]:

@@ -102,7 +102,7 @@ class Entries(ABC):
 
     def __init__(self, buf: Uint8s, is_end: bool, boundaries: Iterable[int]) -> None:
         self.buf, self.size, self._is_end = buf, len(buf), is_end
-        self._boundaries = sorted({each for each in boundaries if 0 < each < self.size})
+        self._boundaries = sorted({item for item in boundaries if 0 < item < self.size})
         self._known = frozenset(self._boundaries)
         self._budget = _BUDGET_MIN + _BUDGET * self.size
         self._sound: dict[int, int] = {}
@@ -150,46 +150,46 @@ class Entries(ABC):
             if self._budget <= 0:
                 return -1
             self._budget -= max(end - pos, _CHECK_BYTES_MIN)
-        found = self._sound[pos] = end if self.is_right(pos, end) else -1
-        return found
+        result = self._sound[pos] = end if self.is_right(pos, end) else -1
+        return result
 
     def resume(self, pos: int) -> int:
         """The proven place where the log continues after the damaged entry at ``pos``; -1 without a proof."""
         claimed = self.claimed_end(pos)
         stop = claimed if self._leads_on(pos, claimed) else self._next_proven(pos)
-        return stop if stop < 0 else self._refined(pos, stop)
+        return stop if stop < 0 else self._refine(pos, stop)
 
     def is_completed(self, pos: int) -> bool:
         """True if the checksum of the entry at ``pos`` is right up to some place, so only its length is
         wrong."""
         self._budget -= self.size - pos
         ends = self.completion(pos)
-        for place in self.likely(pos + 1, self.size):
+        for location in self.likely(pos + 1, self.size):
             self._budget -= _PLACE_BYTES
-            if self._budget <= 0 or ends(place):
+            if self._budget <= 0 or ends(location):
                 return self._budget > 0
         return False
 
     def _leads_on(self, before: int, pos: int) -> bool:
         """True if the lengths of entries lead from ``pos`` to a sound one or to a known boundary."""
         passed: list[int] = []
-        found = self._leads.get(pos)
-        while found is None:
+        result = self._leads.get(pos)
+        while result is None:
             if not 0 < pos <= self.size:
-                found = False
+                result = False
             elif self._is_boundary(before, pos) or self.sound_end(pos) > 0:
-                found = True
+                result = True
             else:
                 passed.append(pos)
                 before, pos = pos, self.claimed_end(pos)
-                found = self._leads.get(pos)
-        if not found:
+                result = self._leads.get(pos)
+        if not result:
             # The length of one of them may be what is wrong, so that the next ones are none.
-            count = next((i + 1 for i, each in enumerate(passed) if self.is_completed(each)), 0)
+            count = next((i + 1 for i, item in enumerate(passed) if self.is_completed(item)), 0)
             self._leads.update(dict.fromkeys(passed[count:], False))
-            passed, found = passed[:count], count > 0
-        self._leads.update(dict.fromkeys(passed, found))
-        return found
+            passed, result = passed[:count], count > 0
+        self._leads.update(dict.fromkeys(passed, result))
+        return result
 
     def _is_boundary(self, before: int, pos: int) -> bool:
         if pos == self.size:
@@ -198,7 +198,7 @@ class Entries(ABC):
 
     def _next_proven(self, damaged: int) -> int:
         """The next known boundary, or the next place where a chain of sound entries begins."""
-        boundary = next((each for each in self._boundaries if each > damaged), self.size)
+        boundary = next((item for item in self._boundaries if item > damaged), self.size)
         for pos in self.likely(damaged + 1, boundary):
             if not self.may_hold(damaged, pos) and self._begins_chain(pos):
                 return pos
@@ -216,7 +216,7 @@ class Entries(ABC):
                 return pos > 0 and pos <= self.size and self._is_boundary(before, pos)
         return count == CHAIN_MIN
 
-    def _refined(self, damaged: int, stop: int) -> int:
+    def _refine(self, damaged: int, stop: int) -> int:
         """The first place before ``stop`` where the log continues."""
         is_completed = self.completion(damaged)
         for pos in self.likely(damaged + 1, stop):

@@ -261,9 +261,9 @@ class _Batches(Entries):
             offsets = np.ndarray((count,), ">i8", self._view, begin, (1,))
             sizes = np.ndarray((count,), ">i4", self._view, begin + SIZE_POS, (1,))
             magics = np.ndarray((count,), np.uint8, self._view, begin + MAGIC_POS, (1,))
-            found = (magics <= _MAGIC_2) & (offsets >= self._builder.next_offset)
-            found &= offsets < self._stop_offset
-            rows = np.flatnonzero(found)
+            result = (magics <= _MAGIC_2) & (offsets >= self._builder.next_offset)
+            result &= offsets < self._stop_offset
+            rows = np.flatnonzero(result)
             ends = begin + rows + LOG_OVERHEAD + sizes[rows].astype(np.int64)
             for row in rows[(ends <= self.size) & (sizes[rows] > 0)].tolist():
                 if self.claimed_end(begin + row) > 0:
@@ -322,7 +322,7 @@ class _Batches(Entries):
         if self.size - pos < _SIZES_MIN[self._magic(pos)]:
             return -1
         floor = self._builder.next_offset if floor is None else floor
-        offsets = self._claimed_offsets(pos)
+        offsets = self._read_claimed_offsets(pos)
         continues = (
             self._is_compressed_message(pos)
             or offsets.first == floor
@@ -335,7 +335,7 @@ class _Batches(Entries):
         first one."""
         if (known := self._offsets.get(pos)) is not None:
             return known
-        offsets = self._claimed_offsets(pos)
+        offsets = self._read_claimed_offsets(pos)
         if self._is_compressed_message(pos):
             offsets = _Offsets(self._first_inside(pos, offsets.first), offsets.next)
         self._offsets[pos] = offsets
@@ -353,7 +353,7 @@ class _Batches(Entries):
             pass  # The decoder raises it, with its place.
         return last
 
-    def _claimed_offsets(self, pos: int) -> _Offsets:
+    def _read_claimed_offsets(self, pos: int) -> _Offsets:
         base_offset = self._base_offset(pos)
         delta = 0
         if self._magic(pos) == _MAGIC_2:
@@ -372,8 +372,8 @@ class _Batches(Entries):
         return self._view[pos + MAGIC_POS]
 
     def _crc(self, pos: int) -> int:
-        place = BATCH_CRC_POS if self._magic(pos) == _MAGIC_2 else MESSAGE_CRC_POS
-        return int(_UINT32.unpack_from(self._view, pos + place)[0])
+        location = BATCH_CRC_POS if self._magic(pos) == _MAGIC_2 else MESSAGE_CRC_POS
+        return int(_UINT32.unpack_from(self._view, pos + location)[0])
 
     def _checksum(self, pos: int, end: int) -> int:
         if self._magic(pos) == _MAGIC_2:

@@ -111,5 +111,5 @@ def by_key(
     kinds[known == _NONE] = EARLY
     kinds[(known == _NONE) & (newer == _NONE)] = UNEXPLAINED
     kinds[~keyed] = EXPECTED
-    found = np.where(kinds == EARLY, newer, np.where(kinds == LATE, known, layouts))
-    return found.astype(np.int32), kinds
+    result = np.where(kinds == EARLY, newer, np.where(kinds == LATE, known, layouts))
+    return result.astype(np.int32), kinds

@@ -31,7 +31,7 @@ from ..errors import CorruptDataError, RowError
 from ..protocol.buffers import Buffers
 from ..protocol.primitives import Buffer, read_int32
 from . import compiler, log_index
-from .arrays import Int32s, Int64s, Uint8s, byte_array, joined, room
+from .arrays import Int32s, Int64s, Uint8s, byte_array, join_arrays, room
 from .checksum import crc32, crc32_each, first_mismatch
 from .columns import Columns, header_counts
 from .compiler import BYTES, inlined, kernel
@@ -58,8 +58,8 @@ from .log_index import (
     int32,
 )
 from .native import copy
-from .rows import Column, Records, cut
-from .spans import DecodeBuffers, Spans, gathered, room_for, size_at
+from .rows import Column, Records, cut_rows
+from .spans import DecodeBuffers, Spans, gather_binary, room_for, size_at
 
 
 @kernel(
@@ -175,7 +175,7 @@ def open_message(index: BatchIndex, row: int, limits: DecodeLimits) -> Opened:
 
     Raises ``CorruptDataError`` for damage at any place of it, ``LimitError`` for too much. Both are fatal.
     """
-    content = joined(_content(index, row, limits))
+    content = join_arrays(_content(index, row, limits))
     return Opened(row, content, _inner_table(index, row, content, limits))
 
 
@@ -207,7 +207,7 @@ def _value(index: BatchIndex, row: int, message: memoryview) -> memoryview:
 
 def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLimits) -> Int64s:
     """The index of a compressed message's content, with the offsets and timestamps that count."""
-    table = _checked_table(index, row, content, limits)
+    table = _check_table(index, row, content, limits)
     outer = index.table[row]
     offsets = table[:, log_index.BASE_OFFSET]
     if outer[log_index.MAGIC]:
@@ -222,7 +222,7 @@ def _inner_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLim
     return table
 
 
-def _checked_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLimits) -> Int64s:
+def _check_table(index: BatchIndex, row: int, content: Uint8s, limits: DecodeLimits) -> Int64s:
     """The index of a compressed message's content: whole, plain messages of the same magic, in order."""
     rows_max = limits.decompressed_bytes_max // LEGACY_MESSAGE_BYTES_MIN + 1
     code, pos, table = index_table(content, rows_max)
@@ -306,17 +306,17 @@ class _Messages:
         has_keys = "key" in wanted and (keys[1] >= 0).any()
         return Columns(
             table[:, log_index.BASE_OFFSET].copy(),
-            keys=self._gathered(keys) if has_keys else None,
-            values=self._gathered(values, buffers) if "value" in wanted else None,
+            keys=self._gather(keys) if has_keys else None,
+            values=self._gather(values, buffers) if "value" in wanted else None,
             timestamps_ms=table[:, log_index.BASE_TIMESTAMP].copy()
             if has_timestamps and "timestamp" in wanted
             else None,
             timestamp_types=_timestamp_types(table) if has_timestamps and "timestampType" in wanted else None,
         )
 
-    def _gathered(self, spans: Spans, buffers: Buffers | None = None) -> pa.BinaryArray:
+    def _gather(self, spans: Spans, buffers: Buffers | None = None) -> pa.BinaryArray:
         sizes = np.maximum(spans[1], 0)
-        return gathered(self.buf, spans, int(sizes.sum()), int((spans[1] < 0).sum()), buffers)
+        return gather_binary(self.buf, spans, int(sizes.sum()), int((spans[1] < 0).sum()), buffers)
 
 
 def _timestamp_types(table: Int64s) -> Int32s:
@@ -434,10 +434,10 @@ class _MessageEncoder:
 
     def sets(self) -> Iterator[EncodedBatch]:
         compiler.expect(len(self.sizes))
-        for start, stop in cut(self.sizes, self.packing.batch_bytes_max):
+        for start, stop in cut_rows(self.sizes, self.packing.batch_bytes_max):
             data = self._messages(start, stop)
             if self.packing.codec is not None:
-                data = self._wrapped(data, start, stop, self.packing.codec)
+                data = self._wrap(data, start, stop, self.packing.codec)
             yield EncodedBatch(data, stop - start, self.packing.magic)
 
     def _messages(self, start: int, stop: int) -> memoryview:
@@ -456,7 +456,7 @@ class _MessageEncoder:
         out[places] = crcs.astype(">u4").view(np.uint8).reshape(-1, 4)
         return out.data
 
-    def _wrapped(self, content: memoryview, start: int, stop: int, codec: Codec) -> memoryview:
+    def _wrap(self, content: memoryview, start: int, stop: int, codec: Codec) -> memoryview:
         """The compressed message that holds these messages."""
         magic, payload = self.packing.magic, codec.compress(content, self.packing.level)
         timestamps = (int(self.timestamps[start:stop].max()),) if magic else ()

@@ -321,23 +321,23 @@ def index_batches(buf: Buffer) -> BatchIndex:
     Of a buffer above 2 GiB only the part before that is indexed. Raises ``CorruptDataError`` (fatal)
     with the offset that a batch claims where it cannot be one.
     """
-    found, code = _indexed(buf)
+    result, code = _index_batches(buf)
     if code in _MEANINGS:
-        raise _damage(found, code)
-    return found
+        raise _damage(result, code)
+    return result
 
 
 def whole_batches(buf: Buffer) -> tuple[BatchIndex, CorruptDataError | None]:
     """``index_batches`` of what is before the first damage, and the error; None without damage."""
-    found, code = _indexed(buf)
+    result, code = _index_batches(buf)
     if code not in _MEANINGS:
-        return found, None
+        return result, None
     # The offset of a batch that alone would be one repeats what is before it.
-    alone, _, _ = index_table(found.buf[found.size :], 1)
-    return found, _damage(found, alone if alone in _MEANINGS else code)
+    alone, _, _ = index_table(result.buf[result.size :], 1)
+    return result, _damage(result, alone if alone in _MEANINGS else code)
 
 
-def _indexed(buf: Buffer) -> tuple[BatchIndex, int]:
+def _index_batches(buf: Buffer) -> tuple[BatchIndex, int]:
     # Kernels hold places in a buffer as int32.
     array = byte_array(buf)[:VALUE_BYTES_MAX]
     code, pos, table = index_table(array, sys.maxsize)

@@ -133,11 +133,11 @@ def _compile_library_crc64() -> None:
     def crc64(_: Any, function: Any, crc: Any, address: Any, size: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             del context, signature
-            at, before, place, count = args
+            at, before, location, count = args
             int64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
             function_type = ir.FunctionType(int64, [int64, pointer, int64])
             called = builder.inttoptr(at, function_type.as_pointer())
-            return builder.call(called, [before, builder.inttoptr(place, pointer), count])
+            return builder.call(called, [before, builder.inttoptr(location, pointer), count])
 
         del function, crc, address, size  # these are int64, whatever is passed
         return types.int64(types.int64, types.int64, types.int64, types.int64), generate

@@ -82,11 +82,11 @@ class Records:
 
     def slice(self, start: int, count: int) -> Records:
         """``count`` rows from ``start`` on, without a copy."""
-        return Records(*(None if each is None else each.slice(start, count) for each in self._columns()))
+        return Records(*(None if item is None else item.slice(start, count) for item in self._columns()))
 
     def take(self, rows: pa.Array) -> Records:
         """The rows of these numbers, in this order."""
-        return Records(*(None if each is None else each.take(rows) for each in self._columns()))
+        return Records(*(None if item is None else item.take(rows) for item in self._columns()))
 
     @classmethod
     def concat(cls, parts: Sequence[Records]) -> Records:
@@ -94,7 +94,7 @@ class Records:
         if len(parts) == 1:
             return parts[0]
         columns = zip(*(part._columns() for part in parts), strict=True)
-        return cls(*(None if each[0] is None else pa.concat_arrays(each) for each in columns))
+        return cls(*(None if item[0] is None else pa.concat_arrays(item) for item in columns))
 
     def _columns(self) -> tuple[pa.Array | None, ...]:
         return self.values, self.keys, self.headers, self.timestamps_ms
@@ -169,7 +169,7 @@ def _offset_type(array_type: pa.DataType, column: str) -> npt.DTypeLike:
     raise OptionError(f"{column} is {array_type} and must be a string or binary: cast it")
 
 
-def cut(sizes: Int64s, bytes_max: int) -> Iterator[tuple[int, int]]:
+def cut_rows(sizes: Int64s, bytes_max: int) -> Iterator[tuple[int, int]]:
     """Consecutive rows whose sizes sum up to ``bytes_max`` at most, or one row: ``[start, stop)``."""
     stops = np.cumsum(sizes)
     start, done = 0, 0

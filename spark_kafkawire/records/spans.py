@@ -57,7 +57,7 @@ def room_for(count: int) -> Spans:
     return room(count, np.int32), room(count, np.int32)
 
 
-def gathered(
+def gather_binary(
     buf: Uint8s, spans: Spans, size: int, nulls: int, buffers: Buffers | None = None
 ) -> pa.BinaryArray:
     """The spans as a binary array; ``nulls`` of them are null, which have the size -1.

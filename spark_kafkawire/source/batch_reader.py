@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from ..options import ReadOptions
 from .edge import edge
-from .schema import Schemas, check_read, typed_task
+from .schema import Schemas, check_read, pack_typed_task
 from .spark_versions import arrow_schema
 from .worker import KafkaWirePartition, Packed, freeze_imports
 
@@ -31,7 +31,7 @@ class KafkaWireBatchReader(DataSourceReader):
         self._options = options
         self._of_tasks = Packed(options.of_tasks)
         self._schema = arrow_schema(schema)
-        self._typed = typed_task(options, schema, self._schema, schemas)
+        self._typed = pack_typed_task(options, schema, self._schema, schemas)
 
     def __getstate__(self) -> dict[str, Any]:
         """State that travels with each task."""
@@ -50,7 +50,7 @@ class KafkaWireBatchReader(DataSourceReader):
         warn_of_columns_read(self._schema.names, self._options.net.connection)
         hint(tasks, self._options)
         login = _login_of_tasks(self._options.net)
-        return [KafkaWirePartition(*each, login=login) for each in spark_partitions(tasks, self._options)]
+        return [KafkaWirePartition(*item, login=login) for item in spark_partitions(tasks, self._options)]
 
     @edge
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -65,22 +65,22 @@ class KafkaWireDataSource(DataSource):
         """All columns; a user's own schema is a projection of them. Spark does not say here whether it plans
         a batch or a stream."""
         freeze_imports()
-        from ..options import TableOptions, chooses_table, of_side, read_options_of
-        from .schema import ReadColumns, planned_columns
+        from ..options import TableOptions, chooses_table, drop_other_side, read_options_of
+        from .schema import ReadColumns, plan_columns
 
         _check_is_no_table(self.options)
         if chooses_table(self.options):
             from .table_reader import table_schema
 
             return ReadColumns(table_schema(TableOptions.parse(self.options)).fields)
-        columns, self._schemas = planned_columns(read_options_of(of_side(self.options, read=True)))
+        columns, self._schemas = plan_columns(read_options_of(drop_other_side(self.options, read=True)))
         return ReadColumns(columns.fields)
 
     @edge
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for the asked columns. Raises ``OptionError`` for wrong options."""
         freeze_imports()
-        from ..options import ReadOptions, TableOptions, chooses_table, of_side
+        from ..options import ReadOptions, TableOptions, chooses_table, drop_other_side
         from .batch_reader import KafkaWireBatchReader
         from .spark_versions import struct_type
 
@@ -91,7 +91,7 @@ class KafkaWireDataSource(DataSource):
             table = TableOptions.parse(self.options)
             self._has_reader = True
             return KafkaWireTableReader(table, struct_type(schema))
-        options = ReadOptions.parse(of_side(self.options, read=True))
+        options = ReadOptions.parse(drop_other_side(self.options, read=True))
         self._has_reader = True
         return KafkaWireBatchReader(options, struct_type(schema), self._schemas)
 
@@ -99,11 +99,11 @@ class KafkaWireDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer for rows of ``schema``. Raises ``OptionError`` for wrong options or columns."""
         freeze_imports()
-        from ..options import WriteOptions, of_side
+        from ..options import WriteOptions, drop_other_side
         from .spark_versions import check_numbers_tasks, struct_type
 
         _check_has_options(self.options)
-        options = WriteOptions.parse(of_side(self.options, read=False))
+        options = WriteOptions.parse(drop_other_side(self.options, read=False))
         if options.transactions is not None:
             check_numbers_tasks(schema)
             from .exactly_once import create_exactly_once_writer

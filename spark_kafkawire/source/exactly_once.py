@@ -78,7 +78,7 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
     def _sender(self, task: int) -> Sender:
         assert self._options.transactions is not None
         prefix = self._options.transactions.prefix
-        batch, attempt = self._of_task()
+        batch, attempt = self._name_attempt()
         names = attempt_id(prefix, task, attempt), task_group(prefix, task)
         committer = self._committer
         transaction = TaskTransaction(
@@ -103,13 +103,13 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
         return TransactionMessage(
             WriteTotals.of(receipts),
             receipts=receipts,
-            batch=self._of_task()[0],
+            batch=self._name_attempt()[0],
             row_count=sender.row_count,
             topics=tuple(sorted(sender.topics)),
             transaction=sender.transaction,
         )
 
-    def _of_task(self) -> tuple[BatchId, str]:
+    def _name_attempt(self) -> tuple[BatchId, str]:
         """The batch of a task, and the name of its attempt. The name is unique; in a stream, among the
         attempts of this batch and of the one before: brokers remember names for a week.
 
@@ -132,7 +132,7 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
         """Commit the transactions of all tasks as one. Raises ``DeliveryError`` (fatal)."""
         write = write_summary(messages, self._batch)
         self._committer.commit(write)
-        skipped = sum(1 for each in _finished(messages) if each.row_count and each.transaction is None)
+        skipped = sum(1 for item in _keep_finished(messages) if item.row_count and item.transaction is None)
         if skipped:
             LOG.warning(
                 "batch %s: %d of %d task(s) found their rows committed already, and wrote none of them",
@@ -153,15 +153,15 @@ class ExactlyOnceWriter(KafkaWireBatchWriter):
 def write_summary(messages: Sequence[WriterCommitMessage | None], batch: BatchId | None) -> WriteSummary:
     """The write that the driver decides about, from the messages of its tasks; ``batch`` is None for
     streams."""
-    done = _finished(messages)
-    open_ = open_transactions([each.transaction for each in done])
-    topics = {topic for each in done for topic in each.topics}
-    busy = sum(1 for each in done if each.row_count)
+    done = _keep_finished(messages)
+    open_ = open_transactions([item.transaction for item in done])
+    topics = {topic for item in done for topic in item.topics}
+    busy = sum(1 for item in done if item.row_count)
     return WriteSummary(done[0].batch if done else batch, len(messages), busy, open_, tuple(sorted(topics)))
 
 
-def _finished(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:
-    return [each for each in messages if isinstance(each, TransactionMessage)]
+def _keep_finished(messages: Sequence[WriterCommitMessage | None]) -> list[TransactionMessage]:
+    return [item for item in messages if isinstance(item, TransactionMessage)]
 
 
 #: Spark's names for the batch, query and run of a task.

@@ -15,10 +15,10 @@ from pyspark.sql.types import BinaryType, DataType
 
 from ..clients.reading.typed_values import MessageDecoder, TypedTask
 from ..clients.writing.typed_values import TypedRows
-from ..errors import CorruptDataError, OptionError, close_matches, printable, quoted
+from ..errors import CorruptDataError, OptionError, close_matches, printable, quote
 from ..options import BadRecords, NetOptions, ReadOptions, TypedOptions, WriteOptions
 from ..options.security import Registry
-from ..planner.schemas import fixed_schemas, schema_in
+from ..planner.schemas import fix_schemas, schema_in
 from ..planner.write_schemas import column_encoding
 from ..values.formats import STRING
 from .edge import edge
@@ -53,7 +53,7 @@ def from_avro(column: Column | str, options: Mapping[str, str]) -> Column:
     Raises ``OptionError`` and ``RegistryError`` (fatal) at once; a message that cannot be decoded fails the
     query with ``CorruptDataError``, or is null with ``badRecords=null``.
     """
-    return _decoded("avro", "from_avro", column, options)
+    return _decode_column("avro", "from_avro", column, options)
 
 
 @edge
@@ -67,7 +67,7 @@ def to_avro(column: Column | str, options: Mapping[str, str]) -> Column:
     Raises ``OptionError`` and ``RegistryError`` (fatal) at once; a value that the schema does not allow fails
     the query with ``RowError``.
     """
-    return _encoded("avro", "to_avro", column, options)
+    return _encode_column("avro", "to_avro", column, options)
 
 
 @edge
@@ -77,7 +77,7 @@ def from_protobuf(column: Column | str, options: Mapping[str, str]) -> Column:
     ``options`` are those of ``from_avro``, and ``valueMessage``, the message type in the schema. It raises
     what ``from_avro`` raises.
     """
-    return _decoded("protobuf", "from_protobuf", column, options)
+    return _decode_column("protobuf", "from_protobuf", column, options)
 
 
 @edge
@@ -87,7 +87,7 @@ def to_protobuf(column: Column | str, options: Mapping[str, str]) -> Column:
     ``options`` are those of ``to_avro``, and ``valueMessage``, the message type in the schema. It raises what
     ``to_avro`` raises.
     """
-    return _encoded("protobuf", "to_protobuf", column, options)
+    return _encode_column("protobuf", "to_protobuf", column, options)
 
 
 def header(headers: Column | str, key: str) -> Column:
@@ -96,8 +96,8 @@ def header(headers: Column | str, key: str) -> Column:
     Of several headers with this key the last one wins, as in Kafka's clients. Null for a record without it,
     and for a header without a value.
     """
-    found = F.filter(headers, lambda each: each["key"] == F.lit(key))
-    return F.try_element_at(found, F.lit(-1))["value"]
+    result = F.filter(headers, lambda item: item["key"] == F.lit(key))
+    return F.try_element_at(result, F.lit(-1))["value"]
 
 
 @edge
@@ -143,13 +143,13 @@ def dead_letters(rows: DataFrame) -> DataFrame:
     )
 
 
-def _decoded(form: str, function: str, column: Column | str, options: Mapping[str, str]) -> Column:
-    raw = _checked(function, options, _known(form, _OF_READS))
+def _decode_column(form: str, function: str, column: Column | str, options: Mapping[str, str]) -> Column:
+    raw = _check_options(function, options, _list_known(form, _OF_READS))
     parsed = ReadOptions.parse({**_NO_BROKER, "subscribePattern": ".*", "valueFormat": form, **raw})
-    typed = _typed(function, parsed.typed)
+    typed = _parse_typed(function, parsed.typed)
     if typed.bad_records is BadRecords.DROP:
         raise OptionError(f"{function}: badRecords=drop is for reads: a function keeps all rows; set null")
-    fixed = fixed_schemas(parsed)
+    fixed = fix_schemas(parsed)
     arrow_type = schema_in(typed.value, fixed["value"]).arrow_type
     task = Packed((function, TypedTask(typed, fixed), arrow_type))
     return _udf(lambda values: _values(task, values), spark_type(arrow_type), column)
@@ -171,9 +171,9 @@ def _values(packed: Packed[tuple[str, TypedTask, pa.DataType]], messages: pa.Arr
     return found.column
 
 
-def _encoded(form: str, function: str, column: Column | str, options: Mapping[str, str]) -> Column:
-    raw = _checked(function, options, _known(form, _OF_WRITES))
-    typed = _typed(function, WriteOptions.parse({**_NO_BROKER, "valueFormat": form, **raw}).typed)
+def _encode_column(form: str, function: str, column: Column | str, options: Mapping[str, str]) -> Column:
+    raw = _check_options(function, options, _list_known(form, _OF_WRITES))
+    typed = _parse_typed(function, WriteOptions.parse({**_NO_BROKER, "valueFormat": form, **raw}).typed)
     rows = Packed((column_encoding(typed, typed.value, None, None),))
     return _udf(lambda values: _messages(rows, values), BinaryType(), column)
 
@@ -190,22 +190,22 @@ def _udf(function: Callable[[pa.Array], pa.Array], returns: DataType, column: Co
     return arrow_udf(edge(function), returns)(column)
 
 
-def _known(form: str, options: tuple[Any, ...]) -> tuple[Any, ...]:
+def _list_known(form: str, options: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*options, TypedOptions.value_message) if form == "protobuf" else options
 
 
-def _checked(function: str, options: Mapping[str, str], known: tuple[Any, ...]) -> dict[str, str]:
+def _check_options(function: str, options: Mapping[str, str], known: tuple[Any, ...]) -> dict[str, str]:
     """The options of a function. Raises ``OptionError`` for an option of something else."""
-    names = {each.name.lower(): each.name for each in known}
+    names = {item.name.lower(): item.name for item in known}
     for name in options:
         if name.lower() not in names:
             close = close_matches(name.lower(), names, 1)
             hint = f"did you mean {names[close[0]]}?" if close else f"known are {', '.join(names.values())}"
-            raise OptionError(f"{function}: unknown option {quoted(name)}; {printable(hint)}")
+            raise OptionError(f"{function}: unknown option {quote(name)}; {printable(hint)}")
     return dict(options)
 
 
-def _typed(function: str, typed: TypedOptions | None) -> TypedOptions:
+def _parse_typed(function: str, typed: TypedOptions | None) -> TypedOptions:
     assert typed is not None
     assert typed.value.format != STRING
     value = typed.value

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from ..cluster.group_commits import commits_of
-from ..errors import LOG, OptionError, quoted
+from ..errors import LOG, OptionError, quote
 from ..model import TopicPartition
 from ..options import StreamOptions
 from ..options.selection import PARTITION_SYNTAX, PartitionSyntax
@@ -98,11 +98,11 @@ class GroupOffsets(ProgressListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Commit where the batch ends, and log the lag; returns at once."""
-        ends, latest = self._standing(event.progress)
+        ends, latest = self._read_position(event.progress)
         if self._take(event.progress, ends):
             _partition_lag(event.progress, offsets_behind(ends, latest))
 
-    def _standing(self, progress: StreamingQueryProgress) -> tuple[Offsets, Offsets]:
+    def _read_position(self, progress: StreamingQueryProgress) -> tuple[Offsets, Offsets]:
         """The position of a query in the selected topics, and the latest offsets there."""
         syntax = PARTITION_SYNTAX[self._read.discovery.generation]
         ends: dict[TopicPartition, int] = {}
@@ -141,9 +141,9 @@ class GroupOffsets(ProgressListener):
         if not self._ends.wait(query.runId, timeout) or (last := query.lastProgress) is None:
             return False
         followed = self._followed
-        is_taken = self._take(last, self._standing(last)[0])
+        is_taken = self._take(last, self._read_position(last)[0])
         self._followed = followed  # this one has ended
-        return is_taken and self._commits.settled(max(deadline_s - time.monotonic(), 0.0))
+        return is_taken and self._commits.settle(max(deadline_s - time.monotonic(), 0.0))
 
     def _is_ours(self, source: SourceProgress, end: Mapping[TopicPartition, int]) -> bool:
         topics = {tp.topic for tp in end}
@@ -163,7 +163,7 @@ class GroupOffsets(ProgressListener):
             LOG.warning(
                 "group %s follows the query %s and not %s, which reads the same topics: name the query to "
                 "follow with query= of GroupOffsets",
-                quoted(self._read.group_id),
+                quote(self._read.group_id),
                 self._followed,
                 _name_of(progress),
             )
@@ -219,4 +219,4 @@ def _partition_lag(progress: StreamingQueryProgress, metrics: Mapping[str, float
 
 
 def _name_of(progress: StreamingQueryProgress) -> str:
-    return quoted(progress.name) if progress.name else str(progress.id)
+    return quote(progress.name) if progress.name else str(progress.id)

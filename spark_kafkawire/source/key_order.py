@@ -60,8 +60,8 @@ def misplaced_report(frame: DataFrame) -> DataFrame:
             "verifyPartitioner=true, and keep it"
         )
     misplaced = F.col(MISPLACED_FIELD.name)
-    place = F.when(misplaced.isNotNull(), F.struct("partition", "offset", "key"))
-    ends = F.array_distinct(F.array(F.min(place), F.max(place)))
+    location = F.when(misplaced.isNotNull(), F.struct("partition", "offset", "key"))
+    ends = F.array_distinct(F.array(F.min(location), F.max(location)))
     promise = F.lit(_KEPT)
     for kind, words in _PROMISES.items():
         promise = F.when(misplaced == kind, F.lit(words)).otherwise(promise)

@@ -36,15 +36,15 @@ def warn_of_other_python() -> None:
             return
     except (OSError, RuntimeError, IndexError):  # a folder that cannot be looked into proves nothing
         return
-    from ..errors import LOG, quoted
+    from ..errors import LOG, quote
 
     why = choice or "the first python3 in PATH, as PYSPARK_PYTHON is not set"
     LOG.warning(
         "A Spark that this program starts runs %s (%s), where spark-kafkawire is not installed, and fails "
         "with DATA_SOURCE_NOT_FOUND: set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to %s before it starts",
-        quoted(python),
+        quote(python),
         why,
-        quoted(sys.executable),
+        quote(sys.executable),
     )
 
 
@@ -76,4 +76,4 @@ def _lacks_us(python: Path) -> bool:
         places = {environment, base, Path("/usr/local"), Path(site.getuserbase())}
         is_known = base != Path(sys.prefix).resolve() and any(base.glob("lib*/python*"))
     is_own = environment.resolve() == Path(sys.prefix).resolve()
-    return is_known and not is_own and not any(path for place in places for path in place.glob(_OURS))
+    return is_known and not is_own and not any(path for location in places for path in location.glob(_OURS))

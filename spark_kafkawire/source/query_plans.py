@@ -42,9 +42,9 @@ def leaves(plan: Any) -> Iterator[Any]:
     """The leaves of a logical plan, or of a physical one."""
     if class_of(plan) == "AdaptiveSparkPlanExec":
         plan = plan.executedPlan()
-    found = plan.collectLeaves()
-    for index in range(found.size()):
-        leaf = found.apply(index)
+    result = plan.collectLeaves()
+    for index in range(result.size()):
+        leaf = result.apply(index)
         if class_of(leaf).endswith("QueryStageExec"):  # of an adaptive plan
             yield from leaves(leaf.plan())
         else:
@@ -60,8 +60,8 @@ def scans(execution: Any) -> Iterator[Any]:
 
 def figure_of(node: Any, name: str) -> int:
     """A figure that Spark counts for a node of an executed plan; 0 if it has none of that name."""
-    found = node.metrics().get(name)
-    return int(found.get().value()) if found.isDefined() else 0
+    result = node.metrics().get(name)
+    return int(result.get().value()) if result.isDefined() else 0
 
 
 def relation_of(node: Any) -> Any:

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from ..clients.reading.fetcher import of_planned, read_range, typed_values_of
 from ..clients.reading.task import FOLLOWED, FetchTask
-from ..errors import LOG, counted, listed_some, printable
+from ..errors import LOG, counted, list_some, printable
 from ..net.spent import Spent
 from ..options import TaskOptions
 from ..records import compiler
@@ -50,10 +50,10 @@ def read_partition(
         wait_s, slowest = spent.slowest
         LOG.info(
             "read %s: %s (%d bytes of columns) from %s in %.1f s, %.1f s waiting for %s, %s",
-            listed_some(partition.tasks, _LISTED_MAX, lambda task: str(task.range)),
+            list_some(partition.tasks, _LISTED_MAX, lambda task: str(task.range)),
             counted(row_count, "row"),
             size,
-            listed_some(sorted(brokers), _LISTED_MAX),
+            list_some(sorted(brokers), _LISTED_MAX),
             *(spent.seconds, wait_s, printable(slowest or "no broker")),
             counted(spent.retried_count, "retry", "retries"),
         )
@@ -99,17 +99,17 @@ def _read_pack(
     wanted = batches[tasks[0].range.topic_partition].wanted
     pack = Pack(tasks, cluster, options.fetch, options.net, wanted=wanted)
     try:
-        yield from _joined(
+        yield from _join_batches(
             batches[task.range.topic_partition].build(columns) for task, columns in pack.columns()
         )
     finally:
-        for each in typed_values.values():
-            if each is not None:
-                each.report()
+        for item in typed_values.values():
+            if item is not None:
+                item.report()
         freeze_objects(compiler.loaded())
 
 
-def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in fewer batches: each costs Spark as much as a hundred rows."""
     held: list[pa.RecordBatch] = []
     row_count = size = 0

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..errors import OptionError, quoted
+from ..errors import OptionError, quote
 from ..model import Generation
 from ..options import BadRecords, PartitionerCheck, ReadOptions
 from ..values.formats import FORMATS, STRING, FixedSchema
@@ -140,8 +140,8 @@ def check_read(schema: StructType, options: ReadOptions) -> None:
     """Check a user's schema against the columns of a read. Raises ``OptionError`` (fatal) naming the
     column."""
     formats = () if options.typed is None else options.typed.columns
-    types: dict[str, DataType] = {each.column: StringType() for each in formats if each.format == STRING}
-    free = [each.column for each in formats if each.has_schemas]
+    types: dict[str, DataType] = {item.column: StringType() for item in formats if item.format == STRING}
+    free = [item.column for item in formats if item.has_schemas]
     ids = [field for name, field in SCHEMA_ID_FIELDS.items() if name in free]
     check_read_schema(schema, StructType([*read_schema(options, types).fields, *ids]), free)
 
@@ -158,11 +158,11 @@ def check_read_schema(schema: StructType, columns: StructType, free: Container[s
         if field.name not in types:
             option = _BROUGHT_BY.get(field.name)
             hint = f"set {option}" if option else f"there are {', '.join(types)}"
-            raise OptionError(f"schema: there is no column {quoted(field.name)}; {hint}")
+            raise OptionError(f"schema: there is no column {quote(field.name)}; {hint}")
         is_free = field.name in free or _has_some_fields(field, CORRUPT_FIELD)
         _check_type(field, field.dataType if is_free else types[field.name])
         if names.count(field.name) > 1:
-            raise OptionError(f"schema: column {quoted(field.name)} is named twice; remove one")
+            raise OptionError(f"schema: column {quote(field.name)} is named twice; remove one")
 
 
 def _has_some_fields(field: StructField, of: StructField) -> bool:
@@ -172,7 +172,7 @@ def _has_some_fields(field: StructField, of: StructField) -> bool:
         return False
     names = given.fieldNames()
     return (
-        bool(names) and len(set(names)) == len(names) and all(each in known.fields for each in given.fields)
+        bool(names) and len(set(names)) == len(names) and all(item in known.fields for item in given.fields)
     )
 
 
@@ -180,27 +180,27 @@ def _check_type(field: StructField, expected: DataType) -> None:
     is_named_so = field.dataType.simpleString() == expected.simpleString()
     if not is_named_so:
         raise OptionError(
-            f"schema: column {quoted(field.name)} is {expected.simpleString()}, not "
+            f"schema: column {quote(field.name)} is {expected.simpleString()}, not "
             f"{field.dataType.simpleString()}; cast it after load()"
         )
     if field.dataType != expected or not (field.nullable or field.name in _NEVER_NULL):
-        raise OptionError(f"schema: column {quoted(field.name)} may hold nulls; leave NOT NULL out")
+        raise OptionError(f"schema: column {quote(field.name)} may hold nulls; leave NOT NULL out")
 
 
 #: Schemas by the columns that have them. ``schema()`` fixes those of a query, and its reader has the same.
 Schemas = Mapping[str, FixedSchema]
 
 
-def planned_columns(options: ReadOptions) -> tuple[StructType, Schemas]:
+def plan_columns(options: ReadOptions) -> tuple[StructType, Schemas]:
     """All columns of a read, and the schemas that are fixed for it.
 
     Raises ``OptionError`` (fatal), and the errors of the registry.
     """
     if options.typed is None:
         return read_schema(options), {}
-    from ..planner.schemas import fixed_schemas
+    from ..planner.schemas import fix_schemas
 
-    schemas = fixed_schemas(options)
+    schemas = fix_schemas(options)
     return read_schema(options, _types(options, schemas)), schemas
 
 
@@ -218,7 +218,7 @@ def _types(options: ReadOptions, schemas: Schemas) -> dict[str, DataType]:
     return types
 
 
-def typed_task(
+def pack_typed_task(
     options: ReadOptions, schema: StructType, columns: pa.Schema, schemas: Schemas | None
 ) -> Packed[TypedTask] | None:
     """Formats and schemas for the tasks of a read; None if keys and values are binary.
@@ -230,11 +230,11 @@ def typed_task(
     if options.typed is None:
         return None
     from ..clients.reading.typed_values import TypedTask
-    from ..planner.schemas import check_schemas, fixed_schemas, schema_in
+    from ..planner.schemas import check_schemas, fix_schemas, schema_in
 
     names = schema.fieldNames()
     if schemas is None:
-        schemas = fixed_schemas(options, names)
+        schemas = fix_schemas(options, names)
     check_schemas(options.typed, schemas, names)
     for column in options.typed.columns:
         if not column.has_schemas or column.column not in names:
@@ -245,5 +245,5 @@ def typed_task(
             try:
                 form.decoder(reader if form.needs_writer else None, reader, columns.field(column.column).type)
             except OptionError as error:
-                raise error.located(f"schema: column '{column.column}'") from error
+                raise error.locate(f"schema: column '{column.column}'") from error
     return Packed(TypedTask(options.typed, dict(schemas)))

@@ -24,9 +24,9 @@ from ..planner.batch import hint, spark_partitions
 from ..planner.stream import StreamPlanner
 from ..planner.stream_offsets import Offsets, Position, from_json, ids_from_json, is_pinned, to_json
 from .edge import edge
-from .schema import Schemas, check_read, typed_task
+from .schema import Schemas, check_read, pack_typed_task
 from .spark_versions import arrow_schema
-from .worker import KafkaWirePartition, Packed, batch_of_task, before_sigterm
+from .worker import KafkaWirePartition, Packed, batch_of_task, call_before_sigterm
 
 if TYPE_CHECKING:
     from ..net.sasl import Sasl
@@ -78,7 +78,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         self._options = options
         self._of_tasks = Packed(options.read.of_tasks)
         self._schema = arrow_schema(schema)
-        self._typed = typed_task(options.read, schema, self._schema, schemas)
+        self._typed = pack_typed_task(options.read, schema, self._schema, schemas)
         self._are_columns_checked = self._is_hinted = False
         self._parsed: tuple[bool, JsonOffsets, Position] | None = None
         self._reported: tuple[Offsets, JsonOffsets] = {}, {}
@@ -97,7 +97,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
 
         planner = GroupPlanner(self._options)
         self._leave = planner.close
-        before_sigterm(planner.close)
+        call_before_sigterm(planner.close)
         return planner
 
     def _consumer_mark(self) -> JsonOffsets:
@@ -137,8 +137,8 @@ class KafkaWireStreamReader(DataSourceStreamReader):
             self._are_columns_checked = True
         login = self._login_of_tasks() if tasks else None
         self._is_hinted = self._is_hinted or hint(tasks, self._options.read)
-        found = spark_partitions(tasks, self._options.read)
-        return [KafkaWirePartition(*each, login=login) for each in found]
+        result = spark_partitions(tasks, self._options.read)
+        return [KafkaWirePartition(*item, login=login) for item in result]
 
     def _login_of_tasks(self) -> Sasl | None:
         """The present delegation token; None if tasks log in as the driver does. It expires when the query
@@ -150,7 +150,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
 
         if self._leave is None:
             self._leave = partial(expire_tokens, net)
-            before_sigterm(self._leave)
+            call_before_sigterm(self._leave)
         return login_of_tasks(net, USED_BY_STREAMS)
 
     @edge
@@ -161,7 +161,7 @@ class KafkaWireStreamReader(DataSourceStreamReader):
         try:
             yield from read_partition(partition, self._of_tasks.value, self._schema, self._typed)
         except KafkaWireError as error:
-            raise error.located(batch_of_task()) from error
+            raise error.locate(batch_of_task()) from error
 
     @edge
     def commit(self, end: JsonOffsets) -> None:

@@ -70,9 +70,9 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaWireCommitMessage:
         """Write all rows of one task. Raises as the batch writer does, with the batch's number."""
         try:
-            return self._made().write(iterator)
+            return self._make_writer().write(iterator)
         except KafkaWireError as error:
-            raise error.located(batch_of_task()) from error
+            raise error.locate(batch_of_task()) from error
 
     @edge
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -82,9 +82,9 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
             LOG.info("batch %d: wrote %s", batchId, summary_of(messages))
             return
         try:
-            self._made().commit(messages)
+            self._make_writer().commit(messages)
         except KafkaWireError as error:
-            raise error.located(f"batch {batchId}") from error
+            raise error.locate(f"batch {batchId}") from error
 
     @edge
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -104,7 +104,7 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
         """Abort the transactions of a batch. Log an error of the abort: the query has failed already, for
         another reason, which Spark reports."""
         try:
-            self._made().abort(messages)
+            self._make_writer().abort(messages)
         except KafkaWireError as error:
             LOG.warning(
                 "batch %d failed, and what its tasks left open could not be aborted: %s; it keeps readers "
@@ -112,7 +112,7 @@ class KafkaWireStreamWriter(DataSourceStreamArrowWriter):
                 *(batch_id, error),
             )
 
-    def _made(self) -> KafkaWireBatchWriter:
+    def _make_writer(self) -> KafkaWireBatchWriter:
         """The batch's own writer. Raises the error of its creation."""
         if self._writer is None:
             assert self._failure is not None

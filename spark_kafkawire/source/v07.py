@@ -16,12 +16,12 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from ..cluster.v07.membership import GroupMembership, ask_to_leave, join
 from ..cluster.v07.owned_partition import OwnedPartition
-from ..errors import DiscoveryError, OptionError, quoted
+from ..errors import DiscoveryError, OptionError, quote
 from ..model import TopicPartition
 from ..options import EARLIEST, StreamOptions
-from ..planner.v07 import owned_bounds, settled
+from ..planner.v07 import ask_owned_bounds, await_settled
 from .edge import edge
-from .schema import planned_columns
+from .schema import plan_columns
 from .spark_versions import offsets_of_progress
 from .stream_reader import CONSUMER_MARK
 
@@ -72,27 +72,27 @@ class GroupRead:
     def __enter__(self) -> Self:
         self._member = join(self._read)
         try:
-            self._owned = settled(self._member, self._read, needs_all=True)
-            bounds = owned_bounds(self._read, list(self._owned))
+            self._owned = await_settled(self._member, self._read, needs_all=True)
+            bounds = ask_owned_bounds(self._read, list(self._owned))
         except BaseException:
             self._member.close()
             raise
         is_earliest = self._read.starting.for_all == EARLIEST
-        for partition, found in bounds.items():
+        for partition, result in bounds.items():
             committed = self._owned[partition].offset
-            never_read = found.earliest if is_earliest else found.latest
+            never_read = result.earliest if is_earliest else result.latest
             self._starts[partition] = never_read if committed is None else committed
-            self._ends[partition] = max(found.latest, self._starts[partition])
+            self._ends[partition] = max(result.latest, self._starts[partition])
         return self
 
     @edge
     def load(self, spark: SparkSession) -> DataFrame:
         """Rows of the partitions; every DataFrame of the block has the same rows."""
         if not self._starts:
-            return spark.createDataFrame([], planned_columns(self._read)[0])
-        named = {"assign": _by_topic(self._starts, None)}
-        named |= {"startingOffsets": _by_topic(self._starts, self._starts)}
-        named |= {"endingOffsets": _by_topic(self._starts, self._ends)}
+            return spark.createDataFrame([], plan_columns(self._read)[0])
+        named = {"assign": _write_by_topic(self._starts, None)}
+        named |= {"startingOffsets": _write_by_topic(self._starts, self._starts)}
+        named |= {"endingOffsets": _write_by_topic(self._starts, self._ends)}
         others = {name: value for name, value in self._raw.items() if name.lower() not in _REPLACED}
         return spark.read.format("kafkawire").options(**others, **named).load()
 
@@ -109,13 +109,15 @@ class GroupRead:
         lost = member.commit({tp: (offset, self._owned[tp]) for tp, offset in self._ends.items()})
         if lost:
             raise DiscoveryError(
-                f"group {quoted(self._read.group_id)}: the session was lost during the read, so "
+                f"group {quote(self._read.group_id)}: the session was lost during the read, so "
                 f"{len(lost)} of its partitions, {lost[0]} first, are not committed, and others may read the "
                 "same rows; read again"
             )
 
 
-def _by_topic(partitions: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int] | None) -> str:
+def _write_by_topic(
+    partitions: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int] | None
+) -> str:
     """Partitions, or their offsets, as JSON of the options."""
     topics = sorted({tp.topic for tp in partitions})
     if offsets is None:
@@ -187,7 +189,7 @@ def _consumers(progress: StreamingQueryProgress | None, prefix: str) -> list[str
 
 def _latest(text: str | None) -> Mapping[str, object]:
     try:
-        found = offsets_of_progress(text)
+        result = offsets_of_progress(text)
     except (ValueError, OptionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return result if isinstance(result, dict) else {}

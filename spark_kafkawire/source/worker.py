@@ -127,7 +127,7 @@ def batch_of_task() -> str:
     return "the batch" if number is None else f"batch {number}"
 
 
-def before_sigterm(leave: Callable[[], None]) -> None:
+def call_before_sigterm(leave: Callable[[], None]) -> None:
     """Call ``leave`` before Spark ends the process that plans a streaming query, which it does with SIGTERM.
     Only a main thread receives the signal, and a handler that another program has set stays."""
     is_main = threading.current_thread() is threading.main_thread()

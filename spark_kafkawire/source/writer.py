@@ -35,7 +35,7 @@ from ..errors import (
     close_matches,
     counted,
     printable,
-    quoted,
+    quote,
 )
 from ..kept import Kept
 from ..model import Generation, TopicPartition
@@ -140,7 +140,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
         try:
             message = self._write(iterator)
         except DeliveryError as error:
-            raise error.advised(self._advice) from error
+            raise error.advise(self._advice) from error
         finally:
             freeze_objects(compiler.loaded())
         seconds, retried_count, slowest = spent.seconds, spent.retried_count, spent.slowest
@@ -164,7 +164,7 @@ class KafkaWireBatchWriter(DataSourceArrowWriter):
                     parts = partitioner.split(rows)
                     self._note(sender, rows)
                 except KafkaWireError as error:
-                    raise error.located(f"batch {number} of the task") from error
+                    raise error.locate(f"batch {number} of the task") from error
                 for partition, records in parts:
                     sender.add(partition, records)
             return self._message(sender)
@@ -247,16 +247,16 @@ def create_writer(
     typed = [] if options.typed is None else [of.column for of in options.typed.columns if of.has_schemas]
     columns.check(schema, topic_given=options.topic is not None, typed=typed)
     if options.topic is not None and (fault := kind.topic_fault(options.topic)):
-        raise OptionError(f"option topic: {quoted(options.topic)}: {fault}")
+        raise OptionError(f"option topic: {quote(options.topic)}: {fault}")
     encodings = _encodings(options, schema) if typed else ()
-    options = kind.planned(options)
-    in_headers = ["headers"] if any(each.in_header for each in encodings) else []
+    options = kind.plan_versions(options)
+    in_headers = ["headers"] if any(item.in_header for item in encodings) else []
     check_columns_written([*schema.fieldNames(), *in_headers], options)
     # From here on everything travels, also the connections of the targets.
     options = replace(options, net=_net_of_tasks(options.net))
     targets = kind.discover(options)
     if options.topic is not None:
-        targets = targets.of_topic(options.topic)
+        targets = targets.restrict_to_topic(options.topic)
     discovery = replace(options.discovery, zookeeper_auth=None)
     # Tasks and commits follow this step, in which brokers have answered.
     options = replace(options, discovery=discovery, net=options.net.known, typed=None)
@@ -301,7 +301,7 @@ def forget_encodings(query: str) -> None:
 
 def summary_of(messages: Iterable[WriterCommitMessage | None]) -> str:
     """Counts over all tasks, in one line."""
-    totals = WriteTotals.sum(each.totals for each in messages if isinstance(each, KafkaWireCommitMessage))
+    totals = WriteTotals.sum(item.totals for item in messages if isinstance(item, KafkaWireCommitMessage))
     if not totals.partitions:
         return "nothing"
     topics = ", ".join(map(printable, totals.topics))
@@ -343,15 +343,15 @@ class WriteSchema:
         Raises ``OptionError`` (fatal) naming the column, its type and what it may be.
         """
         names = schema.fieldNames()
-        for each in schema.fields:
-            if each.name in self.ignored:
+        for item in schema.fields:
+            if item.name in self.ignored:
                 continue
-            if each.name not in self.columns:
-                self._refuse(each)
-            elif each.name not in typed and not self._fits(each):
-                raise self._wrong_type(each)
-            elif names.count(each.name) > 1:
-                raise OptionError(f"schema: column {quoted(each.name)} appears twice; drop or rename one")
+            if item.name not in self.columns:
+                self._refuse(item)
+            elif item.name not in typed and not self._fits(item):
+                raise self._wrong_type(item)
+            elif names.count(item.name) > 1:
+                raise OptionError(f"schema: column {quote(item.name)} appears twice; drop or rename one")
         if "value" not in names:
             raise OptionError(
                 "schema: Required attribute 'value' not found; add the column, string or binary, with the "
@@ -367,7 +367,7 @@ class WriteSchema:
         return any(_fits(field.dataType, allowed) for allowed in self.columns[field.name])
 
     def _wrong_type(self, field: StructField) -> OptionError:
-        allowed = " or ".join(each.simpleString() for each in self.columns[field.name])
+        allowed = " or ".join(item.simpleString() for item in self.columns[field.name])
         has_format = field.name in ("key", "value")
         return OptionError(
             f"schema: {field.name} attribute unsupported type {field.dataType.simpleString()}. "
@@ -377,9 +377,9 @@ class WriteSchema:
 
     def _refuse(self, field: StructField) -> None:
         close = close_matches(field.name.lower(), self.columns, 1)
-        hint = f"did you mean {quoted(close[0])}?" if close else "drop it or put it into the value."
+        hint = f"did you mean {quote(close[0])}?" if close else "drop it or put it into the value."
         kind = field.dataType.simpleString()
-        problem = f"schema: there is no column {quoted(field.name)} ({kind}) in Kafka {self.generation.value}"
+        problem = f"schema: there is no column {quote(field.name)} ({kind}) in Kafka {self.generation.value}"
         if not self.drops_others:
             raise OptionError(f"{problem}; {hint} Known are {', '.join(self.columns)}")
         LOG.warning("%s, it is left out; known are %s", problem, ", ".join(self.columns))

@@ -49,7 +49,7 @@ def table_of(options: TableOptions) -> Table:
     table, generation = CATALOGUE[options.table], options.discovery.generation
     options.check_filters(table.takes)
     if options.discovery.directories is None and table.rows.get(generation) is None:
-        there = ", ".join(each.name for each in CATALOGUE.values() if each.rows.get(generation))
+        there = ", ".join(item.name for item in CATALOGUE.values() if item.rows.get(generation))
         raise OptionError(
             f"option table={table.name}: {generation.title} has no such table; there are {there}"
         )
@@ -67,7 +67,7 @@ def read_table(options: TableOptions, schema: pa.Schema) -> pa.RecordBatch:
     try:
         rows = list(table.rows[options.discovery.generation](scan))
     except UnsupportedVersionError as error:
-        raise error.located(f"table {table.name}") from error
+        raise error.locate(f"table {table.name}") from error
     columns = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -91,21 +91,21 @@ def shares(options: TableOptions) -> list[Share]:
     chosen = None
     if options.selection is not None:
         chosen = frozenset(select(options.selection, cluster, may_be_empty=True))
-    found: list[Share] = []
+    result: list[Share] = []
     for broker_id, directory in zip(directories.broker_ids, cluster.directories, strict=True):
         names = [name for name in sorted(directory.logs) if _is_chosen(name, broker_id, chosen)]
         directory.list_logs(names)
         ids = {Generation.V07: broker_id, Generation.MODERN: directory.broker_id}
-        segments = [each for name in names for each in _segments(directory.log(name), ids)]
-        found += _of_directory(directory, segments, options.table == "batches")
-    return found
+        segments = [item for name in names for item in _segments(directory.log(name), ids)]
+        result += _share_directory(directory, segments, options.table == "batches")
+    return result
 
 
 def _is_chosen(name: LogName, broker_id: int, chosen: Collection[TopicPartition] | None) -> bool:
     if chosen is None:
         return True
-    found = (TopicPartition(name.topic, name.partition, broker) for broker in (None, broker_id))
-    return any(each in chosen for each in found)
+    result = (TopicPartition(name.topic, name.partition, broker) for broker in (None, broker_id))
+    return any(item in chosen for item in result)
 
 
 def _segments(folder: LogFolder, ids: Mapping[Generation, int | None]) -> Iterator[LogSegment]:
@@ -115,27 +115,27 @@ def _segments(folder: LogFolder, ids: Mapping[Generation, int | None]) -> Iterat
         return
     broker = ids[kind]
     nexts = {before.base_offset: after.base_offset for before, after in pairwise(folder.segments)}
-    for each in (*folder.segments, *folder.swapped):
-        next_base = nexts.get(each.base_offset) if each in folder.segments else None
-        snapshot = folder.snapshots.get(each.base_offset)
+    for item in (*folder.segments, *folder.swapped):
+        next_base = nexts.get(item.base_offset) if item in folder.segments else None
+        snapshot = folder.snapshots.get(item.base_offset)
         yield LogSegment(
             folder.name.topic,
             folder.name.partition,
             broker,
-            each,
+            item,
             next_base,
             kind,
             None if snapshot is None else snapshot.size,
         )
 
 
-def _of_directory(directory: LogDirectory, segments: list[LogSegment], reads_all: bool) -> Iterator[Share]:
+def _share_directory(directory: LogDirectory, segments: list[LogSegment], reads_all: bool) -> Iterator[Share]:
     """Shares of consecutive segments, each of about ``_SHARE_BYTES``."""
     own: list[LogSegment] = []
     size = 0
-    for each in segments:
-        own.append(each)
-        size += _OPEN_BYTES + (each.segment.size if reads_all else 0)
+    for item in segments:
+        own.append(item)
+        size += _OPEN_BYTES + (item.segment.size if reads_all else 0)
         if size >= _SHARE_BYTES:
             yield Share(directory.files.uri, directory.settings, tuple(own))
             own, size = [], 0

@@ -8,7 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..cluster.modern.admin import active_producers
-from ..cluster.modern.groups import WITH_OFFSETS, CoordinatedGroup, GroupDescription, described, offsets_of
+from ..cluster.modern.groups import (
+    WITH_OFFSETS,
+    CoordinatedGroup,
+    GroupDescription,
+    describe_groups,
+    offsets_of,
+)
 from ..cluster.modern.list_offsets import end_offsets
 from ..cluster.modern.transactions import Transactions
 from ..model import Generation, TopicPartition
@@ -22,9 +28,9 @@ from .topics import last_stable_offsets
 def _groups(scan: Scan) -> Iterator[Row]:
     # Brokers list states from 2.6 on.
     needs_state = scan.wants("state") and not all(group.listed.group_state for group in scan.groups)
-    found = _described(scan, scan.groups) if needs_state or scan.wants("assignor", "members") else {}
+    result = _describe_groups(scan, scan.groups) if needs_state or scan.wants("assignor", "members") else {}
     for group in scan.groups:
-        description = found.get(group.id)
+        description = result.get(group.id)
         yield {
             "groupId": group.id,
             "type": group.type or None,
@@ -37,8 +43,8 @@ def _groups(scan: Scan) -> Iterator[Row]:
 
 
 def _members(scan: Scan) -> Iterator[Row]:
-    for group_id, description in _described(scan, scan.groups).items():
-        for member in sorted(description.members, key=lambda each: each.id):
+    for group_id, description in _describe_groups(scan, scan.groups).items():
+        for member in sorted(description.members, key=lambda item: item.id):
             yield {
                 "groupId": group_id,
                 "memberId": member.id,
@@ -50,9 +56,9 @@ def _members(scan: Scan) -> Iterator[Row]:
             }
 
 
-def _described(scan: Scan, groups: Sequence[CoordinatedGroup]) -> dict[str, GroupDescription]:
+def _describe_groups(scan: Scan, groups: Sequence[CoordinatedGroup]) -> dict[str, GroupDescription]:
     with needs("Describe on the groups, and on the topics of streams groups"):
-        return dict(sorted(described(groups, scan.net).items()))
+        return dict(sorted(describe_groups(groups, scan.net).items()))
 
 
 def structs(partitions: Sequence[TopicPartition]) -> list[dict[str, object]]:
@@ -213,21 +219,21 @@ _DESCRIBED: Final = ("producerEpoch", "timeoutMs", "startTime", "partitions")
 def _transactions(scan: Scan) -> Iterator[Row]:
     asking = Transactions(scan.metadata, scan.net)
     with needs("Describe on the transactional ids"):
-        listed = asking.listed_by_coordinator()
+        listed = asking.list_by_coordinator()
         if not any(listed.values()):
             asking.check_sees_ids()
-        found = asking.described_by(listed) if scan.wants(*_DESCRIBED) else {}
-    rows = [(each, broker) for broker, own in listed.items() for each in own]
-    for each, broker in sorted(rows, key=lambda row: row[0].transactional_id):
-        state = found.get(each.transactional_id)
+        result = asking.describe_listed(listed) if scan.wants(*_DESCRIBED) else {}
+    rows = [(item, broker) for broker, own in listed.items() for item in own]
+    for item, broker in sorted(rows, key=lambda row: row[0].transactional_id):
+        state = result.get(item.transactional_id)
         partitions = (
             [TopicPartition(t.topic, p) for t in state.topics for p in t.partitions] if state else None
         )
         yield {
-            "transactionalId": each.transactional_id,
-            "state": each.transaction_state,
+            "transactionalId": item.transactional_id,
+            "state": item.transaction_state,
             "coordinator": broker.id,
-            "producerId": each.producer_id,
+            "producerId": item.producer_id,
             "producerEpoch": state.producer_epoch if state else None,
             "timeoutMs": state.transaction_timeout_ms if state else None,
             "startTime": us_of(state.transaction_start_time_ms) if state else None,
@@ -237,11 +243,11 @@ def _transactions(scan: Scan) -> Iterator[Row]:
 
 def _producers(scan: Scan) -> Iterator[Row]:
     with needs("Read on the topics; or choose others with subscribe"):
-        found = active_producers(scan.metadata, scan.led, scan.net)
+        result = active_producers(scan.metadata, scan.led, scan.net)
     # Stable offsets come after the producers: a transaction that ended meanwhile holds nothing back.
     stable = last_stable_offsets(scan, scan.wants("lastStable", "holdsLastStable"))
-    for tp, states in sorted(found.items()):
-        for state in sorted(states, key=lambda each: each.producer_id):
+    for tp, states in sorted(result.items()):
+        for state in sorted(states, key=lambda item: item.producer_id):
             start = state.current_txn_start_offset
             yield {
                 "topic": tp.topic,

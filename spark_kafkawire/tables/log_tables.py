@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..directories.file_systems import FileInfo
-from ..directories.files import Files, FileSystemOptions, opened
+from ..directories.files import Files, FileSystemOptions, open_files
 from ..directories.scanner import Damaged, SegmentFile, Sound, scan_segment
 from ..directories.scanning import Segment
 from ..directories.side_files import OffsetIndex, offset_index, time_index
@@ -93,16 +93,16 @@ def read_share(share: Share, schema: pa.Schema, rows: _RowsOf) -> Iterator[pa.Re
 
     Raises ``FileAccessError`` (fatal), also if the directory is not on this machine.
     """
-    files = opened(share.uri, share.settings)
+    files = open_files(share.uri, share.settings)
     places = {column.name for column in PLACE}
     wanted = frozenset(schema.names) - places
     for segment in share.segments:
-        place = place_of(files, segment)
+        location = place_of(files, segment)
         try:
             for columns in rows(files, segment, wanted):
                 count = len(next(iter(columns.values())))
                 arrays = [
-                    _repeated(place[field.name], count, field.type)
+                    _repeat_value(location[field.name], count, field.type)
                     if field.name in places
                     else columns[field.name]
                     for field in schema
@@ -131,7 +131,7 @@ def index_of(files: Files, segment: LogSegment) -> OffsetIndex:
     return offset_index(files.read_entries(file.path if file else None), segment.segment.base_offset)
 
 
-def _repeated(value: object, count: int, type: pa.DataType) -> pa.Array:
+def _repeat_value(value: object, count: int, type: pa.DataType) -> pa.Array:
     return pa.nulls(count, type) if value is None else pa.repeat(pa.scalar(value, type), count)
 
 
@@ -204,26 +204,26 @@ def _end_of(files: Files, segment: LogSegment) -> _End:
     times = files.read_entries(file.path if file else None)
     indexed = time_index(times, segment.segment.base_offset).times_ms
     latest = int(indexed[-1]) if len(indexed) else -1
-    found = _walked_end(files, segment.file, pos)
-    if found is None and pos:
-        found = _walked_end(files, segment.file, 0)
-    if found is None:
+    result = _walk_to_end(files, segment.file, pos)
+    if result is None and pos:
+        result = _walk_to_end(files, segment.file, 0)
+    if result is None:
         return _UNKNOWN
-    time_ms = max(latest, found.time_ms or -1)
-    return replace(found, time_ms=None if time_ms < 0 else time_ms)
+    time_ms = max(latest, result.time_ms or -1)
+    return replace(result, time_ms=None if time_ms < 0 else time_ms)
 
 
-def _walked_end(files: Files, file: SegmentFile, pos: int) -> _End | None:
+def _walk_to_end(files: Files, file: SegmentFile, pos: int) -> _End | None:
     """The end after the batches from ``pos`` on; None without any, or if damage comes first."""
-    found: _End | None = None
+    result: _End | None = None
     for part in scan_segment(files, file, pos=pos, window_bytes=_WINDOW_BYTES):
         if isinstance(part, Sound) and isinstance(part.index, BatchIndex):
             time_ms = int(np.max(part.index.column(MAX_TIMESTAMP)))
-            before = -1 if found is None or found.time_ms is None else found.time_ms
-            found = _End(int(part.index.table[-1, NEXT_OFFSET]), max(before, time_ms))
-        elif found is None:
+            before = -1 if result is None or result.time_ms is None else result.time_ms
+            result = _End(int(part.index.table[-1, NEXT_OFFSET]), max(before, time_ms))
+        elif result is None:
             return None
-    return found
+    return result
 
 
 _FIRST_OFFSETS: Final = {Generation.MODERN: _first_offset, Generation.V07: _first_offset_07}
@@ -266,13 +266,13 @@ def batches(files: Files, segment: LogSegment, wanted: Collection[str]) -> Itera
     """The rows of a segment."""
     for part in scan_segment(files, segment.file, lambda: index_of(files, segment)):
         if isinstance(part, Damaged):
-            yield _of_damage(part, wanted)
+            yield _make_damage_row(part, wanted)
         else:
             rows = _rows_of(part, segment)
             yield {name: _COLUMNS[name](rows) for name in {"position", *wanted}}
 
 
-def _of_damage(damage: Damaged, wanted: Collection[str]) -> Mapping[str, pa.Array]:
+def _make_damage_row(damage: Damaged, wanted: Collection[str]) -> Mapping[str, pa.Array]:
     """One row: a damaged header says nothing that can be trusted."""
     last = damage.stop_offset - 1 if damage.stop_offset is not None else None
     values: Mapping[str, Any] = {
@@ -319,31 +319,31 @@ class _Rows:
         """True for messages that hold others: their headers do not tell how many."""
         return ~self.is_modern & (self.codec > 0)
 
-    def of_table(self, column: int) -> Int64s:
+    def read_column(self, column: int) -> Int64s:
         """A column of the index; zeros in 0.7."""
         return np.zeros(self.count, np.int64) if self.index is None else self.index.column(column)
 
     def field(self, pos: int, size: int) -> Int64s:
         """A number in the header of batches of magic 2; -1 in the other rows."""
-        found: Int64s = np.full(self.count, -1, np.int64)
+        result: Int64s = np.full(self.count, -1, np.int64)
         if self.index is not None:
             starts = self.index.column(log_index.POS)[self.is_modern] + pos
             raw = self.index.buf[starts[:, None] + np.arange(size)]
-            found[self.is_modern] = np.ascontiguousarray(raw).view(f">i{size}").reshape(-1)
-        return found
+            result[self.is_modern] = np.ascontiguousarray(raw).view(f">i{size}").reshape(-1)
+        return result
 
 
-def _rows_of(sound: Sound, segment: LogSegment) -> _Rows:
-    index = sound.index
+def _rows_of(valid: Sound, segment: LogSegment) -> _Rows:
+    index = valid.index
     if isinstance(index, MessageIndex):
-        offsets = segment.segment.base_offset + sound.pos + index.pos
+        offsets = segment.segment.base_offset + valid.pos + index.pos
         sizes = index.payload_pos + index.payload_size - index.pos
         magic, attributes = _int64s(index.magic), _int64s(index.attributes)
         crc, codec = _int64s(index.crc), _int64s(index.codec)
-        return _Rows(sound.pos + index.pos, sizes, offsets, offsets, magic, attributes, crc, codec, None)
+        return _Rows(valid.pos + index.pos, sizes, offsets, offsets, magic, attributes, crc, codec, None)
     attributes = index.column(log_index.ATTRIBUTES)
     return _Rows(
-        sound.pos + index.column(log_index.POS),
+        valid.pos + index.column(log_index.POS),
         index.column(log_index.SIZE),
         index.column(log_index.BASE_OFFSET),
         index.column(log_index.NEXT_OFFSET) - 1,
@@ -367,9 +367,9 @@ def _words(numbers: Int64s, words: Mapping[int, str], is_null: _Flags | None = N
     """Words by their numbers; null for other numbers."""
     places = np.full(max(words) + 2, -1, np.int64)
     places[list(words)] = np.arange(len(words))
-    found = places[np.minimum(numbers, max(words) + 1)]
-    is_null = found < 0 if is_null is None else is_null | (found < 0)
-    return pa.array(list(words.values()), TEXT).take(pa.array(found, mask=is_null))
+    result = places[np.minimum(numbers, max(words) + 1)]
+    is_null = result < 0 if is_null is None else is_null | (result < 0)
+    return pa.array(list(words.values()), TEXT).take(pa.array(result, mask=is_null))
 
 
 def _base_offsets(rows: _Rows) -> pa.Array:
@@ -378,7 +378,7 @@ def _base_offsets(rows: _Rows) -> pa.Array:
 
 
 def _records(rows: _Rows) -> pa.Array:
-    counts = np.where(rows.is_modern, rows.of_table(log_index.COUNT), 1)
+    counts = np.where(rows.is_modern, rows.read_column(log_index.COUNT), 1)
     return _array(counts, INT, rows.is_compressed_message)
 
 
@@ -388,7 +388,7 @@ def _timestamp_types(rows: _Rows) -> pa.Array:
 
 
 def _max_timestamps(rows: _Rows) -> pa.Array:
-    times = rows.of_table(log_index.MAX_TIMESTAMP)
+    times = rows.read_column(log_index.MAX_TIMESTAMP)
     limit = (2**63 - 1) // _MICROSECONDS
     is_null = ~rows.has_timestamp | (times < 0) | (times > limit)
     return _array(np.where(is_null, 0, times) * _MICROSECONDS, TIME, is_null)
@@ -396,8 +396,8 @@ def _max_timestamps(rows: _Rows) -> pa.Array:
 
 def _number(pos: int, size: int, type: pa.DataType) -> Callable[[_Rows], pa.Array]:
     def column(rows: _Rows) -> pa.Array:
-        found = rows.field(pos, size)
-        return _array(found, type, found < 0)
+        result = rows.field(pos, size)
+        return _array(result, type, result < 0)
 
     return column
 

@@ -10,13 +10,13 @@ from typing import Final
 
 from ..cluster.cluster import Cluster, cluster_of
 from ..cluster.modern.acls import AclOperation, may_do_to_cluster
-from ..cluster.modern.groups import CoordinatedGroup, coordinated_groups, group_members
+from ..cluster.modern.groups import CoordinatedGroup, group_members, list_coordinated_groups
 from ..cluster.modern.metadata import Metadata
-from ..errors import BrokerError, UnknownTopicError, quoted
+from ..errors import BrokerError, UnknownTopicError, quote
 from ..model import TopicPartition
 from ..options import NetOptions
 from ..options.read import TableOptions
-from ..planner.batch import matching, select
+from ..planner.batch import match_topics, select
 from ..protocol.modern.error_codes import ErrorCode, broker_error
 from ..protocol.modern.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataTopic
 
@@ -79,24 +79,24 @@ class Scan:
         with needs("Describe on the topics"):
             if names:
                 self.metadata.refresh(names)  # an unknown topic, or one without the right, is an error here
-            found = self._described(names or None)
-            if not found and self.options.selection is None:
+            result = self._described(names or None)
+            if not result and self.options.selection is None:
                 self._check_sees_topics()
         pattern = self.options.selection.pattern if self.options.selection else None
         if pattern is not None:
-            named = set(matching(pattern, [each.name or "" for each in found if not each.is_internal]))
-            found = [each for each in found if each.name in named]
-        return found
+            named = set(match_topics(pattern, [item.name or "" for item in result if not item.is_internal]))
+            result = [item for item in result if item.name in named]
+        return result
 
     def _described(self, names: Sequence[str] | None) -> list[MetadataTopic]:
         asked = None if names is None else tuple(MetadataRequestTopic(name=name) for name in names)
         response: MetadataResponse = self.metadata.ask(
             MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         )
-        found = [
-            each for each in response.topics if each.name is not None and (not names or each.name in names)
+        result = [
+            item for item in response.topics if item.name is not None and (not names or item.name in names)
         ]
-        return sorted(found, key=lambda each: each.name or "")
+        return sorted(result, key=lambda item: item.name or "")
 
     def _check_sees_topics(self) -> None:
         """Raise ``BrokerError`` if the user may not describe topics: brokers leave such topics out."""
@@ -122,23 +122,23 @@ class Scan:
     def groups(self) -> list[CoordinatedGroup]:
         """The group of the options, or all, of Kafka 0.9 and later. Raises ``BrokerError`` (fatal) that names
         the missing right where brokers list no group because of it."""
-        found = coordinated_groups(self.metadata.known_brokers(), self.net)
+        result = list_coordinated_groups(self.metadata.known_brokers(), self.net)
         name = self.options.group_id
         if name is not None:
-            found = [group for group in found if group.id == name]
-            if not found:
-                with needs(f"Describe on Group {quoted(name)}"):
+            result = [group for group in result if group.id == name]
+            if not result:
+                with needs(f"Describe on Group {quote(name)}"):
                     group_members(self.metadata, name, self.net)
-        elif not found and may_do_to_cluster(self.metadata, AclOperation.DESCRIBE) is False:
+        elif not result and may_do_to_cluster(self.metadata, AclOperation.DESCRIBE) is False:
             with needs("Describe on Cluster, or Describe on the groups"):
                 raise broker_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "ListGroups of all brokers")
-        return found
+        return result
 
 
 def partitions_of(topic: MetadataTopic) -> list[TopicPartition]:
     """Partitions of a topic, sorted."""
     assert topic.name is not None
-    return sorted(TopicPartition(topic.name, each.partition_index) for each in topic.partitions)
+    return sorted(TopicPartition(topic.name, item.partition_index) for item in topic.partitions)
 
 
 @contextmanager
@@ -149,4 +149,4 @@ def needs(right: str) -> Iterator[None]:
     except BrokerError as error:
         if error.code not in _NO_RIGHT:
             raise
-        raise error.advised(f"the user needs the ACL {right}") from error
+        raise error.advise(f"the user needs the ACL {right}") from error

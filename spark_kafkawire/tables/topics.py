@@ -29,7 +29,7 @@ def _brokers(scan: Scan) -> Iterator[Row]:
     response: MetadataResponse = scan.metadata.ask(
         MetadataRequest(topics=(), allow_auto_topic_creation=False)
     )
-    brokers = {Broker(each.node_id, each.host, each.port): each.rack for each in response.brokers}
+    brokers = {Broker(item.node_id, item.host, item.port): item.rack for item in response.brokers}
     disks = disks_of(scan, list(brokers)) if scan.wants(*_SIZES) else {}
     for broker, rack in sorted(brokers.items()):
         disk = disks.get(broker)
@@ -78,7 +78,7 @@ BROKERS: Final = Table(
 
 def _topics(scan: Scan) -> Iterator[Row]:
     for topic in scan.topics:
-        factors = [len(each.replica_nodes) for each in topic.partitions]
+        factors = [len(item.replica_nodes) for item in topic.partitions]
         yield {
             "topic": topic.name,
             "topicId": None if topic.topic_id == NO_TOPIC_ID else id_text(topic.topic_id),
@@ -103,7 +103,7 @@ def _partitions(scan: Scan) -> Iterator[Row]:
     earliest, latest, stable = _offsets(scan)
     sizes = _sizes(scan) if scan.wants("bytes") else {}
     for topic in scan.topics:
-        for part in sorted(topic.partitions, key=lambda each: each.partition_index):
+        for part in sorted(topic.partitions, key=lambda item: item.partition_index):
             assert topic.name is not None
             tp = TopicPartition(topic.name, part.partition_index)
             yield {
@@ -124,17 +124,17 @@ def _partitions(scan: Scan) -> Iterator[Row]:
 def _offsets(scan: Scan) -> tuple[dict[TopicPartition, int], ...]:
     """The offsets of the wanted columns ``earliest``, ``latest`` and ``lastStable``."""
     times = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
-    found: dict[str, dict[TopicPartition, int]] = {}
+    result: dict[str, dict[TopicPartition, int]] = {}
     wanted = [name for name in times if scan.wants(name)]
     with needs("Describe on the topics"):
         if wanted:
             asked = [dict.fromkeys(scan.led, times[name]) for name in wanted]
-            found = dict(
+            result = dict(
                 zip(wanted, list_offsets(scan.metadata, asked, scan.net, READ_UNCOMMITTED), strict=True)
             )
         return (
-            found.get("earliest", {}),
-            found.get("latest", {}),
+            result.get("earliest", {}),
+            result.get("latest", {}),
             last_stable_offsets(scan, scan.wants("lastStable")),
         )
 
@@ -166,7 +166,7 @@ def _partitions_07(scan: Scan) -> Iterator[Row]:
     needs_offsets = scan.wants("earliest", "latest", "bytes")
     bounds = scan.cluster.bounds(list(leaders)) if needs_offsets else {}
     for tp in sorted(scan.partitions):
-        found = bounds.get(tp)
+        result = bounds.get(tp)
         yield {
             "topic": tp.topic,
             "partition": tp.partition,
@@ -175,11 +175,11 @@ def _partitions_07(scan: Scan) -> Iterator[Row]:
             "replicas": (tp.broker,),
             "isr": None,
             "offlineReplicas": () if tp in leaders else (tp.broker,),
-            "earliest": found.earliest if found else None,
-            "latest": found.latest if found else None,
+            "earliest": result.earliest if result else None,
+            "latest": result.latest if result else None,
             "lastStable": None,
             # Offsets of 0.7 count bytes.
-            "bytes": found.latest - found.earliest if found else None,
+            "bytes": result.latest - result.earliest if result else None,
         }
 
 
@@ -240,11 +240,11 @@ def _configs(scan: Scan) -> Iterator[Row]:
     brokers: Sequence[Broker] = () if scan.options.selection is not None else scan.metadata.known_brokers()
     topics = [topic.name for topic in scan.topics if topic.name is not None]
     with needs("DescribeConfigs on Cluster; or choose topics with subscribe"):
-        found = [broker_configs(broker, scan.net) for broker in brokers]
+        result = [broker_configs(broker, scan.net) for broker in brokers]
     with needs("DescribeConfigs on the topics"):
-        found += topics_configs(scan.metadata, topics)
-    for resource in found:
-        for config in sorted(resource.configs, key=lambda each: each.name):
+        result += topics_configs(scan.metadata, topics)
+    for resource in result:
+        for config in sorted(resource.configs, key=lambda item: item.name):
             yield _config(resource, config)
 
 

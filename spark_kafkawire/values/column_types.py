@@ -52,7 +52,7 @@ def sql_name(of: pa.DataType) -> str:
     if is_list(of):
         return f"ARRAY<{sql_name(of.value_type)}>"
     if pa.types.is_struct(of):
-        return f"STRUCT<{', '.join(f'{each.name}: {sql_name(each.type)}' for each in of)}>"
+        return f"STRUCT<{', '.join(f'{item.name}: {sql_name(item.type)}' for item in of)}>"
     return _NAMES.get(of, str(of))
 
 

@@ -112,10 +112,10 @@ def offsets_of(sizes: Int64s) -> Int64s:
     """The offsets of values of these sizes. Raises ``OptionError`` (fatal) if Arrow cannot have so many."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
-    return checked(offsets)
+    return check_offsets(offsets)
 
 
-def checked(offsets: Int64s) -> Int64s:
+def check_offsets(offsets: Int64s) -> Int64s:
     """The offsets. Raises ``OptionError`` (fatal) if Arrow cannot have so many bytes or items."""
     if offsets[-1] > _SIZE_MAX:
         raise OptionError(
@@ -124,7 +124,7 @@ def checked(offsets: Int64s) -> Int64s:
     return offsets
 
 
-def gathered(data: Uint8s, constants: Uint8s, starts: Int64s, sizes: Int64s) -> tuple[Int64s, Uint8s]:
+def gather_spans(data: Uint8s, constants: Uint8s, starts: Int64s, sizes: Int64s) -> tuple[Int64s, Uint8s]:
     """The offsets and the content of spans of ``data``; a start below 0 is a place in ``constants``."""
     offsets = offsets_of(sizes)
     content = room(max(1, int(offsets[-1])), np.uint8)
@@ -156,7 +156,7 @@ class Room:
         return wider
 
 
-def decoded(
+def make_decoded(
     count: int,
     columns: list[tuple[pa.Array, Int64s]],
     present: Int64s,

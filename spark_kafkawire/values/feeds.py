@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafkawire.errors import RowError, counted
-from spark_kafkawire.records.arrays import Int64s, Uint8s, joined
+from spark_kafkawire.records.arrays import Int64s, Uint8s, join_arrays
 
 from .column_types import is_text
 from .payloads import payloads_of
@@ -45,10 +45,12 @@ class Streams:
 
     def content(self) -> Uint8s:
         """The bytes, which are taken away."""
-        return joined(self.contents or [b""])
+        return join_arrays(self.contents or [b""])
 
 
-def in_order(parts: Mapping[int, Any], count: int, dtype: npt.DTypeLike) -> tuple[npt.NDArray[Any], Int64s]:
+def join_streams(
+    parts: Mapping[int, Any], count: int, dtype: npt.DTypeLike
+) -> tuple[npt.NDArray[Any], Int64s]:
     """All streams one after the other, and the place of the first value of each."""
     end = np.zeros(1, dtype)
     nothing = end[1:]
@@ -134,7 +136,7 @@ class Spans(Feed):
     def put(self, column: pa.Array, live: Live, streams: Streams, row_of: RowOf) -> Int64s:
         if is_text(column.type):
             if not is_valid(column):
-                self.place.refuse(broken(column, live), "is not UTF-8", row_of)
+                self.place.refuse(find_broken(column, live), "is not UTF-8", row_of)
             column = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
         places = payloads_of(column)
         starts, sizes = places.starts, places.stops - places.starts
@@ -149,7 +151,7 @@ class Spans(Feed):
         return sizes
 
 
-def broken(column: pa.Array, live: Live = None) -> npt.NDArray[np.bool_]:
+def find_broken(column: pa.Array, live: Live = None) -> npt.NDArray[np.bool_]:
     """True for strings that are not UTF-8: Spark's may hold any bytes."""
     rows = range(len(column))
     return np.array([(live is None or live[row]) and not is_valid(column.slice(row, 1)) for row in rows])

@@ -68,7 +68,7 @@ class MessageTypes(Schema, Protocol):
     def indexes(self) -> tuple[int, ...]:
         """The place of its message type, as messages have it behind the id of the schema."""
 
-    def at_name(self, name: str) -> MessageTypes:
+    def find_message_type(self, name: str) -> MessageTypes:
         """The schema with the message type of this name. Raises ``OptionError`` (fatal) if it has none."""
 
 
@@ -123,20 +123,22 @@ class Format:
         schema = self.parse(fixed.text, dict(fixed.references))
         if fixed.recursion_depth is not None:
             schema = cast(RecursiveTypes, schema).to_depth(fixed.recursion_depth)
-        return schema if fixed.message is None else cast(MessageTypes, schema).at_name(fixed.message)
+        return (
+            schema if fixed.message is None else cast(MessageTypes, schema).find_message_type(fixed.message)
+        )
 
     def indexes(self, fixed: FixedSchema) -> tuple[int, ...]:
         """The place of a column's message type in its schema. The format ``has_indexes``."""
         return cast(MessageTypes, self.parsed(fixed)).indexes
 
 
-def _called(module: str, name: str, *arguments: Any) -> Any:
+def _call_lazily(module: str, name: str, *arguments: Any) -> Any:
     return getattr(import_module(f".{module}", __package__), name)(*arguments)
 
 
 def _format(name: str, **more: Any) -> Format:
     def of(module: str, function: str) -> Callable[..., Any]:
-        return partial(_called, f"{name}.{module}", function)
+        return partial(_call_lazily, f"{name}.{module}", function)
 
     parse, schema_of = of("schema", "parse"), of("schema", "schema_of")
     return Format(
@@ -150,7 +152,9 @@ STRING: Final = "string"
 #: Formats with schemas, by the words of ``valueFormat`` and ``keyFormat``.
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
-        "avro": _format("avro", has_depth=True, new_field=partial(_called, "avro.resolution", "new_field")),
+        "avro": _format(
+            "avro", has_depth=True, new_field=partial(_call_lazily, "avro.resolution", "new_field")
+        ),
         "protobuf": _format("protobuf", has_depth=True, has_indexes=True),
         "json": _format("json", needs_writer=False),
     }

@@ -80,7 +80,7 @@ class Framed:
     faults: Uint8s
 
 
-def unframed(
+def unframe(
     column: pa.BinaryArray,
     source: SchemaIdSource,
     headers: pa.Array | None = None,
@@ -101,7 +101,7 @@ def unframed(
         frames.read_prefixes()
     elif source is SchemaIdSource.HEADER:
         frames.faults[frames.is_open] = Fault.NO_FRAME
-    return frames.framed()
+    return frames.unframe_all()
 
 
 class _Frames:
@@ -125,12 +125,12 @@ class _Frames:
         """Read the ids of headers of that name, the last one of each record."""
         pairs, bounds = header_pairs(headers)
         is_named = pc.equal(pairs.field("key"), name).to_numpy(zero_copy_only=False)
-        found = np.flatnonzero(is_named).astype(np.int64)
-        rows = np.searchsorted(bounds, found, "right") - 1
+        result = np.flatnonzero(is_named).astype(np.int64)
+        rows = np.searchsorted(bounds, result, "right") - 1
         is_last = np.append(rows[1:] != rows[:-1], True)[: len(rows)]
         chosen = is_last & self.is_open[rows]
-        found, rows = found[chosen], rows[chosen]
-        self._read_header_values(rows, payloads_of(pairs.field("value")).taken(found))
+        result, rows = result[chosen], rows[chosen]
+        self._read_header_values(rows, payloads_of(pairs.field("value")).taken(result))
         self.is_open[rows] = False
 
     def _read_header_values(self, rows: Int64s, values: Payloads) -> None:
@@ -184,7 +184,7 @@ class _Frames:
         for row in rows.tolist():
             payload = self._data[self._starts[row] : self._stops[row]].data
             try:
-                size, last = _measured(payload, left)
+                size, last = _measure(payload, left)
             except zlib.error:
                 self.faults[row] = Fault.BAD_COMPRESSION
                 continue
@@ -211,7 +211,7 @@ class _Frames:
             return
         whole = data[places[:, None] + np.arange(_UUID_SIZE)]
         distinct, which = np.unique(np.ascontiguousarray(whole).view("V16").ravel(), return_inverse=True)
-        numbers = [self._guids.setdefault(each.tobytes(), len(self._guids)) for each in distinct]
+        numbers = [self._guids.setdefault(item.tobytes(), len(self._guids)) for item in distinct]
         self._guid_of[rows] = np.array(numbers, np.int64)[which.ravel()]
 
     def _take_indexes(self, rows: Int64s, data: Uint8s, places: Int64s, stops: Int64s) -> Int64s:
@@ -231,12 +231,12 @@ class _Frames:
             distinct, which = np.unique(table[is_good], axis=0, return_inverse=True)
             known = [tuple(row[1 : 1 + row[0]].tolist()) for row in distinct]
             numbers = np.array(
-                [self._indexes.setdefault(each, len(self._indexes)) for each in known], np.int64
+                [self._indexes.setdefault(item, len(self._indexes)) for item in known], np.int64
             )
             self._indexes_of[rows[is_good]] = numbers[which.ravel()]
         return ends
 
-    def framed(self) -> Framed:
+    def unframe_all(self) -> Framed:
         """The messages without their frames."""
         is_bad = self.faults != Fault.NONE
         self._starts[is_bad] = self._stops[is_bad] = -1
@@ -252,7 +252,7 @@ class _Frames:
         )
 
 
-def _measured(payload: memoryview, size_max: int) -> tuple[int, bytes]:
+def _measure(payload: memoryview, size_max: int) -> tuple[int, bytes]:
     """The size of a decompressed message and its last piece, or a size above the limit. Raises
     ``zlib.error``."""
     size, last = 0, b""
@@ -281,9 +281,9 @@ def _pieces(payload: memoryview) -> Iterator[bytes]:
 
 def _bytes_at(data: Uint8s, places: Int64s, is_there: _Flags) -> Int64s:
     """The bytes at these places, -1 where nothing is there."""
-    found = np.full(len(places), -1, np.int64)
-    found[is_there] = data[places[is_there]]
-    return found
+    result = np.full(len(places), -1, np.int64)
+    result[is_there] = data[places[is_there]]
+    return result
 
 
 def _varints(data: Uint8s, places: Int64s, stops: Int64s) -> tuple[Int64s, Int64s, _Flags]:
@@ -291,10 +291,10 @@ def _varints(data: Uint8s, places: Int64s, stops: Int64s) -> tuple[Int64s, Int64
     raw, ends = np.zeros(len(places), np.int64), places.copy()
     is_open = np.ones(len(places), bool)
     for index in range(_VARINT_SIZE):
-        found = _bytes_at(data, ends, is_open & (ends < stops))
-        raw |= np.where(found >= 0, found & 0x7F, 0) << 7 * index
-        ends += found >= 0
-        is_open &= (found >= 0x80) | (found < 0)
+        result = _bytes_at(data, ends, is_open & (ends < stops))
+        raw |= np.where(result >= 0, result & 0x7F, 0) << 7 * index
+        ends += result >= 0
+        is_open &= (result >= 0x80) | (result < 0)
     return raw >> 1 ^ -(raw & 1), ends, ~is_open
 
 

@@ -123,10 +123,10 @@ def _figures(names: Sequence[str], rounds: int | None, size: int | None) -> Iter
 
 def _narrow(name: str, wanted: Sequence[object]) -> None:
     """Measure these alone: modules of subjects go through constants of such names."""
-    for module in [each for key, each in sys.modules.items() if key.startswith("tests.benchmarks.")]:
+    for module in [item for key, item in sys.modules.items() if key.startswith("tests.benchmarks.")]:
         for constant, given in list(vars(module).items()):
             if wanted and constant.endswith(name):
-                setattr(module, constant, tuple(each for each in given if each in wanted))
+                setattr(module, constant, tuple(item for item in given if item in wanted))
 
 
 def _with_kafka() -> dict[str, str]:
@@ -154,7 +154,7 @@ def _arguments() -> argparse.Namespace:
     unknown = [name for name in asked.only if not _chosen(name)]
     if unknown:
         parser.error(f"no such subject: {', '.join(unknown)}")
-    asked.only = [name for name in SUBJECTS if any(name in _chosen(each) for each in asked.only)]
+    asked.only = [name for name in SUBJECTS if any(name in _chosen(item) for item in asked.only)]
     return asked
 
 

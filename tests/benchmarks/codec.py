@@ -101,7 +101,7 @@ def _message_sets(column: pa.BinaryArray, compression: str) -> bytes:
     sets = encode_sets(
         column, compression=compression, set_bytes_max=SET_BYTES_MAX, message_size_max=SET_BYTES_MAX
     )
-    return b"".join(each.data for each in sets)
+    return b"".join(item.data for item in sets)
 
 
 def _straightforward_set(column: pa.BinaryArray) -> bytes:
@@ -162,10 +162,10 @@ def _reads(plain: Client, proposed: Client, sizes: list[int]) -> dict[str, Run]:
     fetch = proposal.FetchRequest(proposal.NO_REPLICA, 0, 0, (offsets,))
 
     def check(sets: Sequence[Any]) -> None:
-        assert [len(each) for each in sets] == sizes
+        assert [len(item) for item in sets] == sizes
 
     return {
-        "0.7, FETCH by FETCH": lambda: check([plain.request(each).message_set for each in fetches]),
+        "0.7, FETCH by FETCH": lambda: check([plain.request(item).message_set for item in fetches]),
         "0.7, MULTIFETCH": lambda: check(
             [response.message_set for response in plain.request(v07.MultiFetchRequest(fetches)).responses]
         ),

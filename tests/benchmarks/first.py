@@ -56,8 +56,8 @@ class Side:
 
     def seconds(self, name: str, role: str = "") -> float:
         """Of that query, or CPU seconds of the processes of a role in it, in the median."""
-        taken = [each for each in self.taken if each.name == name]
-        return median(each.cpu_s.get(role, 0.0) if role else each.seconds for each in taken)
+        taken = [item for item in self.taken if item.name == name]
+        return median(item.cpu_s.get(role, 0.0) if role else item.seconds for item in taken)
 
 
 def first(bench: Bench) -> Iterator[Figure]:
@@ -87,7 +87,7 @@ def first(bench: Bench) -> Iterator[Figure]:
     _print(sides)
     for query in _ASKED:
         theirs, ours = sides[_THEIRS].seconds(query), sides[_OURS].seconds(query)
-        for name in (each for each in sides if each != _THEIRS):
+        for name in (item for item in sides if item != _THEIRS):
             ratio, target = sides[name].seconds(query) / theirs, _ASKED[query] if name == _OURS else None
             yield Figure(f"{query}: {name}, to {_THEIRS}", "times_the_time", ratio, target, at_most=True)
         ratio = ours / sides[_FLOOR].seconds(query)
@@ -101,5 +101,5 @@ def _print(sides: Mapping[str, Side]) -> None:
             cpu = (f"{side.seconds(name, role):.2f}" for side in sides.values())
             rows.append([f"{name}, CPU s: {role}", *cpu])
     print_table(["query", *sides], rows)
-    loads = [each.load for side in sides.values() for each in side.taken]
+    loads = [item.load for side in sides.values() for item in side.taken]
     print(f"\nLoad of the machine: {min(loads):.1f} to {max(loads):.1f}.", flush=True)

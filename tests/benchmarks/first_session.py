@@ -61,7 +61,7 @@ def queries(format: str, servers: str) -> Iterator[Query]:
         yield _taken(f"first {name}", run)
         repeated = [_taken(f"warm {name}", run) for _ in range(WARM)]
         # The first one again compiles, on both sides of the socket.
-        yield repeated[-1]._replace(seconds=median(each.seconds for each in repeated[1:]))
+        yield repeated[-1]._replace(seconds=median(item.seconds for item in repeated[1:]))
     spark.stop()
 
 

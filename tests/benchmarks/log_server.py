@@ -104,12 +104,12 @@ class Sink:
 
 def topics(folder: Path) -> dict[str, list[Log]]:
     """The logs that were written to a folder, by topic, and the sink."""
-    found: dict[str, list[Log]] = {SINK: [Sink() for _ in range(_SINK_PARTITIONS)]}
+    result: dict[str, list[Log]] = {SINK: [Sink() for _ in range(_SINK_PARTITIONS)]}
     for path in sorted(folder.iterdir()):
         name = re.fullmatch(r"(.+)-\d+", path.name)
         if path.is_dir() and name:
-            found.setdefault(name[1], []).append(FileLog(path))
-    return found
+            result.setdefault(name[1], []).append(FileLog(path))
+    return result
 
 
 class _FileServer(LogServer):

@@ -45,7 +45,7 @@ def write_log(log_dir: Path, name: str, *, value_size: int, rows: int, compressi
     sets = encode_sets(
         block_values, compression=compression, set_bytes_max=SET_BYTES_MAX, message_size_max=SET_BYTES_MAX
     )
-    block = b"".join(each.data for each in sets)
+    block = b"".join(item.data for item in sets)
     count = -(-rows // block_rows)
     folder = log_dir / name
     folder.mkdir(parents=True)

@@ -138,9 +138,9 @@ def side_by_side(kinds: Mapping[str, Kind], rounds: int, *, twice: bool = False)
 
 def _took(kind: Kind, runs: Sequence[tuple[float, float, dict[str, float]]]) -> Took:
     seconds, whole_s, cpu_s = zip(*runs, strict=True)
-    roles = sorted({role for each in cpu_s for role in each})
-    medians = {role: statistics.median(each.get(role, 0.0) for each in cpu_s) for role in roles}
-    cpu_ns = {role: round(1e9 * each / kind.rows) for role, each in medians.items() if each}
+    roles = sorted({role for item in cpu_s for role in item})
+    medians = {role: statistics.median(item.get(role, 0.0) for item in cpu_s) for role in roles}
+    cpu_ns = {role: round(1e9 * item / kind.rows) for role, item in medians.items() if item}
     details = throughput(seconds, rows=kind.rows, size=kind.size)
     return Took(kind.rows, statistics.median(seconds), cpu_ns, statistics.median(whole_s), details)
 
@@ -163,10 +163,10 @@ def throughput(seconds: Sequence[float], *, rows: int, size: int) -> dict[str, A
 def print_took(what: str, took: Mapping[str, Took]) -> None:
     """A table with a row for each kind."""
     rows = []
-    for name, each in took.items():
-        parts_ns = each.parts_ns
-        busy = sum(parts_ns.values()) * each.rows / 1e9 / each.whole_s
-        seconds = [f"{each.seconds:.2f}", f"{each.whole_s:.2f}", f"{each.rows_per_s / 1e6:.2f}"]
+    for name, item in took.items():
+        parts_ns = item.parts_ns
+        busy = sum(parts_ns.values()) * item.rows / 1e9 / item.whole_s
+        seconds = [f"{item.seconds:.2f}", f"{item.whole_s:.2f}", f"{item.rows_per_s / 1e6:.2f}"]
         rows.append([name, *seconds, *map(str, parts_ns.values()), f"{busy:.2f}"])
     cpu = [f"CPU ns/row: {part}" for part in _PARTS]
     print_table([what, "s", "s with the start", "million rows/s", *cpu, "cores busy"], rows)

@@ -95,20 +95,20 @@ def clients(bench: Bench) -> Iterator[Figure]:
 
 def _checked(read: Callable[[str, int], int], servers: str, rows: int) -> Callable[[], None]:
     def run() -> None:
-        found = read(servers, rows)
-        assert found >= rows, f"{found} rows, not {rows}"
+        result = read(servers, rows)
+        assert result >= rows, f"{result} rows, not {rows}"
 
     return run
 
 
 def _kafkawire(servers: str, rows: int) -> int:
-    found = 0
+    result = 0
     side = Side("kafkawire", {"kafka.bootstrap.servers": servers, "subscribe": "t"})
     for batch in side.first_partition(_NAMES):
-        found += batch.num_rows
-        if found >= rows:
+        result += batch.num_rows
+        if result >= rows:
             break
-    return found
+    return result
 
 
 def confluent_kafka(servers: str, rows: int, topic: str = "t", partitions: int = 1) -> int:
@@ -116,11 +116,13 @@ def confluent_kafka(servers: str, rows: int, topic: str = "t", partitions: int =
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", **_LIBRDKAFKA})
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
-        found = 0
+        result = 0
         # It waits for as many as it is asked for.
-        while found < rows and (some := consumer.consume(min(_BATCH_ROWS, rows - found), timeout=10)):
-            found += _batched((each.key(), each.value(), each.offset(), each.timestamp()[1]) for each in some)
-        return found
+        while result < rows and (some := consumer.consume(min(_BATCH_ROWS, rows - result), timeout=10)):
+            result += _batched(
+                (item.key(), item.value(), item.offset(), item.timestamp()[1]) for item in some
+            )
+        return result
     finally:
         consumer.close()
 
@@ -133,10 +135,10 @@ def _kafka_python(servers: str, rows: int) -> int:
         log = kafka.TopicPartition("t", 0)
         consumer.assign([log])
         consumer.seek_to_beginning(log)
-        found = 0
-        while found < rows and (some := consumer.poll(timeout_ms=10_000, max_records=_BATCH_ROWS)):
-            found += _batched((each.key, each.value, each.offset, each.timestamp) for each in some[log])
-        return found
+        result = 0
+        while result < rows and (some := consumer.poll(timeout_ms=10_000, max_records=_BATCH_ROWS)):
+            result += _batched((item.key, item.value, item.offset, item.timestamp) for item in some[log])
+        return result
     finally:
         consumer.close(autocommit=False)
 
@@ -161,13 +163,13 @@ def speed(bench: Bench) -> Iterator[Figure]:
         say(f"reads: {read:,} rows with values of {value_size} bytes")
         kinds = _reads(spark, servers, value_size, read)
         kinds[bars.CONFLUENT] = _confluent(spark, servers, value_size, confluent)
-        found = side_by_side(kinds, bench.rounds, twice=True)
+        result = side_by_side(kinds, bench.rounds, twice=True)
         say(f"writes: {written:,} rows with values of {value_size} bytes")
-        found |= side_by_side(_writes(spark, servers, value_size, written), bench.rounds, twice=True)
-        took[value_size] = bars.with_differences(found)
+        result |= side_by_side(_writes(spark, servers, value_size, written), bench.rounds, twice=True)
+        took[value_size] = bars.with_differences(result)
     print_table(*bars.table(took))
-    for value_size, each in took.items():
-        yield from bars.bars(value_size, each)
+    for value_size, item in took.items():
+        yield from bars.bars(value_size, item)
 
 
 def _reads(spark: SparkSession, servers: str, value_size: int, rows: int) -> dict[str, Kind]:

@@ -17,7 +17,7 @@ _READS: Final = ("read: Spark's connector", "read: kafkawire", "read: ready-made
 #: The groups of bars: a name, and the rows of the table that are the connector, kafkawire and the ceiling.
 _GROUPS: Final = {
     "read all columns": _READS,
-    "read value alone": tuple(f"{each}, value alone" for each in _READS),
+    "read value alone": tuple(f"{item}, value alone" for item in _READS),
     "write": ("write: Spark's connector", "write: kafkawire", "write: a writer that only counts"),
 }
 #: Who is drawn, in the order of the rows above: the name in the legend, the colour.
@@ -35,8 +35,10 @@ def rates_of(page: str) -> dict[str, dict[str, float]]:
     head, _, *rows = [
         [cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in table.splitlines()
     ]
-    columns = {cell.partition(":")[0]: place for place, cell in enumerate(head) if cell.endswith("rows/s")}
-    return {size: {row[0]: float(row[place]) for row in rows} for size, place in columns.items()}
+    columns = {
+        cell.partition(":")[0]: location for location, cell in enumerate(head) if cell.endswith("rows/s")
+    }
+    return {size: {row[0]: float(row[location]) for row in rows} for size, location in columns.items()}
 
 
 def draw() -> None:

@@ -23,7 +23,7 @@ CpuSeconds = dict[tuple[int, str], float]
 def processes_of(role: str, above: psutil.Process | None = None) -> list[psutil.Process]:
     """Processes of a role below this process, or below ``above``: "jvm" is Spark's, "executor" that of an
     executor by itself, "worker" a Python process that runs Spark's tasks."""
-    return [each for each in (above or psutil.Process()).children(recursive=True) if _role(each) == role]
+    return [item for item in (above or psutil.Process()).children(recursive=True) if _role(item) == role]
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def peaks_mib() -> dict[int, float]:
 
 def held_mib(role: str = "worker", above: psutil.Process | None = None) -> dict[int, float]:
     """The memory that each process of a role holds now, MiB by process id."""
-    return {each.pid: _status_mib(each, "VmRSS") for each in processes_of(role, above)}
+    return {item.pid: _status_mib(item, "VmRSS") for item in processes_of(role, above)}
 
 
 def cpu_seconds() -> CpuSeconds:
@@ -130,15 +130,15 @@ class Peaks:
 def peaks(before: Look, looks: Sequence[Look]) -> dict[str, Peaks]:
     """Of each kind, from two looks or more. Raises ``AssertionError`` where a process is another one than
     before: that one had run out of memory, and Spark started the next one."""
-    found = {}
+    result = {}
     for kind, first in before.items():
         for look in looks:
             if look[kind].keys() != first.keys():
                 raise AssertionError(f"{kind} was replaced: there were {first}, then {look[kind]} MiB")
         held = [max(look[kind].values()) for look in looks]
         middle = len(held) // 2
-        found[kind] = Peaks(max(first.values()), max(held[:middle]), max(held[middle:]))
-    return found
+        result[kind] = Peaks(max(first.values()), max(held[:middle]), max(held[middle:]))
+    return result
 
 
 class Watch:

@@ -295,7 +295,7 @@ def _write(
     rows = _WRITE_ROWS[value_size]
     frame, size = rows_to_write(bench.spark, value_size, rows), rows * value_size
     ceiling = Kind(lambda: _save(frame, "counting", {}), rows, size)
-    runs = {each: Kind(writer(frame, each), rows, size) for each in compressions}
+    runs = {item: Kind(writer(frame, item), rows, size) for item in compressions}
     yield from against_ceiling(bench, name, value_size, ceiling, runs, targets)
 
 

@@ -243,7 +243,7 @@ class Measure:
         partitions = min(bench.size, _PARTITIONS_MAX)
         clusters = [(partitions, count) for count in _powers(1, bench.size // _PARTITIONS_OF_A_BROKER)]
         points = self._measured(clusters, bench.rounds)
-        by_brokers = [Point(count, each.seconds) for (_, count), each in zip(clusters, points, strict=True)]
+        by_brokers = [Point(count, item.seconds) for (_, count), item in zip(clusters, points, strict=True)]
         curves.append(Curve(f"{self.name}, {partitions:,} partitions", "brokers", by_brokers))
         rows = [row for curve in curves for row in curve.rows()]
         print_table(["measure", "work", "CPU s", "CPU us each"], rows)

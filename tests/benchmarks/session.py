@@ -100,9 +100,9 @@ def read_into_nothing(frame: DataFrame) -> None:
 def rows_to_write(spark: SparkSession, value_size: int, rows: int) -> DataFrame:
     """Pieces of a text: cheap to make, half to one and a half times the size, compressible."""
     data = bytearray(text()[: 1 << 20])
-    place = F.col("id") * _STEP % (len(data) - 2 * value_size) + 1
+    location = F.col("id") * _STEP % (len(data) - 2 * value_size) + 1
     size = value_size - value_size // 2 + F.col("id") % (value_size // 2 * 2 + 1)
-    value = F.substring(F.lit(data), place.cast("int"), size.cast("int"))
+    value = F.substring(F.lit(data), location.cast("int"), size.cast("int"))
     return spark.range(0, rows, 1, PARTITIONS).select(value.alias("value"))
 
 

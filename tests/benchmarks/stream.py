@@ -92,8 +92,8 @@ _COSTS: Final = (
 _WHOLE: Final = "a micro-batch"
 _ROWS_OF_COSTS: Final = (
     _WHOLE,
-    *(f"`{each}`" for each in ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")),
-    *(f"CPU: {each}" for each in ("jvm", "worker", "source", "planner", "broker")),
+    *(f"`{item}`" for item in ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")),
+    *(f"CPU: {item}" for item in ("jvm", "worker", "source", "planner", "broker")),
 )
 #: Micro-batches of a query that do not count: its process starts, and connections are opened.
 WARM_COUNT: Final = 10
@@ -120,7 +120,7 @@ def catch_up(bench: Bench) -> Iterator[Figure]:
         _READY: ready_made(rows // PARTITIONS).stream(spark),
         _READY_VALUES: ready_made(rows // PARTITIONS, columns=VALUE).stream(spark),
     }
-    runs: dict[str, Run] = {name: partial(_one_micro_batch, each, rows) for name, each in streams.items()}
+    runs: dict[str, Run] = {name: partial(_one_micro_batch, item, rows) for name, item in streams.items()}
     runs[_BATCH] = lambda: read_into_nothing(ours.batch(spark))
     runs[_BATCH_VALUES] = lambda: read_into_nothing(our_values.batch(spark))
 
@@ -139,7 +139,7 @@ def _one_micro_batch(frame: DataFrame, rows: int) -> float:
     """Read all there is in one micro-batch, into nothing; the seconds of its trigger."""
     with _started(frame.writeStream.format("noop").trigger(availableNow=True)) as query:
         query.awaitTermination()
-        [progress] = [each for each in query.recentProgress if each.numInputRows]
+        [progress] = [item for item in query.recentProgress if item.numInputRows]
     check("a micro-batch", progress.numInputRows, rows)
     return float(progress.durationMs["triggerExecution"] / 1000)
 
@@ -172,8 +172,8 @@ def micro_batch(bench: Bench) -> Iterator[Figure]:
             runs[name + _ASYNCHRONOUS] = _trickle(values, sink, given, count, seen_there)
     interleaved(runs, bench.rounds)
     # The first run is for warming up.
-    seen = {name: _medians(each[1:]) for name, each in costs_of.items()}
-    rows = [[name, *(f"{each.get(name, 0):.0f}" for each in seen.values())] for name in _ROWS_OF_COSTS]
+    seen = {name: _medians(item[1:]) for name, item in costs_of.items()}
+    rows = [[name, *(f"{item.get(name, 0):.0f}" for item in seen.values())] for name in _ROWS_OF_COSTS]
     print_table(["ms", *seen], rows)
     for name, other, target in _COSTS:
         cost = seen[name][_WHOLE] / seen[other][_WHOLE]
@@ -192,8 +192,8 @@ Costs = Mapping[str, float]
 
 def _costs(progress: Sequence[Any], spent_s: Mapping[str, float]) -> Costs:
     """Medians of Spark's progress of successive micro-batches, and means of the CPU time of them all."""
-    starts = [datetime.fromisoformat(each.timestamp.replace("Z", "+00:00")) for each in progress]
-    phases = [{f"`{name}`": ms for name, ms in each.durationMs.items()} for each in progress]
+    starts = [datetime.fromisoformat(item.timestamp.replace("Z", "+00:00")) for item in progress]
+    phases = [{f"`{name}`": ms for name, ms in item.durationMs.items()} for item in progress]
     return {
         _WHOLE: 1000 * median((after - before).total_seconds() for before, after in pairwise(starts)),
         **_medians(phases),
@@ -218,7 +218,7 @@ def _trickle(
             before = cpu_seconds()
             query.processAllAvailable()
             spent_s = spent_seconds(before, cpu_seconds())
-            progress = [each for each in query.recentProgress if each.numInputRows]
+            progress = [item for item in query.recentProgress if item.numInputRows]
         assert len(progress) == count, f"{len(progress)} micro-batches, not {count}"
         seen.append(_costs(progress[first:], spent_s))
 
@@ -270,7 +270,7 @@ def tasks(bench: Bench) -> Iterator[Figure]:
     pairs = list(zip(written[EXACTLY_ONCE], written[IDEMPOTENT], strict=True))
     seen_s = _seen_s(spark, servers, frame, count * _ROWS)
     rows = [
-        [kind, *(f"{each:.2f}" for each in map(median, zip(*map(astuple, runs), strict=True)))]
+        [kind, *(f"{item:.2f}" for item in map(median, zip(*map(astuple, runs), strict=True)))]
         for kind, runs in written.items()
     ]
     print_table(["write", "ms of a task", "s of the whole write", "s after its last task"], rows)
@@ -291,9 +291,9 @@ def throughput(bench: Bench) -> Iterator[Figure]:
     say(f"throughput: {bench.size:,} records of {VALUE_SIZE} bytes")
     frame = rows_to_write(bench.spark, VALUE_SIZE, bench.size)
     written = _in_turns(bench, frame)
-    seconds = {kind: [each.seconds for each in runs] for kind, runs in written.items()}
-    medians = {kind: median(each) for kind, each in seconds.items()}
-    rows = [[kind, f"{each:.2f}", f"{bench.size / each / 1e6:.2f}"] for kind, each in medians.items()]
+    seconds = {kind: [item.seconds for item in runs] for kind, runs in written.items()}
+    medians = {kind: median(item) for kind, item in seconds.items()}
+    rows = [[kind, f"{item:.2f}", f"{bench.size / item / 1e6:.2f}"] for kind, item in medians.items()]
     print_table(["write", "s", "million rows/s"], rows)
     ratios = [other / once for once, other in zip(seconds[EXACTLY_ONCE], seconds[IDEMPOTENT], strict=True)]
     yield Figure("throughput of 100 B, to idempotent", "times_as_fast", median(ratios), _SPEED_MIN)
@@ -377,6 +377,6 @@ def _seen_s(spark: SparkSession, servers: str, frame: DataFrame, rows: int) -> f
             _write(spark, servers, frame, EXACTLY_ONCE, topic)
         finally:
             is_over.set()
-        found = reading.result()
-    check("a reader of a write", len(found), rows)
-    return found[-1] - found[0]
+        result = reading.result()
+    check("a reader of a write", len(result), rows)
+    return result[-1] - result[0]

@@ -109,7 +109,7 @@ def large_log(bench: Bench) -> Iterator[Figure]:
             }
             took = side_by_side(kinds, bench.rounds)
             ratio = took["large"].rows_per_s / took["small"].rows_per_s
-            details = {name: each.details for name, each in took.items()}
+            details = {name: item.details for name, item in took.items()}
             yield Figure("read 1 GiB over 100 MiB", "ratio", ratio, 0.9, details=details)
 
 
@@ -137,7 +137,7 @@ def packs(bench: Bench) -> Iterator[Figure]:
     rows = []
     for packed, name in ((True, "packSmallPartitions=true"), (False, "a task for each")):
         jvm_s = spent[packed].get("jvm", 0.0)
-        rows.append([name, *(f"{each:.2f}" for each in (total_s[packed], jvm_s, total_s[packed] - jvm_s))])
+        rows.append([name, *(f"{item:.2f}" for item in (total_s[packed], jvm_s, total_s[packed] - jvm_s))])
     print_table([f"{bench.size:,} partitions of {BATCH_RECORDS} records", "CPU s", "jvm", "Python"], rows)
     share = total_s[True] / total_s[False]
     yield Figure("packs, to a task for each", "times_the_cpu", share, _PACK_SHARE_MAX, at_most=True)
@@ -184,11 +184,11 @@ def large_topic(bench: Bench) -> Iterator[Figure]:
             seconds = perf_counter() - began_s
         held = watch.peaks()
     halves = [
-        [name, *(f"{mib:.0f}" for mib in (each.before, each.first_half, each.second_half))]
-        for name, each in held.items()
+        [name, *(f"{mib:.0f}" for mib in (item.before, item.first_half, item.second_half))]
+        for name, item in held.items()
     ]
     print_table(["MiB held at once", "before", "first half", "second half"], halves)
     yield Figure(f"million rows/s of {gib} GiB by one core", "rows", rows / seconds / 1e6)
-    for name, each in held.items():
+    for name, item in held.items():
         asked = _GROWTH_MAX if name == WORKER else None
-        yield Figure(f"{name}: most of the second half, to the first", "times", each.growth, asked, True)
+        yield Figure(f"{name}: most of the second half, to the first", "times", item.growth, asked, True)

@@ -59,9 +59,9 @@ def figure(name: str, value_size: int = 100, **changed: float) -> Figure:
     """A figure of ``--only peer`` where each kind takes a second, but for some (by their constants)."""
     kinds = ("READY", "READY_VALUES", "THEIRS", "THEIR_VALUES", "OURS", "OUR_VALUES", "CONFLUENT")
     writes = ("ROWS_ALONE", "COUNTED", "THEIR_WRITE", "OUR_WRITE")
-    took = {getattr(bars, each): Took(ROWS, changed.get(each, 1.0)) for each in (*kinds, *writes)}
+    took = {getattr(bars, item): Took(ROWS, changed.get(item, 1.0)) for item in (*kinds, *writes)}
     figures = bars.bars(value_size, bars.with_differences(took))
-    return next(each for each in figures if each.name == f"{value_size} B, {name}")
+    return next(item for item in figures if item.name == f"{value_size} B, {name}")
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def figure(name: str, value_size: int = 100, **changed: float) -> Figure:
 def test_reads_are_held_against_the_ceiling_and_writes_against_the_connector(
     name: str, value_size: int, changed: dict[str, float], value: float, reached: bool
 ) -> None:
-    found = figure(name, value_size, **changed)
-    assert found.value == pytest.approx(value, nan_ok=True)
-    assert found.reached is reached
+    result = figure(name, value_size, **changed)
+    assert result.value == pytest.approx(value, nan_ok=True)
+    assert result.reached is reached
 
 
 def test_the_cost_of_rows_is_taken_off_by_the_row() -> None:
-    found = bars.less(Took(ROWS // 2, 3.0, {}), Took(ROWS, 2.0, {}))
-    assert (found.seconds, found.rows_per_s) == pytest.approx((2.0, ROWS / 4))
+    result = bars.less(Took(ROWS // 2, 3.0, {}), Took(ROWS, 2.0, {}))
+    assert (result.seconds, result.rows_per_s) == pytest.approx((2.0, ROWS / 4))
 
 
 def look(executor: float, worker: float, *, worker_pid: int = 3) -> Look:
@@ -98,9 +98,9 @@ def look(executor: float, worker: float, *, worker_pid: int = 3) -> Look:
 
 
 def test_growth_is_the_most_of_the_second_half_to_the_most_of_the_first() -> None:
-    found = peaks(look(200, 100), [look(300, 150), look(250, 200), look(280, 210), look(600, 220)])
-    assert (found[WORKER].before, found[WORKER].growth) == pytest.approx((100, 1.1))
-    assert (found[EXECUTOR].first_half, found[EXECUTOR].second_half) == (300, 600)
+    result = peaks(look(200, 100), [look(300, 150), look(250, 200), look(280, 210), look(600, 220)])
+    assert (result[WORKER].before, result[WORKER].growth) == pytest.approx((100, 1.1))
+    assert (result[EXECUTOR].first_half, result[EXECUTOR].second_half) == (300, 600)
     with pytest.raises(AssertionError, match="its Python worker was replaced"):
         peaks(look(200, 100), [look(200, 100), look(200, 100, worker_pid=4)])
 
@@ -112,6 +112,6 @@ def test_the_exponent_is_that_of_the_growth_whatever_small_sizes_cost(
     power: float, fixed_s: float, reached: bool
 ) -> None:
     points = [Point(work, fixed_s + 1e-4 * work**power) for work in (10, 100, 1_000, 10_000, 100_000)]
-    found = Curve("m", "partitions", points)
-    assert found.figure().reached is reached
-    assert fixed_s or found.exponent == pytest.approx(power, abs=0.01)
+    result = Curve("m", "partitions", points)
+    assert result.figure().reached is reached
+    assert fixed_s or result.exponent == pytest.approx(power, abs=0.01)

@@ -103,7 +103,7 @@ def avro(bench: Bench) -> Iterator[Figure]:
         took = side_by_side(kinds, bench.rounds, twice=True)
     print_took("read", took)
     cpu_ns = {
-        name: sum(of for role, of in each.cpu_ns.items() if role != "broker") for name, each in took.items()
+        name: sum(of for role, of in item.cpu_ns.items() if role != "broker") for name, item in took.items()
     }
     ours_ns, theirs_ns = cpu_ns[OURS] - cpu_ns[OUR_BYTES], cpu_ns[THEIRS] - cpu_ns[THEIR_BYTES]
     say(f"decoding: kafkawire {ours_ns} ns of CPU a row, from_avro {theirs_ns} ns")

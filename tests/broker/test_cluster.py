@@ -464,7 +464,7 @@ COMMAND = [sys.executable, "-m", "spark_kafkawire.broker"]
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.slow
-def test_it_says_where_it_listens_and_ends_in_order_when_told_to(tmp_path: Path, how: signal.Signals) -> None:
+def test_print_the_address_and_end_in_order_on_a_signal(tmp_path: Path, how: signal.Signals) -> None:
     argv = [*COMMAND, "--set", "brokerid=3", "--set", "port=0", "--set", f"log.dir={tmp_path}"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -67,7 +67,7 @@ def test_a_segment_of_exactly_the_largest_size_is_not_closed(tmp_path: Path) -> 
     log.append(b"x" * 10, 1)
     log.append(b"y", 1)
     log.append(b"z", 1)
-    assert [(each.start_offset, each.size) for each in log.segments] == [(0, 11), (11, 1)]
+    assert [(item.start_offset, item.size) for item in log.segments] == [(0, 11), (11, 1)]
     assert log.read(10, 100) == FileSlice(segment(tmp_path, 0), 10, 1)
     assert log.read(11, 100) == FileSlice(segment(tmp_path, 11), 0, 1)
 

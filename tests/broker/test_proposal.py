@@ -287,8 +287,8 @@ def test_an_answer_is_bounded_and_no_partition_is_left_out_of_it(start_broker: S
 def test_a_log_is_read_to_its_end_across_segments(start_broker: StartBroker) -> None:
     broker = start_broker({**BOTH, "log.file.size": "100"})
     sets = [message(bytes([number]) * 60) for number in range(10)]
-    for each in sets:
-        produce(broker, {"t": [(0, each)]})
+    for item in sets:
+        produce(broker, {"t": [(0, item)]})
     read = b""
     while len(read) < 10 * len(sets[0]):
         # All of the log counts for the poll, also what is behind the segment that is answered.
@@ -415,7 +415,7 @@ def test_mutated_requests_leave_a_broker_that_serves(broker: BrokerServer) -> No
     assert produce(broker, {"u": [(0, ONE)]}) == (0, [NONE], [0])
 
 
-def test_faults_can_be_told_for_the_proposal_too(start_broker: StartBroker) -> None:
+def test_faults_can_be_set_for_the_proposal_too(start_broker: StartBroker) -> None:
     broker = start_broker(BOTH, faults=[Fault("Produce", 1, FaultKind.CUT, 9)])
     with replay.connect(broker.port) as sock:
         sock.sendall(produce_request({"t": [(0, ONE)]}))

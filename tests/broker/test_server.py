@@ -97,7 +97,7 @@ def test_a_multifetch_of_several_logs_arrives_in_order(start_broker: StartBroker
         replay.produce(broker.port, ("t", partition), message_set)
     body = struct.pack(">hh", 2, 3)
     body += b"".join(struct.pack(">h1siqi", 1, b"t", partition, 0, 1 << 20) for partition in range(3))
-    expected = b"\0\0" + b"".join(struct.pack(">ih", 2 + len(each), 0) + each for each in sets)
+    expected = b"\0\0" + b"".join(struct.pack(">ih", 2 + len(item), 0) + item for item in sets)
     assert replay.ask(broker.port, struct.pack(">i", len(body)) + body) == expected
 
 
@@ -207,7 +207,7 @@ def test_a_segment_deleted_between_look_up_and_response_is_out_of_range(
     assert deleted == [2]
 
 
-def test_a_segment_file_that_somebody_removed_closes_the_connection(start_broker: StartBroker) -> None:
+def test_close_the_connection_if_a_segment_file_was_removed(start_broker: StartBroker) -> None:
     broker = start_broker()
     replay.produce(broker.port, LOG, message(b"one"))
     next((broker.config.log_dir / "t-0").iterdir()).unlink()
@@ -247,16 +247,16 @@ NOT_REPRODUCED: Final = {"multifetch/two_good"}
 def test_all_recorded_exchanges_but_one_are_reproduced(wire_format: str, tmp_path: Path) -> None:
     """In order, as each builds on earlier ones. Brokers that speak another format besides are the same to a
     client that speaks 0.7."""
-    exchanges = [each for each in golden.exchanges() if each.group in GROUPS]
+    exchanges = [item for item in golden.exchanges() if item.group in GROUPS]
     assert len(exchanges) == 178
     with running(tmp_path, wire_format) as brokers:
         replayed = {
-            each.name: replay.differences(
-                each, brokers[each.broker_id].port, brokers[each.broker_id].logs.flush_all
+            item.name: replay.differences(
+                item, brokers[item.broker_id].port, brokers[item.broker_id].logs.flush_all
             )
-            for each in exchanges
+            for item in exchanges
         }
-    differing = {name: found for name, found in replayed.items() if found}
+    differing = {name: result for name, result in replayed.items() if result}
     assert differing.keys() == NOT_REPRODUCED, differing
 
 

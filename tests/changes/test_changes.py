@@ -45,8 +45,8 @@ def test_the_last_changes_are_the_rows_of_the_table(
 ) -> None:
     read_rows = read(spark, noida, produced(noida, recording, ORDERS), value)
     last = latest_per_key(changes(read_rows), "id", order_by="_sequence")
-    found = rows_of(last.drop("_op", "_deleted", "_sequence", "_ts"))
-    assert in_order(found, "id") == in_order(selected("orders"), "id")
+    result = rows_of(last.drop("_op", "_deleted", "_sequence", "_ts"))
+    assert in_order(result, "id") == in_order(selected("orders"), "id")
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_the_last_changes_after_a_truncate_are_the_rows_of_the_table(
     assert (truncate.order_id, truncate.line, truncate._deleted) == (None, None, False)
     later = rows.where(F.col("_sequence.offset") > truncate._sequence.offset)
     last = latest_per_key(later, ["order_id", "line"], order_by="_sequence")
-    found = rows_of(last.drop("_op", "_deleted", "_sequence", "_ts"))
-    assert in_order(found, "order_id", "line") == in_order(selected("items"), "order_id", "line")
+    result = rows_of(last.drop("_op", "_deleted", "_sequence", "_ts"))
+    assert in_order(result, "order_id", "line") == in_order(selected("items"), "order_id", "line")
 
 
 def test_each_change_has_its_operation_time_and_place_in_the_log(
@@ -75,18 +75,18 @@ def test_each_change_has_its_operation_time_and_place_in_the_log(
     assert rows.schema["_sequence"].dataType.simpleString() == (
         "struct<lsn:bigint,topic:string,partition:int,offset:bigint>"
     )
-    messages = [json.loads(each.value) if each.value else None for each in recorded("envelope", ORDERS)]
+    messages = [json.loads(item.value) if item.value else None for item in recorded("envelope", ORDERS)]
     expected = [
         (
-            (each["before"] if each["op"] == "d" else each["after"])["id"],
-            each["op"],
-            each["op"] == "d",
-            (each["source"]["lsn"], topic, 0, offset),
-            each["source"]["ts_us"],
-            each["before"] and each["before"]["customer"],
+            (item["before"] if item["op"] == "d" else item["after"])["id"],
+            item["op"],
+            item["op"] == "d",
+            (item["source"]["lsn"], topic, 0, offset),
+            item["source"]["ts_us"],
+            item["before"] and item["before"]["customer"],
         )
-        for offset, each in enumerate(messages)
-        if each is not None
+        for offset, item in enumerate(messages)
+        if item is not None
     ]
     seen = rows.selectExpr(
         "id", "_op", "_deleted", "_sequence", "unix_micros(_ts) AS us", "_before.customer"
@@ -113,7 +113,7 @@ def test_tombstones_and_heartbeats_are_left_out_and_counted(spark: SparkSession,
         for name, row in progress["observedMetrics"].items()
         if name.startswith("kafkawire_changes_") and row["tombstones"]
     ]
-    tombstones = sum(each.value is None for each in recorded("envelope", ORDERS))
+    tombstones = sum(item.value is None for item in recorded("envelope", ORDERS))
     assert tombstones == 3
     assert observed["tombstones"] == tombstones
     assert observed["heartbeats"] == len(recorded("envelope", "__debezium-heartbeat.shop")) > 0
@@ -167,8 +167,8 @@ def test_a_message_that_could_not_be_decoded_is_no_tombstone(spark: SparkSession
     valid = message(after={"a": "x"}, source={"ts_ms": 1})
     librdkafka.produce(noida.bootstrap_servers, topic, [valid, Record(b"{")])
     options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic, "badRecords": "null"}
-    place = "topic string, partition int, offset bigint, _corrupt_record struct<reason:string>"
-    schema = f"value {value_of('struct<ts_ms:bigint>')}, {place}"
+    location = "topic string, partition int, offset bigint, _corrupt_record struct<reason:string>"
+    schema = f"value {value_of('struct<ts_ms:bigint>')}, {location}"
     rows = spark.read.format("kafkawire").schema(schema).options(**options, valueFormat="json").load()
     with pytest.raises(PySparkException, match=rf"topic {topic} partition 0 offset 1: .*not be decoded"):
         changes(rows).select("_op").collect()
@@ -230,7 +230,7 @@ def test_changes_have_the_order_of_the_database(
     """The later change comes first, unless there are only offsets to tell."""
     topic = noida.create_topic()
     one, two = (
-        message(after={"a": name}, source=place) for name, place in (("one", earlier), ("two", later))
+        message(after={"a": name}, source=location) for name, location in (("one", earlier), ("two", later))
     )
     librdkafka.produce(noida.bootstrap_servers, topic, [one, two] if earlier is None else [two, one])
     rows = read(spark, noida, topic, value_of(source))
@@ -257,6 +257,6 @@ def test_changes_of_a_registry_are_those_of_json(spark: SparkSession, noida: Noi
         writer.option("autoRegisterSchemas", "true").save()
         typed = spark.read.format("kafkawire").options(**options, subscribe=topic).load()
         names = ("order_id", "line", "_op", "_deleted", "_sequence.lsn", "_sequence.offset", "_ts")
-        found, expected = (changes(each).select(*names).collect() for each in (typed, given))
+        result, expected = (changes(item).select(*names).collect() for item in (typed, given))
     assert len(expected) > 10
-    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert sorted(result, key=str) == sorted(expected, key=str)

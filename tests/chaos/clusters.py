@@ -106,8 +106,8 @@ def _compacted(servers: str) -> str:
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(CLIENT_TIMEOUT_S)
     before: list[Record] = []
-    while (found := librdkafka.consume(servers, name)) != before:
-        before = found
+    while (result := librdkafka.consume(servers, name)) != before:
+        before = result
         time.sleep(_STILL_S)
     return name
 
@@ -140,13 +140,13 @@ def learned(servers: str, written: Mapping[str, Sequence[Record]], others: Seque
             librdkafka.consume_partitions(servers, places, isolation_level=isolation)
             for isolation in (READ_UNCOMMITTED, READ_COMMITTED)
         )
-        times = _times([each.timestamp_ms or 0 for found in records.values() for each in found])
-        logs = [_log(asked, place, records[place], committed[place], times) for place in places]
+        times = _times([item.timestamp_ms or 0 for result in records.values() for item in result])
+        logs = [_log(asked, location, records[location], committed[location], times) for location in places]
     finally:
         asked.close()
     for log in logs:
         if log.topic in written:
-            _compare(log, [each for each in written[log.topic] if each.partition == log.partition])
+            _compare(log, [item for item in written[log.topic] if item.partition == log.partition])
     return {name: tuple(log for log in logs if log.topic == name) for name in (*written, *others)}
 
 
@@ -167,15 +167,15 @@ def _log(
         *place,
         start,
         stop,
-        tuple(_row(place[0], each) for each in records),
+        tuple(_row(place[0], item) for item in records),
         bounds=tuple(range(start, stop + 1)),
-        aborted=frozenset(each.offset for each in records) - {each.offset for each in committed},
+        aborted=frozenset(item.offset for item in records) - {item.offset for item in committed},
         at_times=at_times,
     )
 
 
 def _compare(log: Log, records: Sequence[Record]) -> None:
-    written = [(each.key, each.value, each.headers) for each in records]
+    written = [(item.key, item.value, item.headers) for item in records]
     read = [(row.key, row.value, row.headers) for row in log.rows]
     # The beginning of a log may have been deleted.
     pairs = zip(read, written[len(written) - len(read) :], strict=True)

@@ -20,7 +20,7 @@ from spark_kafkawire.cluster.modern.delegation_tokens import (
     expire_tokens,
     login_of_tasks,
 )
-from spark_kafkawire.cluster.modern.groups import CoordinatedGroup, described
+from spark_kafkawire.cluster.modern.groups import CoordinatedGroup, describe_groups
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transactions
 from spark_kafkawire.jobs.offsets.survey import Surveyed
@@ -203,7 +203,7 @@ def _write(options: dict[str, str], server: LyingServer) -> Any:
     # A reader that nobody lies to is the judge.
     with LyingServer(server.kept, lambda _: None) as judge:
         rows = rows_of({**judge.discovery, "requestTimeout": "60s", "subscribePattern": ".*"})
-    identified = {log.is_identified[-1] for each in server.kept.values() for log in each if log.is_new}
+    identified = {log.is_identified[-1] for item in server.kept.values() for log in item if log.is_new}
     return (
         *reported,
         identified,
@@ -249,8 +249,8 @@ def _members_of(kind: str, options: dict[str, str], _server: LyingServer) -> Any
     read = ReadOptions.parse({**options, "subscribe": TOPIC})
     [broker] = Metadata(read.discovery.bootstrap_servers, read.net).known_brokers()
     group = group_members.ListedGroup(group_id=GROUP, protocol_type=kind, group_type=kind.title())
-    found = described([CoordinatedGroup(broker, group)], read.net)
-    return {name: [member.id for member in each.members] for name, each in found.items()}
+    result = describe_groups([CoordinatedGroup(broker, group)], read.net)
+    return {name: [member.id for member in item.members] for name, item in result.items()}
 
 
 def _commit(options: dict[str, str], server: LyingServer) -> Any:
@@ -291,7 +291,7 @@ def _transact(options: dict[str, str], server: LyingServer) -> Any:
     after = transactions.end(begun, committed=True)
     # What is sent again is noted again.
     noted = list(dict.fromkeys(server.honest.transactions["x"]))
-    return reported, [each.transactional_id for each in listed], after.epoch, noted
+    return reported, [item.transactional_id for item in listed], after.epoch, noted
 
 
 def _read_v07(options: dict[str, str], _server: LyingProxy) -> Any:

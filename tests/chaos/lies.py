@@ -40,8 +40,8 @@ from .shapes import (
     contradicted,
     framed,
     kinds_of,
+    lie_of_frame,
     spots,
-    told_of_frame,
     write,
 )
 
@@ -104,7 +104,7 @@ class Lie:
     def names(self) -> frozenset[str]:
         """The fields that it is about."""
         return frozenset(
-            next(each for each in reversed(path) if isinstance(each, str)) for path in self.paths
+            next(item for item in reversed(path) if isinstance(item, str)) for path in self.paths
         )
 
     @property
@@ -126,7 +126,7 @@ class Lie:
         message = self.reported(honest)
         if self.paths:
             return None if message == honest.message else Sent(self.frame(honest, message))
-        return told_of_frame(self.kind, self.frame(honest, message))
+        return lie_of_frame(self.kind, self.frame(honest, message))
 
     def reported(self, honest: Honest) -> Any:
         """The message in place of an honest one; the same where it has no such part."""
@@ -136,12 +136,12 @@ class Lie:
             spot = there.get(self.paths[0])
             lie = spot and kinds_of(spot.type, spot.name).get(self.kind)
             return contradicted(message, spot.path, lie(spot.type, spot.value)) if spot and lie else message
-        found = numbers(codec, message)
-        if not self.paths or not found.keys() >= set(self.paths):
+        result = numbers(codec, message)
+        if not self.paths or not result.keys() >= set(self.paths):
             return message
-        first, second = (found[path][0] for path in self.paths)
+        first, second = (result[path][0] for path in self.paths)
         for path, value in zip(self.paths, PAIRS[self.kind](first, second), strict=True):
-            message = _with_number(message, path, value, found[path][1])
+            message = _with_number(message, path, value, result[path][1])
         return message
 
     def frame(self, honest: Honest, message: Any) -> bytes:
@@ -155,18 +155,18 @@ class Lie:
 
 def numbers(codec: Any, message: Any) -> dict[Path, tuple[int, int]]:
     """Paths of the numbers of a response and of the batches in it, with their values and sizes in bytes."""
-    found: dict[Path, tuple[int, int]] = {}
+    result: dict[Path, tuple[int, int]] = {}
     for spot in spots(codec, message):
         if isinstance(spot.type, Int) and spot.type.size >= _NUMBER_BYTES_MIN:
             if spot.name not in _NO_OFFSETS:
-                found[spot.path] = spot.value, spot.type.size
+                result[spot.path] = spot.value, spot.type.size
         elif isinstance(spot.type, Bytes) and spot.name == "records" and spot.value:
             for index, batch in enumerate(split(bytes(spot.value))):
-                for name, place in _IN_BATCH.items():
-                    value = int.from_bytes(batch[place], "big", signed=True)
+                for name, location in _IN_BATCH.items():
+                    value = int.from_bytes(batch[location], "big", signed=True)
                     here = (*spot.path, index, name)
-                    found[here] = value, place.stop - place.start
-    return found
+                    result[here] = value, location.stop - location.start
+    return result
 
 
 def _with_number(message: Any, path: Path, value: int, size: int) -> Any:
@@ -176,9 +176,9 @@ def _with_number(message: Any, path: Path, value: int, size: int) -> Any:
         return contradicted(message, path, value)
     *records, index, name = path
     data = message
-    for each in records:
-        data = getattr(data, each) if isinstance(each, str) else data[each]
-    batches = [bytearray(each) for each in split(bytes(data))]
+    for item in records:
+        data = getattr(data, item) if isinstance(item, str) else data[item]
+    batches = [bytearray(item) for item in split(bytes(data))]
     batches[int(index)][_IN_BATCH[str(name)]] = value.to_bytes(size, "big", signed=True)
     return contradicted(message, tuple(records), b"".join(batches))
 
@@ -223,8 +223,8 @@ def parts(step: Step) -> Mapping[tuple[Path, ...], tuple[str, ...]]:
     there = {spot.path: spot for honest in honestly(step)[1] for spot in spots(codec, honest.message)}
     # Side by side brokers answer in any order, and a seed must not depend on it.
     by_name = sorted(there.items(), key=lambda item: str(item[0]))
-    found: dict[tuple[Path, ...], tuple[str, ...]] = {(): (*FRAMES, *FRAMES_AT)}
-    return found | {(path,): tuple(kinds_of(spot.type, spot.name)) for path, spot in by_name}
+    result: dict[tuple[Path, ...], tuple[str, ...]] = {(): (*FRAMES, *FRAMES_AT)}
+    return result | {(path,): tuple(kinds_of(spot.type, spot.name)) for path, spot in by_name}
 
 
 @cache
@@ -252,17 +252,17 @@ def named(name: str) -> Lie:
     """The lie of that name, in which ``newest`` may stand for the newest version of an API."""
     begin, _, how = name.partition(": ")
     kind, _, mode = how.rpartition(", ")
-    for exchange, api in ((each, api) for each in EXCHANGES for api in each.apis):
+    for exchange, api in ((item, api) for item in EXCHANGES for api in item.apis):
         if begin.startswith(f"{exchange.name} {api.name} "):
             version, _, paths = begin.removeprefix(f"{exchange.name} {api.name} ").partition(" ")
             step = exchange, api, exchange.versions(api)[-1] if version == "newest" else int(version)
-            found = [] if paths == "frame" else [_path(path) for path in paths.split(" and ")]
-            return Lie(step, tuple(found), kind, mode == "once")
+            result = [] if paths == "frame" else [_path(path) for path in paths.split(" and ")]
+            return Lie(step, tuple(result), kind, mode == "once")
     raise LookupError(name)
 
 
 def _path(text: str) -> Path:
-    return tuple(int(each) if each.isdecimal() else each for each in text.split("."))
+    return tuple(int(item) if item.isdecimal() else item for item in text.split("."))
 
 
 def judged(lie: Lie) -> tuple[str, str]:

@@ -97,7 +97,7 @@ class SequencedLog(MemoryLog):
 
     def offset_at(self, time_ms: int) -> tuple[int, int]:
         """Time and offset of the first batch as young as that, -1 and -1 where none is."""
-        return next((found for found in self._times if found[0] >= time_ms), (-1, -1))
+        return next((result for result in self._times if result[0] >= time_ms), (-1, -1))
 
 
 class CompactedLog(SequencedLog):
@@ -174,12 +174,12 @@ class CompleteBroker(LogBroker):
         """A group that brokers coordinate themselves seems to have no members here."""
         response = super()._describe_groups(request)
         groups = [
-            replace(each, members=()) if each.group_id == LED_GROUP else each for each in response.groups
+            replace(item, members=()) if item.group_id == LED_GROUP else item for item in response.groups
         ]
         return replace(response, groups=tuple(groups))
 
     def _streams_groups(self, request: Any) -> Content:
-        return {"groups": [streams_group(each, "m", next(iter(self.logs))) for each in request.group_ids]}
+        return {"groups": [streams_group(item, "m", next(iter(self.logs))) for item in request.group_ids]}
 
     def _commit(self, request: Any) -> Content:
         def committed(topic: str, part: Any) -> Content:
@@ -237,7 +237,7 @@ class CompleteBroker(LogBroker):
 
     def _list_transactions(self, _request: Any) -> Content:
         state = {"producer_id": PRODUCER_ID, "transaction_state": "Ongoing"}
-        states = [{"transactional_id": each, **state} for each in self.transactions]
+        states = [{"transactional_id": item, **state} for item in self.transactions]
         return {"unknown_state_filters": ("odd",), "transaction_states": states}
 
     def _log_dirs(self, _request: Any) -> Content:
@@ -284,7 +284,7 @@ def _of_partitions(
 
 def _described_groups(request: Any) -> Content:
     group = {"group_epoch": 1, "members": [{"member_id": "m", "member_epoch": 1}]}
-    return {"groups": [{"group_id": each, **group} for each in request.group_ids]}
+    return {"groups": [{"group_id": item, **group} for item in request.group_ids]}
 
 
 def _producers(request: Any) -> Content:
@@ -305,7 +305,7 @@ def _described_transactions(request: Any) -> Content:
         "producer_id": PRODUCER_ID,
         "topics": [{"topic": "t", "partitions": (0, 1)}],
     }
-    return {"transaction_states": [{"transactional_id": each, **state} for each in request.transactional_ids]}
+    return {"transaction_states": [{"transactional_id": item, **state} for item in request.transactional_ids]}
 
 
 @dataclass(frozen=True, slots=True)

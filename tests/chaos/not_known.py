@@ -147,28 +147,28 @@ def _of_offsets(said: Answered) -> Iterator[str]:
         else:
             starts[request.topic, request.partition].add(response.offsets[-1])
     yield from (
-        f"{partition} starts at {sorted(found)}" for partition, found in starts.items() if len(found) > 1
+        f"{partition} starts at {sorted(result)}" for partition, result in starts.items() if len(result) > 1
     )
 
 
 def _of_list_offsets(said: Answered) -> Iterator[str]:
-    found: dict[tuple[tuple[str, int], int], set[int]] = collections.defaultdict(set)
+    result: dict[tuple[tuple[str, int], int], set[int]] = collections.defaultdict(set)
     for request, response in said:
-        asked = {(each.name, part.partition_index): part.timestamp
-                 for each in request.topics for part in each.partitions}  # fmt: skip
+        asked = {(item.name, part.partition_index): part.timestamp
+                 for item in request.topics for part in item.partitions}  # fmt: skip
         for topic in response.topics:
             for part in topic.partitions:
                 key = topic.name, part.partition_index
-                found[key, asked.get(key, 0)].add(part.found_offset)
-    for key in {key for key, _ in found}:
-        starts, ends = (found.get((key, time), ()) for time in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
+                result[key, asked.get(key, 0)].add(part.found_offset)
+    for key in {key for key, _ in result}:
+        starts, ends = (result.get((key, time), ()) for time in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
         if starts and ends and max(starts) > min(ends):
             yield f"{key} starts after its end"
 
 
 def _of_fetch(said: Answered) -> Iterator[str]:
     for _, response in said:
-        for partition in (each for topic in response.responses for each in topic.partitions):
+        for partition in (item for topic in response.responses for item in topic.partitions):
             records = b"" if isinstance(partition.records, Raw) else partition.records
             for batch in split(bytes(records or b"")):
                 base_offset = int.from_bytes(batch[:8], "big", signed=True)

@@ -88,8 +88,8 @@ class Operations:
     def learn_versions(self, numbers: range) -> None:
         """Do operations without faults, which no other operation has the numbers of."""
         for number in numbers:
-            found = (self.write if is_a_write(number) else self.read)(number, NO_FAULTS)
-            assert any(EXACT in outcome for outcome in found), f"without any fault {number} ends in {found}"
+            result = (self.write if is_a_write(number) else self.read)(number, NO_FAULTS)
+            assert any(EXACT in outcome for outcome in result), f"without any fault {number} ends in {result}"
 
     def read(self, number: int, plan: Plan) -> Counter[str]:
         """One read, whose rows are the truth's or which fails."""
@@ -133,7 +133,7 @@ class Operations:
         if self._target.logs_in:
             brokers = {broker: proxy.port(f"broker {broker}") for broker in self._target.logs_in}
             return v07.finding(chance, proxy.port("zookeeper"), brokers)
-        logs_in = any(each.name == "sasl" for each in self._target.upstreams) and chance.random() < 0.2
+        logs_in = any(item.name == "sasl" for item in self._target.upstreams) and chance.random() < 0.2
         login = _login(*chance.choice(_MECHANISMS)) if logs_in else {}
         return {"kafka.bootstrap.servers": f"{HOST}:{proxy.port('sasl' if logs_in else 'broker')}", **login}
 

@@ -121,7 +121,7 @@ def damage(seed: int, number: int) -> Counter[str]:
     with LogServer({"t": [log]}, lie=broken) as server:
         altered(server, moved)
         try:
-            found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options, _NET))
+            result = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options, _NET))
         except SuspectedDamage as error:
             ended[type(error).__name__] += 1
         except CorruptDataError as error:
@@ -130,7 +130,7 @@ def damage(seed: int, number: int) -> Counter[str]:
             ended[type(error).__name__] += 1
         else:
             due = expected(start, stop, lost, bad_records)
-            assert found == due, f"{found} instead of {due}"
+            assert result == due, f"{result} instead of {due}"
             ended[EXACT] += 1
         finally:
             pool.close_idle()
@@ -187,28 +187,28 @@ def near(seed: int, number: int) -> Counter[str]:
         altered(follower, answered)
         follower.lie = broken
         try:
-            found = rows(fetcher_of(leader.bootstrap_servers, pool, start, stop, options, _NET))
+            result = rows(fetcher_of(leader.bootstrap_servers, pool, start, stop, options, _NET))
         finally:
             pool.close_idle()
             forget_all()
     due = expected(start, stop, set(), BadRecords.NULL)
-    assert found == due, f"{found} instead of {due}"
+    assert result == due, f"{result} instead of {due}"
     faults = Counter({f"faults {kind}": count for kind, count in followers.faults.items()})
     return ended + faults + Counter({EXACT: 1})
 
 
 def rows(fetcher: Any) -> list[Row]:
     """The rows of a read, one for each offset of a damaged place."""
-    found: list[Row] = []
+    result: list[Row] = []
     for columns in fetcher.columns():
         corrupt = [None] * columns.count if columns.corrupt is None else columns.corrupt.to_pylist()
-        for offset, content, each in zip(
+        for offset, content, item in zip(
             columns.offset.tolist(), columns.values.to_pylist(), corrupt, strict=True
         ):
-            assert each is None or (content is None and each["startOffset"] == offset), each
-            stop = offset + 1 if each is None else each["endOffset"]
-            found += [(number, content) for number in range(offset, stop)]
-    return found
+            assert item is None or (content is None and item["startOffset"] == offset), item
+            stop = offset + 1 if item is None else item["endOffset"]
+            result += [(number, content) for number in range(offset, stop)]
+    return result
 
 
 def expected(start: int, stop: int, lost: set[int], bad_records: BadRecords) -> list[Row]:
@@ -246,6 +246,6 @@ def fencing(noida: NoidaBroker, seed: int, number: int) -> Counter[str]:
     assert not refused, f"refused, as replication takes {replication_ms:g} ms: {refused}"
     await_readers(noida.bootstrap_servers, topic, partitions, WAITING_MAX_S)
     due = sorted(value for task in tasks for value, _ in task)
-    found = committed(noida.bootstrap_servers, topic, partitions)
-    assert found == due, f"{found} instead of {due}"
+    result = committed(noida.bootstrap_servers, topic, partitions)
+    assert result == due, f"{result} instead of {due}"
     return Counter({EXACT: 1, "died": len(died)})

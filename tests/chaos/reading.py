@@ -90,13 +90,13 @@ def _selected(
 
 def by_topic(values: Mapping[Log, Any], kind: type) -> dict[str, Any]:
     """Values of logs as options have them: a list or a dictionary for each topic."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for log, value in values.items():
         if kind is list:
-            found.setdefault(log.topic, []).append(value)
+            result.setdefault(log.topic, []).append(value)
         else:
-            found.setdefault(log.topic, {})[log.name] = value
-    return found
+            result.setdefault(log.topic, {})[log.name] = value
+    return result
 
 
 def _limits(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, list[Range]]:
@@ -108,9 +108,9 @@ def _limits(chance: random.Random, logs: Sequence[Log]) -> tuple[Options, list[R
         ranges = [Range(log, starts[log], stops[log]) for log in logs]
         times = [int(value) for name, value in (starting | ending).items() if name.endswith("ingTimestamp")]
         if all(part.start <= part.stop for part in ranges) and times == sorted(times):
-            found = {**starting, **ending}
-            after_all = any(name.startswith(_BY_TIME) for name in found)
-            return found | ({_STRATEGY: "latest"} if after_all else {}), ranges
+            result = {**starting, **ending}
+            after_all = any(name.startswith(_BY_TIME) for name in result)
+            return result | ({_STRATEGY: "latest"} if after_all else {}), ranges
 
 
 def _limit(chance: random.Random, logs: Sequence[Log], side: str) -> tuple[Options, dict[Log, int]]:
@@ -149,7 +149,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     nothing = [None] * batch.num_rows
     for number, stamp in enumerate(times.to_pylist()):
         at = {name: columns.get(name, nothing)[number] for name in {**columns, "broker": 0, "headers": 0}}
-        headers = tuple((each["key"], each["value"]) for each in at["headers"] or ())
+        headers = tuple((item["key"], item["value"]) for item in at["headers"] or ())
         yield Row(
             at["topic"],
             at["broker"],

@@ -185,7 +185,7 @@ def _made_up(wire_type: AnyType) -> Any:
     """A value of a type, where the honest response has none to change."""
     match wire_type:
         case Struct():
-            return wire_type.message(**{name: _made_up(each) for name, each, _ in wire_type.members()})
+            return wire_type.message(**{name: _made_up(item) for name, item, _ in wire_type.members()})
         case Array() | RestArray():
             return (_made_up(wire_type.element),)
         case Sized():
@@ -196,7 +196,7 @@ def _made_up(wire_type: AnyType) -> Any:
 def _batches(value: Any) -> list[bytes]:
     """The batches of a records field; whatever it is where it has none."""
     data = bytes(value or b"")
-    return [bytes(each) for each in split(data)] if len(data) > 61 else [data]
+    return [bytes(item) for item in split(data)] if len(data) > 61 else [data]
 
 
 _INTS: Final[Kinds] = {
@@ -345,7 +345,7 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def told_of_frame(kind: str, frame: bytes) -> Sent:
+def lie_of_frame(kind: str, frame: bytes) -> Sent:
     """Replacement of a frame; ``cut 7`` is about its byte 7, or one as far behind its end."""
     if kind in FRAMES:
         return FRAMES[kind](frame)

@@ -96,7 +96,7 @@ def test_a_wrong_port_is_one_line_that_names_the_map(
     assert str(error.value).isprintable()
 
 
-def test_entries_of_no_broker_are_logged_once_and_a_missing_one_is_told(
+def test_report_entries_of_no_broker_are_logged_once_and_a_missing_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with LogServer({"t": [MemoryLog(batch([record(0, b"v")]))]}) as server:

@@ -44,7 +44,7 @@ CONTENTS: Final = ["a", "b", "c"]
         ([ROWS[0]._replace(headers=(("h", b""),)), *ROWS[1:]], "1 changed"),
     ],
 )
-def test_rows_that_differ_are_told(found: list[Row], reported: str | None) -> None:
+def test_report_rows_that_differ(found: list[Row], reported: str | None) -> None:
     said = difference(found, ROWS)
     assert said is None if reported is None else reported in str(said)
 
@@ -64,7 +64,7 @@ def test_rows_that_differ_are_told(found: list[Row], reported: str | None) -> No
         (Promise.AT_MOST_ONCE, (1, 0), "out of order"),
     ],
 )
-def test_a_write_that_breaks_its_promise_is_told(
+def test_report_a_write_that_breaks_its_promise(
     promise: Promise, numbers: tuple[int, ...], reported: str | None
 ) -> None:
     said = ledger(promise).judge([Found("0", 7, number, CONTENTS[number]) for number in numbers], 7)
@@ -79,12 +79,12 @@ def ledger(promise: Promise) -> Ledger:
     return written
 
 
-def test_rows_in_another_log_with_another_content_of_nobody_or_late_are_told() -> None:
+def test_report_rows_in_another_log_with_another_content_unknown_or_late() -> None:
     assert "is in 1 instead of 0" in str(ledger(Promise.ANY).judge([Found("1", 7, 0, "a")], 7))
     assert "has changed" in str(ledger(Promise.ANY).judge([Found("0", 7, 1, "x")], 7))
     assert "foreign" in str(ledger(Promise.ANY).judge([Found("0", 8, 0, "a")]))
     written = ledger(Promise.ONCE)
-    assert written.judge([Found("0", 7, number, each) for number, each in enumerate(CONTENTS)], 7) is None
+    assert written.judge([Found("0", 7, number, item) for number, item in enumerate(CONTENTS)], 7) is None
     assert "operation 7, exactly once, in order: of 3 rows 0 are missing [], 1 are doubled" in str(
         written.judge([Found("0", 7, 0, "a")])
     )
@@ -110,7 +110,7 @@ class Raw(ConnectionLost):
         (OptionError("option x"), "blames what is right"),
     ],
 )
-def test_errors_that_nobody_should_see_are_told(error: Exception, reported: str) -> None:
+def test_report_errors_that_no_user_should_see(error: Exception, reported: str) -> None:
     def fail() -> None:
         raise error
 
@@ -118,7 +118,7 @@ def test_errors_that_nobody_should_see_are_told(error: Exception, reported: str)
         attempt(fail)
 
 
-def test_older_versions_than_without_faults_are_told() -> None:
+def test_report_older_versions_than_without_faults() -> None:
     lowest = {FETCH.key: 12, METADATA.key: 9}
     assert version_fault(Spoken({(FETCH.key, 12): 3, (METADATA.key, 12): 1}), lowest) is None
     assert "Fetch in version 0 instead of 12" in str(version_fault(Spoken({(FETCH.key, 0): 1}), lowest))
@@ -299,10 +299,10 @@ def test_frames_are_whole_however_they_are_cut() -> None:
     whole = [SENT[pos : pos + 204] for pos in range(0, len(SENT), 204)]
     for size in (1, 3, 203, 205, 5000):
         framer = Framer()
-        found = [
+        result = [
             frame for pos in range(0, len(SENT), size) for frame in framer.frames(SENT[pos : pos + size])
         ]
-        assert (found, framer.rest) == (whole, b"")
+        assert (result, framer.rest) == (whole, b"")
 
 
 def test_addresses_in_metadata_become_the_proxys_and_nothing_else_changes() -> None:

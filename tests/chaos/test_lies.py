@@ -83,8 +83,8 @@ def test_what_was_believed_once_is_refused_and_of_pairs_may_be_asked_again(name:
 @pytest.mark.parametrize(
     "known",
     [
-        pytest.param(each, id=each.example, marks=pytest.mark.nightly if number % 6 else ())
-        for number, each in enumerate(NOT_TO_BE_KNOWN)
+        pytest.param(item, id=item.example, marks=pytest.mark.nightly if number % 6 else ())
+        for number, item in enumerate(NOT_TO_BE_KNOWN)
     ],
 )
 def test_what_no_client_can_know_is_still_not_known(known: NotKnown) -> None:
@@ -108,13 +108,13 @@ def test_every_api_is_lied_about_in_every_field_of_its_last_version() -> None:
             assert fields <= {paths[0][0] for paths in parts(step) if paths}, f"{exchange.name} {api.name}"
 
 
-def test_each_pair_of_numbers_is_told_of() -> None:
+def test_lie_about_each_pair_of_numbers() -> None:
     newest = {step[1:]: step for step in STEPS_OF_PAIRS if step[2] == step[1].versions.max}
     assert {api for api, _ in newest} == set(APIS_OF_PAIRS)
     [read] = [step for step in STEPS_OF_PAIRS if step[0].name == "read" and step[1:] == _NEWEST_FETCH]
     reported = {Lie(read, paths, "").names for paths in pairs(read)}
     ends = ("high_watermark", "last_stable_offset", "log_start_offset")
-    of_batches = (frozenset({"base_offset", each}) for each in (*ends, "leader_epoch", "base_offset"))
+    of_batches = (frozenset({"base_offset", item}) for item in (*ends, "leader_epoch", "base_offset"))
     assert reported.issuperset((*of_batches, frozenset(ends[:2])))
 
 
@@ -140,9 +140,9 @@ def test_the_judge_finds_what_answers_prove_of_themselves(
         (v07.OffsetsRequest("t", 0, v07.LATEST_TIME, 100), v07.OffsetsResponse(0, tuple(offsets))),
         (v07.OffsetsRequest("t", 0, v07.EARLIEST_TIME, 1), v07.OffsetsResponse(0, tuple(start))),
     ]
-    found = self_contradiction(v07.OFFSETS, said)
-    assert fault in found
-    assert bool(fault) == bool(found)
+    result = self_contradiction(v07.OFFSETS, said)
+    assert fault in result
+    assert bool(fault) == bool(result)
 
 
 @short_and_long("count", short=25, long=1000)
@@ -165,8 +165,8 @@ NO_ANSWERS: Final = [
 @short_and_long("step", short=97, long=1)
 @pytest.mark.parametrize(
     ("exchange", "api"),
-    [(each, api) for each in EXCHANGES if each.name in ("read", "write", "report") for api in each.apis],
-    ids=lambda each: each.name,
+    [(item, api) for item in EXCHANGES if item.name in ("read", "write", "report") for api in item.apis],
+    ids=lambda item: item.name,
 )
 def test_a_response_that_breaks_off_or_lies_about_its_length_is_an_error(
     exchange: Exchange, api: Api, step: int

@@ -31,8 +31,8 @@ def test_a_short_run_counts_what_came_of_its_operations() -> None:
     # On a busy machine lines before it tell how far it is.
     [reported] = [line for line in lines if ", the longest took " in line]
     assert "0 failures" in reported
-    counts = [each.split() for each in reported.partition(": ")[2].partition(";")[0].split(", ")]
-    assert [sum(int(each[0]) for each in counts if each[1] == what) for what in ("reads", "writes")] == [4, 2]
+    counts = [item.split() for item in reported.partition(": ")[2].partition(";")[0].split(", ")]
+    assert [sum(int(item[0]) for item in counts if item[1] == what) for what in ("reads", "writes")] == [4, 2]
     assert lines[-1] == "chaos, seed 1: 0 failures"
 
 
@@ -52,7 +52,7 @@ def failing(_seed: int, _index: int) -> Iterator[Operation]:
 
 
 @pytest.mark.slow
-def test_a_failure_is_told_with_the_command_that_does_it_again(
+def test_a_failure_is_reported_with_the_command_that_does_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(chaos.PARTS, "damage", failing)
@@ -82,13 +82,13 @@ def test_every_operation_is_done_once_by_some_worker() -> None:
 SEED: Final = 1
 
 
-def _believe_the_first_fetch(damaged: DamagedRecords, found: Any) -> None:
-    list(found)
+def _believe_the_first_fetch(damaged: DamagedRecords, result: Any) -> None:
+    list(result)
     damaged.is_expected = True
 
 
-def _believe_the_follower(reader: RecordBatchReader, response: Any, found: Any) -> None:
-    reader._take(response, found)
+def _believe_the_follower(reader: RecordBatchReader, response: Any, result: Any) -> None:
+    reader._take(response, result)
 
 
 class Case(NamedTuple):

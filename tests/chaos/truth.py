@@ -161,8 +161,8 @@ class Ledger:
             entry.found.append(row)
             met.add(row.operation)
         wrong = [
-            f"the write of operation {each}, {self._entries[each].promise.value[0]}: {fault}"
-            for each in sorted(met)
-            if (fault := self._entries[each].fault())
+            f"the write of operation {item}, {self._entries[item].promise.value[0]}: {fault}"
+            for item in sorted(met)
+            if (fault := self._entries[item].fault())
         ]
         return "; ".join(wrong) or None

@@ -54,9 +54,9 @@ def registry() -> Iterator[FakeRegistry]:
 def options_of(registry: FakeRegistry | None, **changes: str) -> TypedOptions:
     url = {} if registry is None else {"schema.registry.url": registry.url}
     base = {"kafka.bootstrap.servers": "h:9092", "subscribe": "orders", **BOUNDED, **url}
-    found = ReadOptions.parse({**base, "valueFormat": "avro", **changes}).typed
-    assert found is not None
-    return found
+    result = ReadOptions.parse({**base, "valueFormat": "avro", **changes}).typed
+    assert result is not None
+    return result
 
 
 def columns_of(values: Sequence[bytes | None], **others: Any) -> Columns:
@@ -104,10 +104,10 @@ def test_three_versions_in_one_topic_become_rows_of_one_schema_in_their_order(re
     expected = [order(2, "b", "n"), order(1, "ä"), None, order(2**40, "c", None, -1), order(4, "")]
     ids = [v2, v1, None, v3, v1]
     for start in range(5):
-        found = rows_of(values, columns_of(messages[start:]))
-        assert [row["value"] for row in found] == expected[start:]
-        assert [row["valueSchemaId"] for row in found] == ids[start:]
-        assert [row["offset"] for row in found] == list(range(100, 105 - start))
+        result = rows_of(values, columns_of(messages[start:]))
+        assert [row["value"] for row in result] == expected[start:]
+        assert [row["valueSchemaId"] for row in result] == ids[start:]
+        assert [row["offset"] for row in result] == list(range(100, 105 - start))
     assert sorted(registry.requests) == [f"GET /schemas/ids/{number}" for number in (v1, v2, v3)]
 
 
@@ -165,9 +165,9 @@ def test_ids_and_guids_come_from_headers_too(registry: FakeRegistry) -> None:
     fields = {"value": pa.int32(), "_corrupt_record": CORRUPT_TYPE}
     for source, third in (("auto", 3), ("header", None)):
         values = typed(options_of(registry, schemaIdFrom=source, badRecords="null"), fields)
-        found = rows_of(values, columns_of(messages, headers=headers))
-        assert [row["value"] for row in found] == [1, 2, third]
-    assert found[2]["_corrupt_record"]["reason"] == "value: the message does not begin with a schema id"
+        result = rows_of(values, columns_of(messages, headers=headers))
+        assert [row["value"] for row in result] == [1, 2, third]
+    assert result[2]["_corrupt_record"]["reason"] == "value: the message does not begin with a schema id"
     prefix = typed(options_of(registry, schemaIdFrom="prefix", badRecords="drop"), fields)
     assert prefix.wanted == {"value"}
     assert [row["value"] for row in rows_of(prefix, columns_of(messages, headers=headers))] == [3]
@@ -177,8 +177,8 @@ def test_messages_without_ids_have_the_schema_of_the_options() -> None:
     options = options_of(None, schemaIdFrom="none", valueSchema=V1)
     values = typed(options, {"value": pa.struct([("name", pa.string())])}, {"value": FixedSchema(V1)})
     assert values.wanted == {"value"}
-    found = rows_of(values, columns_of([payload(V1, {"id": 1, "name": "a"}), None]))
-    assert found == [{"value": {"name": "a"}}, {"value": None}]
+    result = rows_of(values, columns_of([payload(V1, {"id": 1, "name": "a"}), None]))
+    assert result == [{"value": {"name": "a"}}, {"value": None}]
 
 
 def test_json_is_read_by_names_without_a_request(registry: FakeRegistry) -> None:
@@ -189,20 +189,20 @@ def test_json_is_read_by_names_without_a_request(registry: FakeRegistry) -> None
     messages = [b'{"b": ["x", null], "c": 1}', None, b'{"a": 5', b'{"a": 7}']
     expected = [{"a": None, "b": ["x", None]}, None, None, {"a": 7, "b": None}]
     plain = options_of(None, valueFormat="json", schemaIdFrom="none", badRecords="null")
-    found = rows_of(typed(plain, fields), columns_of(messages))
-    assert [row["value"] for row in found] == expected
-    assert found[2]["_corrupt_record"] == {
+    result = rows_of(typed(plain, fields), columns_of(messages))
+    assert [row["value"] for row in result] == expected
+    assert result[2]["_corrupt_record"] == {
         "bytes": b'{"a": 5', "reason": "value: field a: the message is not valid JSON", "schemaId": None,
         "startOffset": 102, "endOffset": 103,
     }  # fmt: skip
-    framed_messages = [each if each is None else b"\0\0\0\0" + bytes([7 + row]) + each
-                       for row, each in enumerate(messages)]  # fmt: skip
+    framed_messages = [item if item is None else b"\0\0\0\0" + bytes([7 + row]) + item
+                       for row, item in enumerate(messages)]  # fmt: skip
     options = options_of(registry, valueFormat="json", badRecords="null")
     values = typed(options, {**fields, "valueSchemaId": pa.int32()})
-    found = rows_of(values, columns_of(framed_messages))
-    assert [row["value"] for row in found] == expected
-    assert [row["valueSchemaId"] for row in found] == [7, None, 9, 10]
-    assert found[2]["_corrupt_record"]["schemaId"] == 9
+    result = rows_of(values, columns_of(framed_messages))
+    assert [row["value"] for row in result] == expected
+    assert [row["valueSchemaId"] for row in result] == [7, None, 9, 10]
+    assert result[2]["_corrupt_record"]["schemaId"] == 9
     assert registry.requests == []
 
 
@@ -242,10 +242,10 @@ def test_null_keeps_the_bytes_of_a_bad_record_and_its_reason(registry: FakeRegis
     messages = bad_messages(registry)
     fields = {"value": ORDER, "offset": pa.int64(), "_corrupt_record": CORRUPT_TYPE}
     values = typed(options_of(registry, badRecords="null"), fields, READER)
-    found = rows_of(values, columns_of(messages))
-    good = [row["offset"] for row in found if row["value"] is not None]
+    result = rows_of(values, columns_of(messages))
+    good = [row["offset"] for row in result if row["value"] is not None]
     assert good == [100, 106]
-    corrupt = {row["offset"]: row["_corrupt_record"] for row in found if row["_corrupt_record"] is not None}
+    corrupt = {row["offset"]: row["_corrupt_record"] for row in result if row["_corrupt_record"] is not None}
     assert {offset: row["reason"] for offset, row in corrupt.items()} == {
         offset: f"value: {reason}" for offset, reason in REASONS.items()
     }
@@ -262,18 +262,20 @@ def test_fail_names_the_place_the_schema_the_field_and_the_remedy(
 ) -> None:
     messages = bad_messages(registry)
     values = typed(options_of(registry), {"value": ORDER}, READER)
-    sound = [each for number, each in enumerate(messages, 100) if number not in REASONS or number == offset]
-    place = [number for number in range(100, 109) if number not in REASONS or number == offset].index(offset)
+    valid = [item for number, item in enumerate(messages, 100) if number not in REASONS or number == offset]
+    location = [number for number in range(100, 109) if number not in REASONS or number == offset].index(
+        offset
+    )
     with pytest.raises(CorruptDataError) as error:
-        values.build(columns_of(sound))
+        values.build(columns_of(valid))
     schema_id = {102: 1, 103: 1, 104: 999, 105: None, 107: 2, 108: 3}[offset]
     of = f" (schema id {schema_id})" if schema_id else ""
     assert str(error.value) == (
-        f"orders 3 at offset {100 + place}: the value cannot be decoded{of}: {REASONS[offset]}; "
+        f"orders 3 at offset {100 + location}: the value cannot be decoded{of}: {REASONS[offset]}; "
         "if every value fails, correct valueFormat or schemaIdFrom; to read on, set badRecords=null, "
         "which keeps its bytes, or badRecords=drop"
     )
-    assert error.value.offset == 100 + place
+    assert error.value.offset == 100 + location
     assert not error.value.retriable
 
 
@@ -294,9 +296,9 @@ def test_drop_counts_what_it_leaves_out_and_warns_once(
         "schemaIdFrom"
     ]
     caplog.clear()
-    sound = typed(options_of(registry, badRecords="drop"), {"value": ORDER}, READER)
-    sound.build(columns_of(messages[:2]))
-    sound.report()
+    valid = typed(options_of(registry, badRecords="drop"), {"value": ORDER}, READER)
+    valid.build(columns_of(messages[:2]))
+    valid.report()
     assert caplog.messages == []
 
 
@@ -308,10 +310,10 @@ def test_text_that_is_not_utf8_is_a_bad_record() -> None:
         [b"a", b"\xff", None, b"\xc3", b"", "€".encode()],
         keys=[b"\xfe", b"\xfd", b"k", None, b"", b"\xf0\x9f\x98"],
     )
-    found = rows_of(values, columns)
-    assert [row["value"] for row in found] == ["a", None, None, None, "", "€"]
-    assert [row["key"] for row in found] == [None, None, "k", None, "", None]
-    corrupt = [row["_corrupt_record"] for row in found]
+    result = rows_of(values, columns)
+    assert [row["value"] for row in result] == ["a", None, None, None, "", "€"]
+    assert [row["key"] for row in result] == [None, None, "k", None, "", None]
+    corrupt = [row["_corrupt_record"] for row in result]
     bad = "a string is not UTF-8"
     assert [row and (row["bytes"], row["reason"], row["schemaId"]) for row in corrupt] == [
         (b"\xfe", f"key: {bad}", None),
@@ -383,7 +385,7 @@ def test_tasks_of_one_process_share_decoders(registry: FakeRegistry) -> None:
 def test_an_error_asks_for_no_schema_after_the_first_that_is_not_there(registry: FakeRegistry) -> None:
     number = registry.add("orders-value", V1)
     good = framed(number, V1, {"id": 1, "name": "a"})
-    strangers = [b"\0" + each.to_bytes(4, "big") for each in range(1000, 0, -1) if each != number]
+    strangers = [b"\0" + item.to_bytes(4, "big") for item in range(1000, 0, -1) if item != number]
     values = typed(options_of(registry), {"value": ORDER}, READER)
     with pytest.raises(
         CorruptDataError, match=r"^orders 3 at offset 102: .* \(schema id 1000\): the registry has"
@@ -434,10 +436,10 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("frame", [b"", id_prefix(7)])
 def test_values_become_messages_behind_their_frame(frame: bytes) -> None:
-    found = TypedRows([encoding(frame)]).encoded(batch(topic=pa.array(["a", "b", "c"])))
-    assert found.schema.names == ["value", "topic"]
-    assert found.column("topic").to_pylist() == ["a", "b", "c"]
-    first, tombstone, third = found.column("value").to_pylist()
+    result = TypedRows([encoding(frame)]).encoded(batch(topic=pa.array(["a", "b", "c"])))
+    assert result.schema.names == ["value", "topic"]
+    assert result.column("topic").to_pylist() == ["a", "b", "c"]
+    first, tombstone, third = result.column("value").to_pylist()
     assert tombstone is None
     assert first.startswith(frame)
     assert [decoded(message[len(frame) :]) for message in (first, third)] == [ROWS[0], ROWS[2]]
@@ -445,22 +447,22 @@ def test_values_become_messages_behind_their_frame(frame: bytes) -> None:
 
 def test_the_schema_goes_into_a_header_behind_others() -> None:
     given = pa.array([[("a", b"1"), ("b", None)], [("c", b"")], None], HEADERS)
-    found = TypedRows([encoding(in_header=True)]).encoded(batch(headers=given))
+    result = TypedRows([encoding(in_header=True)]).encoded(batch(headers=given))
     schema = ("__value_schema_id", id_prefix(7))
     pairs = [
-        [(each["key"], each["value"]) for each in of or ()] for of in found.column("headers").to_pylist()
+        [(item["key"], item["value"]) for item in of or ()] for of in result.column("headers").to_pylist()
     ]
     assert pairs == [[("a", b"1"), ("b", None), schema], [("c", b"")], [schema]]
-    assert decoded(found.column("value")[2].as_py()) == ROWS[2]
+    assert decoded(result.column("value")[2].as_py()) == ROWS[2]
 
 
 def test_a_header_is_added_where_rows_have_no_column_of_headers() -> None:
     keys = pa.array(ROWS, TYPE)
-    found = TypedRows(
+    result = TypedRows(
         [encoding(in_header=True, column="key"), encoding(id_prefix(8), in_header=True)]
     ).encoded(batch(key=keys))
-    first, tombstone, _ = found.column("headers").to_pylist()
-    assert [(each["key"], each["value"]) for each in first] == [
+    first, tombstone, _ = result.column("headers").to_pylist()
+    assert [(item["key"], item["value"]) for item in first] == [
         ("__key_schema_id", id_prefix(7)),
         ("__value_schema_id", id_prefix(8)),
     ]
@@ -468,9 +470,9 @@ def test_a_header_is_added_where_rows_have_no_column_of_headers() -> None:
 
 
 def test_an_empty_batch_stays_empty() -> None:
-    found = TypedRows([encoding(in_header=True)]).encoded(batch().slice(0, 0))
-    assert found.num_rows == 0
-    assert found.column("value").type == pa.binary()
+    result = TypedRows([encoding(in_header=True)]).encoded(batch().slice(0, 0))
+    assert result.num_rows == 0
+    assert result.column("value").type == pa.binary()
 
 
 def test_a_null_that_the_schema_does_not_allow_names_its_row_and_field() -> None:

@@ -25,7 +25,7 @@ from spark_kafkawire.jobs.doctor import Examination, examined
 from spark_kafkawire.jobs.ending import ExitCode
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import plan
-from spark_kafkawire.planner.schemas import fixed_schemas
+from spark_kafkawire.planner.schemas import fix_schemas
 from spark_kafkawire.protocol.modern import fetch, group_offsets, metadata
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 from tests.net.login_broker import USER, login_broker, plain
@@ -95,7 +95,7 @@ def logs(stack: ExitStack, kind: type[Any] | None = None, **change: Any) -> Opti
     """A broker with a record, which changes its answers to a request."""
     server = stack.enter_context(LogServer({"t": [MemoryLog(batch([record(0, b"v")]))]}))
     if kind is not None:
-        server.broker.alter(kind, lambda found, *_: replace(found, **change))
+        server.broker.alter(kind, lambda result, *_: replace(result, **change))
     return at(server.bootstrap_servers)
 
 
@@ -109,7 +109,7 @@ def unread(stack: ExitStack, _: Certificates) -> Options:
 
     def refused(found: Any, *_: Any) -> Any:
         topics = [
-            replace(topic, partitions=tuple(replace(each, error_code=29) for each in topic.partitions))
+            replace(topic, partitions=tuple(replace(item, error_code=29) for item in topic.partitions))
             for topic in found.responses
         ]
         return replace(found, responses=tuple(topics))
@@ -122,7 +122,7 @@ def unknown_group(stack: ExitStack, _: Certificates) -> Options:
     server = stack.enter_context(LogServer({"t": [MemoryLog(batch([record(0, b"v")]))]}))
 
     def refused(found: Any, *_: Any) -> Any:
-        coordinators = tuple(replace(each, error_code=30) for each in found.coordinators)
+        coordinators = tuple(replace(item, error_code=30) for item in found.coordinators)
         return replace(found, error_code=0, coordinators=coordinators)
 
     server.broker.alter(group_offsets.FindCoordinatorRequest, refused)
@@ -196,7 +196,7 @@ def of_read(options: Options) -> str:
     forget_all()
     try:
         read = ReadOptions.parse(options)
-        fixed_schemas(read)
+        fix_schemas(read)
         for task in plan(read):
             schema = pa.schema([("value", pa.binary())])
             list(read_range(task, read.of_tasks, schema))
@@ -220,8 +220,8 @@ def test_a_broken_set_up_is_named_by_its_step_with_the_error_of_a_read(
     for what, (name, setup) in SETUPS.items():
         with subtests.test(what), ExitStack() as stack:
             options = setup(stack, certificates)
-            found, text = failed_step(examined(options))
-            assert (found, without_attempts(text)) == (name, without_attempts(of_read(options)))
+            result, text = failed_step(examined(options))
+            assert (result, without_attempts(text)) == (name, without_attempts(of_read(options)))
         forget_all()
 
 
@@ -241,8 +241,8 @@ def test_what_is_wrong_about_zookeeper_is_named(
         for address, name in wrong.items():
             with subtests.test(address):
                 options = {"zookeeper.connect": address, **QUICK, "bootstrapTimeout": "1s"}
-                found, text = failed_step(examined(options))
-                assert found == name
+                result, text = failed_step(examined(options))
+                assert result == name
                 assert without_attempts(text) == without_attempts(of_read(options))
         good = examined({"zookeeper.connect": connect, **QUICK})
         assert good.failure is None
@@ -251,8 +251,8 @@ def test_what_is_wrong_about_zookeeper_is_named(
         ]
     with subtests.test("without brokers"):
         options = {"zookeeper.connect": connect, **QUICK, "brokerDownTimeout": "0s"}
-        found, text = failed_step(examined(options))
-        assert (found, "no Kafka broker is alive" in text) == ("zookeeper", True)
+        result, text = failed_step(examined(options))
+        assert (result, "no Kafka broker is alive" in text) == ("zookeeper", True)
 
 
 def test_a_job_that_works_is_said_to(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,13 +263,13 @@ def test_a_job_that_works_is_said_to(noida: NoidaBroker, capsys: pytest.CaptureF
     argv = [f"--option={servers}", "--quiet"]
     group = "--option=kafka.group.id=g"
     assert JOB.main([*argv, group, "--topic", topic, "--json"]) == ExitCode.DONE
-    found = json.loads(capsys.readouterr().out)
-    status = {step["name"]: step["status"] for step in found["steps"]}
+    result = json.loads(capsys.readouterr().out)
+    status = {step["name"]: step["status"] for step in result["steps"]}
     assert list(status) == [
         *("options", "names", "tcp", "versions", "login", "listeners", "topics", "leaders"),
         *("group", "offsets", "records", "clock"),
     ]
-    assert {name for name, each in status.items() if each == "warning"} == {"tcp", "clock"}
+    assert {name for name, item in status.items() if item == "warning"} == {"tcp", "clock"}
     for write in ({"topic": topic}, {}):
         more = [f"--option={name}={text}" for name, text in write.items()]
         assert JOB.main([*argv, *more]) == ExitCode.DONE

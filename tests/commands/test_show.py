@@ -42,7 +42,7 @@ def show(noida: NoidaBroker, capsys: pytest.CaptureFixture[str]) -> Show:
 def offsets(found: tuple[int, str, str]) -> list[tuple[int, int]]:
     """Partition and offset of each message of ``--format json``."""
     assert found[0] == ExitCode.DONE, found
-    return [(each["partition"], each["offset"]) for each in map(json.loads, found[1].splitlines())]
+    return [(item["partition"], item["offset"]) for item in map(json.loads, found[1].splitlines())]
 
 
 def test_messages_are_chosen_by_number_partition_offset_and_time(noida: NoidaBroker, show: Show) -> None:
@@ -110,8 +110,8 @@ def test_what_is_printed_is_harmless_bounded_and_whole(noida: NoidaBroker, show:
         "  value  (null)",
     ]
     assert lines[10] == r"  value  \x1b[2J\u202eä"
-    found = json.loads(show(topic, "--json", "--max-bytes=5")[1])["messages"]
-    assert [each["value"] for each in found[2:]] == [
+    result = json.loads(show(topic, "--json", "--max-bytes=5")[1])["messages"]
+    assert [item["value"] for item in result[2:]] == [
         *({"text": "\x1b[2J\u202e", "bytes": 9}, {"text": "[hidd", "bytes": 15}),
         {"text": "xxxxx", "bytes": 5000},
     ]
@@ -128,7 +128,7 @@ def test_typed_values_are_decoded(noida: NoidaBroker, show: Show) -> None:
     schema = record(("id", "long"), ("at", {"type": "long", "logicalType": "timestamp-millis"}))
     with FakeRegistry() as registry:
         number = registry.add(f"{topic}-value", schema)
-        rows = [framed(number, schema, {"id": each, "at": each}) for each in (7, 10**15)]
+        rows = [framed(number, schema, {"id": item, "at": item}) for item in (7, 10**15)]
         librdkafka.produce(noida.bootstrap_servers, topic, map(Record, rows))
         options = ["--option=valueFormat=avro", f"--option=schema.registry.url={registry.url}"]
         code, out, err = show(topic, *options, "--max=2", "--format=json")
@@ -148,12 +148,12 @@ def test_brokers_and_directories_of_07_are_shown(show: Show, tmp_path: Path) -> 
         for partition in (0, 1):
             produce(cluster, "old", encode_message_set([b"a", b"b", b"c"]), partition)
         option = f"broker.list={cluster.broker_list}"
-        found = offsets(show("old", "--max=2", "--format=json", "--partition=0-1", servers=option))
-        assert [partition for partition, _ in found] == [1, 1]
+        result = offsets(show("old", "--max=2", "--format=json", "--partition=0-1", servers=option))
+        assert [partition for partition, _ in result] == [1, 1]
         assert show("old", servers=option)[1].count("  value  ") == 6
         code, out, _ = show("old", "--max=1", servers=option)
-        assert (code, out.splitlines()[0]) == (ExitCode.DONE, f"old 0-1, offset {found[-1][1]}")
+        assert (code, out.splitlines()[0]) == (ExitCode.DONE, f"old 0-1, offset {result[-1][1]}")
     code, out, err = show("old", "--max=1", "--json", servers=f"path={tmp_path}")
     assert (code, err) == (ExitCode.DONE, "")
     [message] = json.loads(out)["messages"]
-    assert (message["value"], message["broker"], message["offset"]) == ("c", 0, found[-1][1])
+    assert (message["value"], message["broker"], message["offset"]) == ("c", 0, result[-1][1])

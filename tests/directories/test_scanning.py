@@ -16,7 +16,7 @@ from spark_kafkawire.directories.files import (
     Files,
     FileSystemOptions,
     SegmentSlice,
-    opened,
+    open_files,
     windows,
 )
 from spark_kafkawire.directories.names import LogName
@@ -72,9 +72,9 @@ def test_a_directory_of_apache_kafka() -> None:
     assert EVENTS in directory.logs
     folder = directory.log(EVENTS)
     assert folder.generation is Generation.MODERN
-    assert [each.base_offset for each in folder.segments] == [0, 120, 240, 310]
-    assert all(each.offset_index and each.time_index for each in folder.segments)
-    assert [each.txn_index is not None for each in folder.segments] == [False, False, False, True]
+    assert [item.base_offset for item in folder.segments] == [0, 120, 240, 310]
+    assert all(item.offset_index and item.time_index for item in folder.segments)
+    assert [item.txn_index is not None for item in folder.segments] == [False, False, False, True]
     assert max(folder.snapshots) == STOPPED_END
     assert directory.offsets(LOG_STARTS) == {EVENTS: START_OFFSET}
     assert directory.offsets(HIGH_WATERMARKS)[EVENTS] == STOPPED_END
@@ -89,7 +89,7 @@ def test_a_directory_of_kafka_07() -> None:
     directory.list_logs(sorted(directory.logs))
     folder = directory.log(LogName("debian-plain", 0))
     assert folder.generation is Generation.V07
-    assert [each.base_offset for each in folder.segments] == [0, 524291]
+    assert [item.base_offset for item in folder.segments] == [0, 524291]
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_files_that_kafka_removes_are_passed_over(logs: Path) -> None:
     shutil.copytree(folder, logs / "other-0.0123456789abcdef0123456789abcdef-stray")
     directory = scan(str(logs))
     assert not {"gone", "moved", "other"}.intersection(directory.topics)
-    assert [each.base_offset for each in directory.log(EVENTS).segments] == [120, 240, 310]
+    assert [item.base_offset for item in directory.log(EVENTS).segments] == [120, 240, 310]
 
 
 def test_a_segment_whose_rename_was_interrupted_is_listed_apart(logs: Path) -> None:
@@ -116,10 +116,10 @@ def test_a_segment_whose_rename_was_interrupted_is_listed_apart(logs: Path) -> N
     for suffix in ("log", "index", "timeindex"):
         path = folder / f"00000000000000000120.{suffix}"
         path.rename(path.with_name(f"{path.name}.swap"))
-    found = scan(str(logs)).log(EVENTS)
-    assert [each.base_offset for each in found.segments] == [0, 240, 310]
-    assert [each.base_offset for each in found.swapped] == [120]
-    assert found.swapped[0].offset_index is not None
+    result = scan(str(logs)).log(EVENTS)
+    assert [item.base_offset for item in result.segments] == [0, 240, 310]
+    assert [item.base_offset for item in result.swapped] == [120]
+    assert result.swapped[0].offset_index is not None
     # A split that had not written all of its segments is undone.
     (folder / "00000000000000000060.log.cleaned").touch()
     assert scan(str(logs)).log(EVENTS).swapped == ()
@@ -177,25 +177,25 @@ def test_a_folder_of_a_broker_that_has_the_name_of_a_log_is_no_log(logs: Path) -
 )
 def test_a_path_with_credentials_is_refused_and_not_shown(uri: str) -> None:
     with pytest.raises(FileAccessError, match="holds credentials") as refused:
-        opened(uri, FileSystemOptions())
+        open_files(uri, FileSystemOptions())
     assert "hush" not in str(refused.value)
 
 
 @pytest.mark.parametrize("uri", ["\0", "/logs\0", "file:///logs\0", "s3://user:hush@[bucket/logs"])
 def test_what_is_no_path_is_refused_in_one_line(uri: str) -> None:
     with pytest.raises(FileAccessError, match=r"^option path: [ -~]+$") as refused:
-        opened(uri, FileSystemOptions())
+        open_files(uri, FileSystemOptions())
     assert "hush" not in str(refused.value)
 
 
 def test_an_endpoint_that_is_no_address_is_refused() -> None:
     with pytest.raises(FileAccessError, match=r"cannot be opened: Invalid IPv6 URL"):
-        opened("s3://bucket/logs", FileSystemOptions(endpoint="[::1"))
+        open_files("s3://bucket/logs", FileSystemOptions(endpoint="[::1"))
 
 
 def test_schemes_that_nothing_knows_are_refused() -> None:
     with pytest.raises(FileAccessError) as unknown:
-        opened("nothing://bucket/logs", FileSystemOptions())
+        open_files("nothing://bucket/logs", FileSystemOptions())
     assert "\n" not in str(unknown.value)
 
 
@@ -211,7 +211,7 @@ def _opened(kind: str, folder: Path) -> Files:
         return Files("local", str(folder), False, ArrowFiles(LocalFileSystem(), is_flat=False))
     if kind == "fsspec":
         return Files("local", str(folder), False, FsspecFiles(fsspec.filesystem("file"), "file"))
-    return opened(str(folder), FileSystemOptions())
+    return open_files(str(folder), FileSystemOptions())
 
 
 _FILE_SYSTEMS = pytest.mark.parametrize("kind", ["local", "arrow", "fsspec"])
@@ -226,19 +226,19 @@ def test_windows_are_the_bytes_of_the_file(tmp_path: Path, kind: str, pos: int, 
     (tmp_path / "file").write_bytes(data)
     files = _opened(kind, tmp_path)
     path = str(tmp_path / "file")
-    found = [bytes(frame[start:]) for frame, start in windows(files, path, pos, stop, window_bytes=64)]
-    assert b"".join(found) == data[pos:stop]
-    assert all(len(each) == 64 for each in found[:-1])
+    result = [bytes(frame[start:]) for frame, start in windows(files, path, pos, stop, window_bytes=64)]
+    assert b"".join(result) == data[pos:stop]
+    assert all(len(item) == 64 for item in result[:-1])
 
 
 @_FILE_SYSTEMS
 def test_a_file_that_ends_early_gives_what_it_has(tmp_path: Path, kind: str) -> None:
     (tmp_path / "file").write_bytes(bytes(100))
     files = _opened(kind, tmp_path)
-    found = [
+    result = [
         len(frame) - start for frame, start in windows(files, str(tmp_path / "file"), 0, 300, window_bytes=64)
     ]
-    assert sum(found) == 100
+    assert sum(result) == 100
 
 
 @_FILE_SYSTEMS
@@ -302,10 +302,10 @@ def test_an_index_of_nothing_is_empty() -> None:
 
 def test_an_index_of_aborted_transactions() -> None:
     data = (STOPPED / "events-0" / "00000000000000000310.txnindex").read_bytes()
-    [found] = aborted_transactions(data)
+    [result] = aborted_transactions(data)
     first, last = ABORTED
-    assert (found.first_offset, found.last_offset) == (first, last + 1)
-    assert found.producer_id >= 0
+    assert (result.first_offset, result.last_offset) == (first, last + 1)
+    assert result.producer_id >= 0
     assert aborted_transactions(data[:-1]) == ()
     assert aborted_transactions(b"") == ()
 
@@ -315,13 +315,13 @@ def test_an_index_of_aborted_transactions() -> None:
 )
 def test_an_entry_that_cannot_be_is_damage(numbers: tuple[int, ...]) -> None:
     version, *others = numbers
-    data = version.to_bytes(2, "big") + b"".join(each.to_bytes(8, "big", signed=True) for each in others)
+    data = version.to_bytes(2, "big") + b"".join(item.to_bytes(8, "big", signed=True) for item in others)
     with pytest.raises(CorruptDataError):
         aborted_transactions(data)
 
 
 def test_entries_have_names() -> None:
-    data = b"".join([(0).to_bytes(2, "big"), *(each.to_bytes(8, "big") for each in (7, 10, 20, 15))])
+    data = b"".join([(0).to_bytes(2, "big"), *(item.to_bytes(8, "big") for item in (7, 10, 20, 15))])
     assert aborted_transactions(data) == (AbortedTransaction(7, 10, 20, 15),)
 
 
@@ -333,15 +333,15 @@ Span = tuple[int, int]
 def test_sound_batches_are_those_of_the_log(
     form: int, codec: str, is_mixed: bool, count: int, tmp_path: Path
 ) -> None:
-    files = opened(str(tmp_path), FileSystemOptions())
+    files = open_files(str(tmp_path), FileSystemOptions())
     for seed in range(count):
         with failing_case(f"damaged_log({seed}, {form}, {codec!r}, is_mixed={is_mixed})"):
             log = damaged_log(seed, form, codec, is_mixed=is_mixed)
             log_slice = written(log, tmp_path, is_indexed=seed % 2 == 0)
             window_bytes = (150, 1000, 8 << 20)[seed % 3]
             for number, segment in enumerate(log_slice.segments):
-                sound = spans(files, tmp_path, segment, log_slice.generation, window_bytes)
-                check(log, number * SEGMENT_ENTRIES, segment.size, sound)
+                valid = spans(files, tmp_path, segment, log_slice.generation, window_bytes)
+                check(log, number * SEGMENT_ENTRIES, segment.size, valid)
             for path in tmp_path.iterdir():
                 path.unlink()
 
@@ -357,7 +357,7 @@ def spans(
         index = path.with_suffix(".index")
         return offset_index(index.read_bytes(), segment.base_offset) if index.exists() else None
 
-    sound, parts = set[Span](), list[Span]()
+    valid, parts = set[Span](), list[Span]()
     for part in scan_segment(files, file, find_index, window_bytes=window_bytes):
         if not isinstance(part, Sound):
             parts.append((part.pos, part.stop))
@@ -367,15 +367,15 @@ def spans(
             starts, sizes = index.column(POS), index.column(SIZE)
         else:
             starts, sizes = index.pos, index.payload_pos + index.payload_size - index.pos
-        found = [
+        result = [
             (part.pos + start, part.pos + start + size)
             for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
         ]
-        sound.update(found)
-        parts += found
+        valid.update(result)
+        parts += result
     assert all(left[1] == right[0] for left, right in pairwise(parts))
     assert not parts or (parts[0][0], parts[-1][1]) == (0, segment.size)
-    return sound
+    return valid
 
 
 def check(log: DamagedLog, first: int, size: int, sound: set[Span]) -> None:

@@ -128,7 +128,7 @@ class ApacheKafka:
                 for user, password in USERS.items()
                 for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
             ]
-            _format(java, properties, *(word for each in scram for word in ("--add-scram", each)))
+            _format(java, properties, *(word for item in scram for word in ("--add-scram", item)))
         log = self._folder / "server.log"
         self._process = ChildProcess(
             f"Apache Kafka {self.version}", [*java, "kafka.Kafka", str(properties)], output=log, log=log
@@ -326,7 +326,7 @@ class ApacheCluster:
             self.kill(node)
 
     def _properties(self, node: int, folder: Path) -> str:
-        voters = (f"{each}@{HOST}:{port}" for each, port in enumerate(self._controllers))
+        voters = (f"{item}@{HOST}:{port}" for item, port in enumerate(self._controllers))
         own = f"PLAINTEXT://{HOST}:{self.ports[node]}"
         advertised = self._advertised[node] if self._advertised else self.ports[node]
         racks = [f"broker.rack={self._racks[node]}", f"replica.selector.class={_NEAREST}"] * bool(self._racks)

@@ -96,8 +96,8 @@ def test_runs_of_ingest_append_once(
         summary = Ingest(session, job(), QUIET).run()
         assert (summary["output"], summary["messages"]) == (f"{form}:{table}", 0)
         assert [batch.get("written_by") for batch in summary["batches"]] == ["an earlier run"]
-    found = sorted(int(row.value) for row in session.table(table).collect())
-    assert found == [*range(30)]
+    result = sorted(int(row.value) for row in session.table(table).collect())
+    assert result == [*range(30)]
     for file in (tmp_path / "progress").glob("2.*"):
         file.rename(tmp_path / file.name)
     with pytest.raises(FileError, match="has batch 2 of this checkpoint, whose newest record is batch 1"):

@@ -188,19 +188,19 @@ def stream_of(servers: str, table: str, target: str, history: bool, send: Any) -
 def versions_reported(servers: str) -> set[tuple[Any, ...]]:
     """Versions of orders, by Debezium's messages: the row, its place, and the place that ended it."""
     last: dict[int, list[Any]] = {}
-    found: list[list[Any]] = []
+    result: list[list[Any]] = []
     records = librdkafka.consume(servers, "shop.public.orders")
     changes = [(record, json.loads(record.value)) for record in records if record.value is not None]
-    for record, change in sorted(changes, key=lambda each: (each[1]["source"]["lsn"], each[0].offset)):
-        place = (change["source"]["lsn"], record.offset)
+    for record, change in sorted(changes, key=lambda item: (item[1]["source"]["lsn"], item[0].offset)):
+        location = (change["source"]["lsn"], record.offset)
         row = change["after"] or change["before"]
         if open_version := last.pop(row["id"], None):
-            open_version.append(place)
+            open_version.append(location)
         if change["op"] != "d":
-            version = [*(row.get(name) for name in ("id", "customer", "amount", "note")), place]
+            version = [*(row.get(name) for name in ("id", "customer", "amount", "note")), location]
             last[row["id"]] = version
-            found.append(version)
-    return {(*version, None) if len(version) == 5 else tuple(version) for version in found}
+            result.append(version)
+    return {(*version, None) if len(version) == 5 else tuple(version) for version in result}
 
 
 def check_tables(spark: SparkSession, database: Postgres, servers: str, targets: dict[str, Any]) -> None:
@@ -210,15 +210,15 @@ def check_tables(spark: SparkSession, database: Postgres, servers: str, targets:
         rows = spark.table(target)
         if history:
             kept = rows.select(*columns, "_sequence.lsn", "_sequence.offset", "_end_sequence").collect()
-            found = [
+            result = [
                 (*row[:4], (row[4], row[5]), None if row[6] is None else (row[6].lsn, row[6].offset))
                 for row in kept
             ]
-            assert len(found) == len(set(found))
-            assert set(found) == versions_reported(servers), target
+            assert len(result) == len(set(result))
+            assert set(result) == versions_reported(servers), target
         else:
             texts = [
-                tuple("NULL" if each is None else str(each) for each in row[:])
+                tuple("NULL" if item is None else str(item) for item in row[:])
                 for row in rows.select(*columns).collect()
             ]
             lines = database.run(f"SELECT {', '.join(columns)} FROM {table}").splitlines()
@@ -231,8 +231,8 @@ def test_tables_are_those_of_the_database(
     settings = table_settings(tmp_path)
     spark = plain_spark("tables of a database", settings)
     targets = {
-        f"{table} {form}{' history' * history}": (table, place.format(f"{table}_{int(history)}"), history)
-        for form, place in (("delta", f"delta.`{tmp_path}/{{}}`"), ("iceberg", "ice.db.{}"))
+        f"{table} {form}{' history' * history}": (table, location.format(f"{table}_{int(history)}"), history)
+        for form, location in (("delta", f"delta.`{tmp_path}/{{}}`"), ("iceberg", "ice.db.{}"))
         for table, history in (("orders", False), ("items", False), ("orders", True))
     }
     for name, (table, target, history) in targets.items():
@@ -255,7 +255,7 @@ def test_tables_are_those_of_the_database(
                 broker.start()
 
         def has_end(topic: str) -> bool:
-            return any(b"the end" in (each.value or b"") for each in librdkafka.consume(servers, topic))
+            return any(b"the end" in (item.value or b"") for item in librdkafka.consume(servers, topic))
 
         def finish() -> None:
             for table, keys in (("orders", "9999"), ("items", "9999, 0")):

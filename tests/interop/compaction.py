@@ -35,7 +35,7 @@ def compacted_topic(servers: str) -> str:
     def cleaned() -> bool:
         # The segment that is written to is never cleaned: records make the broker begin another one.
         librdkafka.produce(servers, topic, [Record(b"young", b"young")])
-        return [(each.offset, each.value) for each in librdkafka.consume(servers, topic)][:3] == COMPACTED
+        return [(item.offset, item.value) for item in librdkafka.consume(servers, topic)][:3] == COMPACTED
 
     poll(cleaned, "the log cleaner's work")
     return topic

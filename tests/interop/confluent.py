@@ -117,15 +117,15 @@ def as_spark(value: Any, of: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(of):
-        is_union = of.num_fields and all(each.name == f"member{index}" for index, each in enumerate(of))
+        is_union = of.num_fields and all(item.name == f"member{index}" for index, item in enumerate(of))
         # A schema that follows from a column has a record there.
         if is_union and not (isinstance(value, dict) and "member0" in value):
             return _as_union(value, of)
-        return {each.name: as_spark(value[each.name], each.type) for each in of}
+        return {item.name: as_spark(value[item.name], item.type) for item in of}
     if pa.types.is_list(of):
-        return [as_spark(each, of.value_type) for each in value]
+        return [as_spark(item, of.value_type) for item in value]
     if pa.types.is_map(of):
-        return [(key, as_spark(each, of.item_type)) for key, each in value.items()]
+        return [(key, as_spark(item, of.item_type)) for key, item in value.items()]
     if isinstance(value, uuid.UUID):
         return value.bytes if pa.types.is_binary(of) else str(value)
     if isinstance(value, dt.time):  # Spark reads numbers: milliseconds in 32 bits, microseconds in 64
@@ -136,8 +136,8 @@ def as_spark(value: Any, of: pa.DataType) -> Any:
 
 def _as_union(value: Any, of: pa.StructType) -> dict[str, Any]:
     """The members of a union, of which those have different types in Python."""
-    [chosen] = [each.name for each in of if _fits(value, each.type)]
-    return {each.name: as_spark(value, each.type) if each.name == chosen else None for each in of}
+    [chosen] = [item.name for item in of if _fits(value, item.type)]
+    return {item.name: as_spark(value, item.type) if item.name == chosen else None for item in of}
 
 
 def _fits(value: Any, of: pa.DataType) -> bool:

@@ -118,14 +118,14 @@ def test_the_table_is_that_of_the_database(session: SparkSession, form: str, dat
     table = new_table(session, form, f"id int, v string, _sequence {_SEQUENCE}")
     merge = merge_changes(table, "id")
     batches = batches_of(session, database, Random(_SEED))
-    for place in (0, 0, 1, 1, 2, 3, 1, 2, 3):
-        merge(batches[place], place)
-    found = session.table(table).select("id", "v")
+    for location in (0, 0, 1, 1, 2, 3, 1, 2, 3):
+        merge(batches[location], location)
+    result = session.table(table).select("id", "v")
     expected = [{"id": key, "v": database.rows[key]} for key in sorted(database.rows)]
-    assert rows_of(found, "id") == expected
+    assert rows_of(result, "id") == expected
     merge(batches[1], 1)
     # Only what was deleted since then may be there again.
-    assert [row for row in rows_of(found, "id") if row["id"] in database.rows] == expected
+    assert [row for row in rows_of(result, "id") if row["id"] in database.rows] == expected
 
 
 def test_marked_rows_are_those_that_the_database_deleted(
@@ -135,8 +135,8 @@ def test_marked_rows_are_those_that_the_database_deleted(
     table = new_table(session, form, f"id int, v string, _op string, _sequence {_SEQUENCE}")
     merge = merge_changes(table, ["ID"], deletes="mark")
     batches = batches_of(session, database, Random(_SEED + 1))
-    for place in (0, 1, 1, 0, 3, 2, 0):
-        merge(batches[place], place)
+    for location in (0, 1, 1, 0, 3, 2, 0):
+        merge(batches[location], location)
     kept = session.table(table).where("_op <> 'd'").select("id", "v")
     assert rows_of(kept, "id") == [{"id": key, "v": database.rows[key]} for key in sorted(database.rows)]
     gone = {change["id"] for change in database.changes} - set(database.rows)
@@ -148,10 +148,10 @@ def test_a_history_has_all_versions(session: SparkSession, form: str, database: 
     table = new_table(session, form, f"id int, v string, _sequence {_SEQUENCE}, {more}")
     merge = merge_changes(table, "id", history=True)
     batches = batches_of(session, database, Random(_SEED + 2))
-    for place in (0, 1, 1, 0, 2, 0, 3, 3, 1):
-        merge(batches[place], place)
-    found = rows_of(session.table(table), "_valid_from")
-    assert found == in_order(database.versions, "_valid_from")
+    for location in (0, 1, 1, 0, 2, 0, 3, 3, 1):
+        merge(batches[location], location)
+    result = rows_of(session.table(table), "_valid_from")
+    assert result == in_order(database.versions, "_valid_from")
 
 
 def test_columns_that_differ_are_one_error(session: SparkSession, form: str) -> None:
@@ -216,8 +216,8 @@ def test_a_truncate_empties_the_table_if_it_is_to_be_applied(
     assert session.table(name).count() > 2
     merge(rows, 1)
     merge(rows, 1)
-    found = session.table(name).where("_op NOT IN ('d', 't')").drop("_op", "_sequence")
-    assert rows_of(found, *keys) == in_order(selected("items"), *keys)
+    result = session.table(name).where("_op NOT IN ('d', 't')").drop("_op", "_sequence")
+    assert rows_of(result, *keys) == in_order(selected("items"), *keys)
 
 
 @pytest.mark.parametrize(

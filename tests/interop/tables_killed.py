@@ -23,8 +23,8 @@ def test_tables_have_each_number_once(form: str, noida: NoidaBroker, tmp_path: P
     settings = table_settings(tmp_path)
     spark = plain_spark("tables", settings)
     # The catalog of Delta's session ends with it.
-    place = "ice.db.{}" if form == "iceberg" else f"delta.`{tmp_path}/{{}}`"
-    tables = {name: place.format(name) for name in ("one", "odd", "even")}
+    location = "ice.db.{}" if form == "iceberg" else f"delta.`{tmp_path}/{{}}`"
+    tables = {name: location.format(name) for name in ("one", "odd", "even")}
     try:
         for table in tables.values():
             spark.sql(f"CREATE TABLE {table} (n bigint) USING {form}")

@@ -20,7 +20,7 @@ def test_the_broker_and_the_fold_keep_the_same_rows(spark: SparkSession, kafka: 
         last = latest_per_key(rows, "key", order_by="offset").where("key <> 'young'").orderBy("offset")
         return [(row.offset, bytes(row.value)) for row in last.collect()]
 
-    records = [(each.key, each.value, offset) for offset, each in enumerate(WRITTEN)]
+    records = [(item.key, item.value, offset) for offset, item in enumerate(WRITTEN)]
     assert folded(spark.createDataFrame(records, "key binary, value binary, offset bigint")) == COMPACTED
     servers = kafka.bootstrap_servers("PLAINTEXT")
     options = {"kafka.bootstrap.servers": servers, "subscribe": compacted_topic(servers)}

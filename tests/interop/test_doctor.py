@@ -58,7 +58,7 @@ def allow(kafka: ApacheKafka, kind: ResourceType, name: str, operation: AclOpera
         future.result(timeout=GRACE_S)
 
 
-def test_a_missing_right_is_found_until_there_is_none(kafka: ApacheKafka) -> None:
+def test_a_missing_right_is_found_until_there_is_not_valid(kafka: ApacheKafka) -> None:
     topic = librdkafka.create_topic(kafka.bootstrap_servers(), 1, None, {})
     librdkafka.produce(kafka.bootstrap_servers(), topic, [Record(b"v")])
     alice = {**login("PLAIN", "alice", USERS["alice"]), "group__id": f"{topic}-group"}

@@ -85,9 +85,9 @@ def test_a_write_that_died_anywhere_is_there_once_or_not_at_all_after_the_next_r
         else:
             write.run()
     assert at > 15
-    found = committed(servers, topic, PARTITIONS)
+    result = committed(servers, topic, PARTITIONS)
     for mark in range(at):
-        there = [value.split()[1] for value in found if int(value.split()[0]) == mark]
+        there = [value.split()[1] for value in result if int(value.split()[0]) == mark]
         all_or_none = [[b"x", b"y"], [b"a", b"b", b"x", b"y"]]
         assert there in (all_or_none if is_given_up else [[b"a", b"b"]]), mark
 
@@ -101,8 +101,8 @@ def test_a_write_whose_topic_was_made_again_doubles_no_rows_of_others(
     servers = kafka.bootstrap_servers()
     topics = [topic, librdkafka.create_topic(servers, PARTITIONS, None, {})]
     schema = StructType([StructField("topic", StringType()), StructField("value", BinaryType())])
-    mixed = [[(each, b"%d" % number) for each in topics] for number in range(2)]
-    apart = [[(each, b"apart")] for each in topics]
+    mixed = [[(item, b"%d" % number) for item in topics] for number in range(2)]
+    apart = [[(item, b"apart")] for item in topics]
     writes = [
         OnceWrite(servers, "", rows, {"kafka.transactional.id": f"{name}-{topic}"}, schema)
         for name, rows in (("mixed", mixed), ("apart", apart))
@@ -256,7 +256,7 @@ def test_in_two_phases_the_next_run_ends_what_no_timeout_does(strict: ApacheKafk
 
 
 @newest
-def test_two_phase_commits_that_are_switched_off_are_told_of_before_rows(kafka: ApacheKafka) -> None:
+def test_report_two_phase_commits_that_are_switched_off_before_rows(kafka: ApacheKafka) -> None:
     topic = librdkafka.create_topic(kafka.bootstrap_servers(), 2, None, {})
     reported = refusal(in_two_phases(kafka, topic))
     assert reported.startswith(
@@ -264,7 +264,7 @@ def test_two_phase_commits_that_are_switched_off_are_told_of_before_rows(kafka: 
     )
 
 
-def test_a_task_that_takes_too_long_is_told_twice_and_ends_in_one_line(
+def test_a_task_that_takes_too_long_is_reported_twice_and_ends_in_one_line(
     strict: ApacheKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = librdkafka.create_topic(strict.bootstrap_servers(), 2, None, {})
@@ -279,7 +279,7 @@ def test_a_task_that_takes_too_long_is_told_twice_and_ends_in_one_line(
 
     def is_open() -> bool:
         listed = transactions_at(strict.bootstrap_servers()).listed((ONGOING,))
-        return any(each.transactional_id.startswith(topic) for each in listed)
+        return any(item.transactional_id.startswith(topic) for item in listed)
 
     def rows() -> Iterator[list[tuple[bytes, int]]]:
         # More than is gathered before a request is sent, so that it is in the log.

@@ -231,8 +231,8 @@ _OF_DRIVER: Final = {modern.INIT_PRODUCER_ID: Step.TAKE_OVER, modern.OFFSET_FETC
 
 def _name_of(request: Any) -> str:
     """The transactional id, or the group, that a request is about."""
-    for place in ("transactional_id", "v3_and_below_transactional_id", "group_id"):
-        if name := getattr(request, place, None):
+    for location in ("transactional_id", "v3_and_below_transactional_id", "group_id"):
+        if name := getattr(request, location, None):
             return str(name)
     if ids := getattr(request, "transactional_ids", None):
         return str(ids[0])
@@ -246,7 +246,7 @@ class StagedView(KafkaView):
     """One connection, whose frames the stage gets."""
 
     def __init__(self, proxy: StagedProxy, upstream: Upstream, client_port: int) -> None:
-        ports = {each.port: proxy.port(each.name) for each in proxy.upstreams}
+        ports = {item.port: proxy.port(item.name) for item in proxy.upstreams}
         super().__init__(ports, proxy.spoken)
         self._stage, self._place = proxy.stage, (upstream.name, client_port)
         self._waiting: dict[int, tuple[Api, int, Any, Step, bool]] = {}
@@ -296,7 +296,7 @@ class StagedProxy(Proxy):
     @property
     def bootstrap_servers(self) -> str:
         """All its ports, as clients take them."""
-        return ",".join(f"127.0.0.1:{self.port(each.name)}" for each in self.upstreams)
+        return ",".join(f"127.0.0.1:{self.port(item.name)}" for item in self.upstreams)
 
 
 TOPIC: Final = "killed-writes"
@@ -539,7 +539,7 @@ class KilledWrites:
     def run_until_killed(self, kills: int) -> None:
         """As many writes as it takes to kill so many drivers and workers."""
         number = 0
-        while sum(each.phase is not None and each.kind in KILLS_WEIGHTS for each in self.struck) < kills:
+        while sum(item.phase is not None and item.kind in KILLS_WEIGHTS for item in self.struck) < kills:
             self.run(1, number)
             number += 1
 
@@ -594,10 +594,10 @@ class KilledWrites:
 
     def _seen(self) -> set[str]:
         """The rows that confluent-kafka sees, each once."""
-        found = [value.decode() for value in committed(self._cluster.bootstrap_servers(), TOPIC, PARTITIONS)]
-        doubled = [value for value, count in Counter(found).items() if count > 1]
+        result = [value.decode() for value in committed(self._cluster.bootstrap_servers(), TOPIC, PARTITIONS)]
+        doubled = [value for value, count in Counter(result).items() if count > 1]
         assert not doubled, f"{len(doubled)} row(s) are doubled: {doubled[:5]}"
-        return set(found)
+        return set(result)
 
     def _check(self) -> None:
         seen = self._seen()
@@ -646,8 +646,8 @@ class KilledWrites:
         self._stage.cut_off(0.0)
 
     def _noted(self, strike: Strike, is_done: bool) -> str:
-        place, fault = self._stage.struck, strike.fault
-        phase = place.phase if place else None
+        location, fault = self._stage.struck, strike.fault
+        phase = location.phase if location else None
         self.struck.append(Struck(strike.kind, fault.step, fault.after_it, phase, is_done))
         return self.struck[-1].line
 
@@ -738,11 +738,11 @@ TIMEOUT_S: Final = 1200 + 60 * RUNS
 def show(writes: KilledWrites, title: str) -> None:
     """Print the faults that struck, and the results of the writes."""
     print(f"\n{title}")
-    struck = [each for each in writes.struck if each.phase]
-    phases = Counter((each.kind.value, _phase_of(each)) for each in writes.struck)
+    struck = [item for item in writes.struck if item.phase]
+    phases = Counter((item.kind.value, _phase_of(item)) for item in writes.struck)
     steps = Counter(
-        ("after it" if each.after_it else "before it", each.step.value if each.step else "a random moment")
-        for each in struck
+        ("after it" if item.after_it else "before it", item.step.value if item.step else "a random moment")
+        for item in struck
     )
     print(f"{len(struck)} faults struck at a step, or a moment")
     for counted in (phases, steps, writes.tally):

@@ -49,7 +49,7 @@ pytestmark = [pytest.mark.jvm, pytest.mark.timeout(_TIMEOUT_S + 60)]
 
 def record(*types: Any) -> dict[str, Any]:
     """A record with fields of these types."""
-    fields = [{"name": f"f{place}", "type": of} for place, of in enumerate(types)]
+    fields = [{"name": f"f{location}", "type": of} for location, of in enumerate(types)]
     return {"type": "record", "name": "test.Root", "fields": fields}
 
 
@@ -65,9 +65,9 @@ _INNER: Final = {**record("long"), "name": "test.Inner"}
 #: Schemas by what they show.
 _NAMED: Final[dict[str, Any]] = {
     "primitives": record(*PRIMITIVES),
-    "nullable primitives": record(*(["null", each] for each in PRIMITIVES[1:])),
+    "nullable primitives": record(*(["null", item] for item in PRIMITIVES[1:])),
     "logical types": record(*LOGICAL),
-    "nullable logical types": record(*([each, "null"] for each in LOGICAL)),
+    "nullable logical types": record(*([item, "null"] for item in LOGICAL)),
     "decimals": record(
         decimal(1, 0),
         decimal(9, 2),
@@ -86,7 +86,7 @@ _NAMED: Final[dict[str, Any]] = {
     "unions of numbers": record(["int", "long"], ["float", "null", "double"]),
     "itself": record("int", ["null", "test.Root"]),
     "a map": {"type": "map", "values": "long"},
-    **{each: each for each in PRIMITIVES[1:]},
+    **{item: item for item in PRIMITIVES[1:]},
 }
 #: Schemas that Spark's function does not read.
 _ONLY_OURS: Final[dict[str, Any]] = {
@@ -113,15 +113,15 @@ def case(schema: Any, seed: int = 34, **more: Any) -> Case:
 
 def drawn_cases() -> list[Case]:
     """Cases of drawn schemas, the same in each run. No union is at the root."""
-    found: list[Case] = []
+    result: list[Case] = []
 
     @settings(max_examples=_DRAWN, derandomize=True, database=None)
     @given(schemas(), st.integers(0, 2**32))
     def collect(schema: Any, seed: int) -> None:
-        found.append(case(record(schema), seed))
+        result.append(case(record(schema), seed))
 
     collect()
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -132,20 +132,20 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     named["itself without the option"] = case(_NAMED["itself"], options={})
     named["itself in an array"] = case(record("int", {"type": "array", "items": "test.Root"}))
     named["a number or null at the root"] = case(["null", "long"])
-    named |= {f"drawn {place}": each for place, each in enumerate(drawn_cases())}
+    named |= {f"drawn {location}": item for location, item in enumerate(drawn_cases())}
     asked = [
-        {"schema": json.dumps(each.schema), "messages": each.messages, "options": each.options}
-        for each in named.values()
+        {"schema": json.dumps(item.schema), "messages": item.messages, "options": item.options}
+        for item in named.values()
     ]
     questions = {"jars": jars, "cases": asked}
-    found = answers_of("test_from_avro", questions, tmp_path_factory.mktemp("avro"), _TIMEOUT_S)
+    result = answers_of("test_from_avro", questions, tmp_path_factory.mktemp("avro"), _TIMEOUT_S)
     return {
-        name: Case(each.schema, each.messages, each.options, of["values"], of["messages"])
-        for (name, each), of in zip(named.items(), found, strict=True)
+        name: Case(item.schema, item.messages, item.options, of["values"], of["messages"])
+        for (name, item), of in zip(named.items(), result, strict=True)
     }
 
 
-_EQUAL: Final = [*_NAMED, *(f"drawn {place}" for place in range(_DRAWN))]
+_EQUAL: Final = [*_NAMED, *(f"drawn {location}" for location in range(_DRAWN))]
 
 
 @pytest.mark.parametrize("name", _EQUAL)
@@ -166,15 +166,15 @@ def test_messages_are_those_of_sparks_to_avro(name: str, cases: dict[str, Case])
     schema = cases[name].schema
     if '"map"' not in json.dumps(schema):  # whose entries are in any order
         assert ours["rows"] == theirs["rows"]
-    assert [read(schema, each) for each in ours["rows"]] == [read(schema, each) for each in theirs["rows"]]
+    assert [read(schema, item) for item in ours["rows"]] == [read(schema, item) for item in theirs["rows"]]
     assert len(ours["rows"]) == _ROWS
 
 
 def test_a_time_of_day_in_microseconds_is_a_time_in_spark_and_a_number_here(cases: dict[str, Case]) -> None:
     theirs, ours = (of["type"]["fields"] for of in cases["logical types"].values)
-    places = [place for place, of in enumerate(LOGICAL) if of["logicalType"].startswith("time-")]
-    assert [theirs[place]["type"] for place in places] == ["integer", "time(6)"]
-    assert [ours[place]["type"] for place in places] == ["integer", "long"]
+    places = [location for location, of in enumerate(LOGICAL) if of["logicalType"].startswith("time-")]
+    assert [theirs[location]["type"] for location in places] == ["integer", "time(6)"]
+    assert [ours[location]["type"] for location in places] == ["integer", "long"]
 
 
 @pytest.mark.parametrize("name", [*_ONLY_OURS, "itself without the option"])
@@ -189,10 +189,10 @@ def test_schemas_that_only_our_function_reads(name: str, cases: dict[str, Case])
 def test_null_at_the_root_is_null(name: str, cases: dict[str, Case]) -> None:
     asked = cases[name]
     theirs, ours = asked.values
-    assert ours["rows"] == [repr(read(asked.schema, each)) for each in asked.messages]
+    assert ours["rows"] == [repr(read(asked.schema, item)) for item in asked.messages]
     assert "None" in ours["rows"]
     if theirs["error"] is None:  # Spark's function gives the number 0
-        assert theirs["rows"] == [each.replace("None", "0") for each in ours["rows"]]
+        assert theirs["rows"] == [item.replace("None", "0") for item in ours["rows"]]
 
 
 def test_an_array_that_is_too_deep_for_a_column_is_written_empty(cases: dict[str, Case]) -> None:
@@ -202,13 +202,13 @@ def test_an_array_that_is_too_deep_for_a_column_is_written_empty(cases: dict[str
     assert ours["rows"] == theirs["rows"]
     of_theirs, of_ours = asked.encoded
     assert "there is no match in the SQL schema" in of_theirs["error"]
-    expected = [cut(read(asked.schema, each), 3) for each in asked.messages]
-    assert [read(asked.schema, each) for each in of_ours["rows"]] == expected
+    expected = [cut(read(asked.schema, item), 3) for item in asked.messages]
+    assert [read(asked.schema, item) for item in of_ours["rows"]] == expected
 
 
 def cut(value: dict[str, Any], depth: int) -> dict[str, Any]:
     """The value without what is deeper."""
-    return {"f0": value["f0"], "f1": [cut(each, depth - 1) for each in value["f1"] if depth > 1]}
+    return {"f0": value["f0"], "f1": [cut(item, depth - 1) for item in value["f1"] if depth > 1]}
 
 
 def without_times(of: Any) -> Any:
@@ -237,7 +237,7 @@ def main() -> None:
 def _answers(
     spark: SparkSession, schema: str, messages: list[str], options: dict[str, str]
 ) -> dict[str, Any]:
-    table = pa.table({"value": pa.array([bytes.fromhex(each) for each in messages], pa.binary())})
+    table = pa.table({"value": pa.array([bytes.fromhex(item) for item in messages], pa.binary())})
     given = spark.createDataFrame(table).coalesce(1)
     our_options = {"valueSchema": schema, "schemaIdFrom": "none"}
 

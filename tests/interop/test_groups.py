@@ -67,7 +67,7 @@ def quiet(_what: str) -> None:
     """Progress that nobody sees."""
 
 
-def test_logs_are_told_with_times_and_lag(kafka: ApacheKafka, topic: str) -> None:
+def test_logs_are_reported_with_times_and_lag(kafka: ApacheKafka, topic: str) -> None:
     report = surveyed(kafka, subscribe=topic).report([group_of(topic)], quiet)
     first, empty = report.logs
     assert (report.partition_of(first), first["records"]) == (TopicPartition(topic, 0), 3)
@@ -106,7 +106,7 @@ def test_a_group_with_members_is_left_alone_until_they_have_left(
     assert "the group has members, which commit offsets themselves; stop them, or" in caplog.text
     assert librdkafka.committed_offset(servers, group, topic) == 1
     listener.onQueryProgress(query.progress(source({topic: {"0": 3, "1": 0}})))
-    assert listener._commits.settled(DEADLINE_S)
+    assert listener._commits.settle(DEADLINE_S)
     assert librdkafka.committed_offset(servers, group, topic) == 3
     assert len(import_offsets(surveyed(kafka), text, (), dry_run=False, step=quiet)) == 1
     assert librdkafka.committed_offset(servers, group, topic) == 0
@@ -141,11 +141,11 @@ def test_the_first_offset_of_a_group_is_waited_for(job: TransactionsJob, is_topi
     assert requests.send(FetchOffsets(topic, is_stable=True)) == (record,)
 
 
-def test_transactions_of_other_programs_are_told_and_left_alone(job: TransactionsJob) -> None:
+def test_transactions_of_other_programs_are_reported_and_left_alone(job: TransactionsJob) -> None:
     topic = new_topic(job.bootstrap_servers)
     name, theirs = f"theirs-{topic}", [Record(b"theirs", partition=0)]
     with librdkafka.transaction(job.bootstrap_servers, topic, theirs, outcome="open", transactional_id=name):
-        [reported] = [each for each in job.reported()["transactions"] if each["id"] == name]
+        [reported] = [item for item in job.reported()["transactions"] if item["id"] == name]
         assert (reported["write"], reported["state"]) == (None, "Ongoing")
         assert reported["partitions"] == [{"topic": topic, "partition": 0}]
         assert "not a write of kafkawire" in job.run()[1]

@@ -105,9 +105,9 @@ class Programs:
     def path(self, program: str) -> Path:
         """The path of a program."""
         return next(
-            found
+            result
             for part in ("usr/bin", "usr/sbin", "bin", "sbin")
-            if (found := self.root / part / program).exists()
+            if (result := self.root / part / program).exists()
         )
 
     @property
@@ -126,8 +126,8 @@ def _unpack(packages: Sequence[str], root: Path) -> None:
     if missing := [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]:
         pytest.skip(f"{what} are Debian packages: {missing[0]} is not in PATH")
     # The lists of packages are its own, as others may be old, or root's alone.
-    for each in ("lists/partial", "cache/archives/partial"):
-        Path(temporary, each).mkdir(parents=True)
+    for item in ("lists/partial", "cache/archives/partial"):
+        Path(temporary, item).mkdir(parents=True)
     root.mkdir()
     apt = ["apt-get", "--quiet", "--option", f"Dir::State::Lists={temporary}/lists"]
     apt += ["--option", f"Dir::Cache={temporary}/cache", "--option", "APT::Sandbox::User="]

@@ -115,10 +115,10 @@ def test_a_directory_that_was_compacted(kafka: ApacheKafka, tmp_path: Path) -> N
     kafka.stop()
     compacted = found(tmp_path / "data", topics=[topic]).to_pylist()
     # The log cleaner may have gone on meanwhile: it leaves the last record of each key.
-    last = {each["key"]: each for each in expected}
-    assert {each["key"]: each for each in compacted} == last
-    assert all(each in expected for each in compacted)
-    assert [each["offset"] for each in compacted][:3] == [offset for offset, _ in COMPACTED]
+    last = {item["key"]: item for item in expected}
+    assert {item["key"]: item for item in compacted} == last
+    assert all(item in expected for item in compacted)
+    assert [item["offset"] for item in compacted][:3] == [offset for offset, _ in COMPACTED]
 
 
 def records_time(servers: str, topic: str) -> int:
@@ -143,7 +143,7 @@ def test_a_directory_of_an_old_broker(version: str, zookeeper: ZooKeeperServer, 
         for codec in CODECS:
             if codec == "none" or broker.release >= BY_NAME[codec].since:
                 topic = f"directory-{codec}"
-                plain = [Record(each.value, each.key) for each in records(0, 500)]
+                plain = [Record(item.value, item.key) for item in records(0, 500)]
                 ours.produce(servers, topic, plain, codec)
                 if codec in kafka_python.CODECS:
                     old = {"api_version": broker.release[:3]} if broker.release < (0, 10) else {}
@@ -219,13 +219,13 @@ def dumped(logs: Sequence[Path]) -> list[dict[str, Any]]:
     command = [str(java), "-cp", f"{jars}/*", _TOOL, "--skip-record-metadata", "--files", files]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    file, found = "", []
+    file, result = "", []
     for line in done.stdout.splitlines():
         if match := _FILE.match(line):
             file = Path(match[1]).name
         elif line.startswith("baseOffset: "):
-            found.append(_row(file, dict(_FIELD.findall(line))))
-    return found
+            result.append(_row(file, dict(_FIELD.findall(line))))
+    return result
 
 
 def _row(file: str, fields: dict[str, str]) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def _row(file: str, fields: dict[str, str]) -> dict[str, Any]:
 
 
 def short_records(count: int) -> list[Record]:
-    return [Record(b"%d" % each * 100, b"k%d" % each) for each in range(count)]
+    return [Record(b"%d" % item * 100, b"k%d" % item) for item in range(count)]
 
 
 def write_batches(servers: str) -> None:
@@ -279,21 +279,21 @@ def in_ms(time: datetime.datetime | None) -> int | None:
 
 def batches_of(folder: Path) -> dict[str, Rows]:
     """The rows by the folder of their log, with times as the tool prints them."""
-    found: dict[str, Rows] = {}
+    result: dict[str, Rows] = {}
     for row in rows_of({"table": "batches", "path": str(folder)}):
         row["maxTimestamp"] = in_ms(row["maxTimestamp"])
-        found.setdefault(f"{row['topic']}-{row['partition']}", []).append(row)
-    return found
+        result.setdefault(f"{row['topic']}-{row['partition']}", []).append(row)
+    return result
 
 
 def test_batches_are_what_kafka_dump_log_prints(kafka: ApacheKafka, tmp_path: Path) -> None:
     write_batches(kafka.bootstrap_servers())
     kafka.stop()
     data = tmp_path / "data"
-    found = batches_of(data)
-    assert {"__consumer_offsets-0", "__transaction_state-0"} <= found.keys()
-    assert {row["codec"] for rows in found.values() for row in rows} == set(CODECS)
-    for name, rows in found.items():
+    result = batches_of(data)
+    assert {"__consumer_offsets-0", "__transaction_state-0"} <= result.keys()
+    assert {row["codec"] for rows in result.values() for row in rows} == set(CODECS)
+    for name, rows in result.items():
         expected = dumped(sorted((data / name).glob("*.log")))
         assert [{column: row[column] for column in expected[0]} for row in rows] == expected
     segments = rows_of({"table": "segments", "path": str(data)})
@@ -301,7 +301,7 @@ def test_batches_are_what_kafka_dump_log_prints(kafka: ApacheKafka, tmp_path: Pa
     for segment in segments:
         own = [
             row
-            for row in found.get(f"{segment['topic']}-{segment['partition']}", [])
+            for row in result.get(f"{segment['topic']}-{segment['partition']}", [])
             if row["file"] == segment["file"]
         ]
         assert segment["bytes"] == sum(row["bytes"] for row in own)

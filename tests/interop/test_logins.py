@@ -104,7 +104,7 @@ def test_a_login_that_ends_is_made_again_or_the_broker_closes(kafka: ApacheKafka
         assert client.request(MetadataRequest(topics=())).brokers
         assert not client._channel.is_login_due
     with connect(kafka, "SASL_PLAINTEXT", **how) as late:
-        late._channel.logged_in(math.inf)
+        late._channel.note_login(math.inf)
 
         def served() -> bool:
             return bool(late.request(MetadataRequest(topics=())).brokers)
@@ -175,15 +175,15 @@ def test_a_slow_read_has_all_rows(strict: ApacheKafka, secured: dict[str, str], 
     source = KafkaWireDataSource(raw)
     reader = source.reader(source.schema())
     [partition] = reader.partitions()
-    found, batches, due_s = [], 0, time.monotonic()
+    result, batches, due_s = [], 0, time.monotonic()
     read: Any = reader.read(partition)
     for batch in read:
-        found += [int(value) for value in batch["value"].to_pylist()]
+        result += [int(value) for value in batch["value"].to_pylist()]
         batches += 1
         due_s += 1.1 * LIFETIME_S if batches < 4 else 0
         poll(lambda: time.monotonic() > due_s, "the consumer takes its time")  # noqa: B023
     assert batches > 4
-    assert found == list(range(100 * PARTS))
+    assert result == list(range(100 * PARTS))
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ def test_a_long_write_has_each_row_once(
         yield next_rows()
 
     writer.commit([writer.write(rows())])
-    found = Read(servers, subscribe=topic, **{"kafka.isolation.level": "read_committed"}).column("value")
-    assert [int(value) for value in found] == list(range(count))
+    result = Read(servers, subscribe=topic, **{"kafka.isolation.level": "read_committed"}).column("value")
+    assert [int(value) for value in result] == list(range(count))
 
 
 def test_a_write_goes_on_after_a_broker_has_closed_too_early(
@@ -253,8 +253,8 @@ def outlives(
 
         def read(topic: str) -> list[int]:
             places = [(topic, 0), (topic, 1)]
-            found = librdkafka.consume_partitions(servers, places, isolation_level="read_committed")
-            return sorted(int(each.value or b"") for records in found.values() for each in records)
+            result = librdkafka.consume_partitions(servers, places, isolation_level="read_committed")
+            return sorted(int(item.value or b"") for records in result.values() for item in records)
 
         def check() -> None:
             for query in queries:
@@ -426,9 +426,9 @@ def test_nothing_that_travels_has_the_password(issuer: ApacheKafka, monkeypatch:
     compress = zlib.compress
     monkeypatch.setattr(zlib, "compress", lambda data: compress(data, 0))  # so that its bytes are seen
     password = USERS["bob"]
-    for each in (reader.read, *partitions, writer, once_writer, sink):
-        data = dumps(each)
-        assert each == reader.read or b"DelegationToken" in data
+    for item in (reader.read, *partitions, writer, once_writer, sink):
+        data = dumps(item)
+        assert item == reader.read or b"DelegationToken" in data
         for spelling in (password, ascii(password)[1:-1], repr(password)[1:-1]):
             assert spelling.encode() not in data
 
@@ -444,8 +444,8 @@ def test_spark_reads_and_writes_with_tokens(
     for more in ({}, once):
         rows.write.format("kafkawire").mode("append").options(**secured, topic=topic, **more).save()
     frame = spark.read.format("kafkawire").options(**secured, subscribe=topic).load()
-    found = sorted(int(row.value) for row in frame.select("value").collect())
-    assert found == sorted([*range(100), *range(100)])
+    result = sorted(int(row.value) for row in frame.select("value").collect())
+    assert result == sorted([*range(100), *range(100)])
 
 
 @pytest.mark.nightly

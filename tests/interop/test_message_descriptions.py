@@ -58,14 +58,14 @@ def _descriptions() -> dict[str, Any]:
 
 def test_every_declared_field_is_that_of_the_newest_kafka(subtests: pytest.Subtests) -> None:
     descriptions = _descriptions()
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for api in modern.DIALECT.apis:
         with subtests.test(api.name):
             request, response = descriptions[f"{api.name}Request"], descriptions[f"{api.name}Response"]
             lines = list(_differences(api, request, response))
             assert [line for line in lines if line not in MEANT] == []
-            found |= dict.fromkeys(lines)
-    assert found.keys() == MEANT.keys()
+            result |= dict.fromkeys(lines)
+    assert result.keys() == MEANT.keys()
 
 
 def _differences(api: Api, request: Any, response: Any) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _differences(api: Api, request: Any, response: Any) -> Iterator[str]:
         for version in range(max(offered.start, api.versions.min), api.versions.max + 1):
             if api.is_flexible(version) != (version in flexible):
                 yield f"{api.name} {version}: it is flexible in one of both"
-            structs = {each["name"]: each["fields"] for each in theirs.get("commonStructs", ())}
+            structs = {item["name"]: item["fields"] for item in theirs.get("commonStructs", ())}
             wanted = dict(_described(theirs["fields"], version, structs))
             there = dict(_declared(ours, version, api.is_flexible(version)))
             for line in dict.fromkeys([*wanted, *there]):
@@ -104,23 +104,23 @@ _Fields = Iterator[tuple[str, str | None]]
 
 
 def _described(fields: Any, version: int, structs: Any, place: str = "") -> _Fields:
-    here = [each for each in fields if version in _versions(each["versions"])]
-    for each in sorted(here, key=lambda each: each.get("tag", -1)):
-        kind, is_list = each["type"].removeprefix("[]"), each["type"].startswith("[]")
-        name = place + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", each["name"]).lower()
-        inner = each.get("fields") or structs.get(kind)
+    here = [item for item in fields if version in _versions(item["versions"])]
+    for item in sorted(here, key=lambda item: item.get("tag", -1)):
+        kind, is_list = item["type"].removeprefix("[]"), item["type"].startswith("[]")
+        name = place + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", item["name"]).lower()
+        inner = item.get("fields") or structs.get(kind)
         kind = "struct" if inner else {"records": "bytes"}.get(kind, kind)
-        nullable = version in _versions(each.get("nullableVersions", "none"))
-        default = each.get("default", _NOTHING.get("[]" if is_list else kind, 0))
+        nullable = version in _versions(item.get("nullableVersions", "none"))
+        default = item.get("default", _NOTHING.get("[]" if is_list else kind, 0))
         default = int(str(default), 0) if kind.startswith(("int", "uint")) and not is_list else default
-        default = None if nullable and "default" not in each else str(default).lower()
-        yield _line(name, kind, is_list, nullable, each.get("tag")), default
+        default = None if nullable and "default" not in item else str(default).lower()
+        yield _line(name, kind, is_list, nullable, item.get("tag")), default
         if inner:
             yield from _described(inner, version, structs, f"{name}.")
 
 
 def _declared(message: Any, version: int, flexible: bool, place: str = "") -> _Fields:
-    defaults = {each.name: each.default for each in dataclasses.fields(message)}
+    defaults = {item.name: item.default for item in dataclasses.fields(message)}
     for name, wire_type, tag in Struct(message, version, flexible).members():
         is_list = isinstance(wire_type, Array)
         element: Any = wire_type.element if isinstance(wire_type, Array) else wire_type

@@ -53,8 +53,8 @@ def counted(kafka: ApacheKafka, topic: str, partition: int = 0) -> list[bytes]:
 
 def counted_partitions(kafka: ApacheKafka, topic: str) -> list[tuple[int, str]]:
     """Count of the committed messages of each partition of a target, and their checksum."""
-    found = (counted(kafka, topic, partition) for partition in range(6))
-    return [(len(values), values_sha256(iter(values))) for values in found]
+    result = (counted(kafka, topic, partition) for partition in range(6))
+    return [(len(values), values_sha256(iter(values))) for values in result]
 
 
 def saved(state: Path) -> bool:
@@ -142,12 +142,12 @@ def test_a_migration_in_transactions_that_is_killed_at_random_moments_copies_eac
             assert code in (0, -signal.SIGKILL), child.output.read_text()
             kills, still = kills + (code != 0), still - (code != 0)
             whole_run_s = whole_run_s or time.monotonic() - began_s
-        found = counted_partitions(kafka, name)
-        assert found == recorded()
+        result = counted_partitions(kafka, name)
+        assert result == recorded()
         everything = librdkafka.consume_partitions(
             kafka.bootstrap_servers(), [(name, partition) for partition in range(6)]
         )
-        aborted += sum(map(len, everything.values())) - sum(count for count, _ in found)
+        aborted += sum(map(len, everything.values())) - sum(count for count, _ in result)
         print(
             f"{kafka.version}: {kills} kills, {number + 1} migrations, {aborted} records aborted", flush=True
         )

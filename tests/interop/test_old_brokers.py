@@ -105,8 +105,8 @@ def test_what_we_write_is_read_by_us_and_by_others(broker: ZooKeeperKafka) -> No
         ours.produce(broker.bootstrap_servers, topic, RECORDS, codec)
         assert ours.consume(broker.bootstrap_servers, topic) == in_log(broker, RECORDS)
         if codec in kafka_python.CODECS:
-            found = kafka_python.consume(broker.bootstrap_servers, topic, **old(broker))
-            assert [(each.key, each.value) for each in found] == [(each.key, each.value) for each in RECORDS]
+            result = kafka_python.consume(broker.bootstrap_servers, topic, **old(broker))
+            assert [(item.key, item.value) for item in result] == [(item.key, item.value) for item in RECORDS]
 
 
 def test_what_others_write_is_read_by_us(broker: ZooKeeperKafka) -> None:
@@ -155,12 +155,10 @@ def test_brokers_before_0_10_alone_give_a_proof_of_their_age(broker: ZooKeeperKa
             assert probe(fake.port) == proofs
 
 
-def test_an_old_broker_is_known_for_what_it_is_and_what_it_lacks_is_told(
-    broker: ZooKeeperKafka, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_report_what_an_old_broker_lacks(broker: ZooKeeperKafka, caplog: pytest.LogCaptureFixture) -> None:
     topic = topic_name()
     ours.produce(broker.bootstrap_servers, topic, RECORDS)
-    [known] = {each.release for each in BROKER_VERSIONS._known.values()}
+    [known] = {item.release for item in BROKER_VERSIONS._known.values()}
     assert known == OLD_RELEASES.get(broker.release[:2])
     reported = [message for message in caplog.messages if message.startswith("column")]
     lacking = ["headers"] if broker.release < (0, 11) else []
@@ -194,8 +192,8 @@ def test_a_migration_in_transactions_goes_on_where_brokers_have_them(
     with dying("commit_offsets", after_it=True), pytest.raises(Died):
         run(clusters, tmp_path, {topic: topic}, PIECE_BYTES)
     check(run(clusters, tmp_path, {topic: topic}, PIECE_BYTES))
-    found = librdkafka.consume(servers, topic, isolation_level="read_committed")
-    assert [each.value for each in found] == VALUES
+    result = librdkafka.consume(servers, topic, isolation_level="read_committed")
+    assert [item.value for item in result] == VALUES
 
 
 def test_a_decision_is_finished_by_the_job_also_where_brokers_list_no_transactions(
@@ -222,7 +220,7 @@ def test_a_decision_is_finished_by_the_job_also_where_brokers_list_no_transactio
     assert job.reported("--transactional-id", topic, "--finish")["committed"] == []
 
 
-def test_what_an_attempt_sent_that_failed_hangs_nobody_up_when_it_comes_late(broker: ZooKeeperKafka) -> None:
+def test_a_late_request_of_a_failed_attempt_blocks_no_reader(broker: ZooKeeperKafka) -> None:
     """These brokers take what is sent in a transaction without asking whether that is open: the epoch of the
     marker, which the partition knows, is all that refuses it."""
     if broker.release < (2, 5):
@@ -253,13 +251,13 @@ def test_one_partition_holds_all_three_formats(broker: ZooKeeperKafka) -> None:
         _await_magic(servers, topic, FORMATS[message_format])
         for codec in of_magic(0):
             librdkafka.produce(servers, topic, MARKED if message_format == "2.8" else RECORDS, codec)
-    found = ours.consume(servers, topic)
-    assert values(found) == values(librdkafka.consume(servers, topic))
-    assert [each.offset for each in found] == list(range(len(found)))
-    magics = [magic for magic, _ in itertools.groupby(map(magic_of, found))]
+    result = ours.consume(servers, topic)
+    assert values(result) == values(librdkafka.consume(servers, topic))
+    assert [item.offset for item in result] == list(range(len(result)))
+    magics = [magic for magic, _ in itertools.groupby(map(magic_of, result))]
     assert magics[magics.index(0) :] == [0, 1, 2, 1, 0]
-    stamps = {each.value: each.timestamp_ms for each in RECORDS}
-    assert all(each.timestamp_ms == (stamps[each.value] if magic_of(each) else None) for each in found)
+    stamps = {item.value: item.timestamp_ms for item in RECORDS}
+    assert all(item.timestamp_ms == (stamps[item.value] if magic_of(item) else None) for item in result)
 
 
 def _await_magic(servers: str, topic: str, magic: int) -> None:
@@ -333,5 +331,5 @@ def _exactly(connection: socket.socket, size: int) -> bytes | None:
 
 # The last test: in the middle it would let pytest begin each of the brokers above twice.
 def test_todays_brokers_give_neither_proof_of_being_old(kafka: ApacheKafka) -> None:
-    found = probe(kafka.ports["PLAINTEXT"])
-    assert found == ([None if kafka.version.startswith("4") else 12, None], [0, 1])
+    result = probe(kafka.ports["PLAINTEXT"])
+    assert result == ([None if kafka.version.startswith("4") else 12, None], [0, 1])

@@ -26,7 +26,7 @@ from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol import modern
 from spark_kafkawire.protocol.api import VersionRange
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
-from spark_kafkawire.protocol.modern.negotiation import offered
+from spark_kafkawire.protocol.modern.negotiation import list_offered
 from spark_kafkawire.protocol.versions import BrokerVersions
 from spark_kafkawire.source.writer import create_writer
 from tests.support import librdkafka
@@ -86,7 +86,7 @@ def test_headers_of_a_map_are_read_by_another_client(kafka: ApacheKafka) -> None
         writer.write(iter([pa.RecordBatch.from_pydict(columns)]))
     written = [record.headers for record in librdkafka.consume(servers, topic)]
     assert written == [
-        each for value in (b"shop", b"\0shop") for each in ((("source", value), ("empty", None)), (), ())
+        item for value in (b"shop", b"\0shop") for item in ((("source", value), ("empty", None)), (), ())
     ]
 
 
@@ -155,9 +155,9 @@ def test_every_version_of_produce_is_understood(
             rows = dataclasses.replace(records(VALUES), keys=binary([None, *VALUES[1:]]))
             sending.add(TopicPartition(topic, 0), dataclasses.replace(rows, headers=None))
             sending.finish()
-    found = librdkafka.consume(servers, topic)
-    assert values(found) == VALUES * 3
-    assert [row.key for row in found[: len(VALUES)]] == [None, *VALUES[1:]]
+    result = librdkafka.consume(servers, topic)
+    assert values(result) == VALUES * 3
+    assert [row.key for row in result[: len(VALUES)]] == [None, *VALUES[1:]]
 
 
 @pytest.fixture
@@ -166,10 +166,10 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[VersionRange], N
 
     def narrow(versions: VersionRange) -> None:
         def narrowed(response: Any) -> BrokerVersions:
-            return BrokerVersions({**offered(response).ranges, modern.PRODUCE.key: versions})
+            return BrokerVersions({**list_offered(response).ranges, modern.PRODUCE.key: versions})
 
         POOL.close_idle()
-        monkeypatch.setattr("spark_kafkawire.net.client.offered", narrowed)
+        monkeypatch.setattr("spark_kafkawire.net.client.list_offered", narrowed)
 
     yield narrow
     POOL.close_idle()

@@ -152,10 +152,10 @@ def test_a_broker_that_dies_under_a_read_costs_no_row(zones: Zones, killed: int)
     """The follower is behind after its start, and may be asked for what it does not have yet."""
     topic = zones.topic()
     batches = Read(zones.servers, subscribe=topic, clientRack=RACKS[1], **SMALL).batches()
-    found = next(batches).column("value").to_pylist()
+    result = next(batches).column("value").to_pylist()
     zones.cluster.kill(killed)
-    found += [value for batch in batches for value in batch.column("value").to_pylist()]
-    assert sorted(found) == VALUES
+    result += [value for batch in batches for value in batch.column("value").to_pylist()]
+    assert sorted(result) == VALUES
     librdkafka.produce(zones.servers, topic, [Record(b"later" * 50)] * 20_000, batch_num_messages=100)
     zones.cluster.start(killed)
     zones.cluster.await_answer(killed)

@@ -45,7 +45,7 @@ def test_offsets_that_an_open_transaction_commits_are_no_start(kafka: ApacheKafk
     """Neither the one before nor, of the second partition, none: Java's consumer waits, too."""
     servers, options = kafka.bootstrap_servers(), {"brokerDownTimeout": "0s", "requestTimeout": "2s"}
     topic = librdkafka.create_topic(servers, 2)
-    librdkafka.produce(servers, topic, [Record(b"%d" % each, partition=each % 2) for each in range(6)])
+    librdkafka.produce(servers, topic, [Record(b"%d" % item, partition=item % 2) for item in range(6)])
     options |= {"startingOffsets": "committed", "kafka__group__id": topic}
     librdkafka.commit_offsets(servers, topic, topic, {0: 1})
     with (
@@ -66,7 +66,7 @@ def test_a_compacted_log_has_gaps_and_no_losses(kafka: ApacheKafka) -> None:
         assert [(row["offset"], row["value"]) for row in first + rest] == COMPACTED
 
 
-def test_a_topic_made_anew_is_a_loss_while_a_planned_read_runs(kafka: ApacheKafka) -> None:
+def test_a_topic_recreated_while_a_planned_read_runs_is_a_loss(kafka: ApacheKafka) -> None:
     servers = kafka.bootstrap_servers()
     topic = librdkafka.create_topic(servers)
     librdkafka.produce(servers, topic, [Record(b"old")] * 10)
@@ -109,18 +109,20 @@ def test_packs_of_partitions_have_the_rows_of_a_task_for_each(
     servers = kafka.bootstrap_servers()
     topic = librdkafka.create_topic(servers, partitions=20)
     places = range(20)
-    librdkafka.commit(servers, topic, [Record(b"c", partition=place) for place in places])
-    librdkafka.abort(servers, topic, [Record(b"a", partition=place) for place in places])
+    librdkafka.commit(servers, topic, [Record(b"c", partition=location) for location in places])
+    librdkafka.abort(servers, topic, [Record(b"a", partition=location) for location in places])
     for codec in CODECS:
-        librdkafka.produce(servers, topic, [Record(b"p" * 20, partition=place) for place in places], codec)
-    librdkafka.produce(servers, topic, [Record(b"l" * 300_000, partition=place) for place in places])
+        librdkafka.produce(
+            servers, topic, [Record(b"p" * 20, partition=location) for location in places], codec
+        )
+    librdkafka.produce(servers, topic, [Record(b"l" * 300_000, partition=location) for location in places])
     options = {"subscribe": topic, "kafka.isolation.level": isolation_level}
-    found = [Read(servers, packSmallPartitions=packs, **options) for packs in ("true", "false")]
-    assert [len(each.partitions) for each in found] == [1, 20]
-    of_pack, apart = (each.table() for each in found)
+    result = [Read(servers, packSmallPartitions=packs, **options) for packs in ("true", "false")]
+    assert [len(item.partitions) for item in result] == [1, 20]
+    of_pack, apart = (item.table() for item in result)
     by_place = [("partition", "ascending"), ("offset", "ascending")]
     assert of_pack.sort_by(by_place) == apart.sort_by(by_place)
     firsts = [value[:1] for value in of_pack.column("value").to_pylist()]
     aborted = 20 if isolation_level == "read_uncommitted" else 0
     expected = {b"c": 20, b"a": aborted, b"p": 20 * len(CODECS), b"l": 20}
-    assert {each: firsts.count(each) for each in expected} == expected
+    assert {item: firsts.count(item) for item in expected} == expected

@@ -36,7 +36,7 @@ def test_kafka_reads_our_batches(judge: Judge) -> None:
     printed = judge("decode", data="".join(f"{data.hex()}\n" for data in inputs.values()))
     read = [lines.splitlines() for lines in printed.removesuffix("\n\n").split("\n\n")]
     for (magic, _), lines in zip(inputs, read, strict=True):
-        assert lines == [text(each, magic, offset) for offset, each in enumerate(records(magic))]
+        assert lines == [text(item, magic, offset) for offset, item in enumerate(records(magic))]
 
 
 def records(magic: int) -> list[Record]:

@@ -294,7 +294,7 @@ def main() -> None:
     asked = json.load(sys.stdin)
     spark = local_spark("side by side", {"spark.jars": ",".join(asked["jars"]), "spark.log.level": "OFF"})
     answers = {
-        kind: [{name: do(spark, name, asked["servers"], each) for name in FORMATS} for each in asked[kind]]
+        kind: [{name: do(spark, name, asked["servers"], item) for name in FORMATS} for item in asked[kind]]
         for kind, do in (("reads", _read), ("writes", _write))
     }
     spark.stop()

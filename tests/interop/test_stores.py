@@ -319,8 +319,8 @@ def test_directories_in_an_object_store(
             assert DirectoryRead(server.uri(bucket, name), **where).table() == expected
         if store is S3Emulator:
             assert DirectoryRead("s3a://old-logs/broker-0/", **where).table() == expected
-        found = DirectoryRead(server.uri("logs", "broker-1"), **where, **COMMITTED).table()
-        assert found == DirectoryRead(KILLED, **COMMITTED).table()
+        result = DirectoryRead(server.uri("logs", "broker-1"), **where, **COMMITTED).table()
+        assert result == DirectoryRead(KILLED, **COMMITTED).table()
         with pytest.raises(FileAccessError, match=r"does not exist$"):
             DirectoryRead(server.uri("logs", "missing"), **where)
         if store is S3Emulator:
@@ -344,8 +344,8 @@ def test_directories_in_hdfs_have_the_rows_of_local_ones(hdfs: Hdfs, spark: Spar
         expected = DirectoryRead(local).table()
         assert len(expected)
         assert DirectoryRead(hdfs.uri(path)).table() == expected
-    found = DirectoryRead(hdfs.uri("/backup/broker-1"), **COMMITTED).table()
-    assert found == DirectoryRead(KILLED, **COMMITTED).table()
+    result = DirectoryRead(hdfs.uri("/backup/broker-1"), **COMMITTED).table()
+    assert result == DirectoryRead(KILLED, **COMMITTED).table()
     df = spark.read.format("kafkawire").option("subscribe", "events").load(hdfs.uri("/backup/broker-1"))
     local_df = spark.read.format("kafkawire").option("subscribe", "events").load(str(KILLED))
     assert df.count() == local_df.count() > START_OFFSET

@@ -30,21 +30,21 @@ def test_a_backfill_has_the_offsets_that_librdkafka_finds(kafka: ApacheKafka) ->
         librdkafka.produce(servers, topic, records, codec, linger_ms=50)
 
     for number, codec in enumerate(CODECS):
-        send(codec, (300 - 60 * number - each // 4 for each in range(240)))
+        send(codec, (300 - 60 * number - item // 4 for item in range(240)))
     first, last = (
         librdkafka.offsets_at(servers, topic, PARTITIONS, now_ms - 60_000 * age) for age in (200, 90)
     )
     begin, end = (datetime.fromtimestamp(now_ms / 1000 - 60 * age, timezone.utc) for age in (200, 90))
     given = {"startingTimestamp": begin.isoformat(timespec="milliseconds"), "maxOffsetsPerTrigger": "100"}
     given |= {"endingTimestamp": end.isoformat(timespec="milliseconds"), "kafka.bootstrap.servers": servers}
-    checkpoint, found = Checkpoint(), list[tuple[int, int]]()
+    checkpoint, result = Checkpoint(), list[tuple[int, int]]()
     while (rows := available_now(checkpoint, subscribe=topic, **given).batch()) is not None:
-        found += [(row["partition"], row["offset"]) for row in rows]
+        result += [(row["partition"], row["offset"]) for row in rows]
         send("none", range(260, 10, -10))
-    assert sorted(found) == [
-        (each, at) for each in range(PARTITIONS) for at in range(first[each], last[each])
+    assert sorted(result) == [
+        (item, at) for item in range(PARTITIONS) for at in range(first[item], last[item])
     ]
-    assert (len(checkpoint.offsets), len(found) > 400) == (5, True)
+    assert (len(checkpoint.offsets), len(result) > 400) == (5, True)
 
 
 @replicated

@@ -426,8 +426,8 @@ def sinks(spark: SparkSession, servers: str, folder: Path) -> Any:
 
 
 def _values(story: Story, more: str) -> list[int]:
-    found = librdkafka.consume(story.topic.servers, story.topic.name + more)
-    return sorted(int(each.value or b"") for each in found)
+    result = librdkafka.consume(story.topic.servers, story.topic.name + more)
+    return sorted(int(item.value or b"") for item in result)
 
 
 def aggregate(spark: SparkSession, servers: str, folder: Path) -> Any:
@@ -565,9 +565,9 @@ def answers(kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 def _of_kind(answers: dict[str, Any], kind: str, name: str) -> Any:
-    found = answers[kind][name]
-    assert not isinstance(found, dict) or "broken" not in found, found["broken"]
-    return found
+    result = answers[kind][name]
+    assert not isinstance(result, dict) or "broken" not in result, result["broken"]
+    return result
 
 
 def _without_blanks(text: str) -> str:
@@ -625,7 +625,7 @@ def test_a_query_that_goes_from_one_to_the_other_reads_each_record_once(
     assert (played["in turn"]["error"] is not None) == BY_NAME[name].fails, played["in turn"]["error"]
     assert sorted(in_turn) == sorted(alone)
     in_turn_end, alone_end = (json.loads(played[who]["offsets"][-1]) for who in ("in turn", "kafka"))
-    assert {key: each for key, each in in_turn_end.items() if not key.startswith(ID_MARK)} == alone_end
+    assert {key: item for key, item in in_turn_end.items() if not key.startswith(ID_MARK)} == alone_end
 
 
 #: Rows of stories, which are those of one connector alone.
@@ -653,7 +653,7 @@ def test_sinks_are_swapped_with_sources_or_without_them(answers: dict[str, Any])
 
 def test_a_batch_that_one_has_not_finished_is_finished_by_the_other(answers: dict[str, Any]) -> None:
     first, second, third = _of_kind(answers, "stories", "crashed")
-    assert [each["error"] for each in (first, second, third)] == [None] * 3
+    assert [item["error"] for item in (first, second, third)] == [None] * 3
     assert first["batches"] == {"0": [0, 1, 2], "1": [3, 4]}
     assert second["batches"] == {"1": [3, 4], "2": [5, 6, 7], "3": [8, 9]}
     assert third["batches"] == {"3": [8, 9], "4": [10, 11, 12], "5": [13, 14]}
@@ -682,11 +682,11 @@ def test_a_recreated_topic_is_found_after_takeovers_and_read_from_its_first_reco
 ) -> None:
     story = _of_kind(answers, "stories", "recreated")
     *taken_over, first, second, lenient, last = story["runs"]
-    assert [each["error"] for each in (*taken_over, lenient, last)] == [None] * 6
-    assert [_rows(each) for each in taken_over] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
-    for each in (first, second):
-        assert each["batches"] == {}
-        assert "the topic story-recreated was deleted and recreated: its id was " in each["error"]
+    assert [item["error"] for item in (*taken_over, lenient, last)] == [None] * 6
+    assert [_rows(item) for item in taken_over] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+    for item in (first, second):
+        assert item["batches"] == {}
+        assert "the topic story-recreated was deleted and recreated: its id was " in item["error"]
     assert _rows(lenient) == list(range(20))
     assert _rows(last) == [20, 21]
     kept = [any(key.startswith(ID_MARK) for key in end) for end in story["ends"]]

@@ -76,50 +76,50 @@ def comparable(row: dict[str, Any], judged: dict[str, Any]) -> list[Any]:
 
 def judged_tables(servers: str, version: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of all tables, which are those of Kafka's AdminClient, and none of which is empty."""
-    found = {name: table_rows(servers, name) for name in REFUSED}
+    result = {name: table_rows(servers, name) for name in REFUSED}
     judged = json.loads(judge_of("TablesJudge.java", version)(servers))
     # Groups of the tests below, which the judge does not ask for.
-    others = {row["groupId"] for row in found["groups"] if row["type"] in ("share", "streams")}
+    others = {row["groupId"] for row in result["groups"] if row["type"] in ("share", "streams")}
     for name in REFUSED:
-        theirs, ours = judged[name], [row for row in found[name] if row.get("groupId") not in others]
+        theirs, ours = judged[name], [row for row in result[name] if row.get("groupId") not in others]
         assert theirs, name
         expected = sorted((list(row.values()) for row in theirs), key=repr)
         assert sorted((comparable(row, theirs[0]) for row in ours), key=repr) == expected, name
-    return found
+    return result
 
 
 def test_every_table_is_what_kafkas_admin_client_says(kafka: ApacheKafka) -> None:
     servers = kafka.bootstrap_servers()
     topic = librdkafka.create_topic(servers, 3, None, {"retention.ms": "-1"})
     group = f"group-of-{topic}"
-    librdkafka.produce(servers, topic, [Record(b"v" * 100, partition=each % 2) for each in range(9)])
+    librdkafka.produce(servers, topic, [Record(b"v" * 100, partition=item % 2) for item in range(9)])
     librdkafka.commit_offsets(servers, group, topic, {0: 1, 1: 4})
     librdkafka.commit(servers, topic, [Record(b"in a transaction", partition=2)])
     protocols = ["classic", *(["consumer"] if kafka.version >= NEW_PROTOCOL_SINCE else [])]
     members = [
-        librdkafka.member(servers, f"{each}-{topic}", topic, group_protocol=each) for each in protocols
+        librdkafka.member(servers, f"{item}-{topic}", topic, group_protocol=item) for item in protocols
     ]
     opened = librdkafka.transaction(
         servers, topic, [Record(b"open", partition=1)], outcome="open", transactional_id=f"open-{topic}"
     )
     with opened:
-        for each in members:
-            each.__enter__()
+        for item in members:
+            item.__enter__()
         try:
-            found = judged_tables(servers, kafka.version)
+            result = judged_tables(servers, kafka.version)
         finally:
-            for each in members:
-                each.__exit__(None, None, None)
-    by_place = {(row["topic"], row["partition"]): row for row in found["partitions"]}
+            for item in members:
+                item.__exit__(None, None, None)
+    by_place = {(row["topic"], row["partition"]): row for row in result["partitions"]}
     assert [by_place[topic, part]["lastStable"] for part in range(3)] == [5, 4, 2]
     assert [by_place[topic, part]["latest"] for part in range(3)] == [5, 5, 2]
-    [holding] = [row for row in found["producers"] if row["holdsLastStable"]]
+    [holding] = [row for row in result["producers"] if row["holdsLastStable"]]
     assert (holding["topic"], holding["partition"], holding["txnStartOffset"]) == (topic, 1, 4)
-    [waited] = [row for row in found["transactions"] if row["state"] == "Ongoing"]
+    [waited] = [row for row in result["transactions"] if row["state"] == "Ongoing"]
     assert (waited["transactionalId"], waited["producerId"]) == (f"open-{topic}", holding["producerId"])
-    assert [row for row in found["configs"] if row["isSensitive"] and row["value"] is not None] == []
-    assert [row for row in found["configs"] if row["isSensitive"]] != []
-    assert {row["lag"] for row in found["group_offsets"] if row["groupId"] == group} == {4, 1}
+    assert [row for row in result["configs"] if row["isSensitive"] and row["value"] is not None] == []
+    assert [row for row in result["configs"] if row["isSensitive"]] != []
+    assert {row["lag"] for row in result["group_offsets"] if row["groupId"] == group} == {4, 1}
 
 
 def test_tables_of_three_brokers_are_what_kafkas_admin_client_says(tmp_path: Path) -> None:
@@ -128,19 +128,19 @@ def test_tables_of_three_brokers_are_what_kafkas_admin_client_says(tmp_path: Pat
     with ApacheCluster(NEWEST, tmp_path, nodes=3) as cluster, contextlib.ExitStack() as stack:
         servers = cluster.bootstrap_servers()
         topic = librdkafka.create_topic(servers, 6, None, {"retention.ms": "-1"})
-        librdkafka.produce(servers, topic, [Record(b"v", partition=each) for each in range(6)])
-        for each in range(6):
-            librdkafka.commit_offsets(servers, f"group-{each}", topic, {each: 1})
+        librdkafka.produce(servers, topic, [Record(b"v", partition=item) for item in range(6)])
+        for item in range(6):
+            librdkafka.commit_offsets(servers, f"group-{item}", topic, {item: 1})
             opened = librdkafka.transaction(
-                servers, topic, [Record(b"v", partition=each)], outcome="open", transactional_id=f"id-{each}"
+                servers, topic, [Record(b"v", partition=item)], outcome="open", transactional_id=f"id-{item}"
             )
             stack.enter_context(opened)
         stack.enter_context(librdkafka.member(servers, "with a member", topic))
-        found = judged_tables(servers, NEWEST)
-        assert len({row["coordinator"] for row in found["groups"]}) > 1
-        assert len({row["coordinator"] for row in found["transactions"]}) > 1
-        assert len({row["leader"] for row in found["partitions"] if row["topic"] == topic}) == 3
-        assert sum(row["holdsLastStable"] for row in found["producers"]) == 6
+        result = judged_tables(servers, NEWEST)
+        assert len({row["coordinator"] for row in result["groups"]}) > 1
+        assert len({row["coordinator"] for row in result["transactions"]}) > 1
+        assert len({row["leader"] for row in result["partitions"] if row["topic"] == topic}) == 3
+        assert sum(row["holdsLastStable"] for row in result["producers"]) == 6
     POOL.close_idle()
 
 
@@ -175,7 +175,7 @@ def test_members_of_a_share_group_are_those_of_kafkas_admin_client(kafka: Apache
         member.communicate()
     assert members == judged["members"]
     assert members[0]["clientId"] == "the share client"
-    assert [each["partition"] for each in members[0]["assignment"]] == [0, 1, 2]
+    assert [item["partition"] for item in members[0]["assignment"]] == [0, 1, 2]
     assert (group["type"], group["protocolType"], group["members"]) == ("share", "share", 1)
     assert (group["state"], group["coordinator"]) == (judged["state"], judged["coordinator"])
     [empty] = table_rows(servers, "groups", kafka__group__id="sharing")
@@ -237,7 +237,7 @@ class Member:
             topics=(commit.OffsetCommitRequestTopic(name=topic, partitions=(partition,)),),  # type: ignore[arg-type]
         )
         [committed] = self._ask(request, OffsetCommitResponse).topics
-        assert [each.error_code for each in committed.partitions] == [0]
+        assert [item.error_code for item in committed.partitions] == [0]
 
     def _ask(self, request: Any, response: type[Any]) -> Any:
         kind = type(request)
@@ -296,7 +296,7 @@ def test_a_streams_group_has_members_with_tasks_offsets_and_lag(kafka: ApacheKaf
         [read] = table_rows(servers, "group_offsets", kafka__group__id=GROUP)
     assert (row["memberId"], row["clientId"], row["host"]) == (member.id, "streams-kw", "/127.0.0.1")
     places = [(wide, 0), (wide, 1), (wide, 2), (narrow, 0)]
-    assert [(each["topic"], each["partition"]) for each in row["assignment"]] == sorted(places)
+    assert [(item["topic"], item["partition"]) for item in row["assignment"]] == sorted(places)
     assert row["memberEpoch"] > 0
     assert (group["type"], group["protocolType"], group["state"]) == ("streams", "streams", "Stable")
     assert group["members"] == 1

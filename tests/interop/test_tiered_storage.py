@@ -55,9 +55,9 @@ log.retention.check.interval.ms=500"""
         config = {"remote.storage.enable": "true", "local.retention.bytes": "1", "retention.ms": "-1"}
         config |= {"segment.bytes": str(1 << 20), "file.delete.delay.ms": "0"}
         topic = librdkafka.create_topic(servers, PARTITIONS, topic_config=config)
-        for place, count in enumerate(COUNTS):
+        for location, count in enumerate(COUNTS):
             records = [
-                Record(b"%d" % number + _VALUE, partition=place, timestamp_ms=START_MS + 1_000 * number)
+                Record(b"%d" % number + _VALUE, partition=location, timestamp_ms=START_MS + 1_000 * number)
                 for number in range(count)
             ]
             librdkafka.produce(servers, topic, records, batch_size=20_000, enable_idempotence=True)
@@ -71,7 +71,7 @@ log.retention.check.interval.ms=500"""
 
 def everything() -> list[tuple[int, int]]:
     """Partition and offset of all records, in order."""
-    return [(place, offset) for place, count in enumerate(COUNTS) for offset in range(count)]
+    return [(location, offset) for location, count in enumerate(COUNTS) for offset in range(count)]
 
 
 @pytest.fixture(scope="module", params=TIERED)
@@ -92,9 +92,9 @@ def test_cold_records_are_read_whole_in_order_and_in_packs(
     topic, servers = kafka.cold_topic(), kafka.bootstrap_servers()
     for options, tasks in (({}, 4), ({"packSmallPartitions": "true"}, 1), ({"minPartitions": "16"}, 16)):
         with subtests.test(**options):
-            found = Read(servers, subscribe=topic, **options)
-            assert len(found.partitions) == tasks
-            rows = found.rows()
+            result = Read(servers, subscribe=topic, **options)
+            assert len(result.partitions) == tasks
+            rows = result.rows()
             assert sorted((row["partition"], row["offset"]) for row in rows) == everything()
             assert all(row["value"].startswith(b"%d\0" % row["offset"]) for row in rows)
 
@@ -109,15 +109,15 @@ def test_a_start_by_time_is_found_in_cold_segments(kafka: TieredKafka) -> None:
     assert len(started.rows()) == PARTITIONS - 1
     cluster = cluster_of(ReadOptions.parse({"kafka.bootstrap.servers": servers, "subscribe": topic}))
     partitions = cluster.partitions_of([topic])
-    assert {each.earliest for each in cluster.bounds(partitions).values()} == {0}
+    assert {item.earliest for item in cluster.bounds(partitions).values()} == {0}
     assert min(cluster.local_starts(partitions[:-1]).values()) > COUNT // 2
 
 
 def test_cold_records_that_are_deleted_under_a_read_are_a_loss(kafka: TieredKafka) -> None:
     topic, servers = kafka.cold_topic(), kafka.bootstrap_servers()
-    strict, loose = (Read(servers, subscribe=topic, failOnDataLoss=each) for each in ("true", "false"))
+    strict, loose = (Read(servers, subscribe=topic, failOnDataLoss=item) for item in ("true", "false"))
     librdkafka.delete_records(servers, topic, 0, COUNT // 2)
     with pytest.raises(DataLossError, match=rf"the log now holds \[{COUNT // 2}, {COUNT}\)"):
         strict.rows()
     left = [(row["partition"], row["offset"]) for row in loose.rows()]
-    assert sorted(left) == [each for each in everything() if each >= (0, COUNT // 2)]
+    assert sorted(left) == [item for item in everything() if item >= (0, COUNT // 2)]

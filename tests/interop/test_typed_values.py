@@ -25,7 +25,7 @@ from spark_kafkawire.errors import RegistryError, TransportError, UnknownSchemaE
 from spark_kafkawire.net.http import Url
 from spark_kafkawire.net.retry import RetryPolicy
 from spark_kafkawire.registry import Registry, RegistrySettings, Schema
-from spark_kafkawire.values.registry_frame import Framed, SchemaIdSource, unframed
+from spark_kafkawire.values.registry_frame import Framed, SchemaIdSource, unframe
 from tests.support import librdkafka
 from tests.support.fake_registry import FakeRegistry
 from tests.support.foreign import Record
@@ -93,7 +93,7 @@ def registry_of(url: str) -> Registry:
 def write(kafka: ApacheKafka, topic: str, values: Sequence[Any]) -> None:
     """Create a topic with these values or records."""
     librdkafka.create_topic(kafka.bootstrap_servers(), 1, topic)
-    records = [each if isinstance(each, Record) else Record(each) for each in values]
+    records = [item if isinstance(item, Record) else Record(item) for item in values]
     librdkafka.produce(kafka.bootstrap_servers(), topic, records)
 
 
@@ -114,7 +114,7 @@ def read(kafka: ApacheKafka, topic: str, url: str, value_format: str = "avro", *
 def read_frames(kafka: ApacheKafka, topic: str) -> Framed:
     """Messages of a topic without their frames, and the types of Protobuf that they name."""
     column = Read(kafka.bootstrap_servers(), subscribe=topic).table().column("value").combine_chunks()
-    framed = unframed(column, SchemaIdSource.AUTO, with_indexes=True)
+    framed = unframe(column, SchemaIdSource.AUTO, with_indexes=True)
     assert not framed.faults.any()
     return framed
 
@@ -227,12 +227,12 @@ def test_all_types_are_read_as_confluents_deserializer_reads_them(
 ) -> None:
     messages = [*judge.avro("every", EVERY_TEXT, [EVERY_ROW, *OTHER_ROWS]), None]
     write(kafka, "every", messages)
-    found = read(kafka, "every", apicurio)
+    result = read(kafka, "every", apicurio)
     judged = judge.avro_rows("every", messages)
     assert judged == [EVERY_ROW, *OTHER_ROWS, None]
-    assert [each.name for each in found.type] == list(EVERY_ROW)
-    assert found.to_pylist() == as_spark(judged, found.type)
-    first = found[0].as_py()
+    assert [item.name for item in result.type] == list(EVERY_ROW)
+    assert result.to_pylist() == as_spark(judged, result.type)
+    first = result[0].as_py()
     assert first["one_of"] == {"member0": None, "member1": None, "member2": {"x": 7, "y": 8}}
     assert first["node"] == {"value": 1, "next": {"value": 2, "next": {"value": 3}}}
     assert first["time_ms"] == 86_399_999
@@ -265,7 +265,7 @@ def save(rows: DataFrame, kafka: ApacheKafka, options: dict[str, str]) -> list[b
     options = {name: value for name, value in options.items() if name != "subscribe"}
     writer = rows.write.format("kafkawire").mode("append").options(**options)
     writer.option("autoRegisterSchemas", "true").save()
-    return [each.value for each in librdkafka.consume(kafka.bootstrap_servers(), topic)]
+    return [item.value for item in librdkafka.consume(kafka.bootstrap_servers(), topic)]
 
 
 @newest
@@ -282,8 +282,8 @@ def test_references_between_schemas_are_resolved(kafka: ApacheKafka, apicurio: s
     rows = [{"name": "a", "home": home, "born": None}, {"name": "b", "home": home, "born": {"code": "AT"}}]
     messages = judge.avro("customers-and-references", schema, rows)
     write(kafka, "customers-and-references", messages)
-    found = read(kafka, "customers-and-references", apicurio)
-    assert found.to_pylist() == judge.avro_rows("customers-and-references", messages) == rows
+    result = read(kafka, "customers-and-references", apicurio)
+    assert result.to_pylist() == judge.avro_rows("customers-and-references", messages) == rows
 
 
 @newest
@@ -336,10 +336,10 @@ def test_messages_in_json_are_read_and_written_as_confluents_are(
     topic, copied, text = "in-json", "in-json-copied", json.dumps(IN_JSON)
     messages = [*judge.json(topic, text, JSON_ROWS), None]
     write(kafka, topic, messages)
-    found = read(kafka, topic, apicurio, "json")
+    result = read(kafka, topic, apicurio, "json")
     judged = judge.json_rows(topic, messages)
     assert judged == [*JSON_ROWS, None]
-    assert [without_nulls(row) for row in found.to_pylist()] == [without_nulls(row) for row in judged]
+    assert [without_nulls(row) for row in result.to_pylist()] == [without_nulls(row) for row in judged]
     options = options_of(kafka, topic, apicurio, "json")
     rows = spark.read.format("kafkawire").options(**options).load().select("value").coalesce(1)
     ours = save(rows, kafka, {**options, "topic": copied, "valueSchema": text})
@@ -349,10 +349,10 @@ def test_messages_in_json_are_read_and_written_as_confluents_are(
 def without_nulls(value: Any) -> Any:
     """A value without null properties, which JSON leaves out or not; pairs of a map become an object."""
     if isinstance(value, dict):
-        return {name: without_nulls(each) for name, each in value.items() if each is not None}
-    if isinstance(value, list) and value and all(isinstance(each, tuple) for each in value):
+        return {name: without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list) and value and all(isinstance(item, tuple) for item in value):
         return without_nulls(dict(value))
-    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 @newest
@@ -371,12 +371,12 @@ def test_messages_in_protobuf_are_read_as_confluents_deserializer_reads_them(
     # Confluent's client in Python registers a descriptor, and Apicurio gives it back as it is.
     assert registry_of(apicurio).schema(schema_id).format == "PROTOBUF"
     assert framed.indexes == (indexes,)
-    found = read(kafka, topic, apicurio, "protobuf", valueMessage=name)
+    result = read(kafka, topic, apicurio, "protobuf", valueMessage=name)
     judged = judge.protobuf_objects(topic, of, messages)
     assert judged == sent
     # As in Spark's from_protobuf, a field that is not in the message is null.
-    assert found.to_pylist() == [
-        {"id": each.id or None, "name": each.name or None, "numbers": list(each.numbers)} for each in judged
+    assert result.to_pylist() == [
+        {"id": item.id or None, "name": item.name or None, "numbers": list(item.numbers)} for item in judged
     ]
 
 
@@ -394,7 +394,7 @@ def test_confluents_deserializer_reads_messages_in_protobuf_that_spark_writes(
     # A schema that the subject has is not registered once more.
     chosen = {"topic": topic, "valueMessage": name, "valueSchemaVersion": "latest"}
     ours = save(rows.coalesce(1), kafka, {**options, **chosen})
-    assert judge.protobuf_objects(topic, of, [each for each in ours if each is not None]) == [
+    assert judge.protobuf_objects(topic, of, [item for item in ours if item is not None]) == [
         of(id=number, name=f"n{number}", numbers=[number, -number]) for number in range(3)
     ]
 
@@ -404,11 +404,11 @@ def protobuf_type(name: str) -> Any:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
-    first, order = (file.message_type.add(name=each) for each in ("First", "Order"))
-    for each in (first, order, *(order.nested_type.add(name=inner) for inner in ("Line", "Other"))):
-        each.field.add(name="id", number=1, type="TYPE_INT64", label="LABEL_OPTIONAL")
-        each.field.add(name="name", number=2, type="TYPE_STRING", label="LABEL_OPTIONAL")
-        each.field.add(name="numbers", number=3, type="TYPE_INT64", label="LABEL_REPEATED")
+    first, order = (file.message_type.add(name=item) for item in ("First", "Order"))
+    for item in (first, order, *(order.nested_type.add(name=inner) for inner in ("Line", "Other"))):
+        item.field.add(name="id", number=1, type="TYPE_INT64", label="LABEL_OPTIONAL")
+        item.field.add(name="name", number=2, type="TYPE_STRING", label="LABEL_OPTIONAL")
+        item.field.add(name="numbers", number=3, type="TYPE_INT64", label="LABEL_REPEATED")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}"))
@@ -441,7 +441,7 @@ def test_what_is_not_registered_is_unknown(apicurio: str) -> None:
         registry.schema_of_guid(bytes(16))
 
 
-def test_a_schema_that_is_none_is_refused_in_the_registrys_own_words(apicurio: str) -> None:
+def test_refuse_an_invalid_schema_in_the_words_of_the_registry(apicurio: str) -> None:
     with pytest.raises(RegistryError, match="the server refuses the request: HTTP status 4"):
         registry_of(apicurio).register("bad", Schema("AVRO", "{"))
 

@@ -66,8 +66,10 @@ def run_here(
 
     def run(job: str, *argv: str) -> tuple[int, str, str]:
         module = command(job)
-        for place in (module, spark_kafkawire.jobs.spark):
-            monkeypatch.setattr(place, "job_session", lambda _: contextlib.nullcontext(spark), raising=False)
+        for location in (module, spark_kafkawire.jobs.spark):
+            monkeypatch.setattr(
+                location, "job_session", lambda _: contextlib.nullcontext(spark), raising=False
+            )
         monkeypatch.setattr("sys.argv", [f"{job}.py", *argv])
         try:
             code = module.JOB.main()

@@ -36,12 +36,12 @@ class FailingDisk:
         self._fault = ""
         self._left = 0
         names = [name for name in _CALLS if hasattr(os, name) and name != "read"]
-        calls = {name: self._wrapped(name, getattr(os, name)) for name in names}
+        calls = {name: self._wrap(name, getattr(os, name)) for name in names}
         proxy = SimpleNamespace(**{**vars(os), **calls})
         monkeypatch.setattr(files, "os", proxy)
-        rmtree = self._wrapped("rmtree", shutil.rmtree)
+        rmtree = self._wrap("rmtree", shutil.rmtree)
         monkeypatch.setattr(files, "shutil", SimpleNamespace(rmtree=rmtree))
-        monkeypatch.setattr(files, "open_regular", self._wrapped("read", open_regular))
+        monkeypatch.setattr(files, "open_regular", self._wrap("read", open_regular))
 
     @property
     def has_failed(self) -> bool:
@@ -58,7 +58,7 @@ class FailingDisk:
         finally:
             self._fault = ""
 
-    def _wrapped(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any, **options: Any) -> Any:
             if not self._fault:
                 return call(*arguments, **options)
@@ -79,7 +79,7 @@ class FailingDisk:
                 # What fits is written; the next call fails.
                 return call(arguments[0], arguments[1][: len(arguments[1]) // 2])
             number = _ERRORS[self._fault]
-            named = [each for each in arguments if isinstance(each, str)]
+            named = [item for item in arguments if isinstance(item, str)]
             raise OSError(number, os.strerror(number), named[0] if named else None)
         if is_first and self._fault == "killed after":
             _done(name, call, arguments, options)
@@ -93,7 +93,7 @@ def _half_done(name: str, call: Callable[..., Any], arguments: Any, options: Any
     if name == "write":
         call(arguments[0], arguments[1][: len(arguments[1]) // 2])
     elif name == "rmtree":
-        files = [os.path.join(where, each) for where, _, names in os.walk(arguments[0]) for each in names]
+        files = [os.path.join(where, item) for where, _, names in os.walk(arguments[0]) for item in names]
         for file in files[: (len(files) + 1) // 2]:
             os.unlink(file)
     elif name != "rename":

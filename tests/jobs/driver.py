@@ -24,7 +24,7 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_kafkawire.jobs.ending import explained, failures
+from spark_kafkawire.jobs.ending import explain, failures
 from spark_kafkawire.jobs.files import LocalFiles
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest, IngestOptions
@@ -125,7 +125,7 @@ def fork_main(job: str, given: dict[str, Any], how: dict[str, Any], output: str)
             stop_when_a_file_is_made()
         code, text = 0, json.dumps(JOBS[job](given, lambda: _wait(how["gate"], output)))
     except failures() as error:
-        code, text = 1, explained(error)[0]
+        code, text = 1, explain(error)[0]
     except BaseException:
         text = traceback.format_exc()
     finally:

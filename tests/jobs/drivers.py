@@ -58,7 +58,7 @@ class Drivers:
         gate = next(self._gates)
         with gate.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            children = [self._start(job, each, gate=str(gate)) for each in given]
+            children = [self._start(job, item, gate=str(gate)) for item in given]
             for child in children:
                 poll(Path(f"{child.output}-ready").exists, "a driver to be ready", DEADLINE_S)
         return children

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
 from spark_kafkawire.errors import OptionError
-from spark_kafkawire.jobs.ending import explained, failures
+from spark_kafkawire.jobs.ending import explain, failures
 from spark_kafkawire.jobs.files import FileError, LocalFiles
 from spark_kafkawire.jobs.ingest.output import OutputOptions
 from spark_kafkawire.jobs.ingest.run import Ingest
@@ -188,7 +188,7 @@ def test_what_a_full_disk_has_cut_is_never_shown(
             Ingest(spark, options, QUIET).run()
             break
         except failures() as error:
-            lines.append(explained(error)[0])
+            lines.append(explain(error)[0])
         assert not [*disk.folder.glob("out/batch=*")]
         assert librdkafka.committed_offset(noida.bootstrap_servers, f"g-{topic}", topic) <= 0
     assert len(lines) >= 2
@@ -215,7 +215,7 @@ def test_a_read_only_output_is_named_and_nothing_is_committed(
     disk.remount("ro")
     with pytest.raises(failures()) as refused:
         Ingest(spark, options, QUIET).run()
-    assert explained(refused.value)[0] == (
+    assert explain(refused.value)[0] == (
         f"{disk.folder}/out/_kafkawire/lock: cannot write: Read-only file system; let this user write there, "
         "and run again"
     )

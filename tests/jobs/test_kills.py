@@ -180,15 +180,15 @@ class Running:
 
     def workers(self) -> list[psutil.Process]:
         """Python's workers, and the process that forks them."""
-        return [each for each in self._all() if self._is_worker(each)]
+        return [item for item in self._all() if self._is_worker(item)]
 
     def kill(self, *, but: Sequence[psutil.Process] = ()) -> None:
         """End all of it at once, ``but`` for some: nobody does anything about the end of another."""
-        killed = [each for each in self._all() if each not in but]
+        killed = [item for item in self._all() if item not in but]
         for step in ("suspend", "kill"):
-            for each in killed:
+            for item in killed:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    getattr(each, step)()
+                    getattr(item, step)()
 
     def await_(self, condition: Callable[[], Any], what: str) -> None:
         """Wait for something that it does."""
@@ -245,8 +245,8 @@ def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
         job.await_(lambda: any(output.glob("_kafkawire/unfinished/*/_temporary")), "the batch to be written")
         job.await_(lambda: len(job.workers()) > 1, "workers")
         frozen = job.workers()
-        for each in frozen:
-            each.suspend()
+        for item in frozen:
+            item.suspend()
         job.kill(but=frozen)
     try:
         assert (output / "_kafkawire" / "0.planned.json").exists()
@@ -254,15 +254,15 @@ def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
         code, reported, err = run_here("ingest", *arguments, "--json")
         assert code == 0, err
     finally:
-        for each in frozen:
+        for item in frozen:
             with contextlib.suppress(psutil.NoSuchProcess):
-                each.resume()
+                item.resume()
     _, alive = psutil.wait_procs(frozen, DEADLINE_S)
     assert not alive
     batches = [(batch["batch"], batch["messages"]) for batch in json.loads(reported)["batches"]]
     assert batches == [(0, sum(partition["messages"] for partition in partitions_of()))]
     rows = spark.read.parquet(str(output)).orderBy("broker", "partition", "offset", "index").collect()
-    found = [
+    result = [
         [
             bytes(row.value)
             for row in rows
@@ -270,4 +270,4 @@ def test_ingest_whose_workers_go_on_unheard_reads_each_message_once(
         ]
         for partition in partitions_of()
     ]
-    assert [(len(values), values_sha256(values)) for values in found] == recorded()
+    assert [(len(values), values_sha256(values)) for values in result] == recorded()

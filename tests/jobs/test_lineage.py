@@ -32,11 +32,11 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def runs(path: Path) -> dict[str, tuple[list[str], list[Any], list[Any]]]:
     """States of each job, and the datasets of its end with their counts."""
-    found: dict[str, tuple[list[str], list[Any], list[Any]]] = {}
+    result: dict[str, tuple[list[str], list[Any], list[Any]]] = {}
     for event in map(json.loads, path.read_text().splitlines()):
         name = event["job"]["name"].partition(".")[2]
-        states = [*found.get(name, ([], [], []))[0], event["eventType"]]
-        found[name] = (
+        states = [*result.get(name, ([], [], []))[0], event["eventType"]]
+        result[name] = (
             states,
             [
                 (item["namespace"], item["name"], item["inputFacets"]["inputStatistics"]["rowCount"])
@@ -47,7 +47,7 @@ def runs(path: Path) -> dict[str, tuple[list[str], list[Any], list[Any]]]:
                 for item in event["outputs"]
             ],
         )
-    return found
+    return result
 
 
 def test_jobs_send_lineage_of_their_topics(
@@ -74,13 +74,13 @@ def test_jobs_send_lineage_of_their_topics(
         assert run_here("migrate", *migrated, "--state", str(tmp_path / "state"))[0] == 0
         broken = run_here("publish", *rows, "--topic", "a/b", to_modern)
         assert broken[0] != 0
-    found = runs(events)
+    result = runs(events)
     ends = ["START", "COMPLETE"]
     at_modern, at_old = f"kafka://{modern}", f"kafka://{old}"
-    assert found["migrate"] == (ends, [(at_old, copied, 7)], [(at_modern, copied, 7)])
-    ingested = [value for name, value in found.items() if topic in name]
+    assert result["migrate"] == (ends, [(at_old, copied, 7)], [(at_modern, copied, 7)])
+    ingested = [value for name, value in result.items() if topic in name]
     assert (ends, [(at_modern, topic, 7)], []) in ingested
-    assert found["publish"][0] == [*ends, *ends, "START", "FAIL"]
+    assert result["publish"][0] == [*ends, *ends, "START", "FAIL"]
 
 
 def test_a_job_without_openlineages_library_goes_on(

@@ -152,7 +152,7 @@ def test_an_error_that_python_makes_of_the_signals_is_an_interruption() -> None:
 def argv_of(command: str, folder: Path, server: str, rows: Path) -> list[str]:
     if command == "checkpoints":
         (folder / "checkpoint" / "offsets").mkdir(parents=True)
-    given = (each.format(server=server, folder=folder, rows=rows) for each in ARGUMENTS[command])
+    given = (item.format(server=server, folder=folder, rows=rows) for item in ARGUMENTS[command])
     return [command, "--quiet", *given]
 
 
@@ -243,7 +243,7 @@ def test_an_exactly_once_publication_that_is_interrupted_leaves_nothing_open(
         poll(lambda: is_written(noida, topic) or job.has_ended, "rows", STARTS_WITHIN_S)
         lines = job.ended_by(number)
     # Where Python lost the error of the signal in a callback, Spark's own error comes first.
-    *before, line = [each for each in lines if not each.startswith("publish: writing")]
+    *before, line = [item for item in lines if not item.startswith("publish: writing")]
     assert before in ([], ["publish: the write failed: nothing of this run is committed"])
     assert line.startswith("publish: interrupted; ")
     assert "run again with the same arguments" in line
@@ -264,7 +264,7 @@ def test_an_exactly_once_publication_that_is_interrupted_leaves_nothing_open(
     "moment",
     [
         "starting Spark",
-        *(pytest.param(each, marks=pytest.mark.nightly) for each in ("asking the", "batch 0")),
+        *(pytest.param(item, marks=pytest.mark.nightly) for item in ("asking the", "batch 0")),
     ],
 )
 def test_ingest_ends_in_one_line_at_each_step(

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.broker import EmbeddedCluster
 from spark_kafkawire.errors import DeliveryError
-from spark_kafkawire.jobs.ending import ExitCode, explained
+from spark_kafkawire.jobs.ending import ExitCode, explain
 from spark_kafkawire.jobs.progress import Progress
 from spark_kafkawire.jobs.spark import run_tasks, watching
 from spark_kafkawire.model import TopicPartition
@@ -115,7 +115,7 @@ sys.exit(Job("count", None, make_dataclass("Options", ()), count).main())
 
 
 @pytest.mark.nightly
-def test_a_jvm_that_was_killed_is_told_in_one_line_with_what_to_do(tmp_path: Path) -> None:
+def test_report_a_jvm_that_was_killed_in_one_line_with_what_to_do(tmp_path: Path) -> None:
     variables = {**environment(tmp_path), "PYTHONPATH": str(ROOT), "PYSPARK_SUBMIT_ARGS": SUBMIT_ARGS}
     done = subprocess.run(
         [sys.executable, "-c", KILLED, "--quiet"], env=variables, capture_output=True, text=True
@@ -189,7 +189,7 @@ def test_results_come_in_the_order_of_the_tasks(spark: SparkSession) -> None:
     ]
 
 
-def test_an_error_and_the_end_of_a_task_are_told_in_one_line(spark: SparkSession) -> None:
+def test_report_an_error_and_the_end_of_a_task_in_one_line(spark: SparkSession) -> None:
     def fail(_: int) -> None:
         raise DeliveryError("t 0: not there")
 
@@ -200,7 +200,7 @@ def test_an_error_and_the_end_of_a_task_are_told_in_one_line(spark: SparkSession
     for task in (fail, killed):
         with pytest.raises((PySparkException, Py4JJavaError)) as caught:
             run_tasks(spark, task, [1])
-        line, code = explained(caught.value)
+        line, code = explain(caught.value)
         assert code == ExitCode.FAILED
         lines.append(line)
     assert lines[0] == "t 0: not there"
@@ -271,9 +271,9 @@ def test_recorded_logs_are_the_same_after_their_way_through_files_and_a_modern_b
         modern = f"--option=kafka.bootstrap.servers={noida.bootstrap_servers}"
         old = f"--option=zookeeper.connect={corpus.zookeeper_connect}"
         # A partition's place among the six of its topic becomes its partition's number.
-        place = ("--partition-by", "place=broker * 3 + partition")
+        location = ("--partition-by", "place=broker * 3 + partition")
         topics = [f"--topic={topic}" for topic in TOPICS]
-        run("ingest", old, *topics, "--output", "old", *place)
+        run("ingest", old, *topics, "--output", "old", *location)
         columns = ("--topic-column", "topic", "--partition-column", "place", "--value-column", "value")
         run("publish", modern, "--input", "old", *columns)
         code, _, err = run_here("ingest", modern, *topics, "--output", new_files, "--quiet")

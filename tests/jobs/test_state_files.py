@@ -35,9 +35,9 @@ def damaged(data: bytes, step: int, bits: Sequence[int] = ()) -> Iterator[bytes]
     # The last byte ends the line, which says nothing.
     for size in range(0, len(data) - 1, step):
         yield data[:size]
-    for place in range(0, len(data), step):
-        for bit in bits or (place // step % 8,):
-            yield data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+    for location in range(0, len(data), step):
+        for bit in bits or (location // step % 8,):
+            yield data[:location] + bytes([data[location] ^ 1 << bit]) + data[location + 1 :]
 
 
 def assert_noticed(said: Sequence[str], count: int) -> None:
@@ -89,8 +89,8 @@ def test_a_file_that_was_cut_or_in_which_a_bit_has_changed_is_named(
         wanted, data = read(), file.read_bytes()
         texts = [*damaged(data, 5)]
         said: list[str] = []
-        for each in texts:
-            file.write_bytes(each)
+        for item in texts:
+            file.write_bytes(item)
             try:
                 assert read() == wanted
             except KafkaWireError as error:
@@ -109,9 +109,9 @@ def test_a_text_that_was_cut_or_in_which_a_bit_has_changed_is_never_another_one(
     assert {key: wanted[key] for key in CONTENT} == CONTENT
     said = []
     texts = [*damaged(KIND.seal(CONTENT).encode(), 1, range(8))]
-    for each in texts:
+    for item in texts:
         try:
-            assert KIND.unseal(each.decode("utf-8", "surrogateescape")) == wanted
+            assert KIND.unseal(item.decode("utf-8", "surrogateescape")) == wanted
         except BrokenSeal as error:
             said.append(str(error))
     assert_noticed(said, len(texts))

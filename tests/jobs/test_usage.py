@@ -283,7 +283,7 @@ CON --topic-column t | --topic-column: there is no column 't'
 
 def argv_of(text: str, job: str = "") -> list[str]:
     words = shlex.split(text.replace("ALL", NEEDED.get(job, "ALL")))
-    return [each for word in words for each in WORDS.get(word, [word])]
+    return [item for word in words for item in WORDS.get(word, [word])]
 
 
 def is_said(start: str, said: str, line: str) -> bool:

@@ -160,18 +160,18 @@ class PublishingModern(Publishing):
     def records(self) -> list[Record]:
         """All messages."""
         return [
-            each
+            item
             for number in range(_PARTITIONS)
-            for each in librdkafka.consume(self._servers, self._topic, number, isolation_level=self._level)
+            for item in librdkafka.consume(self._servers, self._topic, number, isolation_level=self._level)
         ]
 
     def check(self) -> None:
         wanted = (
             (b"%d" % id, b"value %d" % id, (("n", b"%d" % id),), self._TIME_MS + id) for id in self._ids
         )
-        found = ((each.key, each.value, each.headers, each.timestamp_ms) for each in self.records())
+        result = ((item.key, item.value, item.headers, item.timestamp_ms) for item in self.records())
         size = 4 if self._timed else 3
-        assert Counter(each[:size] for each in found) == Counter(each[:size] for each in wanted)
+        assert Counter(item[:size] for item in result) == Counter(item[:size] for item in wanted)
 
 
 class Migrating:

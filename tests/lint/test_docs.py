@@ -124,10 +124,10 @@ def test_a_heading_has_one_anchor_and_the_same_on_the_site(page: str) -> None:
 
 @for_each("entrance", ["README.md", "docs/index.md"])
 def test_every_page_is_reached_from_the_entrance(entrance: str) -> None:
-    reached, found = set[str](), {entrance}
-    while found:
-        reached |= found
-        found = {target for page in found for target in pages_linked_from(page)} - reached
+    reached, result = set[str](), {entrance}
+    while result:
+        reached |= result
+        result = {target for page in result for target in pages_linked_from(page)} - reached
     # The reference of the site is empty where README is read: docstrings make it.
     left_out = {"index.md", "api.md"} if entrance == "README.md" else {"index.md"}
     assert {f"docs/{page.name}" for page in DOCS.glob("*.md") if page.name not in left_out} <= reached
@@ -312,13 +312,13 @@ def uses(user: tuple[str, str], used: tuple[str, str]) -> bool:
 def imports_of(source: str, file: str) -> set[str]:
     """Modules of the package that a file may import at its start or in a function, by their full names."""
     package = ["spark_kafkawire", *Path(file).parent.parts]
-    found = set()
+    result = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *filter(None, [node.module])])
-            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
-    return found
+            result |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return result
 
 
 def names_of(node: Any) -> set[str]:
@@ -328,7 +328,7 @@ def names_of(node: Any) -> set[str]:
 
 
 @for_each("kind", headings_of("docs/adding.md")[1:])
-def test_a_list_of_what_to_add_names_files_and_what_stands_in_them(kind: str) -> None:
+def test_lists_of_what_to_add_have_files_and_names_of_the_code(kind: str) -> None:
     items = items_of(kind)
     assert items
     for paths, names in items:
@@ -365,10 +365,10 @@ def items_of(kind: str) -> list[tuple[list[str], list[str]]]:
     codes = [re.findall(r"`([^`]+)`", line) for line in lines]
     return [
         (
-            [code for code in each if REPOSITORY_PATH.fullmatch(code) or FILE_WORD.fullmatch(code)],
-            [code for code in each if re.fullmatch(r"[A-Za-z_]\w*", code)],
+            [code for code in item if REPOSITORY_PATH.fullmatch(code) or FILE_WORD.fullmatch(code)],
+            [code for code in item if re.fullmatch(r"[A-Za-z_]\w*", code)],
         )
-        for each in codes
+        for item in codes
     ]
 
 
@@ -425,7 +425,7 @@ def test_every_drawing_has_a_text_and_a_page() -> None:
 
 
 def test_a_drawing_for_one_scheme_has_the_colours_of_that_scheme_whatever_the_reader_prefers() -> None:
-    light, dark = ((IMAGES / f"overview-{each}.svg").read_text("utf-8") for each in ("light", "dark"))
+    light, dark = ((IMAGES / f"overview-{item}.svg").read_text("utf-8") for item in ("light", "dark"))
     papers = [re.findall(r"\.paper\{fill:(#\w+)\}", text)[-1] for text in (light, dark)]
     assert papers == ["#fff", "#1e2129"]
     assert "prefers-color-scheme" not in light + dark

@@ -73,12 +73,12 @@ def counts_with_words(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """A count and the words after it in each text that is filled in."""
     for node in nodes:
         for before, count, after in windows(["", *pieces(node)]):
-            found = COUNTED.match(after)
+            match = COUNTED.match(after)
             is_filled_in = re.fullmatch(r"%[ds]|\{.*\}", count, re.DOTALL)
             is_maximum = re.fullmatch(r"\{_?[A-Z0-9_]+( - 1)?\}", count)
-            is_bound = found and after[found.end() :].startswith(" or more")
-            if found and is_filled_in and not (is_maximum or is_bound or OF_MANY.search(before)):
-                yield f"{count}{found[0]}"
+            is_bound = match and after[match.end() :].startswith(" or more")
+            if match and is_filled_in and not (is_maximum or is_bound or OF_MANY.search(before)):
+                yield f"{count}{match[0]}"
 
 
 def windows(texts: list[str]) -> Iterator[tuple[str, str, str]]:
@@ -94,14 +94,14 @@ def test_counts_and_their_words_agree(path: Path) -> None:
 #: Where text of peers and users is kept raw. In a message such a name goes through ``printable``.
 FOREIGN: Final = frozenset(
     (
-        "topic", "host", "hostname", "group", "group_id", "path", "file", "folder", "detail", "location",
+        "topic", "host", "hostname", "group", "group_id", "path", "file", "folder", "detail",
         "text", "data", "pattern", "error_message", "member_id", "username", "client_id", "zookeeper_connect",
         "endpoint_url", "verify_message", "attempt", "columns",
     )
 )  # fmt: skip
 #: What makes messages.
 LOGGERS: Final = ("LOG",)
-SAYING: Final = ("located", "advised", "broker_error")
+SAYING: Final = ("locate", "advise", "broker_error")
 ERROR_ENDINGS: Final = ("Error", "Failed", "Lost", "TimedOut")
 
 
@@ -132,13 +132,13 @@ def raw_names(message: ast.expr) -> Iterator[str]:
 
 
 def test_no_message_holds_foreign_text_that_is_not_cut() -> None:
-    found = [
+    result = [
         f"{path.relative_to(ROOT)}:{message.lineno} {name}"
         for path in PACKAGE
         for message in messages(nodes_of(path))
         for name in raw_names(message)
     ]
-    assert not found, "put errors.printable or errors.quoted around it"
+    assert not result, "put errors.printable or errors.quoted around it"
 
 
 def test_the_look_into_the_source_finds_what_it_looks_for() -> None:
@@ -183,12 +183,12 @@ def _prose(page: Path) -> Iterator[tuple[int, str]]:
 
 @for_each("page", PAGES)
 def test_pages_use_plain_words(page: str) -> None:
-    found = {number: line for number, line in _prose(ROOT / page) if WORDS.search(MEANT.sub("", line))}
-    assert found == {}
+    result = {number: line for number, line in _prose(ROOT / page) if WORDS.search(MEANT.sub("", line))}
+    assert result == {}
 
 
 def test_messages_use_plain_words() -> None:
-    found = []
+    result = []
     for path in ALL:
         nodes = nodes_of(path)
         documented = set(map(id, _docstrings(nodes)))
@@ -196,18 +196,30 @@ def test_messages_use_plain_words() -> None:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
                 text = MEANT.sub("", node.value)
                 if " " in text and node.value != WORDS.pattern and WORDS.search(text):
-                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}")
+                    result.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}")
+    assert result == []
+
+
+def test_names_use_plain_words() -> None:
+    """Names of functions, of classes and of tests."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for path in ALL
+        for node in nodes_of(path)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and WORDS.search(MEANT.sub("", node.name.replace("_", " ").strip()))
+    ]
     assert found == []
 
 
 def test_docstrings_begin_with_their_subject() -> None:
-    found = [
+    result = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value.splitlines()[0]}"
         for path in ALL
         for node in _docstrings(nodes_of(path))
         if isinstance(node.value, str) and FIRST_WORDS.match(node.value.strip())
     ]
-    assert found == []
+    assert result == []
 
 
 # --- `.ci/sizes.py`: the report of `make style` ---

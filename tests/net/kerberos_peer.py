@@ -78,23 +78,23 @@ class _Acceptor:
             getattr(self._library, function).restype = c_uint32
 
     def accept(self, token: bytes) -> bytes:
-        given, found = _given(token), _Data()
+        given, result = _given(token), _Data()
         self._check(
             "gss_accept_sec_context",
-            *(byref(self._context), None, byref(given), None, None, None, byref(found)),
+            *(byref(self._context), None, byref(given), None, None, None, byref(result)),
             *(None, None, None),
         )
-        return self._taken(found)
+        return self._taken(result)
 
     def wrap(self, content: bytes) -> bytes:
-        given, found = _given(content), _Data()
-        self._check("gss_wrap", self._context, c_int(0), c_uint32(0), byref(given), None, byref(found))
-        return self._taken(found)
+        given, result = _given(content), _Data()
+        self._check("gss_wrap", self._context, c_int(0), c_uint32(0), byref(given), None, byref(result))
+        return self._taken(result)
 
     def unwrap(self, message: bytes) -> bytes:
-        given, found = _given(message), _Data()
-        self._check("gss_unwrap", self._context, byref(given), byref(found), None, None)
-        return self._taken(found)
+        given, result = _given(message), _Data()
+        self._check("gss_unwrap", self._context, byref(given), byref(result), None, None)
+        return self._taken(result)
 
     def close(self) -> None:
         self._library.gss_delete_sec_context(byref(c_uint32()), byref(self._context), None)
@@ -104,9 +104,9 @@ class _Acceptor:
         if major & 0xFFFF0000:
             raise Refused(f"{function}: {major:#x}")
 
-    def _taken(self, found: _Data) -> bytes:
-        data = ctypes.string_at(found.value, found.length) if found.value else b""
-        self._library.gss_release_buffer(byref(c_uint32()), byref(found))
+    def _taken(self, result: _Data) -> bytes:
+        data = ctypes.string_at(result.value, result.length) if result.value else b""
+        self._library.gss_release_buffer(byref(c_uint32()), byref(result))
         return data
 
 

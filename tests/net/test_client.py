@@ -251,7 +251,7 @@ def test_a_connection_given_back_is_taken_again(pool: Pool) -> None:
         assert peer.connection_count == 1
 
 
-def test_a_connection_in_use_is_nobody_elses(pool: Pool) -> None:
+def test_a_connection_in_use_is_not_shared(pool: Pool) -> None:
     with Peer(stalling(ANSWER)) as peer:
         first, second = take(pool, peer), take(pool, peer)
         assert first is not second

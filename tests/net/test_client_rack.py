@@ -31,8 +31,8 @@ def amazon(request: bytes) -> bytes:
 def of_first_version(request: bytes) -> bytes:
     path = "GET /latest/meta-data/placement/availability-zone"
     answers = {f"{path} HTTP/1.1": ZONE, f"{path}-id HTTP/1.1": ZONE_ID}
-    found = answers.get(request.decode().partition("\r\n")[0])
-    return http_answer(found.encode()) if found else http_answer(b"", "404 Not Found")
+    result = answers.get(request.decode().partition("\r\n")[0])
+    return http_answer(result.encode()) if result else http_answer(b"", "404 Not Found")
 
 
 def without_ids(request: bytes) -> bytes:
@@ -101,9 +101,9 @@ def test_a_service_that_does_not_tell_costs_a_second_and_one_line(
 ) -> None:
     caplog.clear()
     with Peer(script) as peer, caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        place = f"127.0.0.1:{peer.broker.port}"
-        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://{place}")
-        monkeypatch.setenv("GCE_METADATA_HOST", place)
+        location = f"127.0.0.1:{peer.broker.port}"
+        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://{location}")
+        monkeypatch.setenv("GCE_METADATA_HOST", location)
         began_s = time.monotonic()
         assert ClientRack(source).found((), tuple) == ""
         assert time.monotonic() - began_s < 10 * METADATA_S

@@ -78,14 +78,14 @@ def test_a_broker_that_knows_no_newer_version_of_api_versions_is_asked_again() -
         host, _, port = cluster.bootstrap_servers.partition(":")
         with Client.connect(Broker(-1, host, int(port)), settings_modern()) as client:
             assert client.version_of(modern.API_VERSIONS) == 2
-            assert [each.node_id for each in client.request(ALL_TOPICS).brokers] == [1]
+            assert [item.node_id for item in client.request(ALL_TOPICS).brokers] == [1]
 
 
 def test_the_first_request_asks_for_versions_and_names_the_client() -> None:
     seen: list[Asked] = []
     with Peer(broker(seen=seen)) as peer, connect(peer) as client:
         assert client.request(ALL_TOPICS) == METADATA_RESPONSE
-    assert [(each.api.name, each.version, each.client_id) for each in seen] == [
+    assert [(item.api.name, item.version, item.client_id) for item in seen] == [
         (*ASKS, "spark-kafkawire"),
         (*LEARNS, "spark-kafkawire"),
     ]
@@ -104,7 +104,7 @@ def test_each_request_goes_in_the_highest_common_version() -> None:
             UnsupportedVersionError, match=r"Fetch: the broker offers 101-107, .* supports 0-\d\d; upgrade"
         ):
             client.version_of(modern.FETCH)
-    assert [each.version for each in seen] == [ASKS[1], 7]
+    assert [item.version for item in seen] == [ASKS[1], 7]
 
 
 def test_a_broker_that_refuses_is_asked_twice_and_no_more() -> None:
@@ -148,7 +148,7 @@ def old_broker(release: str, seen: list[tuple[str, int]]) -> Script:
 
 
 def versions_of(seen: list[Asked]) -> list[tuple[str, int]]:
-    return [(each.api.name, each.version) for each in seen]
+    return [(item.api.name, item.version) for item in seen]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_an_answer_to_a_question_that_was_not_asked_proves_nothing() -> None:
 
 def in_cluster(peer: Peer, *others: Peer, **changes: Any) -> ConnectionSettings:
     """Settings that name the brokers as those of one cluster."""
-    servers = tuple(each.broker for each in (peer, *others))
+    servers = tuple(item.broker for item in (peer, *others))
     return replace(settings_modern(), bootstrap_servers=servers, **changes)
 
 
@@ -325,7 +325,7 @@ def refused(peer: Peer, settings: ConnectionSettings) -> str:
 
 @pytest.mark.parametrize("release", ["0.8", "0.9"])
 @pytest.mark.usefixtures("in_doubt_soon")
-def test_no_broker_is_old_whose_cluster_has_told_its_versions(release: str) -> None:
+def test_no_broker_is_old_whose_cluster_has_listed_its_versions(release: str) -> None:
     seen: list[tuple[str, int]] = []
     with Peer(broker()) as peer, Peer(old_broker(release, seen)) as other:
         settings = in_cluster(peer, other)
@@ -337,7 +337,7 @@ def test_no_broker_is_old_whose_cluster_has_told_its_versions(release: str) -> N
 
 @pytest.mark.parametrize("release", ["0.8", "0.9"])
 @pytest.mark.usefixtures("in_doubt_soon")
-def test_a_proof_is_refused_where_the_cluster_has_told_its_versions_meanwhile(
+def test_refuse_a_proof_where_the_cluster_has_listed_its_versions_meanwhile(
     release: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Peer(broker()) as peer, Peer(old_broker(release, [])) as other:
@@ -354,7 +354,7 @@ def test_a_proof_is_refused_where_the_cluster_has_told_its_versions_meanwhile(
         )
 
 
-def test_a_broker_that_told_its_versions_once_is_asked_for_nothing_else_when_it_breaks() -> None:
+def test_ask_a_broker_that_listed_its_versions_once_for_nothing_else() -> None:
     seen: list[Asked] = []
     with Peer(broker(), close_at_once, broker(seen=seen)) as peer:
         connect(peer).close()

@@ -28,7 +28,7 @@ from spark_kafkawire.errors import (
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net import retry
 from spark_kafkawire.net.pool import Pool
-from spark_kafkawire.net.retry import BACKOFF_MAX_S, Attempts, Bootstrap, RetryPolicy, retried
+from spark_kafkawire.net.retry import BACKOFF_MAX_S, Attempts, Bootstrap, RetryPolicy, call_with_retries
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from tests.support.certificates import Certificates
@@ -119,14 +119,14 @@ def test_a_cluster_that_never_answered_is_an_error_soon(
     began_s = time.monotonic()
     with ExitStack() as stack:
         brokers = servers(stack)
-        place = place_of(*brokers)
+        location = place_of(*brokers)
         with pytest.raises(
-            KafkaWireError, match=rf"^gave up after .* \(bootstrapTimeout\): {place}: no server.*{reason}"
+            KafkaWireError, match=rf"^gave up after .* \(bootstrapTimeout\): {location}: no server.*{reason}"
         ):
             metadata_of(pool, *brokers).topics()
     assert time.monotonic() - began_s < GRACE_S + BOUND_S
     [warning] = warnings_of(caplog)
-    assert warning.startswith(f"{place}: no server has answered within 0.2 s: ")
+    assert warning.startswith(f"{location}: no server has answered within 0.2 s: ")
     assert warning.endswith("; trying for up to 1 s (bootstrapTimeout)")
 
 
@@ -139,8 +139,8 @@ def test_plain_text_on_a_port_of_tls_is_an_error_soon(pool: Pool, certificates: 
 @pytest.mark.slow
 def test_a_silent_server_does_not_hide_the_next_one(pool: Pool) -> None:
     with unreachable() as silent, Peer(stalling()) as frozen, LogServer({"t": [MemoryLog()]}) as there:
-        found = Broker(-1, "127.0.0.1", there.port)
-        metadata = metadata_of(pool, silent, frozen.broker, found, timeout_s=2.0)
+        result = Broker(-1, "127.0.0.1", there.port)
+        metadata = metadata_of(pool, silent, frozen.broker, result, timeout_s=2.0)
         assert [topic.name for topic in metadata.topics()] == ["t"]
 
 
@@ -162,7 +162,7 @@ def test_a_cluster_that_has_answered_is_waited_for(pool: Pool, caplog: pytest.Lo
         raise error
 
     with pytest.raises(ConnectFailed, match=r"\(retries, brokerDownTimeout\)"):
-        retried(refused, policy, clock=lambda: now_s, sleep=sleep)
+        call_with_retries(refused, policy, clock=lambda: now_s, sleep=sleep)
     assert now_s == pytest.approx(WAIT_MAX_S)
     assert warnings_of(caplog) == [f"{error}; trying again for up to 600 s (brokerDownTimeout)"]
 
@@ -192,19 +192,19 @@ def test_without_a_bound_patience_decides_of_the_first_contact(caplog: pytest.Lo
 def test_a_broker_of_07_that_never_answered_is_an_error_soon(caplog: pytest.LogCaptureFixture) -> None:
     for number, script in enumerate((stalling(), answering(b""))):
         with Peer(script) as peer:
-            place = f"broker.list={number}:{peer.broker.host}:{peer.broker.port}"
+            location = f"broker.list={number}:{peer.broker.host}:{peer.broker.port}"
             began_s = time.monotonic()
             with pytest.raises(KafkaWireError, match=r"bootstrapTimeout"):
-                ask(peer.broker, [OFFSETS], first(net_07(), place), str)
+                ask(peer.broker, [OFFSETS], first(net_07(), location), str)
             assert time.monotonic() - began_s < GRACE_S + BOUND_S
-        assert warnings_of(caplog)[-1].startswith(f"{place}: no server has answered within 0.2 s: ")
+        assert warnings_of(caplog)[-1].startswith(f"{location}: no server has answered within 0.2 s: ")
 
 
 def test_a_broker_of_07_that_answers_is_known(caplog: pytest.LogCaptureFixture) -> None:
     with Peer(answering(ANSWER)) as peer:
-        place = f"broker.list=0:{peer.broker.host}:{peer.broker.port}"
-        ask(peer.broker, [OFFSETS], first(net_07(), place), str)
-    assert Bootstrap(place).is_answered
+        location = f"broker.list=0:{peer.broker.host}:{peer.broker.port}"
+        ask(peer.broker, [OFFSETS], first(net_07(), location), str)
+    assert Bootstrap(location).is_answered
     assert not warnings_of(caplog)
 
 
@@ -233,8 +233,10 @@ class World:
     def attempts(self, policy: RetryPolicy = POLICY) -> Attempts:
         return Attempts(policy, clock=lambda: self.now_s, sleep=self._sleep, draw=lambda: self._draw)
 
-    def retried(self, attempt: Callable[[], T], policy: RetryPolicy = POLICY) -> T:
-        return retried(attempt, policy, clock=lambda: self.now_s, sleep=self._sleep, draw=lambda: self._draw)
+    def retry(self, attempt: Callable[[], T], policy: RetryPolicy = POLICY) -> T:
+        return call_with_retries(
+            attempt, policy, clock=lambda: self.now_s, sleep=self._sleep, draw=lambda: self._draw
+        )
 
     def _sleep(self, wait_s: float) -> None:
         self.slept_s.append(wait_s)
@@ -258,19 +260,19 @@ def test_waits_double_and_are_drawn_from_their_upper_half(draw: float, share: fl
 def test_a_policy_bounds_waits_and_lasts_as_long_as_one_step() -> None:
     assert RetryPolicy(1000, 0.1).wait_s(1000, 0.999) < BACKOFF_MAX_S
     assert RetryPolicy(1000, 3600.0).wait_s(1, 0.999) < BACKOFF_MAX_S
-    assert POLICY.lasting(30.0) == RetryPolicy(3, 0.1, retry_timeout_s=30.0)
-    assert POLICY.lasting(30.0).lasting(10.0) == RetryPolicy(3, 0.1, retry_timeout_s=30.0)
+    assert POLICY.make_lasting(30.0) == RetryPolicy(3, 0.1, retry_timeout_s=30.0)
+    assert POLICY.make_lasting(30.0).make_lasting(10.0) == RetryPolicy(3, 0.1, retry_timeout_s=30.0)
 
 
 def test_what_succeeds_at_last_is_returned_and_waited_for() -> None:
     world = World()
     calls: list[int] = []
-    assert world.retried(lambda: failing(3, LOST, calls)) == "done"
+    assert world.retry(lambda: failing(3, LOST, calls)) == "done"
     assert len(calls) == 4
     assert world.slept_s == pytest.approx([0.075, 0.15, 0.3])
     world = World()
     with pytest.raises(ZeroDivisionError):
-        world.retried(lambda: 1 // 0)
+        world.retry(lambda: 1 // 0)
     assert not world.slept_s
 
 
@@ -278,7 +280,7 @@ def test_the_last_error_is_raised_with_attempts_and_elapsed_time() -> None:
     world = World()
     calls: list[int] = []
     with pytest.raises(ConnectionLost) as error:
-        world.retried(lambda: failing(9, LOST, calls))
+        world.retry(lambda: failing(9, LOST, calls))
     assert len(calls) == 4
     assert str(error.value) == f"gave up after 4 attempts in 0.5 s (retries): {LOST}"
 
@@ -321,13 +323,13 @@ def test_the_last_error_is_returned_to_a_loop_that_has_another_way_on() -> None:
     assert len(world.slept_s) == 1
 
 
-def test_progress_starts_count_and_clock_anew() -> None:
+def test_progress_resets_count_and_clock() -> None:
     world = World()
     attempts = world.attempts(RetryPolicy(2, 0.1))
     for _ in range(5):
         attempts.failed(LOST)
         attempts.failed(LOST)
-        attempts.progressed()
+        attempts.note_progress()
     assert world.slept_s == pytest.approx([0.075, 0.15] * 5)
     attempts.failed(LOST)
     attempts.failed(LOST)
@@ -348,15 +350,15 @@ def test_patience_outlasts_the_retries() -> None:
     ):
         fail_for_ever()
     calls: list[int] = []
-    assert world.retried(lambda: failing(3, LOST, calls), POLICY.lasting(0.01)) == "done"
+    assert world.retry(lambda: failing(3, LOST, calls), POLICY.make_lasting(0.01)) == "done"
 
 
-def test_who_waits_is_told_once_and_once_when_it_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_a_wait_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
     world, refused = World(), ConnectFailed("broker 0 (h:1): cannot connect: Connection refused")
     policy = RetryPolicy(0, 0.1, retry_timeout_s=60.0)
     calls: list[int] = []
-    assert world.retried(lambda: failing(6, refused, calls), policy) == "done"
+    assert world.retry(lambda: failing(6, refused, calls), policy) == "done"
     assert caplog.messages == [
         f"{refused}; trying again for up to 60 s (brokerDownTimeout)",
         f"continuing after {sum(world.slept_s):.1f} s and 6 failures: {refused}",
@@ -364,7 +366,7 @@ def test_who_waits_is_told_once_and_once_when_it_goes_on(caplog: pytest.LogCaptu
     caplog.clear()
     calls.clear()
     # A connection that is replaced at once is not worth a line.
-    assert World().retried(lambda: failing(1, LOST, calls), POLICY.lasting(60.0)) == "done"
+    assert World().retry(lambda: failing(1, LOST, calls), POLICY.make_lasting(60.0)) == "done"
     assert not caplog.messages
 
 
@@ -373,12 +375,12 @@ def test_an_inner_patience_that_is_used_up_is_not_waited_for_again() -> None:
 
     def inner() -> str:
         calls[0] += 1
-        return world.retried(lambda: failing(99, LOST, []), POLICY.lasting(10.0))
+        return world.retry(lambda: failing(99, LOST, []), POLICY.make_lasting(10.0))
 
     with pytest.raises(
         ConnectionLost, match=r"^gave up after \d+ attempts in 10\.0 s \(retries, brokerDownTimeout\)"
     ):
-        world.retried(inner, POLICY.lasting(10.0))
+        world.retry(inner, POLICY.make_lasting(10.0))
     assert calls == [1]
 
 

@@ -131,7 +131,7 @@ def test_an_old_broker_refuses_by_closing(mechanism: str) -> None:
     assert "a broker of this age rejects credentials by closing" in message
 
 
-def test_a_mechanism_that_the_broker_does_not_have_is_told_with_those_it_has() -> None:
+def test_report_a_mechanism_that_the_broker_does_not_have_with_those_it_has() -> None:
     only = {name: LOGINS[name] for name in ("PLAIN", "SCRAM-SHA-512")}
     message = fails(login_broker(only), "SCRAM-SHA-256")
     assert "kafka.sasl.mechanism=SCRAM-SHA-256; it supports PLAIN, SCRAM-SHA-512; set one" in message
@@ -148,7 +148,7 @@ def test_a_mechanism_that_the_broker_does_not_have_is_told_with_those_it_has() -
     ],
     ids=["a listener without logins", "an error that may pass"],
 )
-def test_an_error_in_the_handshake_is_told(code: int, kind: type[KafkaWireError], message: str) -> None:
+def test_report_an_error_in_the_handshake(code: int, kind: type[KafkaWireError], message: str) -> None:
     def refusing(connection: socket.socket) -> None:
         while (question := asked(connection)) is not None:
             response = SaslHandshakeResponse(error_code=code, mechanisms=())
@@ -181,7 +181,7 @@ def test_a_broker_older_than_logins_is_never_talked_to_without_one() -> None:
     assert seen == ["ApiVersions", "ApiVersions"]
 
 
-def test_a_client_without_a_login_is_told_that_the_port_may_want_one() -> None:
+def test_a_client_without_a_login_reports_that_the_port_may_require_one() -> None:
     with Peer(login_broker()) as peer, Client.connect(peer.broker, settings_modern()) as client:
         with pytest.raises(ConnectionLost) as error:
             client.request(ALL_TOPICS)
@@ -401,7 +401,7 @@ def test_responses_in_flight_are_received_in_order_when_a_login_is_made_again() 
         assert client.in_flight == 4
         assert client.has_come()
         answered = [client.receive().request for _ in range(4)]
-        assert [each.allow_auto_topic_creation for each in answered[:3]] == [True, False, True]
+        assert [item.allow_auto_topic_creation for item in answered[:3]] == [True, False, True]
         assert answered[3] is ALL_TOPICS
         assert client.in_flight == 0
     assert peer.connection_count == 1
@@ -515,7 +515,7 @@ def test_a_new_token_is_tried_again_until_the_broker_knows_it() -> None:
     ],
     ids=["of unknown age", "not new", "new and unknown until the deadline", "expired"],
 )
-def test_a_token_that_lets_nobody_in_is_told(
+def test_report_a_token_that_is_refused(
     refusals: int | None, age_s: float | None, is_asked_once: bool, problem: str
 ) -> None:
     created_s = None if age_s is None else time.time() - age_s

@@ -143,8 +143,8 @@ def test_a_mapped_address_has_the_certificate_of_the_advertised_one(certificates
                 continue
             with pytest.raises(AuthenticationError) as error:
                 Client.connect(Broker(7, host, 9092), secured)
-            place = f"broker 7 (kafka-0.svc:9092) at 127.0.0.1:{peer.broker.port} (brokerAddressMap): "
-            assert str(error.value).startswith(place)
+            location = f"broker 7 (kafka-0.svc:9092) at 127.0.0.1:{peer.broker.port} (brokerAddressMap): "
+            assert str(error.value).startswith(location)
             assert "not valid for 'kafka-0.svc'" in str(error.value)
 
 
@@ -183,7 +183,7 @@ def test_a_client_with_a_certificate_is_let_in(asking: Peer, certificates: Certi
             assert client.request(ALL_TOPICS) == METADATA_RESPONSE
 
 
-def test_a_client_without_a_known_certificate_is_told_what_to_set(
+def test_a_client_without_a_known_certificate_reports_what_to_set(
     asking: Peer, certificates: Certificates
 ) -> None:
     message = fails(asking, trusting(certificates))
@@ -194,7 +194,7 @@ def test_a_client_without_a_known_certificate_is_told_what_to_set(
 
 
 @pytest.mark.parametrize("password", [None, "wrong"])
-def test_a_wrong_password_of_a_key_is_told(certificates: Certificates, password: str | None) -> None:
+def test_report_a_wrong_password_of_a_key(certificates: Certificates, password: str | None) -> None:
     with pytest.raises(OptionError) as error:
         context(known_as(certificates, certificates.client_encrypted, password))
     assert str(error.value).startswith(
@@ -207,7 +207,7 @@ def test_a_wrong_password_of_a_key_is_told(certificates: Certificates, password:
 @pytest.mark.parametrize(
     "text", ["", "nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
 )
-def test_texts_without_a_certificate_are_told(text: str) -> None:
+def test_report_texts_without_a_certificate(text: str) -> None:
     for tls in (Tls(trust=text), Tls(identity=text)):
         with pytest.raises(
             OptionError, match=r"^options kafka\.ssl\.(trust|key)store\.\*: cannot read a .*"
@@ -216,7 +216,7 @@ def test_texts_without_a_certificate_are_told(text: str) -> None:
         assert "\n" not in str(error.value)
 
 
-def test_a_key_of_another_certificate_is_told(certificates: Certificates) -> None:
+def test_report_a_key_of_another_certificate(certificates: Certificates) -> None:
     key, _, _ = certificates.client.read_text().partition("-----BEGIN CERT")
     _, begin, chain = certificates.stranger.read_text().partition("-----BEGIN CERT")
     with pytest.raises(OptionError, match="key values mismatch"):
@@ -260,7 +260,7 @@ def dripping(connection: socket.socket) -> None:
     drip(connection, b"\0")
 
 
-@pytest.mark.parametrize("script", [stalling(), lambda each: each.sendall(b"\x16\x03\x03"), dripping])
+@pytest.mark.parametrize("script", [stalling(), lambda item: item.sendall(b"\x16\x03\x03"), dripping])
 def test_an_endless_handshake_fails_at_the_deadline(script: Script, certificates: Certificates) -> None:
     def silent(connection: socket.socket) -> None:
         script(connection)
@@ -335,7 +335,7 @@ def transport_to(peer: Peer, tls: Tls) -> TlsTransport:
     return TlsTransport.over(plain, tls, SERVER_NAME, deadline)
 
 
-def test_a_refusal_is_told_where_a_send_meets_it(certificates: Certificates) -> None:
+def test_report_a_refusal_where_a_send_meets_it(certificates: Certificates) -> None:
     server = server_of(certificates.server)
     server.verify_mode = ssl.CERT_REQUIRED
     server.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -432,7 +432,7 @@ def test_versions_are_agreed_on_within_the_limits() -> None:
 
 
 @pytest.mark.parametrize("suites", [(), (AES_128,)])
-def test_a_broker_without_the_only_version_is_told(suites: tuple[str, ...]) -> None:
+def test_report_a_broker_without_the_only_version(suites: tuple[str, ...]) -> None:
     server = server_of(SERVER)
     server.minimum_version = TLSVersion.TLSv1_3
     tls = Tls(trust=TRUST, limits=TlsLimits(highest=TLSVersion.TLSv1_2, suites=suites))
@@ -443,7 +443,7 @@ def test_a_broker_without_the_only_version_is_told(suites: tuple[str, ...]) -> N
         )
 
 
-def test_a_broker_without_a_suite_of_the_list_is_told() -> None:
+def test_report_a_broker_without_a_suite_of_the_list() -> None:
     server = server_of(SERVER)
     server.maximum_version = TLSVersion.TLSv1_2
     server.set_ciphers(AES_256)
@@ -566,7 +566,7 @@ def test_a_key_store_needs_its_password(name: str) -> None:
     assert store_fails(identity_of, store(name, None)) == f"it has a password; set {PASSWORD_NAME}"
 
 
-def test_the_password_of_a_key_is_told_from_that_of_its_store() -> None:
+def test_distinguish_the_password_of_a_key_from_that_of_its_store() -> None:
     assert store_fails(identity_of, store("client.jks")) == (
         f"its key has another password than the store; set {KEY_PASSWORD_NAME}"
     )
@@ -583,15 +583,15 @@ def test_the_password_of_a_key_is_told_from_that_of_its_store() -> None:
 
 def test_passwords_may_have_any_character_in_jks() -> None:
     password, key_password = NOT_ASCII
-    found = identity_of(store("not-ascii.jks", password, key_password))
-    assert len(blocks_of(found)) == 4
+    result = identity_of(store("not-ascii.jks", password, key_password))
+    assert len(blocks_of(result)) == 4
     assert store_fails(identity_of, store("not-ascii.jks", password)).startswith(
         "its key has another password"
     )
 
 
 @pytest.mark.parametrize("kind", ["jks", "p12"])
-def test_a_store_without_what_it_is_for_is_told(kind: str) -> None:
+def test_report_a_store_without_what_it_is_for(kind: str) -> None:
     assert store_fails(trust_of, store(f"empty.{kind}")).startswith("it has no certificate to trust")
     for name in ("empty", "trust"):
         message = store_fails(identity_of, store(f"{name}.{kind}"))
@@ -618,7 +618,7 @@ def test_kinds_are_known_by_what_stores_contain() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"0", b"\xfe\xed", b"PK\3\4", bytes(100), b"\x30\x82\x01\x00\x30\x03"])
-def test_anything_else_is_told(data: bytes) -> None:
+def test_report_anything_else(data: bytes) -> None:
     for read in (trust_of, identity_of):
         assert "neither JKS nor PKCS12" in store_fails(read, Store(data, "x"))
 
@@ -651,8 +651,8 @@ def test_every_damage_is_an_error_or_harmless(name: str) -> None:
     # Without a password, too: the hash of JKS is not checked then.
     for damaged in damages:
         for read, password in ((trust_of, None), (identity_of, STORE_PASSWORD)):
-            found = read_or_message(read, replace(right, data=damaged, password=password))
-            assert blocks_of(found) or (found.isprintable() and STORE_PASSWORD not in found)
+            result = read_or_message(read, replace(right, data=damaged, password=password))
+            assert blocks_of(result) or (result.isprintable() and STORE_PASSWORD not in result)
 
 
 def test_a_store_that_takes_hours_to_open_is_refused_at_once() -> None:

@@ -64,7 +64,7 @@ def test_the_next_address_is_tried_where_one_is_silent_or_refuses(monkeypatch: p
                 (socket.AF_INET, socket.SOCK_STREAM, 0, "", (broker.host, broker.port))
                 for broker in (other, peer.broker)
             ]
-            monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=addresses, **__: found)
+            monkeypatch.setattr(socket, "getaddrinfo", lambda *_, result=addresses, **__: result)
             Transport.connect(peer.broker, Deadline.after(0.5)).close()
 
 

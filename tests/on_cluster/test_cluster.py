@@ -60,7 +60,7 @@ class Losing:
         with self._started(job, *arguments) as process:
             try:
                 poll(lambda: in_the_middle() or process.poll() is not None, "the middle", MIDDLE_TIMEOUT_S)
-                assert process.poll() is None, self._said()
+                assert process.poll() is None, self._describe_problem()
             except BaseException:
                 process.kill()
                 raise
@@ -92,11 +92,11 @@ class Losing:
             )
 
     def _summary(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-        assert process.returncode == 0, self._said()
+        assert process.returncode == 0, self._describe_problem()
         summary: dict[str, Any] = json.loads((self.folder / "out").read_text())
         return summary
 
-    def _said(self) -> str:
+    def _describe_problem(self) -> str:
         return (self.folder / "err").read_text("utf-8", "replace")
 
 
@@ -175,9 +175,9 @@ def test_migrate_copies_each_message_once_and_in_order(
     assert summary["messages"] + summary["messages_found"] == sum(
         partition["messages"] for partition in partitions_of()
     )
-    reported = [(each["messages"], each["sha256"], each["equal"]) for each in summary["partitions"]]
+    reported = [(item["messages"], item["sha256"], item["equal"]) for item in summary["partitions"]]
     assert reported == [
-        (each["target_messages"], each["target_sha256"], True) for each in summary["partitions"]
+        (item["target_messages"], item["target_sha256"], True) for item in summary["partitions"]
     ]
     assert copied(noida, target, len(partitions_of())) == recorded(GZIP_TOPIC)
 
@@ -190,7 +190,7 @@ def test_publish_writes_each_row_once_however_often_it_is_run(
     rows.mkdir()
     for number in range(FILE_COUNT):
         ids = range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
-        (rows / f"{number}.json").write_text("".join(f'{{"id": {each}}}\n' for each in ids))
+        (rows / f"{number}.json").write_text("".join(f'{{"id": {item}}}\n' for item in ids))
     arguments = (
         f"--option=kafka.bootstrap.servers={noida.bootstrap_servers}",
         *("--input", str(rows), "--format", "json", "--schema", "id long", "--topic", topic),
@@ -233,7 +233,7 @@ def test_executors_run_the_environment_that_was_packed_and_shipped(
 ) -> None:
     topic = noida.create_topic(partitions=2)
     librdkafka.produce(
-        noida.bootstrap_servers, topic, [Record(b"x", partition=each % 2) for each in range(10)]
+        noida.bootstrap_servers, topic, [Record(b"x", partition=item % 2) for item in range(10)]
     )
     (tmp_path / "wheel").mkdir()
     install_wheel(tmp_path / "env", build_wheel(tmp_path / "wheel"))
@@ -283,9 +283,9 @@ def test_tasks_that_are_run_twice_at_the_same_time_and_fail_neither_lose_nor_dou
 ) -> None:
     with SparkCluster(tmp_path, environment(tmp_path), hosts=HOSTS) as cluster:
         settings = {**SPECULATION, "spark.master": cluster.master}
-        found = trouble_and_check(noida.bootstrap_servers, tmp_path, {"fails": 0.15, "lags": 0.25}, settings)
-    assert found["failed"]
-    assert found["beside"]
+        result = trouble_and_check(noida.bootstrap_servers, tmp_path, {"fails": 0.15, "lags": 0.25}, settings)
+    assert result["failed"]
+    assert result["beside"]
 
 
 def test_two_attempts_of_a_task_that_write_at_the_same_time_leave_each_row_once(
@@ -302,14 +302,14 @@ def test_two_attempts_of_a_task_that_write_at_the_same_time_leave_each_row_once(
         settings = {**SPECULATION, "spark.master": cluster.master}
         with SparkWrites(tmp_path / "spark", settings) as process:
             first = process.ask({**write, "rivalled": str(attempts)})
-            found = committed(servers, topic, PARTITIONS)
+            result = committed(servers, topic, PARTITIONS)
             # Another run of the same write finds all there.
             second = process.ask(write)
     assert (first, second) == ({"error": None}, {"error": None})
     assert len(list(attempts.iterdir())) == 2
     assert begun(servers, topic) >= 4, "two attempts of one task had transactions"
-    assert sorted(found) == sorted(b"row %d" % number for number in range(60))
-    assert committed(servers, topic, PARTITIONS) == found
+    assert sorted(result) == sorted(b"row %d" % number for number in range(60))
+    assert committed(servers, topic, PARTITIONS) == result
 
 
 def begun(servers: str, name: str) -> int:
@@ -318,4 +318,4 @@ def begun(servers: str, name: str) -> int:
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
     listed = Transactions(metadata, options.net).listed()
     pattern = attempt_ids(name)
-    return sum(1 for each in listed if re.fullmatch(pattern, each.transactional_id))
+    return sum(1 for item in listed if re.fullmatch(pattern, item.transactional_id))

@@ -73,14 +73,14 @@ def test_the_record_is_of_these_names() -> None:
 def test_no_pattern_picks_other_names_than_in_java() -> None:
     understood = 0
     for pattern, line in FOUND_BY.items():
-        found = finds(pattern)
-        if found is None:
+        result = finds(pattern)
+        if result is None:
             continue
         understood += 1
         assert line != "E", f"Java refuses {pattern!r}"
         differing = [
             name
-            for name, ours, javas in zip(NAMES, found, line, strict=True)
+            for name, ours, javas in zip(NAMES, result, line, strict=True)
             if ours not in (None, javas == "1")
         ]
         assert not differing, f"{pattern!r} differs from Java for {differing}"
@@ -90,8 +90,8 @@ def test_no_pattern_picks_other_names_than_in_java() -> None:
 def test_what_java_reads_and_is_refused_is_named_here() -> None:
     refused = [pattern for pattern, line in FOUND_BY.items() if line != "E" and finds(pattern) is None]
     assert len(refused) < 0.15 * len(FOUND_BY)
-    assert not [each for each in refused if not any(re.search(part, each) for part in REFUSED.values())]
-    assert not [kind for kind, part in REFUSED.items() if not any(re.search(part, each) for each in refused)]
+    assert not [item for item in refused if not any(re.search(part, item) for part in REFUSED.values())]
+    assert not [kind for kind, part in REFUSED.items() if not any(re.search(part, item) for item in refused)]
 
 
 @for_each(
@@ -155,12 +155,12 @@ def test_what_is_not_read_is_refused_in_one_line_with_what_to_write(pattern: str
     st.text(st.characters() | st.sampled_from(r"()[]{}*+?|^$.\-&<>=!:ab")), st.text(max_size=NAME_SIZE_MAX)
 )
 def test_any_text_is_a_pattern_or_refused(pattern: str, name: str) -> None:
-    found: bool | str = False
+    result: bool | str = False
     try:
-        found = JavaPattern(pattern).is_found_in(name)
+        result = JavaPattern(pattern).is_found_in(name)
     except PatternError as error:
-        found = str(error)
-    assert found in (True, False) or len(str(found)) < 500
+        result = str(error)
+    assert result in (True, False) or len(str(result)) < 500
 
 
 @for_each(

@@ -25,9 +25,9 @@ OLD = '{"t":[{"partitions":{"1":1}},{"partitions":{"0":2,"1":1},"boundaries":{"1
 
 
 def order(base: Mapping[str, str] = MODERN, **given: str) -> KeyOrder:
-    found = ReadOptions.parse({**base, "keyOrder": "true", **given}).key_order
-    assert found is not None
-    return found
+    result = ReadOptions.parse({**base, "keyOrder": "true", **given}).key_order
+    assert result is not None
+    return result
 
 
 def refusal(base: Mapping[str, str] = MODERN, **given: str) -> str:
@@ -41,32 +41,32 @@ def refusal(base: Mapping[str, str] = MODERN, **given: str) -> str:
 def test_boundaries_are_of_the_partitions_before() -> None:
     assert ReadOptions.parse(MODERN).key_order is None
     assert ReadOptions.parse({**MODERN, "keyOrder": "false"}).key_order is None
-    found = order(partitionLayouts=GROWN)
-    assert found.topics["t"].counts == (2, 4)
-    assert found.topics["t"].boundaries == ({TopicPartition("t", 0): 70, TopicPartition("t", 1): 65},)
-    assert (found.check, found.moments_ms) == (PartitionerCheck.STRICT, ())
-    assert pickle.loads(pickle.dumps(found)) == found
+    result = order(partitionLayouts=GROWN)
+    assert result.topics["t"].counts == (2, 4)
+    assert result.topics["t"].boundaries == ({TopicPartition("t", 0): 70, TopicPartition("t", 1): 65},)
+    assert (result.check, result.moments_ms) == (PartitionerCheck.STRICT, ())
+    assert pickle.loads(pickle.dumps(result)) == result
     given = {**MODERN, "keyOrder": "true", "partitionLayouts": GROWN}
     assert StreamOptions.parse(given).read.key_order == order(partitionLayouts=GROWN)
 
 
-def test_moments_stand_for_boundaries_of_topics_that_grew_as_often() -> None:
-    found = order(
+def test_moments_mean_boundaries_of_topics_that_grew_as_often() -> None:
+    result = order(
         partitionLayouts='{"t":[{"partitions":2},{"partitions":4}],"u":[{"partitions":3}]}',
         expansionTimestamp=" 5 ",
     )
-    assert (found.moments_ms, found.topics["t"].boundaries) == ((5,), None)
-    assert found.topics["u"].counts == (3,)
+    assert (result.moments_ms, result.topics["t"].boundaries) == ((5,), None)
+    assert result.topics["u"].counts == (3,)
 
 
 def test_a_list_of_07_is_that_of_its_brokers() -> None:
-    found = order(V07, partitionLayouts=OLD)
-    assert [[tp.name for tp in partitions] for partitions in found.topics["t"].lists] == [
+    result = order(V07, partitionLayouts=OLD)
+    assert [[tp.name for tp in partitions] for partitions in result.topics["t"].lists] == [
         ["1-0"],
         ["0-0", "0-1", "1-0"],
     ]
-    assert found.topics["t"].boundaries == ({TopicPartition("t", 0, 1): 9},)
-    assert found.check is PartitionerCheck.NONE
+    assert result.topics["t"].boundaries == ({TopicPartition("t", 0, 1): 9},)
+    assert result.check is PartitionerCheck.NONE
 
 
 @pytest.mark.parametrize("value", ["strict", "true", "false"])
@@ -98,13 +98,13 @@ def test_what_is_for_the_order_of_keys_alone_is_refused_without_it(name: str) ->
         ({"partitionLayouts": GROWN, "verifyPartitioner": "x"}, "'x' is not false or true or strict"),
     ],
 )
-def test_options_that_contradict_or_lack_each_other_are_told(given: dict[str, str], reported: str) -> None:
+def test_report_options_that_contradict_or_lack_each_other(given: dict[str, str], reported: str) -> None:
     assert reported in refusal(MODERN, **given)
 
 
 def test_moments_or_named_partitions_alone_are_refused() -> None:
-    found = order(expansionTimestamp="5,7")
-    assert (found.topics, found.moments_ms) == ({}, (5, 7))
+    result = order(expansionTimestamp="5,7")
+    assert (result.topics, result.moments_ms) == ({}, (5, 7))
     assert refusal(expansionTimestamp="5", verifyPartitioner="false") == (
         "option expansionTimestamp: without partitionLayouts the numbers of partitions are derived from "
         "keys: give partitionLayouts, or leave verifyPartitioner=false out"
@@ -133,10 +133,10 @@ def test_07_has_no_times_and_no_keys(name: str) -> None:
             json.dumps({"t": layouts})
             for layouts in (
                 *("2", [], [2], [{"partitions": 2, "offsets": {}}], [{"boundaries": {}}]),
-                *([{"partitions": each}] for each in ("2", True, 0, 10**9, {"0": 1})),
+                *([{"partitions": item}] for item in ("2", True, 0, 10**9, {"0": 1})),
                 *(
-                    [{"partitions": 1}, {"partitions": 2, "boundaries": each}]
-                    for each in ([7], {"0": -1}, {"0": 1.5}, {"0": 2**63})
+                    [{"partitions": 1}, {"partitions": 2, "boundaries": item}]
+                    for item in ([7], {"0": -1}, {"0": 1.5}, {"0": 2**63})
                 ),
             )
         ),
@@ -164,7 +164,7 @@ def test_malformed_layouts_are_shown_beside_well_formed_ones(text: str) -> None:
          "t: some layouts after the first have boundaries, the ends"),
     ],
 )  # fmt: skip
-def test_impossible_layouts_are_told(layouts: list[tuple[int, dict[str, int] | None]], reported: str) -> None:
+def test_report_impossible_layouts(layouts: list[tuple[int, dict[str, int] | None]], reported: str) -> None:
     given = [
         {"partitions": count, **({} if boundaries is None else {"boundaries": boundaries})}
         for count, boundaries in layouts
@@ -175,7 +175,7 @@ def test_impossible_layouts_are_told(layouts: list[tuple[int, dict[str, int] | N
 
 
 @pytest.mark.parametrize("partitions", [2, {}, {"00": 1}, {"0": 0}, {"x": 1}, {"0": None}])
-def test_malformed_lists_of_07_are_told(partitions: object) -> None:
+def test_report_malformed_lists_of_07(partitions: object) -> None:
     reported = refusal(V07, partitionLayouts=json.dumps({"t": [{"partitions": partitions}]}))
     assert 'is not of the form {"t":[{"partitions":{"0":1}}' in reported
 
@@ -185,7 +185,7 @@ def test_malformed_lists_of_07_are_told(partitions: object) -> None:
 
 def modern(*counts: int) -> TopicLayouts:
     return TopicLayouts(
-        tuple(tuple(TopicPartition("t", number) for number in range(each)) for each in counts)
+        tuple(tuple(TopicPartition("t", number) for number in range(item)) for item in counts)
     )
 
 
@@ -195,10 +195,10 @@ def v07(*brokers: dict[int, int]) -> TopicLayouts:
         tuple(
             tuple(
                 TopicPartition("t", number, broker)
-                for broker in sorted(each)
-                for number in range(each[broker])
+                for broker in sorted(item)
+                for number in range(item[broker])
             )
-            for each in brokers
+            for item in brokers
         )
     )
 
@@ -216,13 +216,13 @@ TOPIC_LAYOUTS_GROWN = st.one_of(
 
 def _growing(steps: list[dict[int, int]]) -> list[dict[int, int]]:
     """Partitions of each broker after each step, without the steps that bring nothing."""
-    found: list[dict[int, int]] = []
+    result: list[dict[int, int]] = []
     for step in steps:
-        held = found[-1] if found else {}
+        held = result[-1] if result else {}
         grown = {broker: max(held.get(broker, 0), step.get(broker, 0)) for broker in held | step}
         if grown != held:
-            found.append(grown)
-    return found
+            result.append(grown)
+    return result
 
 
 def hashes(layouts: TopicLayouts) -> range:

@@ -82,9 +82,9 @@ def login(options: dict[str, str], mechanism: str = "OAUTHBEARER") -> Credential
 
 
 def bearer(options: dict[str, str]) -> Bearer:
-    found = login(options)
-    assert isinstance(found, Bearer)
-    return found
+    result = login(options)
+    assert isinstance(result, Bearer)
+    return result
 
 
 def fails(options: dict[str, str], mechanism: str = "OAUTHBEARER") -> str:

@@ -83,7 +83,7 @@ def test_bootstrap_servers_are_in_order_with_ids_below_0(text: str, addresses: l
 
 
 @for_each("text", ["", " , ", "a", "a:", ":1", "a:0", "a:65536", "a:x", "a b:1", "a:1;b:2"])
-def test_bad_bootstrap_servers_are_told(text: str) -> None:
+def test_report_bad_bootstrap_servers(text: str) -> None:
     with pytest.raises(OptionError) as error:
         read(**{"kafka.bootstrap.servers": text})
     form = "of the form host:port,host:port"
@@ -137,7 +137,7 @@ def test_a_property_of_kafkas_clients_is_parsed(name: str, value: str, path: str
 @pytest.mark.parametrize(
     ("text", "release"), [("0.8", "0.8"), ("0.8.2.2", "0.8"), (" 0.9.0 ", "0.9"), ("0.9.0.1", "0.9")]
 )
-def test_brokers_are_of_the_release_that_the_user_says_and_nobody_asks(text: str, release: str) -> None:
+def test_take_the_release_of_brokers_from_the_user_without_a_request(text: str, release: str) -> None:
     said = {"kafka.api.version.request": "false", "kafka.broker.version.fallback": text}
     assert net(**said).connection.assumed_release == release
     assert WriteOptions.parse({**MODERN, **said}).net.connection.assumed_release == release
@@ -145,7 +145,7 @@ def test_brokers_are_of_the_release_that_the_user_says_and_nobody_asks(text: str
 
 
 @for_each("text", ["0.10.0", "0.7.2", "1.0", "0.9.x", "0.9.", "0.90", "0.9.0.1.1", "\u0660.9", ""])
-def test_a_release_that_brokers_tell_themselves_or_that_is_none_is_refused_in_one_line(text: str) -> None:
+def test_refuse_an_unknown_release_or_one_that_brokers_report_in_one_line(text: str) -> None:
     for asks in ("true", "false"):
         with pytest.raises(
             OptionError, match=r"^option kafka\.broker\.version\.fallback: .* is not 0\.8 or 0\.9"
@@ -161,7 +161,7 @@ def test_a_release_alone_means_nothing(caplog: pytest.LogCaptureFixture) -> None
     ]
 
 
-@for_each("option", [each for each in OPTIONS if each.generation is not None], ids=lambda option: option.name)
+@for_each("option", [item for item in OPTIONS if item.generation is not None], ids=lambda option: option.name)
 def test_an_option_of_one_generation_means_nothing_to_the_other(option: Option[Any]) -> None:
     side, own = (ReadOptions, {"subscribe": "t"}) if option.read else (WriteOptions, {})
     is_modern = option.generation is Generation.MODERN
@@ -347,7 +347,7 @@ def test_each_option_becomes_its_value(given: dict[str, str], name: str, expecte
         ),
     ],
 )
-def test_a_bad_value_is_told(given: dict[str, str], message: str) -> None:
+def test_report_a_bad_value(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse(**given)
     assert message in str(caught.value)
@@ -364,7 +364,7 @@ def stream(given: dict[str, str], base: dict[str, str] = STREAM_MODERN) -> Strea
     return StreamOptions.parse({**base, **given})
 
 
-def test_a_stream_starts_at_the_latest_offsets_unless_it_is_told_where() -> None:
+def test_a_stream_starts_at_the_latest_offsets_by_default() -> None:
     assert stream({}).read.starting.for_all == LATEST
     assert stream({}, V07).read.starting.for_all == LATEST
     assert ReadOptions.parse(STREAM_MODERN).starting.for_all == EARLIEST
@@ -451,13 +451,13 @@ def test_batch_limits_are_parsed(given: dict[str, str], base: dict[str, str], li
          "option kafka.group.id: '..' is not the name of a node"),
     ],
 )  # fmt: skip
-def test_what_a_stream_refuses_is_told(given: dict[str, str], base: dict[str, str], reported: str) -> None:
+def test_report_what_a_stream_refuses(given: dict[str, str], base: dict[str, str], reported: str) -> None:
     with pytest.raises(OptionError, match=re.escape(reported)) as error:
         stream(given, base)
     assert str(error.value).isprintable()
 
 
-def test_a_group_follows_a_stream_of_either_generation_where_it_is_told_to() -> None:
+def test_a_group_follows_a_stream_of_either_generation_if_it_is_set() -> None:
     assert not stream({"kafka.group.id": "etl"}).commits_offsets
     assert stream({"kafka.group.id": "etl", "commitOffsets": "TRUE"}).commits_offsets
     of_07 = stream({"commitOffsets": "true"}, V07_GROUP)
@@ -522,7 +522,7 @@ def write(**changes: str) -> WriteOptions:
     return WriteOptions.parse({**SERVERS, **changes})
 
 
-def test_a_write_has_javas_defaults_but_for_requests_that_event_hubs_takes() -> None:
+def test_a_write_has_javas_defaults_except_for_requests_that_event_hubs_takes() -> None:
     options = write()
     assert (options.acks, options.compression, options.compression_level) == ("all", "none", None)
     assert (options.topic, options.partitioner) == (None, "murmur2")
@@ -683,7 +683,7 @@ def test_what_excludes_idempotence_ends_it_or_contradicts_it(changes: dict[str, 
         ("includeHeaders", "maybe"),
     ],
 )
-def test_a_bad_value_is_told_of_write(name: str, value: str) -> None:
+def test_report_a_bad_value_of_a_write(name: str, value: str) -> None:
     with pytest.raises(OptionError) as error:
         write(**{name: value})
     assert str(error.value).startswith(f"option {name}: {value!r} is ")
@@ -712,7 +712,7 @@ TWO_NAMES: Final = {
 
 def test_a_write_that_is_to_be_there_once_has_a_name_of_its_own_or_a_given_one() -> None:
     made = [write(**ONCE).transactions for _ in range(2)]
-    assert all(each is not None and not each.is_named and each.batch == "" for each in made)
+    assert all(item is not None and not item.is_named and item.batch == "" for item in made)
     assert made[0] != made[1]
     given = write(
         **ONCE, **{"kafka.transactional.id": " a ", "batch": "7", "kafka.transaction.timeout.ms": "5000"}

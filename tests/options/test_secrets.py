@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.errors import OptionError, quote
 from spark_kafkawire.jobs.arguments import read_options
 from spark_kafkawire.net.logins.mechanism import Password
 from spark_kafkawire.options import (
@@ -25,7 +25,7 @@ from spark_kafkawire.options import (
     WriteOptions,
     read_options_of,
 )
-from spark_kafkawire.options.references import FILE_BYTES_MAX, resolved
+from spark_kafkawire.options.references import FILE_BYTES_MAX, resolve_references
 from spark_kafkawire.options.table import keep_secrets
 from tests.support.cases import for_each, forget_all
 from tests.support.special_files import KINDS, special_file
@@ -79,14 +79,14 @@ def refusal_of(parse: Callable[[dict[str, str]], object], given: dict[str, str])
 
 def test_options_that_sound_secret_are_declared_so() -> None:
     names = [option.name for option in (*OPTIONS, *STREAM_OPTIONS)]
-    assert [name for name in names if SOUNDS_SECRET.search(name)] == [each.name for each in SECRET_OPTIONS]
+    assert [name for name in names if SOUNDS_SECRET.search(name)] == [item.name for item in SECRET_OPTIONS]
 
 
 @pytest.mark.slow
 @for_each("option", SECRET_OPTIONS, ids=lambda option: option.name)
 def test_no_option_shows_a_secret(option: Option[Any], secret: str, caplog: pytest.LogCaptureFixture) -> None:
     refused = 0
-    others = {each.name for each in (*OPTIONS, *STREAM_OPTIONS)} - {option.name} | {"unknown"}
+    others = {item.name for item in (*OPTIONS, *STREAM_OPTIONS)} - {option.name} | {"unknown"}
     # Each name of other options in one of the ways; the way, and what is around it, goes round from another
     # start for each option: all of it together would take minutes.
     start = SECRET_OPTIONS.index(option) + len(secret)
@@ -106,7 +106,7 @@ def test_no_option_shows_a_secret(option: Option[Any], secret: str, caplog: pyte
 @for_each("option", SECRET_OPTIONS, ids=lambda option: option.name)
 def test_a_job_hides_secrets_from_its_arguments_on(option: Option[Any], secret: str) -> None:
     read_options([f"{option.name.upper()}={text_of(option, secret)}"])
-    assert secret not in quoted(f"topic {secret}")
+    assert secret not in quote(f"topic {secret}")
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def test_a_job_hides_secrets_from_its_arguments_on(option: Option[Any], secret: 
 )
 def test_secrets_are_found_in_a_damaged_login_too(text: str, secret: str) -> None:
     keep_secrets({"kafka.sasl.jaas.config": text.format(secret)})
-    assert secret not in quoted(f"topic {secret}")
+    assert secret not in quote(f"topic {secret}")
     for shown in ("user", "clientId", "PlainLoginModule", "true"):
-        assert quoted(shown) == f"'{shown}'"
+        assert quote(shown) == f"'{shown}'"
 
 
 def test_an_escaped_secret_of_a_login_is_hidden_as_it_is_meant() -> None:
     keep_secrets({"kafka.sasl.jaas.config": r'PlainLoginModule required password="hun\"t3r\\";'})
-    assert "hun" not in quoted('hun"t3r\\') + quoted(r"hun\"t3r\\") + quoted(json.dumps('hun"t3r\\'))
+    assert "hun" not in quote('hun"t3r\\') + quote(r"hun\"t3r\\") + quote(json.dumps('hun"t3r\\'))
 
 
 def test_a_reference_is_shown_and_its_value_is_not(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
@@ -147,7 +147,7 @@ def test_a_reference_is_shown_and_its_value_is_not(monkeypatch: pytest.MonkeyPat
     assert secret not in str(refused.value)
     refusal = refusal_of(WriteOptions.parse, {**given, "kafka.bootstrap.servers": "${env:KAFKA_PASSWORD}"})
     assert secret not in refusal
-    assert quoted("${env:KAFKA_PASSWORD}") == "'${env:KAFKA_PASSWORD}'"
+    assert quote("${env:KAFKA_PASSWORD}") == "'${env:KAFKA_PASSWORD}'"
 
 
 # --- References to secrets in option values ---
@@ -157,8 +157,8 @@ MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule require
 
 
 def value(text: str) -> str:
-    with resolved({"x": text}) as found:
-        return found["x"]
+    with resolve_references({"x": text}) as result:
+        return result["x"]
 
 
 def refused(text: str) -> str:
@@ -280,8 +280,8 @@ PARSES: Final[dict[str, tuple[Any, dict[str, str]]]] = {
 def parsed(side: str, **options: str) -> Any:
     kind, more = PARSES[side]
     named = {name.replace("__", "."): value for name, value in options.items()}
-    found = kind.parse({"kafka.bootstrap.servers": "h:9092", **more, **named})
-    return found.read if side == "stream" else found
+    result = kind.parse({"kafka.bootstrap.servers": "h:9092", **more, **named})
+    return result.read if side == "stream" else result
 
 
 @pytest.mark.parametrize("side", PARSES)
@@ -289,16 +289,16 @@ def test_all_queries_take_references(monkeypatch: pytest.MonkeyPatch, properties
     monkeypatch.setenv("KAFKA_SECRET", SECRET.replace('"', '\\"'))
     monkeypatch.setenv("SERVERS", "h1:9092,h2:9093")
     password = 'password="${env:KAFKA_SECRET}"'
-    found = parsed(
+    result = parsed(
         side,
         kafka__bootstrap__servers="${env:SERVERS}",
         kafka__security__protocol="SASL_PLAINTEXT",
         kafka__sasl__mechanism="PLAIN",
         kafka__sasl__jaas__config=f'{MODULE} username="${{file:{properties}:user}}" {password};',
     )
-    assert found.net.connection.security.sasl.credentials == Password("carol", SECRET)
-    assert [broker.host for broker in found.discovery.bootstrap_servers] == ["h1", "h2"]
-    assert SECRET not in repr(found)
+    assert result.net.connection.security.sasl.credentials == Password("carol", SECRET)
+    assert [broker.host for broker in result.discovery.bootstrap_servers] == ["h1", "h2"]
+    assert SECRET not in repr(result)
 
 
 def test_zookeeper_and_the_registry_take_references(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_files_are_read_where_options_are_parsed(certificates: Certificates) -> 
     assert context(tls)
 
 
-def test_text_may_stand_in_an_option_with_its_lines_in_one(certificates: Certificates) -> None:
+def test_an_option_may_have_a_text_with_its_lines_in_one(certificates: Certificates) -> None:
     for between in ("\n", " ", "\\n", "", "\r\n"):
         tls = security(
             security__protocol="SSL",
@@ -132,7 +132,7 @@ def test_text_around_certificates_is_left_out(certificates: Certificates, tmp_pa
     assert tls.trust == one + one
 
 
-def test_bad_files_are_told(tmp_path: Path) -> None:
+def test_report_bad_files(tmp_path: Path) -> None:
     def reported(content: bytes, name: str = "ssl__truststore__location") -> str:
         path = tmp_path / "store"
         path.write_bytes(content)
@@ -157,7 +157,7 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "  ", "\t"])
-def test_an_empty_path_of_a_store_is_told_with_what_it_is_without(path: str) -> None:
+def test_report_an_empty_path_of_a_store_with_what_it_is_without(path: str) -> None:
     for protocol in ("SSL", "ssl"):
         assert fails(security__protocol=protocol, ssl__truststore__location=path) == (
             "option kafka.ssl.truststore.location: the path is empty; give that of a store that is on the "
@@ -169,7 +169,7 @@ def test_an_empty_path_of_a_store_is_told_with_what_it_is_without(path: str) -> 
         )
 
 
-def test_options_that_go_together_are_told_apart(certificates: Certificates) -> None:
+def test_options_that_go_together_are_distinguished(certificates: Certificates) -> None:
     client, authority = str(certificates.client), str(certificates.authority)
     assert "kafka.ssl.truststore.location and kafka.ssl.truststore.certificates are both set" in fails(
         security__protocol="SSL", ssl__truststore__location=authority, ssl__truststore__certificates="x"
@@ -223,7 +223,7 @@ def test_a_login_is_parsed_for_each_mechanism() -> None:
         ("PLAIN", SECRET, "it does not begin with a login module"),
     ],
 )
-def test_a_bad_login_is_told(mechanism: str, jaas: str, message: str) -> None:
+def test_report_a_bad_login(mechanism: str, jaas: str, message: str) -> None:
     assert message in fails(
         security__protocol="SASL_PLAINTEXT", sasl__mechanism=mechanism, sasl__jaas__config=jaas
     )
@@ -280,7 +280,7 @@ def test_a_login_may_be_the_drivers_alone() -> None:
     ["", "http://h/t", "h/t", "https://", "https://h:x/t", "https://h:70000/t", f"https://u:{SECRET}@h/t",
      "https://h/a b", "https://h/\r\nX: y"],
 )  # fmt: skip
-def test_a_bad_token_endpoint_is_told(url: str) -> None:
+def test_report_a_bad_token_endpoint(url: str) -> None:
     message = fails(
         security__protocol="SASL_SSL",
         sasl__mechanism="OAUTHBEARER",
@@ -408,7 +408,7 @@ def test_modules_are_known_by_their_last_name_and_hide_what_they_have() -> None:
         'PlainLoginModule required password="s3cret"; ScramLoginModule required password="s3cret";',
     ],
 )  # fmt: skip
-def test_bad_text_is_told_and_not_shown(text: str) -> None:
+def test_bad_text_is_reported_and_not_shown(text: str) -> None:
     with pytest.raises(
         OptionError, match=r"^option kafka\.sasl\.jaas\.config: .* \(its value is not shown\)$"
     ) as error:
@@ -419,7 +419,7 @@ def test_bad_text_is_told_and_not_shown(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.text(max_size=60) | st.text("PlainLoginModule required=;\"'\\/* \n"))
-def test_any_text_is_taken_or_told(text: str) -> None:
+def test_any_text_is_taken_or_reported(text: str) -> None:
     try:
         login = parse_jaas(text)
     except OptionError as error:
@@ -570,9 +570,9 @@ def tls_read(**changes: str) -> ReadOptions:
 
 
 def tls_with(**changes: str) -> Tls:
-    found = tls_read(**changes).net.connection.security.tls
-    assert found is not None
-    return found
+    result = tls_read(**changes).net.connection.security.tls
+    assert result is not None
+    return result
 
 
 def tls_fails(**changes: str) -> str:
@@ -596,9 +596,9 @@ def trust(name: str, **more: str) -> dict[str, str]:
 @for_each("name", CLIENT_STORES)
 def test_a_key_store_travels_as_pem_without_its_passwords(name: str) -> None:
     options = tls_read(**client(name), **trust("trust.jks"))
-    found = options.net.connection.security.tls
-    assert found is not None
-    assert (found.identity, found.key_password) == (pem_of("client.pem"), None)
+    result = options.net.connection.security.tls
+    assert result is not None
+    assert (result.identity, result.key_password) == (pem_of("client.pem"), None)
     sent = pickle.dumps(options)
     assert STORE_PASSWORD.encode() not in sent
     assert KEY_OF_STORES.encode() not in sent
@@ -673,7 +673,7 @@ def test_a_password_needs_its_store() -> None:
     assert "kafka.ssl.truststore.location is not set; set it, too" in tls_fails(**text)
 
 
-def test_a_certificate_that_openssl_refuses_is_told_with_its_file(tmp_path: Path) -> None:
+def test_report_a_certificate_that_openssl_refuses_with_its_file(tmp_path: Path) -> None:
     """Without a password nothing else shows that a JKS store is damaged."""
     data = bytearray((FOLDER / "trust.jks").read_bytes())
     start = data.index(b"\x30\x82")
@@ -712,14 +712,14 @@ def test_no_suites_leave_the_choice_to_openssl(given: str) -> None:
 
 def offered(found: Tls) -> list[str]:
     """The suites of TLS 1.2 that OpenSSL offers, in its order."""
-    return [str(each["name"]) for each in context(found).get_ciphers() if each["protocol"] != "TLSv1.3"]
+    return [str(item["name"]) for item in context(found).get_ciphers() if item["protocol"] != "TLSv1.3"]
 
 
 def test_suites_are_offered_in_order_or_refused() -> None:
     suites = "tls_ecdhe_rsa_with_aes_128_gcm_sha256 , TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
-    found = tls_with(cipher__suites=suites)
-    assert offered(found) == ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"]
-    made = context(found)
+    result = tls_with(cipher__suites=suites)
+    assert offered(result) == ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"]
+    made = context(result)
     assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_2, TLSVersion.TLSv1_2)
     made = context(tls_with(cipher__suites=f"{ALL_1_3},{GCM}"))
     assert (made.minimum_version, made.maximum_version) == (TLSVersion.TLSv1_2, TLSVersion.MAXIMUM_SUPPORTED)
@@ -731,8 +731,8 @@ def test_suites_are_offered_in_order_or_refused() -> None:
         "TLS_AES_256_GCM_SHA384, TLS_AES_128_GCM_SHA256, TLS_CHACHA20_POLY1305_SHA256"
     )
     # Without TLS 1.3 they have no effect, as in Java.
-    found = tls_with(cipher__suites=f"TLS_AES_256_GCM_SHA384,{GCM}", enabled__protocols="TLSv1.2")
-    assert offered(found) == ["ECDHE-RSA-AES256-GCM-SHA384"]
+    result = tls_with(cipher__suites=f"TLS_AES_256_GCM_SHA384,{GCM}", enabled__protocols="TLSv1.2")
+    assert offered(result) == ["ECDHE-RSA-AES256-GCM-SHA384"]
     assert tls_fails(cipher__suites=f"{GCM},TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA38") == (
         "option kafka.ssl.cipher.suites: 'TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA38' is no cipher suite of TLS "
         f"1.2 by its name in Java; did you mean {GCM}?"
@@ -769,9 +769,9 @@ def test_suites_that_this_openssl_lacks_are_refused() -> None:
 )
 def test_versions_are_those_that_the_options_leave(given: dict[str, str], lowest: int, highest: int) -> None:
     version = {2: TLSVersion.TLSv1_2, 3: TLSVersion.TLSv1_3}
-    found = tls_with(**given)
-    assert found.limits == TlsLimits(version[lowest], version[highest])
-    made = context(found)
+    result = tls_with(**given)
+    assert result.limits == TlsLimits(version[lowest], version[highest])
+    made = context(result)
     assert made.minimum_version == version[lowest]
     assert made.maximum_version == (version[2] if highest == 2 else TLSVersion.MAXIMUM_SUPPORTED)
 
@@ -779,8 +779,8 @@ def test_versions_are_those_that_the_options_leave(given: dict[str, str], lowest
 def test_older_versions_are_left_out_with_a_line_or_refused(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "spark_kafkawire")
     for _ in range(3):
-        found = tls_with(enabled__protocols="TLSv1.2,TLSv1.1,TLSv1")
-        assert found.limits.highest == TLSVersion.TLSv1_2
+        result = tls_with(enabled__protocols="TLSv1.2,TLSv1.1,TLSv1")
+        assert result.limits.highest == TLSVersion.TLSv1_2
     assert caplog.messages == [
         "option kafka.ssl.enabled.protocols: versions before TLS 1.2 are not supported and are left out"
     ]
@@ -801,7 +801,7 @@ def test_older_versions_are_left_out_with_a_line_or_refused(caplog: pytest.LogCa
         ({"cipher__suites": ALL_1_3, "protocol": "TLSv1.2"}, ("protocol", "cipher.suites")),
     ],
 )
-def test_options_that_leave_no_version_are_told(given: dict[str, str], named: tuple[str, ...]) -> None:
+def test_report_options_that_leave_no_version(given: dict[str, str], named: tuple[str, ...]) -> None:
     names = " and ".join(f"kafka.ssl.{name}" for name in named)
     remedy = "set versions and suites that go together"
     assert tls_fails(**given) == f"options {names} leave no version of TLS; {remedy}"
@@ -821,5 +821,5 @@ def test_options_of_another_peer_have_their_own_names_in_errors() -> None:
         "password than the store; set schema.registry.ssl.key.password"
     )
     given["schema.registry.ssl.key.password"] = KEY_OF_STORES
-    found = tls.tls_of(RawOptions(given, names.options(), ()), names, OF_REGISTRY)
-    assert (found.identity, found.names) == (pem_of("client.pem"), OF_REGISTRY)
+    result = tls.tls_of(RawOptions(given, names.options(), ()), names, OF_REGISTRY)
+    assert (result.identity, result.names) == (pem_of("client.pem"), OF_REGISTRY)

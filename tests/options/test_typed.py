@@ -28,9 +28,9 @@ BASE: Final = {"kafka.bootstrap.servers": "h:9092"}
 
 
 def typed(**changes: str) -> TypedOptions:
-    found = ReadOptions.parse({**BASE, "subscribe": "t", **changes}).typed
-    assert found is not None
-    return found
+    result = ReadOptions.parse({**BASE, "subscribe": "t", **changes}).typed
+    assert result is not None
+    return result
 
 
 def refusal(kind: Any = ReadOptions, **changes: str) -> str:
@@ -90,8 +90,8 @@ def test_a_write_derives_its_schema_and_needs_a_registry_for_ids() -> None:
 
 def test_json_is_read_without_the_schemas_of_writers() -> None:
     for changes in ({}, {"schemaIdFrom": "none"}, {"valueSchema": "{}", "schemaIdFrom": "prefix"}):
-        found = typed(valueFormat="json", **changes)
-        assert (found.value.format, found.registry) == ("json", None)
+        result = typed(valueFormat="json", **changes)
+        assert (result.value.format, result.registry) == ("json", None)
     assert refusal(valueFormat="json", valueSchemaVersion="1") == (
         "option valueSchemaVersion names a schema of a registry, and schema.registry.url is not set; set it"
     )
@@ -196,14 +196,12 @@ def test_a_file_that_is_no_schema_is_refused(tmp_path: Path) -> None:
           "bearer.auth.client.secret": SECRET}, "option bearer.auth.issuer.endpoint.url is not of the form https://"),
     ],
 )  # fmt: skip
-def test_a_url_that_is_none_or_half_a_login_is_refused_and_hidden(
-    changes: dict[str, str], beginning: str
-) -> None:
+def test_refuse_and_hide_an_invalid_url_or_half_a_login(changes: dict[str, str], beginning: str) -> None:
     assert refusal(**{**AVRO, **changes}).startswith(beginning)
 
 
 def test_https_has_the_stores_of_its_own_options(certificates: Certificates) -> None:
-    found = typed(
+    result = typed(
         **{
             **AVRO,
             URL: "https://r",
@@ -212,17 +210,17 @@ def test_https_has_the_stores_of_its_own_options(certificates: Certificates) -> 
             "schema.registry.ssl.key.password": KEY_PASSWORD,
         }
     ).registry
-    assert found is not None
-    assert found.tls == Tls(
+    assert result is not None
+    assert result.tls == Tls(
         certificates.authority.read_text(),
         certificates.client_encrypted.read_text(),
         KEY_PASSWORD,
         names=OF_REGISTRY,
     )
-    assert pickle.loads(pickle.dumps(found)) == found
-    assert hash(pickle.loads(pickle.dumps(found))) == hash(found)
+    assert pickle.loads(pickle.dumps(result)) == result
+    assert hash(pickle.loads(pickle.dumps(result))) == hash(result)
     for secret in (KEY_PASSWORD, "-----BEGIN"):
-        assert secret not in repr(found)
+        assert secret not in repr(result)
     assert "option schema.registry.ssl.truststore.location: " in refusal(
         **{**AVRO, URL: "https://r", "schema.registry.ssl.truststore.location": "/missing"}
     )
@@ -235,12 +233,12 @@ def test_tokens_are_got_with_the_trust_of_the_registry(certificates: Certificate
         "bearer.auth.client.secret": SECRET,
         "schema.registry.ssl.truststore.location": str(certificates.authority),
     }
-    found = typed(**AVRO, **login).registry
-    assert found is not None
-    assert isinstance(found.login, ClientCredentials)
-    assert found.tls is None
-    assert found.login.tls == Tls(certificates.authority.read_text(), names=OF_REGISTRY)
-    assert SECRET not in repr(found)
+    result = typed(**AVRO, **login).registry
+    assert result is not None
+    assert isinstance(result.login, ClientCredentials)
+    assert result.tls is None
+    assert result.login.tls == Tls(certificates.authority.read_text(), names=OF_REGISTRY)
+    assert SECRET not in repr(result)
 
 
 def test_unused_options_of_a_registry_are_logged(

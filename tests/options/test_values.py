@@ -26,7 +26,7 @@ from spark_kafkawire.options import (
     Option,
     ReadOptions,
     WriteOptions,
-    of_side,
+    drop_other_side,
 )
 from spark_kafkawire.options.option import (
     NotAnObject,
@@ -227,16 +227,16 @@ def test_a_long_poll_timeout_is_capped(caplog: pytest.LogCaptureFixture) -> None
 
 def test_options_that_name_one_side_are_of_that_side() -> None:
     for given in ({"subscribe": "t", "acks": "1"}, {"topic": "t", "failOnDataLoss": "false"}):
-        assert of_side(given, read=True) == of_side(given, read=False) == given
+        assert drop_other_side(given, read=True) == drop_other_side(given, read=False) == given
 
 
 @pytest.mark.parametrize(
     ("selection", "value"), [("subscribe", "t"), ("subscribePattern", "t.*"), ("assign", '{"t":["0-0"]}')]
 )
-def test_options_of_both_sides_are_told_apart_for_each(selection: str, value: str) -> None:
+def test_options_of_both_sides_are_distinguished_for_each(selection: str, value: str) -> None:
     given = {**ZOOKEEPER, selection: value, "Topic": "copy", "acks": "verify", "failOnDataLoss": "false"}
     given |= {"maxBytesPerTrigger": "1m", "ackz": "1"}
-    reading, writing = (of_side(given, read=read) for read in (True, False))
+    reading, writing = (drop_other_side(given, read=read) for read in (True, False))
     assert given.items() - reading.items() == {("Topic", "copy"), ("acks", "verify")}
     others = {(selection, value), ("failOnDataLoss", "false"), ("maxBytesPerTrigger", "1m")}
     assert given.items() - writing.items() == others
@@ -582,7 +582,7 @@ def test_properties_are_those_that_java_reads(text: str, properties: dict[str, s
 
 
 @pytest.mark.parametrize("text", ["a=1\na=2", "a=1\nb=2\nA=1", "a\\u0062=1\nab=1", "a=1\ra\n"])
-def test_a_key_that_is_there_twice_is_told(text: str) -> None:
+def test_report_a_key_that_is_there_twice(text: str) -> None:
     with pytest.raises(RepeatedProperty):
         parse_properties(text)
 
@@ -620,6 +620,6 @@ def test_a_key_that_is_there_twice_is_named(text: str) -> None:
         ('{"a": [-Infinity]}', "-Infinity is no number"),
     ],
 )
-def test_what_is_no_object_is_told(text: str, why: str) -> None:
+def test_report_a_value_that_is_not_an_object(text: str, why: str) -> None:
     with pytest.raises(NotAnObject, match=f"^{why}$"):
         json_object(text)

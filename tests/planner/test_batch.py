@@ -71,12 +71,12 @@ def planned(cluster: EmbeddedCluster, **options: str) -> tuple[FetchTask, ...]:
 
 
 def ranges(tasks: tuple[FetchTask, ...]) -> dict[str, list[tuple[int, int]]]:
-    found: dict[str, list[tuple[int, int]]] = {}
+    result: dict[str, list[tuple[int, int]]] = {}
     for task in tasks:
-        found.setdefault(task.range.topic_partition.name, []).append(
+        result.setdefault(task.range.topic_partition.name, []).append(
             (task.range.start_offset, task.range.stop_offset)
         )
-    return found
+    return result
 
 
 def segments(name: str, topic: str = "debian-plain") -> list[tuple[int, int]]:
@@ -202,7 +202,7 @@ def test_a_pattern_that_matches_no_topic_reads_nothing_with_a_warning(
     assert "subscribePattern: none of the 3 topics matches '^x': nothing is read" in caplog.text
 
 
-def test_a_job_is_told_that_its_pattern_matches_no_topic(cluster: EmbeddedCluster) -> None:
+def test_a_job_reports_that_its_pattern_matches_no_topic(cluster: EmbeddedCluster) -> None:
     options = ReadOptions.parse({"zookeeper.connect": cluster.zookeeper_connect, "subscribePattern": "^x"})
     with pytest.raises(UnknownTopicError, match=r"subscribePattern: none of the 3 topics matches '\^x'$"):
         select(options.selection, cluster_of(options))
@@ -295,7 +295,7 @@ def test_what_comes_while_a_read_is_planned_is_outside_of_it(
     POOL.close_idle()
 
 
-def test_an_end_behind_an_open_transaction_is_told_as_such() -> None:
+def test_report_an_end_behind_an_open_transaction_as_such() -> None:
     with LogServer({"t": [MemoryLog(batch([record(i, b"v") for i in range(10)]))]}) as server:
 
         def until_stable(request: ListOffsetsRequest) -> ListOffsetsResponse:

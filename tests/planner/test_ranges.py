@@ -103,11 +103,11 @@ def test_records_are_split_as_sparks_connector_splits_them(
     min_partitions: int | None, size_max: int | None, ranges: Bounds, expected: list[Bounds]
 ) -> None:
     parts = split(named(ranges), min_partitions, size_max)
-    found = [
+    result = [
         [(part.start_offset, part.stop_offset) for part in parts if part.topic_partition.partition == n]
         for n in range(len(ranges))
     ]
-    assert found == expected
+    assert result == expected
 
 
 @pytest.mark.parametrize(("min_partitions", "ranges", "expected"), SKEWED)
@@ -115,12 +115,12 @@ def test_a_range_above_twice_the_mean_is_split_however_many_ranges_there_are(
     min_partitions: int, ranges: Bounds, expected: list[Bounds]
 ) -> None:
     parts = split(named(ranges), min_partitions, None)
-    found = [
+    result = [
         [(part.start_offset, part.stop_offset) for part in parts if part.topic_partition.partition == n]
         for n in range(len(ranges))
     ]
-    assert found == expected
-    assert split(named(ranges), None, None) == tuple(each for each in named(ranges) if each.size)
+    assert result == expected
+    assert split(named(ranges), None, None) == tuple(item for item in named(ranges) if item.size)
 
 
 #: Sizes of ranges, with some that are a thousand times as large as others.
@@ -184,8 +184,8 @@ def check_cover(ranges: list[OffsetRange], parts: tuple[OffsetRange, ...]) -> No
     for part in parts:
         assert part.size > 0
         by_partition.setdefault(part.topic_partition, []).append(part)
-    filled = [each for each in ranges if each.size]
-    assert list(by_partition) == [each.topic_partition for each in filled]
+    filled = [item for item in ranges if item.size]
+    assert list(by_partition) == [item.topic_partition for item in filled]
     for whole in filled:
         own = by_partition[whole.topic_partition]
         assert (own[0].start_offset, own[-1].stop_offset) == (whole.start_offset, whole.stop_offset)
@@ -238,9 +238,9 @@ def test_the_work_grows_with_the_ranges(has_segments: bool) -> None:
         ranges = [OffsetRange(TopicPartition("t", n, 0), 0, size) for n, size in enumerate(sizes)]
         hot = ranges[-1].topic_partition
         cut_points = {hot: Points(range(0, sizes[-1], 9900))} if has_segments else None
-        found: list[tuple[OffsetRange, ...]] = []
-        calls = calls_of(lambda: found.append(split(ranges, 200, 10**9, cut_points)))
-        hot_parts = [part for part in found[0] if part.topic_partition == hot]
+        result: list[tuple[OffsetRange, ...]] = []
+        calls = calls_of(lambda: result.append(split(ranges, 200, 10**9, cut_points)))
+        hot_parts = [part for part in result[0] if part.topic_partition == hot]
         assert 0.4 * count <= len(hot_parts) <= 0.8 * count
         return calls
 
@@ -422,7 +422,7 @@ def options(**given: str) -> ReadOptions:
 
 def test_without_the_option_each_range_is_a_spark_partition() -> None:
     tasks = [task(partition, 10) for partition in range(3)]
-    assert spark_partitions(tasks, ReadOptions.parse(MODERN)) == [(each,) for each in tasks]
+    assert spark_partitions(tasks, ReadOptions.parse(MODERN)) == [(item,) for item in tasks]
     assert spark_partitions([], options()) == []
 
 
@@ -433,8 +433,8 @@ def test_small_ranges_of_a_leader_become_one_spark_partition_and_large_ones_stay
 
 def test_ranges_of_07_are_small_by_their_bytes() -> None:
     tasks = [task(0, 1 << 20), task(1, (1 << 20) + 1), task(2, 10)]
-    found = spark_partitions(tasks, ReadOptions.parse({**V07, "packSmallPartitions": "true"}))
-    assert found == [(tasks[1],), (tasks[0], tasks[2])]
+    result = spark_partitions(tasks, ReadOptions.parse({**V07, "packSmallPartitions": "true"}))
+    assert result == [(tasks[1],), (tasks[0], tasks[2])]
 
 
 def test_a_pack_has_one_range_of_a_partition() -> None:
@@ -449,8 +449,8 @@ def test_packs_of_a_leader_are_about_equally_large() -> None:
 
 def test_the_largest_spark_partition_is_the_largest_pack() -> None:
     tasks = [task(partition, 10) for partition in range(10)]
-    found = spark_partitions(tasks, options(maxRecordsPerPartition="35"))
-    assert [len(pack) for pack in found] == [3, 3, 3, 1]
+    result = spark_partitions(tasks, options(maxRecordsPerPartition="35"))
+    assert [len(pack) for pack in result] == [3, 3, 3, 1]
 
 
 @given(
@@ -463,12 +463,12 @@ def test_no_range_is_lost_or_split(drawn: list[tuple[int, int, int]], small_max:
         task(partition, size, broker, start=100 * number)
         for number, (partition, size, broker) in enumerate(drawn)
     ]
-    found = packs(tasks, small_max, pack_max)
-    assert Counter(each.range for pack in found for each in pack) == Counter(each.range for each in tasks)
-    for pack in found:
-        assert len({each.leader for each in pack}) == 1
-        assert len({each.range.topic_partition for each in pack}) == len(pack)
-        assert len(pack) == 1 or sum(each.range.size for each in pack) <= pack_max
+    result = packs(tasks, small_max, pack_max)
+    assert Counter(item.range for pack in result for item in pack) == Counter(item.range for item in tasks)
+    for pack in result:
+        assert len({item.leader for item in pack}) == 1
+        assert len({item.range.topic_partition for item in pack}) == len(pack)
+        assert len(pack) == 1 or sum(item.range.size for item in pack) <= pack_max
 
 
 def test_a_plan_of_many_small_ranges_names_the_option_in_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,11 +28,11 @@ class Log:
         """The first records from an offset on, as a broker has them: one at least, and no more bytes than a
         fetch asks for."""
         size, last = 0, None
-        for each in range(offset, self.latest):
-            if each in self.sizes:
-                if last is not None and size + self.sizes[each] > SAMPLE_BYTES:
+        for item in range(offset, self.latest):
+            if item in self.sizes:
+                if last is not None and size + self.sizes[item] > SAMPLE_BYTES:
                     break
-                size, last = size + self.sizes[each], each
+                size, last = size + self.sizes[item], item
         return None if last is None else SizeSample(size, last + 1 - offset)
 
 
@@ -52,8 +52,8 @@ class Query:
 
     def sample_sizes(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, SizeSample]:
         self.asked += len(offsets)
-        found = {tp: self.logs[tp].sample(offset) for tp, offset in offsets.items()}
-        return {tp: each for tp, each in found.items() if each is not None}
+        result = {tp: self.logs[tp].sample(offset) for tp, offset in offsets.items()}
+        return {tp: item for tp, item in result.items() if item is not None}
 
     def sizes(self) -> Iterator[int]:
         """Bytes of batch after batch, to the end of the logs. Each reads on where the last one ended."""
@@ -88,8 +88,8 @@ def test_batches_are_near_the_limit_where_sizes_are_alike(seed: int, bytes_max: 
 
 
 def test_one_size_is_met() -> None:
-    found = list(Query([log_of(*[100] * 5_000)] * 3, 30_000).sizes())
-    assert found == [30_000] * 50
+    result = list(Query([log_of(*[100] * 5_000)] * 3, 30_000).sizes())
+    assert result == [30_000] * 50
     assert list(Query([log_of(*[100] * 5_000)] * 3, 30_000, size_max=150).sizes()) == [15_000] * 100
 
 

@@ -20,7 +20,7 @@ from spark_kafkawire.errors import (
 )
 from spark_kafkawire.kept import forget_all
 from spark_kafkawire.options import ReadOptions, StreamOptions, WriteOptions
-from spark_kafkawire.planner.schemas import check_schemas, fixed_schemas, schema_in
+from spark_kafkawire.planner.schemas import check_schemas, fix_schemas, schema_in
 from spark_kafkawire.planner.write_schemas import column_encodings
 from spark_kafkawire.values.formats import FixedSchema
 from spark_kafkawire.values.registry_frame import id_prefix
@@ -85,17 +85,17 @@ def test_a_version_is_requested_once_and_travels_as_text(
     origin: str,
     request_: str,
 ) -> None:
-    found = fixed_schemas(options_of(registry, **changes))
-    assert found == {"value": FixedSchema(text, (), schema_id, origin)}
+    result = fix_schemas(options_of(registry, **changes))
+    assert result == {"value": FixedSchema(text, (), schema_id, origin)}
     assert registry.requests == [request_]
-    assert pickle.loads(pickle.dumps(found)) == found
+    assert pickle.loads(pickle.dumps(result)) == result
 
 
 def test_the_references_of_a_schema_travel_with_it(registry: FakeRegistry) -> None:
     outer = '{"type": "array", "items": "Order"}'
     registry.add("lists", outer, references=(("Order", "orders-value", 1),))
     options = options_of(registry, valueSubject="lists")
-    [fixed] = fixed_schemas(options).values()
+    [fixed] = fix_schemas(options).values()
     assert fixed.references == (("Order", V1),)
     assert options.typed is not None
     assert "name: string" in str(schema_in(options.typed.value, fixed).arrow_type)
@@ -103,19 +103,19 @@ def test_the_references_of_a_schema_travel_with_it(registry: FakeRegistry) -> No
 
 def test_a_schema_of_the_options_needs_no_request(registry: FakeRegistry) -> None:
     options = options_of(registry, valueSchema=V1, keyFormat="avro", keySchema='"int"')
-    assert fixed_schemas(options) == {"key": FixedSchema('"int"'), "value": FixedSchema(V1)}
-    assert fixed_schemas(options, ["value", "offset"]) == {"value": FixedSchema(V1)}
-    assert fixed_schemas(options_of(None, valueFormat="string")) == {}
-    assert fixed_schemas(options_of(None, valueFormat=None)) == {}
+    assert fix_schemas(options) == {"key": FixedSchema('"int"'), "value": FixedSchema(V1)}
+    assert fix_schemas(options, ["value", "offset"]) == {"value": FixedSchema(V1)}
+    assert fix_schemas(options_of(None, valueFormat="string")) == {}
+    assert fix_schemas(options_of(None, valueFormat=None)) == {}
     assert registry.requests == []
 
 
 def test_columns_of_a_user_need_a_schema_only_if_the_options_name_one(registry: FakeRegistry) -> None:
-    assert fixed_schemas(options_of(registry), ["value"]) == {}
+    assert fix_schemas(options_of(registry), ["value"]) == {}
     assert registry.requests == []
-    assert fixed_schemas(options_of(registry, valueSchemaVersion="latest"), ["value"]).keys() == {"value"}
-    assert fixed_schemas(options_of(registry, schemaIdFrom="none"), ["value"]).keys() == {"value"}
-    assert fixed_schemas(options_of(registry, schemaIdFrom="none"), ["offset"]) == {}
+    assert fix_schemas(options_of(registry, valueSchemaVersion="latest"), ["value"]).keys() == {"value"}
+    assert fix_schemas(options_of(registry, schemaIdFrom="none"), ["value"]).keys() == {"value"}
+    assert fix_schemas(options_of(registry, schemaIdFrom="none"), ["offset"]) == {}
 
 
 def test_a_message_type_of_protobuf_travels_with_its_schema(registry: FakeRegistry) -> None:
@@ -124,13 +124,13 @@ def test_a_message_type_of_protobuf_travels_with_its_schema(registry: FakeRegist
     options = options_of(
         registry, valueFormat="protobuf", valueMessage="a.C", subjectNameStrategy="RecordName"
     )
-    found = fixed_schemas(options, ["value"])
-    assert found == {"value": FixedSchema(text, (), 4, "version 1 of subject 'a.C'", "a.C")}
+    result = fix_schemas(options, ["value"])
+    assert result == {"value": FixedSchema(text, (), 4, "version 1 of subject 'a.C'", "a.C")}
     assert options.typed is not None
-    again = schema_in(options.typed.value, pickle.loads(pickle.dumps(found))["value"])
+    again = schema_in(options.typed.value, pickle.loads(pickle.dumps(result))["value"])
     assert (again.name, str(again.arrow_type)) == ("a.C", "struct<c: string>")
     given = options_of(None, valueFormat="protobuf", valueMessage="C", schemaIdFrom="none", valueSchema=text)
-    assert fixed_schemas(given) == {"value": FixedSchema(text, message="C")}
+    assert fix_schemas(given) == {"value": FixedSchema(text, message="C")}
 
 
 @pytest.mark.parametrize(
@@ -149,15 +149,15 @@ def test_a_subject_that_is_not_known_is_asked_for(
     registry: FakeRegistry, changes: dict[str, str | None], message: str
 ) -> None:
     with pytest.raises(OptionError) as error:
-        fixed_schemas(options_of(registry, **changes))
+        fix_schemas(options_of(registry, **changes))
     assert str(error.value) == message
 
 
 def test_json_needs_a_schema_only_for_its_columns(registry: FakeRegistry) -> None:
     plain = options_of(None, valueFormat="json", schemaIdFrom="none")
-    assert fixed_schemas(plain, ["value"]) == {}
+    assert fix_schemas(plain, ["value"]) == {}
     with pytest.raises(OptionError) as error:
-        fixed_schemas(plain)
+        fix_schemas(plain)
     assert str(error.value) == (
         "option valueFormat: json needs a schema: name the fields with .schema(), or set valueSchema, or "
         "schema.registry.url"
@@ -165,15 +165,15 @@ def test_json_needs_a_schema_only_for_its_columns(registry: FakeRegistry) -> Non
     registry.add("j", '{"type": "object", "properties": {"a": {"type": "integer"}}}', "JSON")
     options = options_of(registry, valueFormat="json", valueSubject="j")
     assert options.typed is not None
-    found = schema_in(options.typed.value, fixed_schemas(options)["value"])
-    assert str(found.arrow_type) == "struct<a: int64>"
+    result = schema_in(options.typed.value, fix_schemas(options)["value"])
+    assert str(result.arrow_type) == "struct<a: int64>"
 
 
 @pytest.mark.parametrize("version", ["latest", "3", "id:9"])
 def test_a_schema_that_is_not_registered_says_what_to_set(registry: FakeRegistry, version: str) -> None:
     subject = "nobody" if version == "latest" else "orders-value"
     with pytest.raises(UnknownSchemaError) as error:
-        fixed_schemas(options_of(registry, valueSubject=subject, valueSchemaVersion=version))
+        fix_schemas(options_of(registry, valueSubject=subject, valueSchemaVersion=version))
     assert str(error.value).startswith("schema registry: ")
     assert str(error.value).endswith("; set valueSubject or valueSchemaVersion, or give valueSchema")
 
@@ -181,7 +181,7 @@ def test_a_schema_that_is_not_registered_says_what_to_set(registry: FakeRegistry
 def test_a_schema_of_another_format_is_refused(registry: FakeRegistry) -> None:
     registry.add("proto", 'syntax = "proto3";', "PROTOBUF")
     with pytest.raises(OptionError) as error:
-        fixed_schemas(options_of(registry, valueSubject="proto"))
+        fix_schemas(options_of(registry, valueSubject="proto"))
     assert str(error.value) == (
         "option valueFormat: avro is set, and version 1 of subject 'proto' in the schema registry is "
         "PROTOBUF; set that format"
@@ -190,7 +190,7 @@ def test_a_schema_of_another_format_is_refused(registry: FakeRegistry) -> None:
 
 def test_a_text_that_is_no_schema_names_its_origin(registry: FakeRegistry) -> None:
     registry.add("broken", '{"type": "record", "name": "R", "fields": [{"name": "f", "type": "strin"}]}')
-    for changes, place in (
+    for changes, location in (
         ({"valueSubject": "broken"}, "option valueSchemaVersion: version 1 of subject 'broken': R.f: "),
         ({"valueSchema": '{"type": "enum"}'}, "option valueSchema: the Avro schema: the key name is missing"),
         (
@@ -201,8 +201,8 @@ def test_a_text_that_is_no_schema_names_its_origin(registry: FakeRegistry) -> No
         options = options_of(registry, **changes)
         assert options.typed is not None
         with pytest.raises(KafkaWireError) as error:
-            schema_in(options.typed.value, fixed_schemas(options)["value"])
-        assert str(error.value).startswith(place)
+            schema_in(options.typed.value, fix_schemas(options)["value"])
+        assert str(error.value).startswith(location)
 
 
 @pytest.mark.parametrize(
@@ -221,12 +221,12 @@ def test_a_restart_needs_a_version_that_moves(
     given |= {"schema.registry.url": registry.url, "avroSchemaEvolutionMode": "restart"}
     moving = StreamOptions.parse(given).read
     assert moving.typed is not None
-    check_schemas(moving.typed, fixed_schemas(moving), ["value"])
+    check_schemas(moving.typed, fix_schemas(moving), ["value"])
     check_schemas(moving.typed, {}, ["offset"])
     options = StreamOptions.parse({**given, **changes}).read
     assert options.typed is not None
     with pytest.raises(OptionError) as error:
-        check_schemas(options.typed, fixed_schemas(options, named), ["value"])
+        check_schemas(options.typed, fix_schemas(options, named), ["value"])
     assert str(error.value) == (
         "option avroSchemaEvolutionMode: restart is for the latest version of a subject; leave valueSchema, "
         "valueSchemaVersion and .schema() out"
@@ -268,10 +268,10 @@ def only(found: tuple[ColumnEncoding, ...]) -> ColumnEncoding:
 def test_the_latest_version_of_the_topics_subject_is_the_default(empty_registry: FakeRegistry) -> None:
     empty_registry.add("orders-value", ORDER.replace('"note"', '"old"'))
     latest = empty_registry.add("orders-value", ORDER)
-    found = only(encodings(empty_registry))
-    assert (found.column, found.format, found.in_header) == ("value", "avro", False)
-    assert found.frame == id_prefix(latest)
-    assert json.loads(found.schema.text) == json.loads(ORDER)
+    result = only(encodings(empty_registry))
+    assert (result.column, result.format, result.in_header) == ("value", "avro", False)
+    assert result.frame == id_prefix(latest)
+    assert json.loads(result.schema.text) == json.loads(ORDER)
     assert empty_registry.requests == ["GET /subjects/orders-value/versions/latest"]
 
 
@@ -291,9 +291,9 @@ def test_options_name_another_version(
     texts = [ORDER, ORDER.replace('"Order"', '"Order2"')]
     ids = [empty_registry.add("orders-value", text) for text in texts]
     empty_registry.add("other", texts[0])
-    found = only(encodings(empty_registry, None, **changes))
-    assert found.frame == id_prefix(ids[index])
-    assert not any(each.startswith("POST") for each in empty_registry.requests)
+    result = only(encodings(empty_registry, None, **changes))
+    assert result.frame == id_prefix(ids[index])
+    assert not any(item.startswith("POST") for item in empty_registry.requests)
 
 
 def test_a_given_schema_is_looked_up_and_not_registered(empty_registry: FakeRegistry) -> None:
@@ -306,9 +306,9 @@ def test_a_given_schema_is_looked_up_and_not_registered(empty_registry: FakeRegi
 
 
 def test_a_given_schema_is_registered_where_the_options_say_so(empty_registry: FakeRegistry) -> None:
-    found = only(encodings(empty_registry, valueSchema=ORDER, autoRegisterSchemas="true"))
+    result = only(encodings(empty_registry, valueSchema=ORDER, autoRegisterSchemas="true"))
     assert empty_registry.subjects == {"orders-value": [1]}
-    assert found.frame == id_prefix(1)
+    assert result.frame == id_prefix(1)
 
 
 SHOP: Final = """syntax = "proto3"; package shop; message First {}
@@ -325,11 +325,11 @@ def test_a_message_type_of_protobuf_is_named_in_the_frame(
     number = empty_registry.add("orders-value", SHOP, "PROTOBUF")
     columns = {"value": ORDERS if "Order" in message else pa.struct([])}
     for changes in ({}, {"valueSchema": SHOP}, {"valueSchemaVersion": "1"}):
-        found = only(
+        result = only(
             encodings(empty_registry, columns, valueFormat="protobuf", valueMessage=message, **changes)
         )
-        assert found.frame == id_prefix(number) + frame
-        assert found.schema.message == (message or None)
+        assert result.frame == id_prefix(number) + frame
+        assert result.schema.message == (message or None)
 
 
 def test_a_message_type_gives_the_subject_and_the_name_of_a_derived_schema(
@@ -338,10 +338,10 @@ def test_a_message_type_gives_the_subject_and_the_name_of_a_derived_schema(
     options = {"valueFormat": "protobuf", "subjectNameStrategy": "RecordName", "autoRegisterSchemas": "true"}
     encodings(empty_registry, None, **options, valueSchema=SHOP, valueMessage="Outer.Order")
     assert list(empty_registry.subjects) == ["shop.Outer.Order"]
-    found = only(encodings(empty_registry, None, **options, valueMessage="new.Order"))
+    result = only(encodings(empty_registry, None, **options, valueMessage="new.Order"))
     assert list(empty_registry.subjects) == ["shop.Outer.Order", "new.Order"]
-    assert found.frame == id_prefix(2) + b"\0"
-    found = only(
+    assert result.frame == id_prefix(2) + b"\0"
+    result = only(
         encodings(
             empty_registry,
             None,
@@ -349,7 +349,7 @@ def test_a_message_type_gives_the_subject_and_the_name_of_a_derived_schema(
             valueMessage="shop.Outer.Order",
         )
     )
-    assert found.frame == id_prefix(1) + b"\x04\x02\0"
+    assert result.frame == id_prefix(1) + b"\x04\x02\0"
 
 
 @pytest.mark.parametrize(
@@ -362,10 +362,10 @@ def test_the_subject_follows_the_strategy(empty_registry: FakeRegistry, strategy
 
 
 def test_a_schema_that_follows_from_the_columns_is_registered(empty_registry: FakeRegistry) -> None:
-    found = only(encodings(empty_registry, autoRegisterSchemas="true"))
+    result = only(encodings(empty_registry, autoRegisterSchemas="true"))
     [body] = empty_registry.schemas.values()
-    assert body["schema"] == found.schema.text
-    fields = [(each["name"], each["type"]) for each in json.loads(body["schema"])["fields"]]
+    assert body["schema"] == result.schema.text
+    fields = [(item["name"], item["type"]) for item in json.loads(body["schema"])["fields"]]
     assert fields == [("id", "long"), ("note", ["null", "string"])]
 
 
@@ -379,21 +379,21 @@ def test_an_incompatible_schema_is_the_registrys_own_error(empty_registry: FakeR
 
 @pytest.mark.parametrize("changes", [{"valueSchema": ORDER}, {}])
 def test_messages_without_ids_need_no_registry(changes: dict[str, str]) -> None:
-    found = only(encodings(None, None, schemaIdFrom="none", **changes))
-    assert (found.frame, found.in_header) == (b"", False)
+    result = only(encodings(None, None, schemaIdFrom="none", **changes))
+    assert (result.frame, result.in_header) == (b"", False)
 
 
 def test_ids_go_into_headers_where_the_options_say_so(empty_registry: FakeRegistry) -> None:
     number = empty_registry.add("orders-value", ORDER)
-    found = only(encodings(empty_registry, schemaIdFrom="header"))
-    assert (found.frame, found.in_header) == (id_prefix(number), True)
+    result = only(encodings(empty_registry, schemaIdFrom="header"))
+    assert (result.frame, result.in_header) == (id_prefix(number), True)
 
 
 def test_keys_have_a_subject_of_their_own(empty_registry: FakeRegistry) -> None:
     empty_registry.add("orders-key", '"string"')
     empty_registry.add("orders-value", ORDER)
-    found = encodings(empty_registry, {"key": pa.string(), "value": ORDERS}, keyFormat="avro")
-    assert [(each.column, each.frame) for each in found] == [("key", id_prefix(1)), ("value", id_prefix(2))]
+    result = encodings(empty_registry, {"key": pa.string(), "value": ORDERS}, keyFormat="avro")
+    assert [(item.column, item.frame) for item in result] == [("key", id_prefix(1)), ("value", id_prefix(2))]
 
 
 @pytest.mark.parametrize(

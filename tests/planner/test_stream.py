@@ -32,13 +32,13 @@ from spark_kafkawire.planner.stream_offsets import (
     Position,
     from_json,
     ids_from_json,
+    limit_bounds,
     losses,
     must_wait,
     next_offsets,
     offsets_behind,
     ranges_between,
     to_json,
-    until,
 )
 from tests.support.cases import for_each
 from tests.support.fake_cluster import TOPIC, FakeCluster
@@ -48,12 +48,12 @@ OLD = TopicPartition("t", 1, broker=0)
 
 
 def bounds(*ends: PartitionBounds) -> dict[TopicPartition, PartitionBounds]:
-    return {each.topic_partition: each for each in ends}
+    return {item.topic_partition: item for item in ends}
 
 
 def test_without_a_limit_a_batch_ends_at_the_latest_offsets() -> None:
-    found = bounds(PartitionBounds(A, 2, 10), PartitionBounds(B, 0, 0))
-    assert next_offsets({A: 5, B: 0}, found) == {A: 10, B: 0}
+    result = bounds(PartitionBounds(A, 2, 10), PartitionBounds(B, 0, 0))
+    assert next_offsets({A: 5, B: 0}, result) == {A: 10, B: 0}
 
 
 @for_each(
@@ -73,47 +73,47 @@ def test_max_offsets_per_trigger_is_shared_by_lag_as_spark_shares_it(
     size_max: int, behind: list[int], sizes: list[int]
 ) -> None:
     partitions = [TopicPartition("t", number) for number in range(len(behind))]
-    found = bounds(
+    result = bounds(
         *(PartitionBounds(tp, 0, 1000 + size) for tp, size in zip(partitions, behind, strict=True))
     )
-    ends = next_offsets(dict.fromkeys(partitions, 1000), found, size_max)
+    ends = next_offsets(dict.fromkeys(partitions, 1000), result, size_max)
     assert [ends[tp] - 1000 for tp in partitions] == sizes
 
 
 def test_a_new_partition_begins_at_its_earliest_offset() -> None:
-    found = bounds(PartitionBounds(A, 0, 10), PartitionBounds(B, 40, 50))
-    assert next_offsets({A: 0}, found, 10) == {A: 5, B: 45}
+    result = bounds(PartitionBounds(A, 0, 10), PartitionBounds(B, 40, 50))
+    assert next_offsets({A: 0}, result, 10) == {A: 5, B: 45}
 
 
 def test_a_partition_without_a_start_is_pinned_where_it_ends_and_nothing_of_it_is_read() -> None:
-    found = bounds(PartitionBounds(A, 0, 10), PartitionBounds(B, 0, 100), PartitionBounds(C, 0, 9))
+    result = bounds(PartitionBounds(A, 0, 10), PartitionBounds(B, 0, 100), PartitionBounds(C, 0, 9))
     start = {A: UNPINNED, B: 50}
-    end = next_offsets(start, found, 10)
+    end = next_offsets(start, result, 10)
     assert end == {A: 10, B: 60}  # C is new, and the next batch's: else its rows would be pinned away
     assert ranges_between(start, end, {}) == ((OffsetRange(B, 50, 60),), ())
-    assert next_offsets(end, found, 10) == {A: 10, B: 68, C: 1}
+    assert next_offsets(end, result, 10) == {A: 10, B: 68, C: 1}
 
 
 @pytest.mark.parametrize(
     ("limit", "end"), [(1, 400), (399, 400), (400, 400), (699, 400), (700, 700), (999, 700), (1000, 1000)]
 )
 def test_a_batch_of_bytes_ends_where_a_segment_or_the_log_does(limit: int, end: int) -> None:
-    found = bounds(PartitionBounds(OLD, 0, 1000, (0, 400, 700)))
-    assert next_offsets({OLD: 0}, found, limit) == {OLD: end}
+    result = bounds(PartitionBounds(OLD, 0, 1000, (0, 400, 700)))
+    assert next_offsets({OLD: 0}, result, limit) == {OLD: end}
 
 
 def test_a_batch_waits_for_enough_records_but_not_for_ever() -> None:
-    found, limits = bounds(PartitionBounds(A, 0, 10), PartitionBounds(B, 3, 5)), StreamLimits(None, 10, 60.0)
-    assert not must_wait({A: 2}, found, limits, waited_s=0)  # 8 of A, and 2 of B, which is new
-    assert must_wait({A: 3}, found, limits, waited_s=59.9)
-    assert not must_wait({A: 3}, found, limits, waited_s=60.0)
-    assert not must_wait({A: UNPINNED}, found, limits, waited_s=0)
-    assert not must_wait({A: 10, B: 5}, found, StreamLimits(), waited_s=0)
+    result, limits = bounds(PartitionBounds(A, 0, 10), PartitionBounds(B, 3, 5)), StreamLimits(None, 10, 60.0)
+    assert not must_wait({A: 2}, result, limits, waited_s=0)  # 8 of A, and 2 of B, which is new
+    assert must_wait({A: 3}, result, limits, waited_s=59.9)
+    assert not must_wait({A: 3}, result, limits, waited_s=60.0)
+    assert not must_wait({A: UNPINNED}, result, limits, waited_s=0)
+    assert not must_wait({A: 10, B: 5}, result, StreamLimits(), waited_s=0)
 
 
 def test_a_bounded_query_sees_nothing_that_came_later() -> None:
-    found = bounds(PartitionBounds(A, 0, 10), PartitionBounds(B, 0, 5), PartitionBounds(C, 0, 5))
-    assert next_offsets({A: 0}, until(found, {A: 7, B: 9})) == {A: 7, B: 5}
+    result = bounds(PartitionBounds(A, 0, 10), PartitionBounds(B, 0, 5), PartitionBounds(C, 0, 5))
+    assert next_offsets({A: 0}, limit_bounds(result, {A: 7, B: 9})) == {A: 7, B: 5}
 
 
 def test_lag_has_the_names_of_the_metrics_of_sparks_own_source_and_its_arithmetic() -> None:
@@ -132,7 +132,7 @@ def test_the_start_of_a_new_partition_that_is_gone_is_lost() -> None:
     )
 
 
-def test_a_range_that_runs_backwards_is_none() -> None:
+def test_ignore_a_range_that_runs_backwards() -> None:
     assert ranges_between({A: 9, B: 1}, {A: 5, B: 1}, {}) == ((), ())
 
 
@@ -140,55 +140,55 @@ def test_a_range_that_runs_backwards_is_none() -> None:
 def watched(draw: st.DrawFn) -> tuple[dict[TopicPartition, int], dict[TopicPartition, PartitionBounds]]:
     """Positions of a query in some logs, and the bounds that the cluster gives, also of partitions
     that are new."""
-    start, found = {}, {}
+    start, result = {}, {}
     segmented = draw(st.booleans())
     for number in range(draw(st.integers(1, 8))):
         partition = TopicPartition("t", number, 0 if segmented else None)
         marks = sorted(draw(st.sets(st.integers(0, 10**6), min_size=2, max_size=6)))
-        found[partition] = PartitionBounds(
+        result[partition] = PartitionBounds(
             partition, marks[0], marks[-1], tuple(marks[:-1]) if segmented else None
         )
         if draw(st.booleans()):
             start[partition] = draw(st.sampled_from(marks) if segmented else st.integers(marks[0], marks[-1]))
-    return start, found
+    return start, result
 
 
 @given(watched(), st.integers(1, 10**7))
 def test_limited_batches_get_on_and_read_each_offset_once(
     cluster: tuple[dict[TopicPartition, int], dict[TopicPartition, PartitionBounds]], size_max: int
 ) -> None:
-    start, found = cluster
+    start, result = cluster
     size_max = max(size_max, 20_000)  # so that some dozen batches do
-    earliest = {tp: each.earliest for tp, each in found.items()}
-    first = {tp: start.get(tp, each.earliest) for tp, each in found.items()}
+    earliest = {tp: item.earliest for tp, item in result.items()}
+    first = {tp: start.get(tp, item.earliest) for tp, item in result.items()}
     reached: Mapping[TopicPartition, int] = start
     for number in count():
-        end = next_offsets(reached, found, size_max)
+        end = next_offsets(reached, result, size_max)
         ranges, gone = ranges_between({**earliest, **reached}, end, earliest)
         if end == reached:
             break
         assert not gone
         assert number < 1000
-        for each in ranges:
-            assert each.start_offset == (first if number == 0 else reached)[each.topic_partition]
-            assert each.stop_offset <= found[each.topic_partition].latest
-            cuts = found[each.topic_partition].segment_starts
-            assert cuts is None or each.stop_offset in {*cuts, found[each.topic_partition].latest}
-        if not any(each.segment_starts for each in found.values()):
+        for item in ranges:
+            assert item.start_offset == (first if number == 0 else reached)[item.topic_partition]
+            assert item.stop_offset <= result[item.topic_partition].latest
+            cuts = result[item.topic_partition].segment_starts
+            assert cuts is None or item.stop_offset in {*cuts, result[item.topic_partition].latest}
+        if not any(item.segment_starts for item in result.values()):
             behind = len(ranges)
-            assert sum(each.size for each in ranges) <= size_max + behind
+            assert sum(item.size for item in ranges) <= size_max + behind
         reached = end
-    assert reached == {tp: each.latest for tp, each in found.items()}
+    assert reached == {tp: item.latest for tp, item in result.items()}
 
 
 @given(watched(), st.integers(1, 10**7))
 def test_a_batch_is_the_same_when_it_is_run_again(
     cluster: tuple[dict[TopicPartition, int], dict[TopicPartition, PartitionBounds]], size_max: int
 ) -> None:
-    start, found = cluster
-    end = next_offsets(start, found, size_max)
-    earliest = {tp: each.earliest for tp, each in found.items()}
-    later = {tp: PartitionBounds(tp, each.earliest, each.latest + 5) for tp, each in found.items()}
+    start, result = cluster
+    end = next_offsets(start, result, size_max)
+    earliest = {tp: item.earliest for tp, item in result.items()}
+    later = {tp: PartitionBounds(tp, item.earliest, item.latest + 5) for tp, item in result.items()}
     assert ranges_between(start, end, earliest) == ranges_between(start, dict(end), earliest)
     again = next_offsets(end, later)
     assert all(again[tp] >= end[tp] for tp in end)
@@ -264,7 +264,7 @@ def test_offsets_come_back_and_their_order_depends_on_names_alone(
         {"offset": {"0": None}},
     ],
 )
-def test_a_checkpoint_of_another_source_is_told(written: Any) -> None:
+def test_report_a_checkpoint_of_another_source(written: Any) -> None:
     with pytest.raises(
         OptionError, match=r"^checkpointLocation: .* another source wrote this checkpoint; set"
     ):
@@ -274,7 +274,7 @@ def test_a_checkpoint_of_another_source_is_told(written: Any) -> None:
 @pytest.mark.parametrize(
     ("written", "syntax", "name"), [({"t": {"0-1": 5}}, MODERN, "0-1"), ({"t": {"1": 5}}, V07, "1")]
 )
-def test_a_checkpoint_of_the_other_dialect_is_told(written: Any, syntax: Any, name: str) -> None:
+def test_report_a_checkpoint_of_the_other_dialect(written: Any, syntax: Any, name: str) -> None:
     with pytest.raises(OptionError, match=re.escape(f"of partition '{name}'") + r".*another kind of Kafka"):
         from_json(written, syntax)
 
@@ -310,7 +310,7 @@ def test_a_damaged_id_is_an_error(damaged: str) -> None:
 ONE, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
 
 
-def test_what_is_gone_is_told_with_both_offsets() -> None:
+def test_report_a_loss_with_both_offsets() -> None:
     lost = losses(Position({A: 5, B: 7, C: UNPINNED}), Position({B: 3}))
     assert str(lost) == (
         "t 0 at offset 5 no longer exists; the end of t 1 was changed from 7 to 3: a topic was deleted "
@@ -397,12 +397,12 @@ def test_no_record_is_read_before_a_batch_that_reads_what_its_key_may_have_had_b
     layouts, bounds = given_topic
     start: Offsets = {}
     batch_of: dict[tuple[TopicPartition, int], int] = {}
-    latest = {each: found.latest for each, found in bounds.items()}
+    latest = {item: result.latest for item, result in bounds.items()}
     for number in range(sum(latest.values()) + 2):
         end = hold(start, next_offsets(start, bounds, size_max), bounds, layouts)
-        for each, stop in end.items():
-            assert start.get(each, 0) <= stop <= latest[each]
-            batch_of |= {(each, offset): number for offset in range(start.get(each, 0), stop)}
+        for item, stop in end.items():
+            assert start.get(item, 0) <= stop <= latest[item]
+            batch_of |= {(item, offset): number for offset in range(start.get(item, 0), stop)}
         if start == end:
             break
         start = end
@@ -410,19 +410,19 @@ def test_no_record_is_read_before_a_batch_that_reads_what_its_key_may_have_had_b
     before = ancestors(layouts)
     for (child, offset), number in batch_of.items():
         for parent, held in before.get((layout_of(layouts, child, offset), child), ()):
-            assert all(batch_of[parent, each] <= number for each in range(held))
+            assert all(batch_of[parent, item] <= number for item in range(held))
 
 
 def ancestors(layouts: TopicLayouts) -> dict[tuple[int, TopicPartition], set[tuple[TopicPartition, int]]]:
     """For each log in each layout, where keys of it may have been before, and up to which offset: by all
     hashes that there are."""
-    found: dict[tuple[int, TopicPartition], set[tuple[TopicPartition, int]]] = {}
+    result: dict[tuple[int, TopicPartition], set[tuple[TopicPartition, int]]] = {}
     for hash_ in range(lcm(*layouts.counts)):
         way = [partitions[hash_ % len(partitions)] for partitions in layouts.lists]
         for layout, child in enumerate(way):
-            older = {(each, (layouts.boundaries or ())[at][each]) for at, each in enumerate(way[:layout])}
-            found.setdefault((layout, child), set()).update(each for each in older if each[0] != child)
-    return found
+            older = {(item, (layouts.boundaries or ())[at][item]) for at, item in enumerate(way[:layout])}
+            result.setdefault((layout, child), set()).update(item for item in older if item[0] != child)
+    return result
 
 
 def test_a_new_partition_waits_until_its_parent_is_read_up_to_the_boundary() -> None:

@@ -44,7 +44,7 @@ class Log:
         self, times_ms: Mapping[TopicPartition, int], _: object
     ) -> Mapping[TopicPartition, int | None]:
         return {
-            tp: next((at for at, each in enumerate(self.times) if each >= ms), None)
+            tp: next((at for at, item in enumerate(self.times) if item >= ms), None)
             for tp, ms in times_ms.items()
         }
 
@@ -76,7 +76,7 @@ def test_whenever_a_query_looks_and_starts_again_it_reads_to_the_same_offset(
     [partition] = log.bounds()
     end, position, lookups = QueryEnd(OPTIONS, log), 0, 0
     if is_old:  # a broker's clock does not go back
-        clock = iter(sorted(each for before, between, _ in steps for each in (*before, *between)))
+        clock = iter(sorted(item for before, between, _ in steps for item in (*before, *between)))
         steps = [
             ([next(clock) for _ in before], [next(clock) for _ in more], new) for before, more, new in steps
         ]
@@ -93,15 +93,15 @@ def test_whenever_a_query_looks_and_starts_again_it_reads_to_the_same_offset(
         log.lookups = 0
         end.limited({partition: position}, seen, ())
         lookups += log.lookups
-    first = next((at for at, each in enumerate(log.times) if each >= END_MS), len(log.times))
+    first = next((at for at, item in enumerate(log.times) if item >= END_MS), len(log.times))
     expected = min((first // 3 + 1) * 3, len(log.times)) if is_old else first
     assert (position, lookups) == (expected, 0)  # a poll that finds nothing new asks nothing
 
 
 def test_times_before_now_and_offsets_before_the_end_are_inside_of_the_log() -> None:
     ages = {A: OffsetLimit(LimitKind.AGE, -600), OLD: EARLIEST}
-    found = at_time(OffsetLimits("o", by_partition=ages), 1000).by_partition
-    assert found == {A: OffsetLimit(LimitKind.TIMESTAMP, 400), OLD: EARLIEST}
+    result = at_time(OffsetLimits("o", by_partition=ages), 1000).by_partition
+    assert result == {A: OffsetLimit(LimitKind.TIMESTAMP, 400), OLD: EARLIEST}
     assert at_time(OffsetLimits("o", for_all=ages[A]), 7).for_all == OffsetLimit(LimitKind.TIMESTAMP, 0)
     for count, start in ((0, 9), (2, 7), (4, 5), (5, 5), (1 << 62, 5)):
         limits = OffsetLimits("o", for_all=OffsetLimit(LimitKind.FROM_END, count))

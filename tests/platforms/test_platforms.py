@@ -59,13 +59,13 @@ class Environment:
             text=True,
             check=True,
         )
-        return {each["name"].lower(): each["version"] for each in json.loads(reported.stdout)}
+        return {item["name"].lower(): item["version"] for item in json.loads(reported.stdout)}
 
     def files(self, package: str) -> dict[str, str]:
         """The digest of each file of an installed package but its byte code."""
         [root] = self.folder.glob(f"lib/python*/site-packages/{package}")
-        found = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
-        return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+        result = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
+        return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in result}
 
     def run(self, code: str, *words: str, **environment: str) -> str:
         """The standard output of a Python program that must end well.
@@ -219,7 +219,7 @@ def bare_server(folder: Path) -> Environment:
     return environment
 
 
-@pytest.mark.parametrize("runtime", [each for each in runtimes() if each.is_supported], ids=str)
+@pytest.mark.parametrize("runtime", [item for item in runtimes() if item.is_supported], ids=str)
 def test_a_platforms_own_versions_stay_as_they_are(
     runtime: Runtime, wheel: Path, tmp_path: Path, noida: NoidaBroker
 ) -> None:

@@ -63,7 +63,7 @@ def feed(connection: Connection, chunks: Iterable[bytes]) -> list[Response]:
             wanted = connection.wanted()
             size = min(len(wanted), len(rest))
             wanted[:size] = rest[:size]
-            response = connection.received(size)
+            response = connection.receive(size)
             rest = rest[size:]
             if response is not None:
                 responses.append(response)

@@ -175,7 +175,7 @@ def test_a_buffer_has_the_size_that_was_asked_for() -> None:
         buffer[:] = b"x" * size
 
 
-def test_a_buffer_that_nobody_looks_at_is_used_again_for_its_size_and_smaller() -> None:
+def test_use_a_free_buffer_again_for_its_size_and_smaller() -> None:
     buffers = Buffers()
     buffer = buffers.take(SIZE)
     first = address(buffer)

@@ -25,7 +25,7 @@ from tests.support.codecs import CODECS, compressed
 #: The format of Kafka 0.7; the others are magics of later ones.
 V07: Final = 7
 FORMATS: Final = (0, 1, 2, V07)
-_NUMBERS: Final = {"none": 0, **{each.name: each.number for each in CODECS}}
+_NUMBERS: Final = {"none": 0, **{item.name: item.number for item in CODECS}}
 #: Bytes of an entry that no checksum covers and that change rows: a base offset, or magic and attributes.
 _FREE: Final = {0: range(8), 1: range(8), 2: range(8), V07: range(4, 6)}
 #: Bytes that no checksum covers and that change nothing: the leader epoch.
@@ -58,10 +58,10 @@ class DamagedLog:
     @property
     def positions(self) -> list[int]:
         """Position of each entry, and the log's end."""
-        found = [0]
+        result = [0]
         for entry in self.entries:
-            found.append(found[-1] + len(entry.data))
-        return found
+            result.append(result[-1] + len(entry.data))
+        return result
 
     @property
     def stop_offset(self) -> int:
@@ -81,7 +81,7 @@ class DamagedLog:
 
 def codecs_of(form: int) -> list[str]:
     """The codecs of a format."""
-    known = [each.name for each in CODECS if (each.is_in_v07 if form == V07 else form in each.magics)]
+    known = [item.name for item in CODECS if (item.is_in_v07 if form == V07 else form in item.magics)]
     return ["none", *known]
 
 
@@ -104,13 +104,13 @@ def damaged_log(seed: int, form: int, codec: str, *, is_mixed: bool = False) -> 
         entry = _entry(chance, form, name, offset)
         entries.append(entry)
         offset += len(entry.data) if form == V07 else len(entry.rows)
-    data = bytearray(b"".join(each.data for each in entries))
+    data = bytearray(b"".join(item.data for item in entries))
     flipped = [
-        _position(chance, [len(each.data) for each in entries]) for _ in range(chance.choice((1, 1, 2, 3, 8)))
+        _position(chance, [len(item.data) for item in entries]) for _ in range(chance.choice((1, 1, 2, 3, 8)))
     ]
     for pos in flipped:
         data[pos] ^= chance.randrange(1, 256)
-    whole, hits, pos = b"".join(each.data for each in entries), [], 0
+    whole, hits, pos = b"".join(item.data for item in entries), [], 0
     for entry in entries:
         places = range(len(entry.data))
         hits.append(frozenset(i for i in places if data[pos + i] != whole[pos + i]))
@@ -255,7 +255,7 @@ def _check_order(log: DamagedLog, walk: Walk, rows: list[Row]) -> None:
     lost = {offset for entry in log.entries for offset, _, _ in entry.rows} - offsets
     if not any(log.has_hit(i, _FREE[log.form]) for i in range(len(log.entries))):
         for offset in lost:
-            assert any(each.start_offset <= offset < each.stop_offset for each in walk.damages)
+            assert any(item.start_offset <= offset < item.stop_offset for item in walk.damages)
 
 
 def is_free(log: DamagedLog) -> bool:
@@ -293,8 +293,8 @@ def may_be_lost(log: DamagedLog, index: int) -> bool:
     if _is_mixed(log, 5):
         return True  # a compressed message might hold the plain ones after it
     stop = min((i for i in headers if i > index), default=len(log.entries))
-    sound = [i for i in range(max(before) + 1, stop) if i not in hit]
-    return len(sound) < CHAIN_MIN or sound.index(index) < CHAIN_MIN
+    valid = [i for i in range(max(before) + 1, stop) if i not in hit]
+    return len(valid) < CHAIN_MIN or valid.index(index) < CHAIN_MIN
 
 
 def _is_mixed(log: DamagedLog, attributes_pos: int) -> bool:

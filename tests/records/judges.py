@@ -115,20 +115,20 @@ def arrow_records(records: Sequence[Record]) -> Records:
 
 def judged(data: Buffer) -> list[Record]:
     """Records that kafka-python reads, after it checked the CRCs."""
-    found: list[Record] = []
+    result: list[Record] = []
     for batch in MemoryRecords(bytes(data)):
         assert batch.validate_crc()
-        found += [
+        result += [
             Record(
-                each.value,
-                each.key,
-                tuple(each.headers or ()),
-                each.timestamp if each.timestamp is not None else -1,
-                each.offset,
+                item.value,
+                item.key,
+                tuple(item.headers or ()),
+                item.timestamp if item.timestamp is not None else -1,
+                item.offset,
             )
-            for each in batch
+            for item in batch
         ]
-    return found
+    return result
 
 
 def column_records(columns: Columns) -> list[Record]:

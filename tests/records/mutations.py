@@ -43,7 +43,7 @@ def damaged_set(seed: int) -> bytes:
     """A message set with damage somewhere, or none."""
     chance = random.Random(seed)
     messages = [_message(chance, depth=3) for _ in range(chance.randrange(1, 6))]
-    data = b"".join(_encoded(chance, each) for each in messages)
+    data = b"".join(_encoded(chance, item) for item in messages)
     return _damaged(chance, data, 0.5)
 
 

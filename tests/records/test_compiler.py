@@ -110,8 +110,8 @@ def test_what_all_users_have_is_compiled_by_none(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(own))
     assert compiler.Kernel(_twice, "int64(int64)").compile()
-    found = {file.relative_to(own / "spark-kafkawire"): file for file in own.rglob("*.nb?")}
-    assert {path: file.read_bytes() for path, file in found.items()} == kept
+    result = {file.relative_to(own / "spark-kafkawire"): file for file in own.rglob("*.nb?")}
+    assert {path: file.read_bytes() for path, file in result.items()} == kept
 
 
 def test_what_others_can_have_written_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,9 +173,9 @@ def test_a_digest_is_the_same_in_all_processes_of_one_version(
     kernels = "from spark_kafkawire.records.compiler import digest_of\n"
     kernels += "from spark_kafkawire import compile_kernels\n"
     kernels += "print(*sorted(digest_of(each.function) for each in compiler._kernels))"
-    found = {run(kernels, PYTHONHASHSEED=seed) for seed in ("1", "2")}
-    assert len(found) == 1
-    assert len(set(found.pop().split())) > 20
+    result = {run(kernels, PYTHONHASHSEED=seed) for seed in ("1", "2")}
+    assert len(result) == 1
+    assert len(set(result.pop().split())) > 20
     before = compiler.digest_of(_twice)
     compiler.digest_of.cache_clear()
     monkeypatch.setattr(compiler, "VERSION", "0.0.1")
@@ -248,8 +248,8 @@ def test_a_kernel_is_compiled_at_its_first_call_after_loading(monkeypatch: pytes
     assert kernel(21) == 42
     assert kernel.compiled is None
     monkeypatch.setattr(compiler, "_loaded", True)
-    assert kernel(21) == kernel.interpreted(21) == 42
-    assert kernel.compiled not in (None, kernel.interpreted)
+    assert kernel(21) == kernel.run_interpreted(21) == 42
+    assert kernel.compiled not in (None, kernel.run_interpreted)
 
 
 def test_a_kernel_that_cannot_be_compiled_stays_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def test_every_kernel_of_every_format_can_be_compiled() -> None:
     # A kernel is known once its module is imported.
     for module in walk_packages(records.__path__, f"{records.__name__}."):
         import_module(module.name)
-    kernels = [each for each in compiler._kernels if each.function.__module__.startswith(records.__name__)]
+    kernels = [item for item in compiler._kernels if item.function.__module__.startswith(records.__name__)]
     declaring = {module.__name__ for module in MODULES if module.__name__.startswith(records.__name__)}
-    assert {each.function.__module__ for each in kernels} == declaring
-    assert all(each.compile() for each in kernels)
+    assert {item.function.__module__ for item in kernels} == declaring
+    assert all(item.compile() for item in kernels)

@@ -115,8 +115,8 @@ def test_levels_that_do_not_exist_are_refused(codec: Codec) -> None:
 
 def test_each_format_has_the_codecs_that_kafka_gave_it() -> None:
     """Source: KIP-110 for zstd; Apache Kafka's CompressionType.java; 0.7's CompressionCodec.scala."""
-    found = [(codec.name, codec.number, codec.levels, codec.produce_version) for codec in CODECS.values()]
-    assert found == [(row.name, row.number, row.levels, row.produce_version) for row in ROWS]
+    result = [(codec.name, codec.number, codec.levels, codec.produce_version) for codec in CODECS.values()]
+    assert result == [(row.name, row.number, row.levels, row.produce_version) for row in ROWS]
     assert codec_names(Format.MESSAGE_SET) == ("none", "gzip", "snappy")
     for format in (Format.MAGIC_0, Format.MAGIC_1, Format.MAGIC_2):
         assert codec_names(format) == of_magic(format.value)
@@ -175,7 +175,7 @@ def test_reserved_flags_are_damage_in_each_member_as_for_zlib_and_arrow(flag: in
             decompressed(GZIP, payload)
 
 
-def test_gzip_members_are_read_with_all_fields_up_to_what_is_none() -> None:
+def test_read_gzip_members_with_all_fields_up_to_other_bytes() -> None:
     member = gzip.compress(b"value", mtime=0)
     assert decompressed(GZIP, member * 300) == b"value" * 300
     assert decompressed(GZIP, member + b"\x1f\x8b\x07" + bytes(50)) == b"value"
@@ -221,7 +221,7 @@ LZ4_HEAD = bytes.fromhex("04224d18604082")
         )),
     ],
 )  # fmt: skip
-def test_damage_is_told_as_such(codec: Codec, payload: bytes) -> None:
+def test_report_damage_as_such(codec: Codec, payload: bytes) -> None:
     with pytest.raises(CorruptDataError, match=codec.name):
         decompressed(codec, payload)
 

@@ -37,7 +37,7 @@ def _batches(count: int, base: int = 100, each: int = 2) -> list[bytes]:
 
 def _offsets(data: bytes, walk: Walk) -> list[int]:
     parts = [index_of(data, part) for part in walk.parts if isinstance(part, Whole)]
-    return [offset for index in parts for each in decode_batches(index) for offset in each.offset.tolist()]
+    return [offset for index in parts for item in decode_batches(index) for offset in item.offset.tolist()]
 
 
 def _flipped(data: bytes, pos: int, bits: int = 1) -> bytes:
@@ -66,7 +66,7 @@ def test_batches_inside_of_a_damaged_value_are_no_rows() -> None:
     data = _flipped(outer, len(outer) - 1) + b"".join(after)
     walk = walk_batches(data, 100)
     assert _offsets(data, walk) == list(range(106, 114))
-    assert [(each.start_offset, each.stop_offset) for each in walk.damages] == [(100, 106)]
+    assert [(item.start_offset, item.stop_offset) for item in walk.damages] == [(100, 106)]
 
 
 def test_damage_without_a_place_where_the_log_continues_is_the_rest() -> None:
@@ -147,6 +147,6 @@ def test_a_walk_over_anything_checks_a_bounded_number_of_bytes(pattern: bytes) -
 
 def test_a_budget_that_is_spent_costs_no_sound_batch() -> None:
     filler = b"\0\0\0\x40\0\1" * 60_000
-    sound = b"".join(message_sets.message(b"value %d" % i) for i in range(3))
-    walk = walk_messages(sound + message_sets.message(filler)[:-1] + b"x" + sound, 0)
+    valid = b"".join(message_sets.message(b"value %d" % i) for i in range(3))
+    walk = walk_messages(valid + message_sets.message(filler)[:-1] + b"x" + valid, 0)
     assert [type(part) for part in walk.parts] == [Whole, Damage, Whole]

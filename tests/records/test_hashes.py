@@ -89,12 +89,12 @@ def test_the_library_is_called_where_it_can_be() -> None:
 def test_the_crc_of_each_value_is_that_of_zlib(values: list[bytes], library: int) -> None:
     buf, offsets = byte_array(b"".join(values)), np.cumsum([0, *map(len, values)])
     expected = np.array([zlib.crc32(value) for value in values], np.uint32)
-    each: tuple[Any, ...] = (checksum.crc_each, checksum.crc_each.interpreted)
-    for run in each:
+    item: tuple[Any, ...] = (checksum.crc_each, checksum.crc_each.run_interpreted)
+    for run in item:
         crcs = np.zeros(len(values), np.uint32)
         run(buf, offsets, slice_tables(), library, crcs)
         assert crcs.tolist() == expected.tolist()
-    for check in (checksum.check_each, checksum.check_each.interpreted):
+    for check in (checksum.check_each, checksum.check_each.run_interpreted):
         arguments = offsets[:-1].copy(), np.diff(offsets)
         assert check(buf, *arguments, expected, slice_tables(), library) == -1
         for row in range(len(values)):
@@ -113,8 +113,8 @@ def test_the_first_batch_with_a_wrong_crc_is_found(seed: int) -> None:
         data = index.buf.copy()
         for row in wrong:
             data[chance.randrange(21, len(batches[row])) + index.table[row, log_index.POS]] ^= 1
-        expected = next((place for place, row in enumerate(rows.tolist()) if row in wrong), -1)
-        for run in (log_index.first_wrong_crc, log_index.first_wrong_crc.interpreted):
+        expected = next((location for location, row in enumerate(rows.tolist()) if row in wrong), -1)
+        for run in (log_index.first_wrong_crc, log_index.first_wrong_crc.run_interpreted):
             assert run(data, index.table, rows, crc32c_address()) == expected
 
 
@@ -127,7 +127,7 @@ ROWS: Final[list[Row]] = [
 
 
 def sum_of(rows: list[Row], partitions: list[int] | None = None) -> int:
-    columns = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*rows, strict=True)]
+    columns = [Column.of(pa.array(item, pa.binary()), "c") for item in zip(*rows, strict=True)]
     given = None if partitions is None else np.array(partitions, np.int64)
     return rows_module.content_sum(columns[0], columns[1:], len(rows), given)
 
@@ -151,7 +151,7 @@ def test_the_sum_is_the_same_in_any_order_and_in_every_way_to_compute_it(order: 
 @pytest.mark.usefixtures("compiled")
 def test_sums_are_of_parts_topics_and_partitions() -> None:
     assert (sum_of(ROWS[:30]) + sum_of(ROWS[30:])) % (1 << 64) == sum_of(ROWS)
-    [topics, *columns] = [Column.of(pa.array(each, pa.binary()), "c") for each in zip(*ROWS, strict=True)]
+    [topics, *columns] = [Column.of(pa.array(item, pa.binary()), "c") for item in zip(*ROWS, strict=True)]
     one = Column.of(pa.array([b"t"], pa.binary()), "c")
     assert rows_module.content_sum(one, columns, len(ROWS)) == rows_module.content_sum(
         topics, columns, len(ROWS)
@@ -228,10 +228,10 @@ COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True).map(so
 
 def of_row(hash_: int, keyed: bool, layout: int, partition: int, counts: list[int]) -> tuple[int, int]:
     """The rule, for one record."""
-    fits = [each for each, count in enumerate(counts) if hash_ % count == partition]
+    fits = [item for item, count in enumerate(counts) if hash_ % count == partition]
     if not keyed or layout in fits:
         return layout, EXPECTED
-    if older := [each for each in fits if each < layout]:
+    if older := [item for item in fits if item < layout]:
         return older[-1], LATE
     return (fits[0], EARLY) if fits else (layout, UNEXPLAINED)
 
@@ -241,23 +241,23 @@ def test_all_rows_at_once_are_each_alone(counts: list[int], partition: int, data
     hashes = st.one_of(st.integers(0, 71), st.integers(0, 2**31 - 1))  # small ones fit more often
     row = st.tuples(hashes, st.booleans(), st.integers(0, len(counts) - 1))
     rows = data.draw(st.lists(row, max_size=20))
-    found, kinds = by_key(
+    result, kinds = by_key(
         np.array([hash_ for hash_, _, _ in rows], np.int64),
         np.array([keyed for _, keyed, _ in rows], np.bool_),
         np.array([layout for _, _, layout in rows], np.int32),
         partition,
         counts,
     )
-    assert [found.dtype, kinds.dtype] == [np.dtype(np.int32), np.dtype(np.uint8)]
-    assert list(zip(found.tolist(), kinds.tolist(), strict=True)) == [
-        of_row(*each, partition, counts) for each in rows
+    assert [result.dtype, kinds.dtype] == [np.dtype(np.int32), np.dtype(np.uint8)]
+    assert list(zip(result.tolist(), kinds.tolist(), strict=True)) == [
+        of_row(*item, partition, counts) for item in rows
     ]
 
 
 def test_a_record_before_its_boundary_is_of_the_oldest_layout_that_explains_it() -> None:
     keyed, before = np.ones(2, np.bool_), np.zeros(2, np.int32)
-    found, kinds = by_key(np.array([6, 7]), keyed, before, 0, [4, 6, 12, 3])
-    assert (found.tolist(), kinds.tolist()) == ([1, 0], [EARLY, UNEXPLAINED])
+    result, kinds = by_key(np.array([6, 7]), keyed, before, 0, [4, 6, 12, 3])
+    assert (result.tolist(), kinds.tolist()) == ([1, 0], [EARLY, UNEXPLAINED])
     assert 6 % 3 == 0, "a later one would, too"
 
 
@@ -307,11 +307,11 @@ class Topic:
                 layouts, kinds = by_key(hashes, np.ones(len(records), np.bool_), layouts, partition, counts)
                 assert not np.isin(kinds, (EARLY, UNEXPLAINED)).any()
             rows += [(layout, partition, at) for at, layout in enumerate(layouts.tolist())]
-        found = defaultdict(list)
+        result = defaultdict(list)
         for _, partition, at in sorted(rows):
             key, number = self.logs[partition][at]
-            found[key].append(number)
-        return found
+            result[key].append(number)
+        return result
 
 
 PRODUCERS = 3
@@ -364,8 +364,8 @@ def test_parents_read_before_their_children_give_the_order_without_any_boundary(
     counts: list[int], steps: list[tuple[str, int]]
 ) -> None:
     topic = run(counts, steps)
-    found = defaultdict(list)
+    result = defaultdict(list)
     for partition in sorted(topic.logs):
         for key, number in topic.logs[partition]:
-            found[key].append(number)
-    assert all(numbers == sorted(numbers) for numbers in found.values())
+            result[key].append(number)
+    assert all(numbers == sorted(numbers) for numbers in result.values())

@@ -40,7 +40,7 @@ OLD_FORMATS = [(magic, name) for magic in (0, 1) for name in judged_by_kafka_pyt
 
 def decoded(data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1) -> list[Record]:
     columns = decode_batches(index_batches(data), start_offset, stop_offset)
-    return [record for each in columns for record in column_records(each)]
+    return [record for item in columns for record in column_records(item)]
 
 
 def test_the_table_names_the_codecs_of_kafka_python() -> None:
@@ -73,10 +73,10 @@ def test_message_sets_of_kafka_python_are_read(compression: str, magic: int) -> 
     assert index.next_offset == 18
     expected = [
         Record(
-            each.value, each.key, timestamp_ms=each.timestamp_ms if magic else -1, offset=first + each.offset
+            item.value, item.key, timestamp_ms=item.timestamp_ms if magic else -1, offset=first + item.offset
         )
         for first in (10, 14)
-        for each in RECORDS
+        for item in RECORDS
     ]
     assert decoded(data) == judged(data) == expected
 
@@ -98,7 +98,7 @@ def overlapping(magic: int) -> dict[str, bytes]:
         "goes back": first[0],
         "is of the other format": batch([record(0, b"x")], 4) if magic < 2 else message(4, b"x"),
     }
-    return {name: log + each for name, each in {**again, **more}.items()}
+    return {name: log + item for name, item in {**again, **more}.items()}
 
 
 @pytest.mark.usefixtures("kernels")
@@ -144,7 +144,7 @@ def test_columns_become_batches_and_the_same_columns(compression: str) -> None:
         "value": [b"a", None, b""],
         "headers": [None, [{"key": "h", "value": b"1"}, {"key": "h", "value": None}], None],
     }
-    assert [each.offset for each in judged(data)] == [100, 101, 102]
+    assert [item.offset for item in judged(data)] == [100, 101, 102]
 
 
 def test_a_log_may_hold_all_formats_and_end_anywhere() -> None:
@@ -190,7 +190,7 @@ def expected(name: str) -> list[Record]:
     if "compacted" in rest:
         records = records[::2]
     if magic == "0" or "append" in rest:
-        return [replace(each, timestamp_ms=-1 if magic == "0" else APPEND_TIME_MS) for each in records]
+        return [replace(item, timestamp_ms=-1 if magic == "0" else APPEND_TIME_MS) for item in records]
     return records
 
 
@@ -219,12 +219,12 @@ def test_markers_end_transactions_and_are_no_records() -> None:
     data = bytes.fromhex(BATCHES["transactional"] + BATCHES["abort"])
     assert index_batches(data).next_offset == 8
     aborted = [Aborted(21, 5)]
-    assert [each.offset.tolist() for each in decode_batches(index_batches(data))] == [[5]]
+    assert [item.offset.tolist() for item in decode_batches(index_batches(data))] == [[5]]
     assert list(decode_batches(index_batches(data), aborted=aborted)) == []
     after = bytearray(bytes.fromhex(BATCHES["transactional"]))
     after[:8] = (9).to_bytes(8, "big")
     data = bytes.fromhex(BATCHES["abort"]) + after
-    assert [each.offset.tolist() for each in decode_batches(index_batches(data), aborted=aborted)] == [[9]]
+    assert [item.offset.tolist() for item in decode_batches(index_batches(data), aborted=aborted)] == [[9]]
     data = bytes.fromhex(BATCHES["commit"]) + after
     with pytest.raises(
         CorruptDataError, match="it commits the transaction of producer 21, which the response"
@@ -241,7 +241,7 @@ def encoded(records: list[Record], **options: Any) -> bytes:
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_uncompressed_batches_are_byte_for_byte_those_of_kafka(magic: int) -> None:
     name = f"magic-{magic}-none"
-    records = [replace(each, timestamp_ms=max(each.timestamp_ms, 0)) for each in expected(name)]
+    records = [replace(item, timestamp_ms=max(item.timestamp_ms, 0)) for item in expected(name)]
     ours, theirs = bytearray(encoded(records, magic=magic)), bytearray.fromhex(BATCHES[name])
     for data in (ours, theirs):
         # Offsets, and the leader's epoch of magic 2, are the broker's to write.

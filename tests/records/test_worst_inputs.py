@@ -18,7 +18,7 @@ from spark_kafkawire.cluster.v07.view import _address
 from spark_kafkawire.cluster.v07.zookeeper_client import NODE_BYTES_MAX
 from spark_kafkawire.errors import KafkaWireError
 from spark_kafkawire.net.logins.passwords import ITERATIONS_MAX, scram
-from spark_kafkawire.net.stores import Store, StoreError, normalized, trust_of
+from spark_kafkawire.net.stores import Store, StoreError, normalize_pem, trust_of
 from spark_kafkawire.options.jaas import parse_jaas
 from spark_kafkawire.records.limits import DecodeLimits
 from tests.records.worst_inputs import calibrated_s, kafka_07, memory_bytes_max, modern
@@ -94,7 +94,7 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
     **{f"a registration of {piece!r}": (_address,
      piece * (NODE_BYTES_MAX // len(piece)) + end) for piece in ("x-1:", "-1", "-", "1", ":", "a:", "/",
      "-1:/", " ") for end in ("", "!", ":1")},
-    **{f"PEM of {piece!r}": (normalized, piece * (MIB // len(piece))) for piece in ("-----BEGIN A-----",
+    **{f"PEM of {piece!r}": (normalize_pem, piece * (MIB // len(piece))) for piece in ("-----BEGIN A-----",
      "-----BEGIN A", "-----BEGIN A-----\n-----END B-----", "-", "A ")},
     **{f"a PKCS12 store of {piece!r}": (lambda text: trust_of(Store(text.encode("latin-1"), "x")),
      "0\x80\2\1\3" + piece * (MIB // len(piece))) for piece in ("0\x80", "0\0", "0\x800\0\0\0", "\4\1x")},

@@ -278,9 +278,9 @@ def _decode(is_log: bool, data: bytes, limits: DecodeLimits) -> str:
 
 
 def _status_bytes(name: str) -> int:
-    found = re.search(name + r":\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return 1024 * int(found[1])
+    match = re.search(name + r":\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert match is not None
+    return 1024 * int(match[1])
 
 
 def calibrated_s() -> float:

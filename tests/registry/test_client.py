@@ -108,17 +108,17 @@ def test_a_schema_is_found_by_id_guid_version_and_as_the_latest_one(fake: FakeRe
 def test_each_schema_is_asked_for_once_in_a_process_however_many_threads_need_it(fake: FakeRegistry) -> None:
     ids = [fake.add("s", f'"{kind}"') for kind in ("string", "long", "int")]
     settings = settings_of(fake.url)
-    found: list[str] = []
+    result: list[str] = []
 
     def read() -> None:
-        found.extend(registry_of(pickle.loads(pickle.dumps(settings))).schema(number).text for number in ids)
+        result.extend(registry_of(pickle.loads(pickle.dumps(settings))).schema(number).text for number in ids)
 
     threads = [threading.Thread(target=read) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 24
+    assert len(result) == 24
     assert sorted(fake.requests) == [f"GET /schemas/ids/{number}" for number in ids]
 
 
@@ -149,9 +149,9 @@ def test_imports_come_with_their_texts_each_after_its_own(fake: FakeRegistry) ->
     fake.add("right", "R", "PROTOBUF", (("base.proto", "base", 1),))
     whole = fake.add("top", "T", "PROTOBUF", (("left.proto", "left", 1), ("right.proto", "right", 1)))
     registry = client_of(fake)
-    found = registry.schema(whole)
-    assert found.dependencies == (("base.proto", "B"), ("left.proto", "L"), ("right.proto", "R"))
-    assert found.references == dict(found.dependencies)
+    result = registry.schema(whole)
+    assert result.dependencies == (("base.proto", "B"), ("left.proto", "L"), ("right.proto", "R"))
+    assert result.references == dict(result.dependencies)
     registry.latest("top")
     assert sum("/subjects/base/" in request for request in fake.requests) == 1
 
@@ -332,8 +332,8 @@ def imports_of(shape: str, fake: FakeRegistry) -> tuple[int, list[str]]:
         below = subjects[:number]
         drawn = chance.sample(below, min(len(below), chance.randrange(3)))
         imported = {"wide": [], "deep": below[-1:], "drawn": drawn}[shape]
-        fake.add(subject, f"of {subject}", "PROTOBUF", tuple((each, each, 1) for each in imported))
-    top = tuple((each, each, 1) for each in ([subjects[-1]] if shape == "deep" else subjects))
+        fake.add(subject, f"of {subject}", "PROTOBUF", tuple((item, item, 1) for item in imported))
+    top = tuple((item, item, 1) for item in ([subjects[-1]] if shape == "deep" else subjects))
     return fake.add("top", "top", "PROTOBUF", top), subjects
 
 
@@ -367,15 +367,15 @@ def test_a_schema_with_all_its_imports_has_one_deadline(shape: str, fake: FakeRe
 def test_imports_that_came_in_time_are_kept_for_the_next_attempt(shape: str, fake: FakeRegistry) -> None:
     top, subjects = imports_of(shape, fake)
     hold_each_answer(fake, 0.02)
-    found = client_of(fake, timeout_s=0.2, retry=RetryPolicy(retries=1000, backoff_s=0.001)).schema(top)
-    assert found.references == {each: f"of {each}" for each in subjects}
-    assert len([each for each in fake.requests if "/ids/" in each]) > 1
+    result = client_of(fake, timeout_s=0.2, retry=RetryPolicy(retries=1000, backoff_s=0.001)).schema(top)
+    assert result.references == {item: f"of {item}" for item in subjects}
+    assert len([item for item in fake.requests if "/ids/" in item]) > 1
 
 
 def test_a_server_that_is_slow_with_imports_takes_no_time_of_the_next_one(fake: FakeRegistry) -> None:
     with FakeRegistry() as slow_one:
-        for each in (slow_one, fake):
-            top, _ = imports_of("drawn", each)
+        for item in (slow_one, fake):
+            top, _ = imports_of("drawn", item)
         hold_each_answer(slow_one, 0.3)
         assert (
             client_of(slow_one, fake, timeout_s=1.0, retry=RetryPolicy(retries=50)).schema(top).text == "top"

@@ -55,10 +55,10 @@ def test_each_topic_is_decoded_by_its_own_schema(
             writer = rows.writeStream.foreachBatch(write).trigger(availableNow=True)
             run(writer.option("checkpointLocation", str(tmp_path / "checkpoint")))
             lose_commit(tmp_path / "checkpoint", 0)
-    found = {name: spark.read.parquet(str(tmp_path / name)) for name in ("name", "count", "others")}
-    assert [row.name for row in found["name"].collect()] == ["Ada"] * 2
-    assert [row["count"] for row in found["count"].collect()] == [7] * 2
-    assert [bytes(row.value) for row in found["others"].collect()] == [b"other"]
+    result = {name: spark.read.parquet(str(tmp_path / name)) for name in ("name", "count", "others")}
+    assert [row.name for row in result["name"].collect()] == ["Ada"] * 2
+    assert [row["count"] for row in result["count"].collect()] == [7] * 2
+    assert [bytes(row.value) for row in result["others"].collect()] == [b"other"]
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def test_a_table_that_fails_is_named_and_the_others_are_written_once(
             DeliveryError, match=r"table .*/a \(topic a\) was not written in batch 7: .*no: a"
         ):
             fan_out(routes)(batch, 7)
-    found = {name: spark.read.parquet(str(tmp_path / name)).collect() for name in ("bc", "null")}
-    assert {name: sorted(row.n for row in rows) for name, rows in found.items()} == {
+    result = {name: spark.read.parquet(str(tmp_path / name)).collect() for name in ("bc", "null")}
+    assert {name: sorted(row.n for row in rows) for name, rows in result.items()} == {
         "bc": [2, 3],
         "null": [4],
     }
@@ -94,10 +94,10 @@ def test_a_batch_is_read_once(spark: SparkSession, batch: DataFrame) -> None:
         return value
 
     counted = batch.withColumn("n", F.udf(count, "int", useArrow=False)("n"))
-    found: list[int] = []
-    take = lambda rows, _: found.extend(row.n for row in rows.collect())  # noqa: E731
+    result: list[int] = []
+    take = lambda rows, _: result.extend(row.n for row in rows.collect())  # noqa: E731
     fan_out(dict.fromkeys(("a", "b", "c", None), take), parallel=2)(counted, 0)
-    assert (sorted(found), reads.value) == ([1, 2, 3, 4], 4)
+    assert (sorted(result), reads.value) == ([1, 2, 3, 4], 4)
 
 
 def test_a_topic_without_a_route_fails_the_batch(batch: DataFrame) -> None:

@@ -87,8 +87,8 @@ def streamed(spark: SparkSession, options: dict[str, str], topic: str, folder: P
     )
     query.awaitTermination()
     query.explain(extended=True)
-    assert sum(each["numInputRows"] for each in query.recentProgress) == 2
-    return [json.dumps([json.loads(each.json) for each in query.recentProgress])]
+    assert sum(item["numInputRows"] for item in query.recentProgress) == 2
+    return [json.dumps([json.loads(item.json) for item in query.recentProgress])]
 
 
 def by_sql(spark: SparkSession, options: dict[str, str], topic: str) -> str:

@@ -87,8 +87,8 @@ def test_columns_are_those_of_sparks_own_connector(spark: SparkSession, noida: N
     headers = [[("h", b"1"), ("h", None)], None, None]
     times = [datetime.fromtimestamp((T0 + number) / 1000, timezone.utc) for number in range(3)]
     rows = [
-        (key, value, topic, partition, offset, time, 0, each)
-        for (key, value, partition, offset), time, each in zip(places, times, headers, strict=True)
+        (key, value, topic, partition, offset, time, 0, item)
+        for (key, value, partition, offset), time, item in zip(places, times, headers, strict=True)
     ]
     expected = spark.createDataFrame(rows, StructType([*MODERN_SCHEMA.fields, HEADERS_FIELD]))
     assert_df_equality(load(spark, noida, subscribe=topic, includeHeaders="true"), expected)
@@ -190,14 +190,14 @@ def test_headers_are_maps_and_the_last_of_a_key_wins(spark: SparkSession, noida:
         save(frame.coalesce(1), noida, topic=topic)
     repeated = "array(struct('a' AS key, X'01' AS value), struct('a' AS key, X'02' AS value)) AS headers"
     save(spark.sql(f"SELECT 'r' AS value, {repeated}"), noida, topic=topic)
-    [found] = rows(noida, topic)
+    [result] = rows(noida, topic)
     values = (b"t", b"\0t", None)
-    written = [each for value in values for each in ((("a", value), ("b", value)), (), ())]
-    assert [row.headers for row in found] == [*written, (("a", b"\1"), ("a", b"\2"))]
+    written = [item for value in values for item in ((("a", value), ("b", value)), (), ())]
+    assert [row.headers for row in result] == [*written, (("a", b"\1"), ("a", b"\2"))]
     given = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": topic, "includeHeaders": "true"}
     read = spark.read.format("kafkawire").options(**given).load().orderBy("offset")
     last = [row[0] and bytes(row[0]) for row in read.select(header("headers", "a")).collect()]
-    assert last == [value for each in values for value in (each, None, None)] + [b"\2"]
+    assert last == [value for item in values for value in (item, None, None)] + [b"\2"]
 
 
 def test_brokers_behind_a_tunnel_are_read_and_written(spark: SparkSession) -> None:
@@ -272,8 +272,8 @@ OFFSETS: Final = [offset for offset in range(START_OFFSET, KILLED_END) if offset
 def test_spark_reads_a_path_a_list_of_paths_and_a_view(spark: SparkSession, tmp_path: Path) -> None:
     reader = spark.read.format("kafkawire")
     expected = OFFSETS
-    found = reader.option("subscribe", "events").load(str(KILLED))
-    assert [row.offset for row in found.select("offset").collect()] == expected
+    result = reader.option("subscribe", "events").load(str(KILLED))
+    assert [row.offset for row in result.select("offset").collect()] == expected
     other = shutil.copytree(KILLED, tmp_path / "other")
     meta = other / META_PROPERTIES
     meta.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
@@ -284,7 +284,7 @@ def test_spark_reads_a_path_a_list_of_paths_and_a_view(spark: SparkSession, tmp_
     [counted] = spark.sql("SELECT count(*) AS n, max(offset) AS last FROM directory").collect()
     assert (counted.n, counted.last) == (len(expected), expected[-1])
     old = spark.read.format("kafkawire").load([str(CORPUS / "broker0"), str(CORPUS / "broker1")])
-    assert old.count() == sum(each["messages"] for each in MANIFEST)
+    assert old.count() == sum(item["messages"] for item in MANIFEST)
 
 
 # Streams
@@ -367,8 +367,8 @@ def test_limits_with_a_processing_time_hold_in_every_run(
     failing = [0, 2]  # the first batch, and a later one: each is not committed, and runs again
 
     def store(rows: DataFrame, number: int) -> None:
-        found = sorted(int(row.value) for row in rows.collect())
-        assert batches.setdefault(number, found) == found
+        result = sorted(int(row.value) for row in rows.collect())
+        assert batches.setdefault(number, result) == result
         if number in failing:
             failing.remove(number)
             raise RuntimeError
@@ -380,7 +380,7 @@ def test_limits_with_a_processing_time_hold_in_every_run(
         with contextlib.suppress(StreamingQueryException):
             query.processAllAvailable()
         query.stop()
-    assert batches == {number: [3 * number + each for each in range(3)] for number in range(6)}
+    assert batches == {number: [3 * number + item for item in range(3)] for number in range(6)}
 
 
 @STREAM_SINKS
@@ -402,7 +402,7 @@ def test_with_asynchronous_progress_a_restart_writes_rows_again_and_loses_none(
         query.stop()
         # The first batch of a run is in the checkpoint at once, and no later one for an hour.
         assert (
-            sorted(each.name for each in (tmp_path / "offsets").glob("[0-9]*"))
+            sorted(item.name for item in (tmp_path / "offsets").glob("[0-9]*"))
             == ["0", "1"][: run_number + 1]
         )
     assert numbers(noida, topics[1]) == sorted([*range(20), *range(5, 10)])

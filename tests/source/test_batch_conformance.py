@@ -135,7 +135,7 @@ def test_timestamp_or_offset_provided_for_starting_and_ending(noida: NoidaBroker
         given = {"subscribe": dated}
         for name, value in options.items():
             if isinstance(value, tuple):
-                numbered = [T0 + int(1000 * each) if "Time" in name else each for each in value]
+                numbered = [T0 + int(1000 * item) if "Time" in name else item for item in value]
                 given[name] = by_partition(dated, dict(enumerate(numbered)))
             else:
                 given[name] = str(T0 + 1000 * value)
@@ -150,8 +150,8 @@ def test_no_matched_offset_for_timestamp_starting(noida: NoidaBroker, dated: str
         OptionError, match=rf"option {option}: no offset matched from request: {dated} \d has"
     ):
         Read(noida.bootstrap_servers, subscribe=dated, **{option: value})
-    found = read_values(noida.bootstrap_servers, subscribe=dated, **{option: value, STRATEGY: "latest"})
-    assert found == numbers([] if option == "startingTimestamp" else range(10))
+    result = read_values(noida.bootstrap_servers, subscribe=dated, **{option: value, STRATEGY: "latest"})
+    assert result == numbers([] if option == "startingTimestamp" else range(10))
 
 
 @pytest.mark.parametrize("option", ["endingTimestamp", "endingOffsetsByTimestamp"])
@@ -196,8 +196,8 @@ def test_the_end_of_a_task_is_one_line_in_the_log(
     )
     assert [
         line
-        for each in lines
-        if re.match(rf"{line} \d+\.\d s, \d+\.\d s waiting for {noida.bootstrap_servers}, 0 retries$", each)
+        for item in lines
+        if re.match(rf"{line} \d+\.\d s, \d+\.\d s waiting for {noida.bootstrap_servers}, 0 retries$", item)
     ] == [line] * count
 
 
@@ -213,7 +213,7 @@ def test_the_line_of_a_task_names_the_broker_that_it_has_waited_for(
     with caplog.at_level(logging.INFO, "spark_kafkawire"):
         mock_cluster.set_broker_rtt(2, 300)
         assert len(read(mock_cluster.bootstrap_servers, subscribe="t")) == 3
-    [line] = [each for each in caplog.messages if each.startswith("read t 1 ")]
+    [line] = [item for item in caplog.messages if item.startswith("read t 1 ")]
     assert float(re.findall(f"([0-9.]+) s waiting for {slow}", line)[0]) >= 0.3
 
 
@@ -228,7 +228,7 @@ def test_a_task_near_a_follower_names_both_replicas(
     monkeypatch.setenv("ZONE", "near")
     with caplog.at_level(logging.INFO, "spark_kafkawire"):
         assert len(read(servers, subscribe="t", clientRack="env:ZONE")) == 100
-    [line] = [each for each in caplog.messages if each.startswith("read t 0 [0, 100)")]
+    [line] = [item for item in caplog.messages if item.startswith("read t 0 [0, 100)")]
     assert f"from {', '.join(sorted(servers.split(',')[:2]))} in" in line
 
 
@@ -286,8 +286,8 @@ def test_options_of_streams_warn(noida: NoidaBroker, topic: str, caplog: pytest.
     for once in (option._warn, option.pass_over_in_batch):
         once.cache_clear()  # each is logged once in a process
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        found = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
-    assert found == numbers(range(21))
+        result = read_values(noida.bootstrap_servers, subscribe=topic, maxOffsetsPerTrigger="1")
+    assert result == numbers(range(21))
     assert "option maxOffsetsPerTrigger is for readStream and has no effect in a batch read" in caplog.text
 
 
@@ -407,8 +407,8 @@ def test_subscribe_takes_a_list_with_blanks_and_empty_names(noida: NoidaBroker, 
 def test_committed_offsets_of_a_group_are_a_start(noida: NoidaBroker, topic: str) -> None:
     librdkafka.commit_offsets(noida.bootstrap_servers, "stood-here", topic, {0: 8, 1: 10, 2: 0})
     options = {"subscribe": topic, "startingOffsets": "committed"}
-    found = read_values(noida.bootstrap_servers, kafka__group__id="stood-here", **options)
-    assert found == numbers([8, 9, 20])
+    result = read_values(noida.bootstrap_servers, kafka__group__id="stood-here", **options)
+    assert result == numbers([8, 9, 20])
     with pytest.raises(
         OptionError, match=rf"the group has committed no offset for {topic} 0; commit one, or"
     ):

@@ -107,8 +107,8 @@ def test_copied_stream_goes_on(
     assert offsets_behind_latest(source)["maxOffsetsBehindLatest"] == 0
     librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"20")])
     ended(writer())
-    found = librdkafka.consume(noida.bootstrap_servers, copy)
-    assert sorted(int(each.value or b"") for each in found) == list(range(21))
+    result = librdkafka.consume(noida.bootstrap_servers, copy)
+    assert sorted(int(item.value or b"") for item in result) == list(range(21))
 
 
 def test_group_follows_query(connected: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_group_follows_query(connected: SparkSession, noida: NoidaBroker, topic:
     finally:
         connected.streams.removeListener(group)
     for partition in range(2):
-        found = librdkafka.committed_offset(noida.bootstrap_servers, f"group of {topic}", topic, partition)
-        assert found == 10
+        result = librdkafka.committed_offset(noida.bootstrap_servers, f"group of {topic}", topic, partition)
+        assert result == 10
 
 
 def test_errors_are_ours(connected: SparkSession, noida: NoidaBroker, topic: str, tmp_path: Path) -> None:

@@ -79,21 +79,21 @@ def test_batches_have_damage(server: LogServer, bad_records: str, caplog: pytest
     """A query that is killed within a batch reads it again. Each batch has one warning."""
     checkpoint = Checkpoint()
     chosen = options(server, bad_records)
-    found = [available_now(checkpoint, **chosen).batch() or []]
+    result = [available_now(checkpoint, **chosen).batch() or []]
     with pytest.raises(Killed):
         available_now(checkpoint, **chosen).batch("read")
     caplog.clear()
     with caplog.at_level(logging.WARNING):
-        found += available_now(checkpoint, **chosen).batches()
-    assert [shown(rows) for rows in found] == [
+        result += available_now(checkpoint, **chosen).batches()
+    assert [shown(rows) for rows in result] == [
         due(first, stop, LOST, bad_records) for first, stop in ((0, 4), (4, 8), (8, 10))
     ]
-    warnings = [each.getMessage() for each in caplog.records if "damaged place" in each.getMessage()]
+    warnings = [item.getMessage() for item in caplog.records if "damaged place" in item.getMessage()]
     assert [" at offset 8: " in warnings[0], " at offset 18: " in warnings[1]] == [True, True]
     assert len(warnings) == 2
     server_log: Any = server.broker.logs["t"][0]
-    for each in batches(COUNT, COUNT + 2):
-        server_log.append(each)
+    for item in batches(COUNT, COUNT + 2):
+        server_log.append(item)
     [rows] = Query(checkpoint, **chosen).batches()
     assert shown(rows) == due(COUNT, COUNT + 2, LOST, bad_records)
 

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.skipif(program() is None, reason="no prometheus: Debian
 
 @pytest.fixture
 def served(spark: SparkSession) -> Iterator[QueryMetrics]:
-    found = metrics.serve(spark, 0)
-    yield found
-    found.close()
+    result = metrics.serve(spark, 0)
+    yield result
+    result.close()
 
 
 @READ_LIMITS

@@ -149,16 +149,16 @@ def test_all_that_spark_calls_is_an_edge(module: str, name: str) -> None:
     """Spark calls what its own classes name."""
     kind = getattr(importlib.import_module(f"spark_kafkawire.source.{module}"), name)
     of_spark = [base for base in kind.__mro__ if base.__module__.startswith("pyspark.")]
-    called = {each for base in of_spark for each in vars(base) if not each.startswith("_")} - {"name"}
+    called = {item for base in of_spark for item in vars(base) if not item.startswith("_")} - {"name"}
     ours = {
-        each: function
+        item: function
         for base in kind.__mro__
         if base.__module__.startswith("spark_kafkawire.")
-        for each, function in vars(base).items()
-        if each in called
+        for item, function in vars(base).items()
+        if item in called
     }
     assert ours
-    assert [each for each, function in ours.items() if inspect.unwrap(function) is function] == []
+    assert [item for item, function in ours.items() if inspect.unwrap(function) is function] == []
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,10 @@ def test_write_that_died_anywhere_is_there_once(noida: NoidaBroker, is_given_up:
         else:
             write.run()
     assert mark > 30
-    found = seen(noida, topic)
-    for each in range(0, mark, step):
-        there = [value.split()[1] for value in found if int(value.split()[0]) == each]
-        assert there in ([[b"x", b"y"], [*VALUES, b"x", b"y"]] if is_given_up else [VALUES]), each
+    result = seen(noida, topic)
+    for item in range(0, mark, step):
+        there = [value.split()[1] for value in result if int(value.split()[0]) == item]
+        assert there in ([[b"x", b"y"], [*VALUES, b"x", b"y"]] if is_given_up else [VALUES]), item
 
 
 def marked(tasks: list[list[tuple[bytes, int]]], mark: int) -> list[list[tuple[bytes, int]]]:
@@ -173,14 +173,14 @@ def test_what_a_longer_name_has_open_is_left_alone(noida: NoidaBroker, longer: s
     topic = noida.create_topic(partitions=PARTITIONS)
     transactions = transactions_of(noida)
     own, theirs = (transactions.begin(f"{topic}-{rest}", 60_000) for rest in ("1-7.0.3", longer))
-    for each in (own, theirs):
-        transactions.add_partitions(each, [TopicPartition(topic, 0)])
+    for item in (own, theirs):
+        transactions.add_partitions(item, [TopicPartition(topic, 0)])
     name = topic if longer != "driver" else f"{topic}-1"
     OnceWrite(noida.bootstrap_servers, topic, TASKS, named(name)).run()
     assert transactions.describe(theirs.id).transaction_state == ONGOING
     assert (transactions.describe(own.id).transaction_state == ONGOING) is (name != topic)
-    for each in (own, theirs):
-        transactions.begin(each.id, 60_000)
+    for item in (own, theirs):
+        transactions.begin(item.id, 60_000)
     assert seen(noida, topic) == VALUES
 
 
@@ -193,7 +193,7 @@ def test_what_another_program_keeps_in_the_group_is_not_guessed_at(noida: NoidaB
         write.run()
 
 
-def test_a_timeout_that_brokers_do_not_take_is_told_before_rows(noida: NoidaBroker) -> None:
+def test_report_a_timeout_that_brokers_do_not_take_before_rows(noida: NoidaBroker) -> None:
     topic = noida.create_topic(partitions=PARTITIONS)
     options = {"kafka.transaction.timeout.ms": "2000000000"}
     with pytest.raises(
@@ -202,7 +202,7 @@ def test_a_timeout_that_brokers_do_not_take_is_told_before_rows(noida: NoidaBrok
         OnceWrite(noida.bootstrap_servers, topic, TASKS, options).writer()
 
 
-def test_an_old_broker_is_told_of_in_one_line() -> None:
+def test_report_an_old_broker_in_one_line() -> None:
     """Kafka 0.10 offers these versions."""
     offered = {key: OFFERED[key] for key in (modern.METADATA.key, modern.API_VERSIONS.key)}
     offered |= {modern.PRODUCE.key: VersionRange(0, 2), modern.FIND_COORDINATOR.key: VersionRange(0, 0)}
@@ -269,9 +269,9 @@ def test_batch_that_spark_forgot_is_once(spark: SparkSession, noida: NoidaBroker
     write(lines(spark, tmp_path), noida, tmp_path, **given)
     assert seen(noida, topic) == [b"a", b"b", b"c"]
     # Each run of the query has ids of its own, so that attempts of an earlier one end nothing of a later one.
-    ids = [each.transactional_id for each in transactions_of(noida).listed()]
-    runs = {re.fullmatch(rf"query-{topic}-[0-9]+-([0-9a-f]{{12}})[.][01][.]0", each) for each in ids}
-    assert len({found[1] for found in runs if found}) == 2
+    ids = [item.transactional_id for item in transactions_of(noida).listed()]
+    runs = {re.fullmatch(rf"query-{topic}-[0-9]+-([0-9a-f]{{12}})[.][01][.]0", item) for item in ids}
+    assert len({result[1] for result in runs if result}) == 2
 
 
 # The same rows under a name that has been written, or others
@@ -520,7 +520,7 @@ def test_a_batch_all_of_whose_transactions_timed_out_is_said_not_to_be_there(que
     assert query.seen() == VALUES
 
 
-def test_a_task_that_has_no_rows_any_more_is_told_of(query: Query) -> None:
+def test_report_a_task_that_has_no_rows_any_more(query: Query) -> None:
     query.batch(3).run_it()
     with pytest.raises(
         DeliveryError, match=re.escape("had rows in 2 task(s), and now in 1; these are other rows, or")
@@ -662,10 +662,10 @@ def test_a_query_that_died_anywhere_has_each_batch_once_when_it_went_on(query: Q
             break
         query.run(own, name, "second")
     assert mark > 80
-    found = query.seen()
-    for each in range(0, mark, step):
-        there = [value.split()[1] for value in found if int(value.split()[0]) == each]
-        assert there == [*VALUES, b"d", b"e", b"f"], each
+    result = query.seen()
+    for item in range(0, mark, step):
+        there = [value.split()[1] for value in result if int(value.split()[0]) == item]
+        assert there == [*VALUES, b"d", b"e", b"f"], item
 
 
 # Attempts that are over and still send: nothing of theirs begins a transaction that nobody ends. The broker
@@ -733,7 +733,7 @@ def late_attempt(write: OnceWrite, made: Any) -> str:
     return str(error.value)
 
 
-def test_an_attempt_that_begins_when_nobody_waits_for_it_sends_nothing(noida: NoidaBroker) -> None:
+def test_an_attempt_without_a_waiting_driver_sends_nothing(noida: NoidaBroker) -> None:
     """The write is given up, or committed, or its driver is gone and the next run is at work."""
     topic = noida.create_topic(partitions=PARTITIONS)
     write = OnceWrite(noida.bootstrap_servers, topic, TASKS, named(f"late-{topic}"))
@@ -744,8 +744,8 @@ def test_an_attempt_that_begins_when_nobody_waits_for_it_sends_nothing(noida: No
     orphaned, made = write.writer(), write.writer()
     assert NOT_AWAITED in late_attempt(write, orphaned)
     made.commit([write.message(made, number) for number in range(3)])
-    for each in (orphaned, made):
-        assert NOT_AWAITED in late_attempt(write, each)
+    for item in (orphaned, made):
+        assert NOT_AWAITED in late_attempt(write, item)
     assert nothing_is_left(noida, topic)
     assert committed(noida.bootstrap_servers, topic, PARTITIONS) == VALUES
 
@@ -773,7 +773,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Counter[type]:
         return asked(sender, request)
 
     def counts_all(sender: TransactionRequests, requests: Any) -> Any:
-        count.update(type(each) for each in requests)
+        count.update(type(item) for item in requests)
         return asked_together(sender, requests)
 
     monkeypatch.setattr(TransactionRequests, "_send", counts)
@@ -801,8 +801,8 @@ def test_an_id_is_fenced_once(noida: NoidaBroker, begun: Counter[type]) -> None:
     for number in range(1, 4):
         OnceWrite(noida.bootstrap_servers, topic, TASKS, named(topic, batch=f"{number}")).run()
     assert begun[FenceProducer] == len(left)
-    for each in transactions.described(left).values():
-        assert (each.producer_epoch, each.transaction_timeout_ms) == (1, FENCED_TIMEOUT_MS)
+    for item in transactions.described(left).values():
+        assert (item.producer_epoch, item.transaction_timeout_ms) == (1, FENCED_TIMEOUT_MS)
     assert len(transactions.listed((), attempt_ids(topic))) == len(left) + 3 * 2
 
 
@@ -815,7 +815,7 @@ def interrupted(noida: NoidaBroker, topic: str) -> list[str]:
     return [died.message(made, 0).transaction.id, *left]
 
 
-def test_ids_are_fenced_also_where_nobody_tells_which_of_them_are(noida: NoidaBroker) -> None:
+def test_fence_ids_also_where_brokers_do_not_list_them(noida: NoidaBroker) -> None:
     """The connection is cut on which the next run asks that, and readers would wait for the one before."""
     topic, late = noida.create_topic(partitions=PARTITIONS), LateRequest()
     transactions = transactions_of(noida)
@@ -843,7 +843,7 @@ def test_unfenced_ids_are_one_warning(noida: NoidaBroker, caplog: pytest.LogCapt
     # The end of the write finds that they are fenced in fact.
     [line] = [line for line in caplog.messages if "not fenced" in line]
     assert line.startswith(f"{len(left)} transactional ids of attempts that are over are not fenced: ")
-    assert any(repr(each) in line for each in left)
+    assert any(repr(item) in line for item in left)
     assert f"waiting until the next run with kafka.transactional.id={topic} or for 900 s" in line
     assert "error 15 COORDINATOR_NOT_AVAILABLE" in line
     assert nothing_is_left(noida, topic)

@@ -19,13 +19,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import fsspec
 import pytest
 
-from spark_kafkawire.bounded import bounded
+from spark_kafkawire.bounded import call_bounded
 from spark_kafkawire.directories import file_systems, side_files
 from spark_kafkawire.directories.files import (
     ENTRIES_BYTES_MAX,
     FileAccessError,
     FileSystemOptions,
-    opened,
+    open_files,
 )
 from spark_kafkawire.errors import KafkaWireError
 from tests.support.cases import for_each
@@ -105,7 +105,7 @@ def without_rights() -> Iterator[None]:
 def outcome(call: Any, path: str) -> Any:
     """The result of a call, or its error: one line, which names the file."""
     try:
-        return bounded(call, DEADLINE_S, "read")
+        return call_bounded(call, DEADLINE_S, "read")
     except KafkaWireError as error:
         message = str(error)
         assert path in message
@@ -139,20 +139,20 @@ def test_file_of_another_kind_is_an_error_or_costs_nothing(logs: Path, name: str
         for options, expected in zip(READS, EXPECTED, strict=True):
             tracemalloc.start()
             try:
-                found = outcome(lambda options=options: offsets(logs, options), name)
+                result = outcome(lambda options=options: offsets(logs, options), name)
                 peak = tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
             assert peak < MEMORY_MAX
-            if isinstance(found, FileAccessError):
+            if isinstance(result, FileAccessError):
                 assert kind != "link"
-                assert kind == "zeros" or f"{logs / name} {REASONS[kind]}" in str(found)
-            elif isinstance(found, KafkaWireError):
+                assert kind == "zeros" or f"{logs / name} {REASONS[kind]}" in str(result)
+            elif isinstance(result, KafkaWireError):
                 assert kind == "zeros"
             else:
-                assert found == expected
+                assert result == expected
         if name.endswith(".log"):
-            assert isinstance(found, KafkaWireError) or kind == "link"
+            assert isinstance(result, KafkaWireError) or kind == "link"
         for table in ("segments", "batches"):
             rows = outcome(
                 lambda table=table: rows_of({"table": table, "path": str(logs), "subscribe": "events"}), name
@@ -167,11 +167,11 @@ def test_file_of_another_kind_is_an_error_or_costs_nothing(logs: Path, name: str
 def test_a_folder_of_a_log_that_is_of_another_kind_is_named(logs: Path, kind: str) -> None:
     shutil.copytree(logs / "events-0", logs / "others-0")
     replaced(logs / "events-0", kind)
-    found = outcome(lambda: DirectoryRead(logs, **READS[0]).table().num_rows, "events-0")
+    result = outcome(lambda: DirectoryRead(logs, **READS[0]).table().num_rows, "events-0")
     if kind == "link":
-        assert found == len(EXPECTED[0]) + KILLED_END - len(MARKERS)
+        assert result == len(EXPECTED[0]) + KILLED_END - len(MARKERS)
     else:
-        assert f"{logs / 'events-0'} {REASONS[kind]}" in str(found)
+        assert f"{logs / 'events-0'} {REASONS[kind]}" in str(result)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in REASONS if kind != "unreadable"])
@@ -187,14 +187,14 @@ def test_the_last_segment_of_kafka_07_is_a_regular_file(tmp_path: Path, kind: st
 def test_a_segment_that_no_broker_can_open_is_named_with_both_sizes(logs: Path) -> None:
     path = logs / "events-0" / "00000000000000000310.log"
     os.truncate(path, 1 << 40)
-    found = outcome(lambda: offsets(logs, READS[0]), str(path))
-    assert f"has {1 << 40} bytes, and a broker writes at most {2**31 - 1}" in str(found)
+    result = outcome(lambda: offsets(logs, READS[0]), str(path))
+    assert f"has {1 << 40} bytes, and a broker writes at most {2**31 - 1}" in str(result)
 
 
 @pytest.mark.parametrize("name", [*FILES[3:7], *FILES[7:]])
 def test_a_file_that_is_longer_than_a_broker_writes_is_named_with_both_sizes(logs: Path, name: str) -> None:
     bytes_max = side_files.BYTES_MAX if name in FILES[7:] else ENTRIES_BYTES_MAX
-    files = opened(str(logs), FileSystemOptions())
+    files = open_files(str(logs), FileSystemOptions())
     path = logs / name
     path.write_bytes(b"\1" * (bytes_max + 1))
     reason = f"{path} cannot be read: it has {bytes_max + 1} bytes, and a broker writes at most {bytes_max}"
@@ -280,7 +280,7 @@ class _Node(Answering):
         if not path.startswith("/logs") or not file.exists():
             self.answer(404, remote_error("FileNotFoundException", f"File does not exist: {path}"))
         elif operation == "LISTSTATUS":
-            statuses = [_status(each, each.name) for each in file.iterdir()]
+            statuses = [_status(item, item.name) for item in file.iterdir()]
             self.answer(200, json.dumps({"FileStatuses": {"FileStatus": statuses}}).encode())
         elif operation == "GETFILESTATUS":
             self.answer(200, json.dumps({"FileStatus": _status(file, "")}).encode())
@@ -313,7 +313,9 @@ def hdfs() -> Iterator[WebHdfs]:
 
 def test_rows_from_hdfs_are_those_of_the_files(hdfs: WebHdfs) -> None:
     assert DirectoryRead(hdfs.uri()).table() == DirectoryRead(KILLED).table()
-    [segment] = [each for each in opened(hdfs.uri(), FileSystemOptions()).listed("/logs") if each.is_folder]
+    [segment] = [
+        item for item in open_files(hdfs.uri(), FileSystemOptions()).listed("/logs") if item.is_folder
+    ]
     assert (segment.name, segment.modified_ms) == ("events-0", 1_700_000_000_000)
 
 
@@ -400,7 +402,7 @@ def test_a_user_is_named_in_the_path(hdfs: WebHdfs) -> None:
 )
 def test_what_fsspec_would_not_use_is_refused(uri: str, endpoint: str | None, reason: str) -> None:
     with pytest.raises(FileAccessError, match=reason):
-        opened(uri, FileSystemOptions(endpoint=endpoint))
+        open_files(uri, FileSystemOptions(endpoint=endpoint))
 
 
 def test_other_file_systems_of_fsspec() -> None:
@@ -469,15 +471,15 @@ def _listed(prefix: str) -> bytes:
     below = KILLED / prefix.removeprefix("logs").strip("/")
     entries = sorted(below.iterdir()) if below.is_dir() else []
     files = "".join(
-        f"<Contents><Key>{prefix}{each.name}</Key><Size>{each.stat().st_size}</Size>"
+        f"<Contents><Key>{prefix}{item.name}</Key><Size>{item.stat().st_size}</Size>"
         "<LastModified>2024-01-01T00:00:00.000Z</LastModified></Contents>"
-        for each in entries
-        if each.is_file()
+        for item in entries
+        if item.is_file()
     )
     folders = "".join(
-        f"<CommonPrefixes><Prefix>{prefix}{each.name}/</Prefix></CommonPrefixes>"
-        for each in entries
-        if each.is_dir()
+        f"<CommonPrefixes><Prefix>{prefix}{item.name}/</Prefix></CommonPrefixes>"
+        for item in entries
+        if item.is_dir()
     )
     count = f"<KeyCount>{len(entries)}</KeyCount><IsTruncated>false</IsTruncated>"
     return f"<ListBucketResult>{count}{files}{folders}</ListBucketResult>".encode()

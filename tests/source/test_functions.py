@@ -68,7 +68,7 @@ def message(row: Row | None, prefix: bytes = b"") -> bytes | None:
 
 def messages(spark: SparkSession, prefix: bytes = b"", *more: bytes) -> DataFrame:
     return spark.createDataFrame(
-        [(message(row, prefix),) for row in ROWS] + [(each,) for each in more], "m binary"
+        [(message(row, prefix),) for row in ROWS] + [(item,) for item in more], "m binary"
     )
 
 
@@ -83,8 +83,8 @@ def test_framed_messages_and_back(spark: SparkSession, registry: FakeRegistry) -
     assert values.select(to_avro("value", plain).alias("m")).collect() == messages(spark).collect()
     reader = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "double"}]}
     registry.add("orders-value", json.dumps(reader))
-    found = rows.select(from_avro(F.col("m"), options).alias("value"))
-    assert [row.value for row in found.collect()] == [Row(id=1.0), Row(id=2.0), None]
+    result = rows.select(from_avro(F.col("m"), options).alias("value"))
+    assert [row.value for row in result.collect()] == [Row(id=1.0), Row(id=2.0), None]
 
 
 def test_a_bad_message_fails_the_query_or_is_null(spark: SparkSession) -> None:
@@ -95,9 +95,9 @@ def test_a_bad_message_fails_the_query_or_is_null(spark: SparkSession) -> None:
     ) as error:
         rows.select(from_avro("m", options)).collect()
     assert "set badRecords=null" in message_of(error.value)
-    found = rows.select(from_avro("m", {**options, "badRecords": "null"}).alias("value"))
-    assert found.schema.simpleString() == "struct<value:struct<id:bigint,note:string>>"
-    assert [row.value for row in found.collect()] == [*ROWS, None]
+    result = rows.select(from_avro("m", {**options, "badRecords": "null"}).alias("value"))
+    assert result.schema.simpleString() == "struct<value:struct<id:bigint,note:string>>"
+    assert [row.value for row in result.collect()] == [*ROWS, None]
 
 
 SHOP: Final = """syntax = "proto3"; package shop; message First {}
@@ -116,11 +116,11 @@ def test_protobuf_and_back(spark: SparkSession, registry: FakeRegistry) -> None:
     options = {"schema.registry.url": registry.url, "valueSubject": "orders-value"}
     sent = order(id_prefix(number))
     column = from_protobuf("m", {**options, "valueMessage": "Outer.Order"}).alias("value")
-    found = spark.createDataFrame([(sent,), (None,)], "m binary").select(column)
-    assert found.schema.simpleString() == "struct<value:struct<id:bigint,note:string>>"
-    assert [row.value for row in found.collect()] == [Row(id=7, note="größe"), None]
+    result = spark.createDataFrame([(sent,), (None,)], "m binary").select(column)
+    assert result.schema.simpleString() == "struct<value:struct<id:bigint,note:string>>"
+    assert [row.value for row in result.collect()] == [Row(id=7, note="größe"), None]
     again = to_protobuf("value", {**options, "valueMessage": "shop.Outer.Order"}).alias("m")
-    assert [row.m for row in found.select(again).collect()] == [sent, None]
+    assert [row.m for row in result.select(again).collect()] == [sent, None]
 
 
 @for_each(
@@ -171,9 +171,9 @@ def test_dead_letters_are_kafkas(spark: SparkSession, noida: NoidaBroker, regist
     with pytest.raises(OptionError, match="the rows have no column _corrupt_record; read them with badRec"):
         dead_letters(rows.drop("_corrupt_record"))
     dead_letters(rows).write.format("kafkawire").mode("append").options(**to, topic=letters).save()
-    found = librdkafka.consume(noida.bootstrap_servers, letters, 0)
-    assert [(record.key, record.value) for record in found] == [(b"b", bad), (b"d", b"no")]
-    first = dict(found[0].headers)
+    result = librdkafka.consume(noida.bootstrap_servers, letters, 0)
+    assert [(record.key, record.value) for record in result] == [(b"b", bad), (b"d", b"no")]
+    first = dict(result[0].headers)
     assert first["__connect.errors.topic"] == topic.encode()
     assert first["__connect.errors.partition"] == b"0"
     assert first["__connect.errors.offset"] == b"1"
@@ -262,14 +262,14 @@ BAD: Final = [
 
 
 def ours(messages: list[str]) -> tuple[list[Any], list[int]]:
-    column = pa.array([each.encode() for each in messages], pa.binary())
+    column = pa.array([item.encode() for item in messages], pa.binary())
     result = Decoder(None, None, TYPE).decode(payloads_of(column))
     return result.column.to_pylist(), result.faults.tolist()
 
 
 def sparks(spark: SparkSession, messages: list[str]) -> list[Any]:
     struct = from_arrow_schema(pa.schema(list(TYPE)), prefer_timestamp_ntz=True)
-    rows = spark.createDataFrame([(row, each) for row, each in enumerate(messages)], "row int, text string")
+    rows = spark.createDataFrame([(row, item) for row, item in enumerate(messages)], "row int, text string")
     table = rows.select("row", from_json(col("text"), struct).alias("value")).orderBy("row").toArrow()
     values: list[Any] = table.column("value").to_pylist()
     return values
@@ -280,12 +280,12 @@ def test_messages_have_the_values_of_from_json(spark: SparkSession) -> None:
     both = sparks(spark, READ + BAD)
     theirs, nulls = both[: len(READ)], both[len(READ) :]
     assert not any(faults), [message for message, fault in zip(READ, faults, strict=True) if fault]
-    found = {message: repr(value) for message, value in zip(READ, values, strict=True)}
-    assert found == {message: repr(value) for message, value in zip(READ, theirs, strict=True)}
+    result = {message: repr(value) for message, value in zip(READ, values, strict=True)}
+    assert result == {message: repr(value) for message, value in zip(READ, theirs, strict=True)}
     # Spark keeps the lowest bits of a number that is too large.
     assert ours(['{"small": 200}'])[1] == [Fault.NOT_REPRESENTABLE]
     # What is null there is a fault here.
-    empty = dict.fromkeys(each.name for each in TYPE)
+    empty = dict.fromkeys(item.name for item in TYPE)
     for message, fault, other in zip(BAD, ours(BAD)[1], nulls, strict=True):
         assert fault, message
         # Spark keeps the fields that are good.
@@ -311,7 +311,7 @@ def test_texts_are_those_of_to_json_and_read_by_it(spark: SparkSession) -> None:
         "inner": {"a": None, "b": [{"c": 3}, None]},
     }
     column = pa.array([row, {}], TYPE)
-    texts = [each.decode() for each in Encoder(schema_of(TYPE, "T"), TYPE).encode(column).to_pylist()]
+    texts = [item.decode() for item in Encoder(schema_of(TYPE, "T"), TYPE).encode(column).to_pylist()]
     table = pa.table({"row": pa.array([0, 1]), "value": column})
     frame = spark.createDataFrame(table).orderBy("row")
     local = col("value.local").cast("timestamp_ntz")

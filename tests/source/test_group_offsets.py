@@ -39,7 +39,9 @@ def committed(noida: NoidaBroker, topic: str) -> int:
     return librdkafka.committed_offset(noida.bootstrap_servers, f"group-of-{topic}", topic)
 
 
-def test_group_stands_at_last_batch(noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_group_has_the_offsets_of_the_last_batch(
+    noida: NoidaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
     group, run = GroupOffsets(options(noida, topic)), Run("copy")
     for end in range(1, 4):
@@ -107,10 +109,10 @@ def test_a_commit_that_failed_is_tried_again_while_the_query_is_idle() -> None:
         group, run = GroupOffsets(connection), Run()
         broker.stop()
         group.onQueryProgress(run.progress(source({topic: {"0": 4}})))
-        poll(lambda: not group._commits.settled(0) and group._commits._idle.is_set(), "a commit to fail")
+        poll(lambda: not group._commits.settle(0) and group._commits._idle.is_set(), "a commit to fail")
         broker.start()
         group.onQueryIdle(run.idle())
-        assert group._commits.settled(DEADLINE_S)
+        assert group._commits.settle(DEADLINE_S)
         assert committed(broker, topic) == 4
 
 
@@ -138,9 +140,9 @@ def test_a_listener_without_a_group_is_refused(noida: NoidaBroker, topic: str) -
         ({"t": {"0-1": 500}}, {"t": {"0-1": 700}}, (200, 200, 200.0)),
     ],
 )
-def test_lag_is_told_of_either_generation(end: Any, latest: Any, metrics: tuple[float, ...]) -> None:
-    found = offsets_behind_latest(source(end, latest))
-    assert found == dict(
+def test_report_lag_of_either_generation(end: Any, latest: Any, metrics: tuple[float, ...]) -> None:
+    result = offsets_behind_latest(source(end, latest))
+    assert result == dict(
         zip(
             ("minOffsetsBehindLatest", "maxOffsetsBehindLatest", "avgOffsetsBehindLatest"),
             metrics,
@@ -157,7 +159,7 @@ def test_offsets_of_a_progress_are_those_of_partitions_alone() -> None:
 
 
 @pytest.mark.parametrize("unknown", [None, "None", {"offset": 3}])
-def test_no_lag_is_told_where_the_latest_offsets_are_unknown(unknown: Any) -> None:
+def test_report_no_lag_where_the_latest_offsets_are_unknown(unknown: Any) -> None:
     assert offsets_behind_latest(source({"t": {"0": 5}}, unknown)) == {}
 
 
@@ -171,7 +173,7 @@ def test_a_source_that_commits_is_a_batch_late(noida: NoidaBroker, topic: str) -
     assert committed(noida, topic) < 0
     more(2)
     assert [len(rows) for rows in query.batches()] == [2]
-    assert query.reader._commits.settled(DEADLINE_S)
+    assert query.reader._commits.settle(DEADLINE_S)
     assert committed(noida, topic) == 5
 
 

@@ -76,9 +76,9 @@ class Group:
         """Rows that a query with the trigger AvailableNow reads before it leaves, batch by batch."""
         query = available_now(checkpoint, **self.options(**others))
         self._queries.append(query)
-        found = [places(rows) for rows in query.batches()]
+        result = [places(rows) for rows in query.batches()]
         query.reader.stop()
-        return found
+        return result
 
     def offsets(self) -> dict[str, int]:
         """Offsets that the group has committed."""
@@ -92,11 +92,11 @@ class Group:
 
     def _data(self, kind: str) -> dict[str, str]:
         root = f"/consumers/g/{kind}/{TOPIC}"
-        found = {}
+        result = {}
         for name in self.client.get_children(root) if self.client.exists(root) else ():
             with contextlib.suppress(Exception):
-                found[name] = self.client.get(f"{root}/{name}")[0].decode()
-        return found
+                result[name] = self.client.get(f"{root}/{name}")[0].decode()
+        return result
 
     def put(self, path: str, data: str) -> None:
         self.client.ensure_path(f"/consumers/g/{path}")
@@ -140,16 +140,16 @@ def owned(checkpoint: Checkpoint) -> dict[str, int]:
 
 def read_until(queries: list[Query], count: int) -> Counter[Place]:
     """Rows of queries whose batches take turns, until there are so many, and of one more batch of each."""
-    found: Counter[Place] = Counter()
+    result: Counter[Place] = Counter()
 
     def turn() -> bool:
         for query in queries:
-            found.update(places(query.batch()))
-        return found.total() >= count
+            result.update(places(query.batch()))
+        return result.total() >= count
 
     poll(turn, f"{count} rows")
     turn()
-    return found
+    return result
 
 
 def test_a_query_alone_pins_reads_commits_and_leaves(group: Group) -> None:
@@ -234,13 +234,13 @@ def test_a_query_that_joins_takes_over_where_the_other_has_read_to(group: Group)
     first_checkpoint, second_checkpoint = Checkpoint(), Checkpoint()
     first = group.query(first_checkpoint, maxBytesPerTrigger="1")
     assert first.batch() == []
-    found = Counter(places(first.batch()))
+    result = Counter(places(first.batch()))
     assert owned(first_checkpoint) == SECONDS
     second = group.query(second_checkpoint)
     assert second.batch() == []  # the first one holds them all, for its batch may not be done
     assert owned(second_checkpoint) == {}
-    found += read_until([first, second], COUNT - found.total())
-    assert len(found) == found.total() == COUNT
+    result += read_until([first, second], COUNT - result.total())
+    assert len(result) == result.total() == COUNT
     assert len(owned(first_checkpoint)) == len(owned(second_checkpoint)) == 3
     second.reader.stop()
     poll(lambda: not first.batch() and owned(first_checkpoint) == ENDS, "the whole topic again")
@@ -273,9 +273,9 @@ def test_a_query_that_is_asked_to_leave_commits_its_batch_and_gives_all_up(group
     checkpoint = Checkpoint()
     query = group.query(checkpoint, maxBytesPerTrigger="1")
     assert query.batch() == []
-    found = Counter(places(query.batch()))
+    result = Counter(places(query.batch()))
     last = owned(checkpoint)
-    assert 0 < found.total() < COUNT
+    assert 0 < result.total() < COUNT
     # Spark has planned nothing more: the batch may run still.
     [consumer] = group.ids()
     with ThreadPoolExecutor(1) as pool:
@@ -292,8 +292,8 @@ def test_a_query_that_is_asked_to_leave_commits_its_batch_and_gives_all_up(group
     assert query.batch() is None
     query.reader.stop()
     # Others go on behind it, and so does the next start.
-    found += Counter(row for rows in group.available_now(Checkpoint()) for row in rows)
-    assert len(found) == found.total() == COUNT
+    result += Counter(row for rows in group.available_now(Checkpoint()) for row in rows)
+    assert len(result) == result.total() == COUNT
     assert not any(group.available_now(checkpoint))
 
 
@@ -380,11 +380,11 @@ def test_a_query_that_ends_in_the_middle_of_a_batch_goes_on_there(killed: str, g
     with pytest.raises(Killed):
         query.batch(killed)
     query.reader.stop()
-    found = [row for rows in group.available_now(checkpoint) for row in rows]
-    assert len(found) == len(set(found)) == COUNT
+    result = [row for rows in group.available_now(checkpoint) for row in rows]
+    assert len(result) == len(set(result)) == COUNT
 
 
-def test_repeated_batch_is_whole_and_told(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_batch_is_whole_and_reported(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint()
     query = group.query(checkpoint)
     query.batch()
@@ -401,7 +401,7 @@ def test_repeated_batch_is_whole_and_told(group: Group, caplog: pytest.LogCaptur
     assert again.batch() is None
 
 
-def test_missing_commit_is_made_and_told(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_commit_is_made_and_reported(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint = Checkpoint()
     query = group.query(checkpoint)
     query.batch()
@@ -422,9 +422,9 @@ def test_group_that_read_on_is_followed(group: Group, caplog: pytest.LogCaptureF
     for name in NAMES[:2]:
         group.put(f"offsets/{TOPIC}/{name}", str(SECONDS[name]))
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        found = [row for rows in group.available_now(checkpoint) for row in rows]
-    assert len(found) == len(set(found))
-    assert {name: min(offset for log, offset, _ in found if log == name) for name in NAMES} == {
+        result = [row for rows in group.available_now(checkpoint) for row in rows]
+    assert len(result) == len(set(result))
+    assert {name: min(offset for log, offset, _ in result if log == name) for name in NAMES} == {
         name: SECONDS[name] if name in NAMES[:2] else 0 for name in NAMES
     }
     [reported] = warnings(caplog)

@@ -57,8 +57,8 @@ class Grown:
         """A record of each key, put where one puts it who knows ``count`` partitions."""
         records = []
         for key in keys:
-            place = HASHES[key] % (count or self.count)
-            records.append(Record(b"%d" % self.written[key], key, (), time_ms, partition=place))
+            location = HASHES[key] % (count or self.count)
+            records.append(Record(b"%d" % self.written[key], key, (), time_ms, partition=location))
             self.written[key] += 1
         librdkafka.produce(self.servers, self.topic, records)
 
@@ -71,7 +71,7 @@ class Grown:
 
     @property
     def counts_alone(self) -> str:
-        return json.dumps({self.topic: [{"partitions": each["partitions"]} for each in self.layouts]})
+        return json.dumps({self.topic: [{"partitions": item["partitions"]} for item in self.layouts]})
 
 
 def grown(noida: NoidaBroker, *counts: int) -> Grown:
@@ -87,10 +87,10 @@ def grown(noida: NoidaBroker, *counts: int) -> Grown:
 
 def numbers(rows: list[dict[str, Any]], *order: str) -> dict[bytes, list[int]]:
     """Numbers of each key's records, in the order of these columns, or in that of the rows."""
-    found: dict[bytes, list[int]] = {}
+    result: dict[bytes, list[int]] = {}
     for row in sorted(rows, key=lambda row: [row[name] for name in order]):
-        found.setdefault(row["key"], []).append(int(row["value"]))
-    return found
+        result.setdefault(row["key"], []).append(int(row["value"]))
+    return result
 
 
 def test_the_layout_is_how_often_partitions_were_added_before_the_record(noida: NoidaBroker) -> None:
@@ -106,14 +106,14 @@ def test_the_layout_is_how_often_partitions_were_added_before_the_record(noida: 
 def test_children_are_read_after_their_parents_in_one_spark_partition(noida: NoidaBroker, check: str) -> None:
     topic = grown(noida, 1, 2, 6)
     loaded = Read(topic.servers, **topic.options(verifyPartitioner=check))
-    assert [[task.range.topic_partition.partition for task in each.tasks] for each in loaded.partitions] == [
+    assert [[task.range.topic_partition.partition for task in item.tasks] for item in loaded.partitions] == [
         [0, 1, 2, 3, 4, 5]
     ]
     rows = loaded.table().to_pylist()
     assert numbers(rows) == {key: list(range(6)) for key in KEYS}
 
 
-def test_a_moment_stands_for_boundaries(noida: NoidaBroker) -> None:
+def test_a_moment_means_boundaries(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4, 6)
     by_boundaries = read(topic.servers, **topic.options())
     moments = f"{T0 + 2000},{T0 + 3000}"
@@ -180,15 +180,15 @@ def test_late_boundary_is_an_error(noida: NoidaBroker) -> None:
 def test_keys_of_another_partitioner(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
     topic = grown(noida, 2, 4)
     astray = KEYS[0]
-    place = (HASHES[astray] + 1) % 2  # no count leaves that
+    location = (HASHES[astray] + 1) % 2  # no count leaves that
     librdkafka.produce(
-        topic.servers, topic.topic, [Record(b"9", astray, partition=place), Record(b"8", None)]
+        topic.servers, topic.topic, [Record(b"9", astray, partition=location), Record(b"8", None)]
     )
     with pytest.raises(OptionError) as error:
         read(topic.servers, **topic.options())
     reported = str(error.value)
     assert reported.startswith(
-        f"option verifyPartitioner: so far {topic.topic} {place}: 1 record, the first at offset "
+        f"option verifyPartitioner: so far {topic.topic} {location}: 1 record, the first at offset "
     )
     assert reported.endswith(
         "or a layout is missing; their keys are in no order: set it to true to continue and mark them in "
@@ -205,8 +205,8 @@ def test_keys_of_another_partitioner(noida: NoidaBroker, caplog: pytest.LogCaptu
 def test_a_projection_without_the_key_is_checked_all_the_same(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     schema = StructType([StructField("layout", IntegerType())])
-    found = Read(topic.servers, schema, **topic.options()).column("layout")
-    assert sorted(found) == [0] * 80 + [1] * 80
+    result = Read(topic.servers, schema, **topic.options()).column("layout")
+    assert sorted(result) == [0] * 80 + [1] * 80
     librdkafka.produce(
         topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=(HASHES[KEYS[0]] + 1) % 2)]
     )
@@ -221,7 +221,7 @@ def refusal(topic: Grown, **given: str) -> str:
     return str(error.value)
 
 
-def test_layouts_that_do_not_fit_the_topic_are_told(noida: NoidaBroker) -> None:
+def test_report_layouts_that_do_not_fit_the_topic(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     name, layouts = topic.topic, topic.layouts
     assert refusal(topic, partitionLayouts=json.dumps({name: layouts[:1]})) == (
@@ -240,7 +240,7 @@ def test_layouts_that_do_not_fit_the_topic_are_told(noida: NoidaBroker) -> None:
     )
 
 
-def test_a_boundary_that_retention_has_passed_is_none_to_complain_of(noida: NoidaBroker) -> None:
+def test_accept_a_boundary_that_retention_has_passed(noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
     for partition in range(2):
         noida.delete_records(
@@ -296,13 +296,13 @@ def query(topic: Grown, checkpoint: Checkpoint, **given: str) -> Query:
 
 def in_order(batches: list[list[Row]], *, as_they_come: bool = False) -> dict[bytes, list[int]]:
     """Numbers of each key's records, batch by batch, each in the order of layout, partition and offset."""
-    found: dict[bytes, list[int]] = {}
+    result: dict[bytes, list[int]] = {}
     for rows in batches:
         if not as_they_come:
             rows = sorted(rows, key=lambda row: (row["layout"], row["partition"], row["offset"]))
         for row in rows:
-            found.setdefault(row["key"], []).append(int(row["value"]))
-    return found
+            result.setdefault(row["key"], []).append(int(row["value"]))
+    return result
 
 
 @pytest.mark.parametrize("counts", [(2, 4, 6), (1, 2, 4), (3, 4, 5)])
@@ -314,7 +314,7 @@ def test_batches_follow_in_the_order_of_keys(noida: NoidaBroker, counts: tuple[i
         assert sum(map(len, batches)) == 6 * len(KEYS)
 
 
-def test_a_topic_that_grows_under_a_query_ends_it_until_it_is_told_how(noida: NoidaBroker) -> None:
+def test_a_topic_that_grows_ends_its_query_until_layouts_are_set(noida: NoidaBroker) -> None:
     topic, checkpoint = grown(noida, 2, 4), Checkpoint()
     running = query(topic, checkpoint)
     batches = list(running.batches())
@@ -366,8 +366,8 @@ def test_partitions_and_shuffles_have_keys_in_order(spark: SparkSession, noida: 
 
 def test_the_report_counts_strays_and_says_what_is_promised(spark: SparkSession, noida: NoidaBroker) -> None:
     topic = grown(noida, 2, 4)
-    place = (HASHES[KEYS[0]] + 1) % 2
-    librdkafka.produce(topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=place)] * 3)
+    location = (HASHES[KEYS[0]] + 1) % 2
+    librdkafka.produce(topic.servers, topic.topic, [Record(b"9", KEYS[0], partition=location)] * 3)
     with pytest.raises(
         OptionError, match=r"^misplaced_report: the frame has no column misplaced: read with "
     ):
@@ -382,8 +382,8 @@ def test_the_report_counts_strays_and_says_what_is_promised(spark: SparkSession,
         "none",
     ]
     assert rows[0].examples is None
-    end = librdkafka.offsets(topic.servers, topic.topic, place)[1]
-    assert [(each.partition, each.offset, bytes(each.key)) for each in rows[1].examples] == [
-        (place, end - 3, KEYS[0]),
-        (place, end - 1, KEYS[0]),
+    end = librdkafka.offsets(topic.servers, topic.topic, location)[1]
+    assert [(item.partition, item.offset, bytes(item.key)) for item in rows[1].examples] == [
+        (location, end - 3, KEYS[0]),
+        (location, end - 1, KEYS[0]),
     ]

@@ -37,9 +37,9 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def followed(spark: SparkSession, path: Path) -> Iterator[QueryLineage]:
     client = OpenLineageClient(transport=FileTransport(FileConfig(str(path), append=True)))
-    found = lineage.attach(spark, client, namespace="tests", interval_s=0)
-    yield found
-    found.close()
+    result = lineage.attach(spark, client, namespace="tests", interval_s=0)
+    yield result
+    result.close()
 
 
 def events(path: Path, last: str) -> list[Event]:
@@ -58,7 +58,7 @@ def facts(dataset: Event) -> tuple[Any, ...]:
     return (
         dataset["namespace"],
         dataset["name"],
-        [each["name"] for each in dataset["facets"]["schema"]["fields"]],
+        [item["name"] for item in dataset["facets"]["schema"]["fields"]],
     )
 
 
@@ -73,17 +73,17 @@ def test_a_stream_has_a_start_batches_and_an_end(
     writer = rows.select("key", "value").writeStream.format("kafkawire").queryName("copy")
     writer = writer.option("kafka.bootstrap.servers", noida.bootstrap_servers).option("topic", copy)
     query = run(writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True))
-    found = events(path, "COMPLETE")
-    assert {event["eventType"] for event in found[1:-1]} == {"RUNNING"}
-    assert [found[0]["eventType"], found[-1]["eventType"]] == ["START", "COMPLETE"]
-    assert {event["run"]["runId"] for event in found} == {str(query.runId)}
-    assert {(event["job"]["namespace"], event["job"]["name"]) for event in found} == {
+    result = events(path, "COMPLETE")
+    assert {event["eventType"] for event in result[1:-1]} == {"RUNNING"}
+    assert [result[0]["eventType"], result[-1]["eventType"]] == ["START", "COMPLETE"]
+    assert {event["run"]["runId"] for event in result} == {str(query.runId)}
+    assert {(event["job"]["namespace"], event["job"]["name"]) for event in result} == {
         ("tests", f"{spark.sparkContext.appName}.copy")
     }
     namespace = f"kafka://{noida.bootstrap_servers}"
     columns = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-    assert [facts(each) for each in found[0]["inputs"]] == [(namespace, topic, columns)]
-    [read], [written] = found[-1]["inputs"], found[-1]["outputs"]
+    assert [facts(item) for item in result[0]["inputs"]] == [(namespace, topic, columns)]
+    [read], [written] = result[-1]["inputs"], result[-1]["outputs"]
     assert facts(read) == (namespace, topic, columns)
     assert facts(written) == (namespace, copy, ["key", "value"])
     assert read["inputFacets"]["inputStatistics"]["rowCount"] == 20
@@ -117,8 +117,8 @@ def test_batches_have_columns_offsets_and_counts(
     assert (statistics["rowCount"], statistics["offsets"]) == (15, {"0": {"start": 5, "end": 20}})
     assert statistics["size"] > 0
     line = f"batch read of {topic}: 15 rows ({statistics['size']} bytes of columns) of 1 partition in "
-    assert [each for each in caplog.messages if each.startswith(line)]
-    fields = {each["name"]: each["type"] for each in read["facets"]["schema"]["fields"]}
+    assert [item for item in caplog.messages if item.startswith(line)]
+    fields = {item["name"]: item["type"] for item in read["facets"]["schema"]["fields"]}
     assert (fields["value"], fields["offset"]) == ("string", "bigint")
     assert facts(written) == (f"kafka://{noida.bootstrap_servers}", copy, ["value"])
     assert written["outputFacets"]["outputStatistics"]["rowCount"] == 15
@@ -146,7 +146,7 @@ def test_failures_have_their_first_line(spark: SparkSession, noida: NoidaBroker,
     with pytest.raises(PySparkException):
         rows.option("subscribe", topic).load().selectExpr("raise_error('stopped here')").collect()
     failed = events(path, "FAIL")[-1]
-    assert [each["name"] for each in failed["inputs"]] == [topic]
+    assert [item["name"] for item in failed["inputs"]] == [topic]
     message = failed["run"]["facets"]["errorMessage"]["message"]
     assert "stopped here" in message
     assert "\n" not in message
@@ -168,10 +168,10 @@ def test_a_stream_that_fails_and_queries_of_other_sources(
     )
     with pytest.raises(PySparkException):
         query.awaitTermination(WAIT_MAX_S)
-    found = events(path, "FAIL")
-    assert [event["eventType"] for event in found] == ["START", "FAIL"]
-    assert [each["name"] for each in found[-1]["inputs"]] == [topic]
-    assert found[-1]["job"]["name"].endswith(str(query.id))
+    result = events(path, "FAIL")
+    assert [event["eventType"] for event in result] == ["START", "FAIL"]
+    assert [item["name"] for item in result[-1]["inputs"]] == [topic]
+    assert result[-1]["job"]["name"].endswith(str(query.id))
 
 
 @READ_LIMITS
@@ -194,15 +194,15 @@ def test_a_server_gets_the_events_and_one_that_is_missing_is_a_warning(
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         config = HttpConfig(f"http://127.0.0.1:{server.server_port}", retry={"total": 0})
-        found = lineage.attach(spark, OpenLineageClient(transport=HttpTransport(config)))
+        result = lineage.attach(spark, OpenLineageClient(transport=HttpTransport(config)))
         query = begun(into_noop(spark, options, tmp_path / "first"))
         query.stop()
         poll(lambda: bool(got) and got[-1]["eventType"] == "COMPLETE", "the end to arrive")
-        found.close()
+        result.close()
         server.shutdown()
     assert got[0]["eventType"] == "START"
-    found = lineage.attach(spark, OpenLineageClient(transport=HttpTransport(config)))
+    result = lineage.attach(spark, OpenLineageClient(transport=HttpTransport(config)))
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         begun(into_noop(spark, options, tmp_path / "second")).stop()
         poll(lambda: "was not sent" in caplog.text, "a warning")
-        found.close()
+        result.close()

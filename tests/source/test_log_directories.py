@@ -45,13 +45,13 @@ FIRST_TIME_MS = 1_700_000_000_000
 
 
 def offsets(*paths: Path, **options: str) -> list[int]:
-    found: list[int] = DirectoryRead(*paths, **options).column("offset")
-    return found
+    result: list[int] = DirectoryRead(*paths, **options).column("offset")
+    return result
 
 
 def due(start: int, stop: int, without: tuple[int, int] = (0, -1)) -> list[int]:
     first, last = without
-    return [each for each in range(start, stop) if each not in MARKERS and not first <= each <= last]
+    return [item for item in range(start, stop) if item not in MARKERS and not first <= item <= last]
 
 
 @pytest.fixture
@@ -62,18 +62,18 @@ def logs(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("directory", "end"), [(STOPPED, STOPPED_END), (KILLED, KILLED_END)])
 def test_all_records_from_the_start_that_delete_records_left(directory: Path, end: int) -> None:
-    found = DirectoryRead(directory).table()
-    assert found.column("offset").to_pylist() == due(START_OFFSET, end)
-    assert set(found.column("topic").to_pylist()) == {"events"}
-    first = found.slice(0, 1).to_pylist()[0]
+    result = DirectoryRead(directory).table()
+    assert result.column("offset").to_pylist() == due(START_OFFSET, end)
+    assert set(result.column("topic").to_pylist()) == {"events"}
+    first = result.slice(0, 1).to_pylist()[0]
     assert (first["key"], first["value"][:4], first["timestampType"]) == (b"k1", b"v50x", 0)
     assert first["timestamp"].timestamp() * 1000 == FIRST_TIME_MS + 50_000
 
 
 @pytest.mark.parametrize("directory", [KILLED, KILLED_4], ids=lambda path: path.name)
 def test_committed_records_end_before_a_transaction_that_is_open(directory: Path) -> None:
-    found = offsets(directory, kafka__isolation__level="read_committed")
-    assert found == due(START_OFFSET, OPEN_SINCE, ABORTED)
+    result = offsets(directory, kafka__isolation__level="read_committed")
+    assert result == due(START_OFFSET, OPEN_SINCE, ABORTED)
 
 
 def test_an_open_transaction_is_found_without_snapshots(logs: Path) -> None:
@@ -119,9 +119,9 @@ def test_timestamps_without_their_indexes_are_the_same(logs: Path) -> None:
     "split", [{"minPartitions": "7"}, {"maxRecordsPerPartition": "13"}, {"maxBytesPerPartition": "2000"}]
 )
 def test_parts_are_read_through_the_index(split: Mapping[str, str]) -> None:
-    found = DirectoryRead(KILLED, **split)
-    assert len(found.tasks) >= 7
-    assert found.column("offset") == due(START_OFFSET, KILLED_END)
+    result = DirectoryRead(KILLED, **split)
+    assert len(result.tasks) >= 7
+    assert result.column("offset") == due(START_OFFSET, KILLED_END)
     committed = DirectoryRead(KILLED, kafka__isolation__level="read_committed", **split)
     assert committed.column("offset") == due(START_OFFSET, OPEN_SINCE, ABORTED)
 
@@ -155,9 +155,9 @@ def test_a_torn_end_is_no_error(logs: Path) -> None:
     (logs / HIGH_WATERMARKS).unlink()
     for torn in (whole[:-1], whole[:-60], whole + bytes(500), whole + whole[:50]):
         active.write_bytes(torn)
-        found = offsets(logs)
-        assert found == due(START_OFFSET, found[-1] + 1)
-        assert found[-1] >= KILLED_END - 6
+        result = offsets(logs)
+        assert result == due(START_OFFSET, result[-1] + 1)
+        assert result[-1] >= KILLED_END - 6
 
 
 def test_noise_after_the_high_watermark_is_no_error(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -306,24 +306,24 @@ def test_the_log_dirs_of_one_broker_are_read_together(tmp_path: Path) -> None:
     (other / "events-0").rename(other / "moved-0")
     for path in (other / "moved-0").glob("partition.metadata"):
         path.unlink()
-    found = DirectoryRead(KILLED, other).table()
-    assert set(found.column("topic").to_pylist()) == {"events", "moved"}
+    result = DirectoryRead(KILLED, other).table()
+    assert set(result.column("topic").to_pylist()) == {"events", "moved"}
 
 
 def by_log(rows: list[dict[str, Any]]) -> dict[tuple[int, str, int], list[bytes]]:
-    found: dict[tuple[int, str, int], list[bytes]] = {}
+    result: dict[tuple[int, str, int], list[bytes]] = {}
     for row in rows:
-        found.setdefault((row["broker"], row["topic"], row["partition"]), []).append(row["value"])
-    return found
+        result.setdefault((row["broker"], row["topic"], row["partition"]), []).append(row["value"])
+    return result
 
 
 def test_all_recorded_logs_of_kafka_07() -> None:
-    found = by_log(DirectoryRead(CORPUS / "broker0", CORPUS / "broker1").table().to_pylist())
+    result = by_log(DirectoryRead(CORPUS / "broker0", CORPUS / "broker1").table().to_pylist())
     expected = {
-        (each["broker"], each["topic"], each["partition"]): (each["messages"], each["values_sha256"])
-        for each in MANIFEST
+        (item["broker"], item["topic"], item["partition"]): (item["messages"], item["values_sha256"])
+        for item in MANIFEST
     }
-    assert {log: (len(values), values_sha256(values)) for log, values in found.items()} == expected
+    assert {log: (len(values), values_sha256(values)) for log, values in result.items()} == expected
 
 
 def test_a_torn_end_of_kafka_07_is_no_error(tmp_path: Path) -> None:
@@ -417,10 +417,10 @@ def due_around(first: int, stop: int) -> list[int]:
 
 
 def sound_and_damaged(*paths: Path, **options: str) -> tuple[list[int], list[tuple[int, int]]]:
-    found = DirectoryRead(*paths, badRecords="null", **options).table()
-    bad = [row for row in found.column("_corrupt_record").to_pylist() if row is not None]
-    is_sound = np.array([row is None for row in found.column("_corrupt_record").to_pylist()])
-    offsets = np.array(found.column("offset").to_pylist())[is_sound]
+    result = DirectoryRead(*paths, badRecords="null", **options).table()
+    bad = [row for row in result.column("_corrupt_record").to_pylist() if row is not None]
+    is_sound = np.array([row is None for row in result.column("_corrupt_record").to_pylist()])
+    offsets = np.array(result.column("offset").to_pylist())[is_sound]
     return offsets.tolist(), [(row["startOffset"], row["endOffset"]) for row in bad]
 
 
@@ -466,8 +466,8 @@ def test_timestamps_are_found_behind_damage(logs: Path) -> None:
     for suffix in (".index", ".timeindex"):
         path.with_suffix(suffix).unlink()
     time_ms = str(FIRST_TIME_MS + 200_000)
-    found, bad = sound_and_damaged(logs, startingTimestamp=time_ms)
-    assert found == [offset for offset in due_around(220, 240) if offset >= 200]
+    result, bad = sound_and_damaged(logs, startingTimestamp=time_ms)
+    assert result == [offset for offset in due_around(220, 240) if offset >= 200]
     assert bad == [(220, 240)]
 
 
@@ -475,8 +475,8 @@ def test_a_replica_that_is_damaged_contradicts_no_other(logs: Path, tmp_path: Pa
     other = copied(logs, tmp_path / "other", broker_id=2)
     table = index_batches((logs / "events-0" / ACTIVE).read_bytes()).table
     damage(other / "events-0" / ACTIVE, "crc", len(table) - 1)
-    found, bad = sound_and_damaged(logs, other)
-    assert (found, bad) == (due_around(0, 0), [])
+    result, bad = sound_and_damaged(logs, other)
+    assert (result, bad) == (due_around(0, 0), [])
 
 
 # Missing segments of a compacted log
@@ -491,5 +491,5 @@ def test_a_compacted_log_may_lack_any_offset(base: int, stop: int, tmp_path: Pat
         path.unlink()
     (folder / CLEANER_OFFSETS).write_text(f"0\n1\nevents 0 {STOPPED_END}\n")
     for split in ("1", "3", "20"):
-        found = offsets(folder, kafka__isolation__level="read_committed", minPartitions=split)
-        assert found == due(START_OFFSET, base, ABORTED) + due(stop, STOPPED_END, ABORTED)
+        result = offsets(folder, kafka__isolation__level="read_committed", minPartitions=split)
+        assert result == due(START_OFFSET, base, ABORTED) + due(stop, STOPPED_END, ABORTED)

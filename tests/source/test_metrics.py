@@ -62,24 +62,24 @@ def test_the_page_and_the_dashboard_have_the_names_of_the_code() -> None:
 def test_lag_is_that_of_topics_and_partitions(taken: QueryMetrics) -> None:
     ends, latest = {"t": {"0": 5, "1": 7}, "u": {"0": 1}}, {"t": {"0": 5, "1": 10, "2": 9}, "u": {"0": 3}}
     taken.onQueryProgress(Run("q").progress(source(ends, latest)))
-    found = values(taken)
-    assert found["kafkawire_lag_records", "0", "t"] == 12
-    assert found["kafkawire_lag_records", "0", "u"] == 2
-    assert found["kafkawire_partitions", "0", "t"] == 3
-    assert found["kafkawire_partition_lag_records", "0", "t", "1"] == 3
-    assert found["kafkawire_partition_offset", "0", "t", "1"] == 7
-    assert found["kafkawire_partition_latest_offset", "0", "t", "2"] == 9
+    result = values(taken)
+    assert result["kafkawire_lag_records", "0", "t"] == 12
+    assert result["kafkawire_lag_records", "0", "u"] == 2
+    assert result["kafkawire_partitions", "0", "t"] == 3
+    assert result["kafkawire_partition_lag_records", "0", "t", "1"] == 3
+    assert result["kafkawire_partition_offset", "0", "t", "1"] == 7
+    assert result["kafkawire_partition_latest_offset", "0", "t", "2"] == 9
 
 
 def test_lag_of_07_counts_bytes(taken: QueryMetrics) -> None:
     taken.onQueryProgress(Run().progress(source({"t": {"0-1": 500}}, {"t": {"0-1": 700}})))
-    found = values(taken)
+    result = values(taken)
     assert (
-        found["kafkawire_lag_bytes", "0", "t"]
-        == found["kafkawire_partition_lag_bytes", "0", "t", "0-1"]
+        result["kafkawire_lag_bytes", "0", "t"]
+        == result["kafkawire_partition_lag_bytes", "0", "t", "0-1"]
         == 200
     )
-    assert not [name for name, *_ in found if name.endswith("lag_records")]
+    assert not [name for name, *_ in result if name.endswith("lag_records")]
 
 
 def test_lag_in_seconds_follows_from_earlier_ends(taken: QueryMetrics) -> None:
@@ -89,9 +89,9 @@ def test_lag_in_seconds_follows_from_earlier_ends(taken: QueryMetrics) -> None:
     taken.onQueryProgress(
         query.progress(source({"t": {"0": 10, "1": 0}}, {"t": {"0": 20, "1": 1}}), second=20)
     )
-    found = values(taken)
-    assert found["kafkawire_partition_lag_seconds", "0", "t", "0"] == 20
-    assert found["kafkawire_lag_seconds", "0", "t"] == 20
+    result = values(taken)
+    assert result["kafkawire_partition_lag_seconds", "0", "t", "0"] == 20
+    assert result["kafkawire_lag_seconds", "0", "t"] == 20
     taken.onQueryProgress(
         query.progress(source({"t": {"0": 20, "1": 1}}, {"t": {"0": 20, "1": 1}}), second=40)
     )
@@ -100,9 +100,9 @@ def test_lag_in_seconds_follows_from_earlier_ends(taken: QueryMetrics) -> None:
 
 def test_unknown_ends_are_no_lag(taken: QueryMetrics) -> None:
     taken.onQueryProgress(Run().progress(source({"t": {"0": 5}})))
-    found = values(taken)
-    assert found["kafkawire_partition_offset", "0", "t", "0"] == 5
-    assert not [name for name, *_ in found if "lag" in name or "latest" in name]
+    result = values(taken)
+    assert result["kafkawire_partition_offset", "0", "t", "0"] == 5
+    assert not [name for name, *_ in result if "lag" in name or "latest" in name]
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_many_partitions_have_no_series_of_their_own(
 def test_many_topics_share_one_series(taken: QueryMetrics) -> None:
     ends = {f"t{number}": {"0": 1} for number in range(201)}
     taken.onQueryProgress(Run().progress(source(ends, {topic: {"0": 3} for topic in ends})))
-    found = values(taken)
-    assert found["kafkawire_lag_records", "0", "*"] == 402
-    assert len(found) < 30
+    result = values(taken)
+    assert result["kafkawire_lag_records", "0", "*"] == 402
+    assert len(result) < 30
 
 
 def test_counts_go_on_when_a_query_starts_again_and_of_ended_ones_the_newest_are_kept(
@@ -137,13 +137,13 @@ def test_counts_go_on_when_a_query_starts_again_and_of_ended_ones_the_newest_are
         taken.onQueryTerminated(query.terminated("failed" if number == 149 else None))
     again = Run("q149")
     taken.onQueryProgress(again.progress(source({"t": {"0": 2}})))
-    found = {(metric, labels["query"]): value for metric, labels, value in taken.samples()}
-    assert found["kafkawire_batches_total", "q149"] == 2
-    assert found["kafkawire_query_failures_total", "q149"] == 1
-    assert found["kafkawire_query_failures_total", "q148"] == 0
-    assert found["kafkawire_query_active", "q149"] == 1
-    assert found["kafkawire_query_active", "q148"] == 0
-    assert len({name for _, name in found}) == 100
+    result = {(metric, labels["query"]): value for metric, labels, value in taken.samples()}
+    assert result["kafkawire_batches_total", "q149"] == 2
+    assert result["kafkawire_query_failures_total", "q149"] == 1
+    assert result["kafkawire_query_failures_total", "q148"] == 0
+    assert result["kafkawire_query_active", "q149"] == 1
+    assert result["kafkawire_query_active", "q148"] == 0
+    assert len({name for _, name in result}) == 100
     taken.onQueryTerminated(again.terminated())
     assert values(taken)["kafkawire_query_active",] == 0
 
@@ -200,24 +200,24 @@ def test_prometheus_reads_what_a_query_did(
     finally:
         written.close()
     totals = [
-        {key: value for key, value in parsed(each).items() if "total" in key[0]}
-        for each in (text, path.read_text())
+        {key: value for key, value in parsed(item).items() if "total" in key[0]}
+        for item in (text, path.read_text())
     ]
     assert totals[0] == totals[1]
-    found = parsed(text)
-    assert found["kafkawire_batches_total", "copy"] >= 2
-    assert found["kafkawire_records_read_total", "copy", "0"] == 20
-    assert found["kafkawire_rows_written_total", "copy"] == 20
-    assert found["kafkawire_lag_records", "copy", "0", topic] == 0
-    assert found["kafkawire_lag_seconds", "copy", "0", topic] == 0
-    assert found["kafkawire_partition_offset", "copy", "0", topic, "0"] == 20
+    result = parsed(text)
+    assert result["kafkawire_batches_total", "copy"] >= 2
+    assert result["kafkawire_records_read_total", "copy", "0"] == 20
+    assert result["kafkawire_rows_written_total", "copy"] == 20
+    assert result["kafkawire_lag_records", "copy", "0", topic] == 0
+    assert result["kafkawire_lag_seconds", "copy", "0", topic] == 0
+    assert result["kafkawire_partition_offset", "copy", "0", topic, "0"] == 20
     assert (
-        found["kafkawire_batch_seconds_total", "copy"]
-        > found["kafkawire_phase_seconds_total", "copy", "addBatch"]
+        result["kafkawire_batch_seconds_total", "copy"]
+        > result["kafkawire_phase_seconds_total", "copy", "addBatch"]
         > 0
     )
-    assert found["kafkawire_watermark_timestamp_seconds", "copy"] > 1e9
-    assert ("kafkawire_observed", "copy", "seen", "rows") in found
+    assert result["kafkawire_watermark_timestamp_seconds", "copy"] > 1e9
+    assert ("kafkawire_observed", "copy", "seen", "rows") in result
     kinds = {family.name: family.type for family in text_string_to_metric_families(text)}
     # The parser leaves _total out of the names of counters.
     assert kinds == {

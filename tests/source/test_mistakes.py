@@ -148,7 +148,7 @@ MISTAKES: Final[Mapping[str, tuple[Program, str]]] = {
     ),
     "sink: type": (sink("1 AS value"), "OptionError: schema: value attribute unsupported type int"),
     # On the driver.
-    "in_key_order": (lambda place: in_key_order(place.spark.range(1)), "OptionError: in_key_order"),
+    "in_key_order": (lambda location: in_key_order(location.spark.range(1)), "OptionError: in_key_order"),
 }
 
 
@@ -192,9 +192,9 @@ def place(spark: SparkSession, noida: NoidaBroker, corpus: EmbeddedCluster, tmp_
 def stream_floor(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> int:
     """Lines of Spark's own around the error of a stream: of the least that fails, without its frames."""
     spark.dataSource.register(Refusing)
-    place = Place(spark, {}, {}, "", tmp_path_factory.mktemp("refusing"))
+    location = Place(spark, {}, {}, "", tmp_path_factory.mktemp("refusing"))
     rows = spark.readStream.format("refusing").load()
-    error = ended_with(place, lambda place: ended(place, rows, "noop"))
+    error = ended_with(location, lambda location: ended(location, rows, "noop"))
     return len(spark_lines(error, "ValueError: refused"))
 
 

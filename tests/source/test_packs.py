@@ -41,7 +41,7 @@ def test_batch_is_a_few_requests(server: LogServer, caplog: pytest.LogCaptureFix
     assert caplog.messages == [HINT]
     packed = Read(server.bootstrap_servers, subscribe="t", packSmallPartitions="true")
     assert caplog.messages == [HINT]
-    assert [len(each.tasks) for each in packed.partitions] == [401, 401, 401, 401, 397]
+    assert [len(item.tasks) for item in packed.partitions] == [401, 401, 401, 401, 397]
     fetches = server.requests.count(modern.FETCH)
     assert packed.column("value") == [b"a", b"b"] * PARTITIONS
     assert server.requests.count(modern.FETCH) - fetches == len(packed.partitions)
@@ -55,14 +55,14 @@ def test_stream_packs_each_batch(server: LogServer, caplog: pytest.LogCaptureFix
         reader: Any = source.streamReader(source.schema())
         start = reader.initialOffset()
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
-        found = [reader.partitions(start, end), reader.partitions(start, end)]
+        result = [reader.partitions(start, end), reader.partitions(start, end)]
         rows = [
             batch.num_rows
-            for each in found[0][:2]
-            for batch in pickle.loads(pickle.dumps(reader)).read(pickle.loads(pickle.dumps(each)))
+            for item in result[0][:2]
+            for batch in pickle.loads(pickle.dumps(reader)).read(pickle.loads(pickle.dumps(item)))
         ]
-        assert sum(rows) == 2 * sum(len(each.tasks) for each in found[0][:2])
-        return [[len(each.tasks) for each in batch] for batch in found]
+        assert sum(rows) == 2 * sum(len(item.tasks) for item in result[0][:2])
+        return [[len(item.tasks) for item in batch] for batch in result]
 
     assert partitions() == [[1] * PARTITIONS] * 2
     assert caplog.messages == [HINT]
@@ -93,7 +93,7 @@ def test_rows_are_those_without_packs(noida: NoidaBroker, corpus: EmbeddedCluste
     for where, columns in ((modern, ("offset",)), (v07, ("topic", "broker", "offset", "index"))):
         packed, alone = (PlannedRead({**where, "packSmallPartitions": text}) for text in ("true", "false"))
         brokers = [{task.range.topic_partition.broker for task in part.tasks} for part in packed.partitions]
-        assert all(len(each) == 1 for each in brokers)
+        assert all(len(item) == 1 for item in brokers)
         assert len(packed.partitions) < len(alone.partitions)
         key = operator.itemgetter("partition", *columns)
         assert sorted(packed.rows(), key=key) == sorted(alone.rows(), key=key)

@@ -139,10 +139,10 @@ def test_stream_finds_files_sent_with_it(monkeypatch: pytest.MonkeyPatch, tmp_pa
     of_stream = files / "streaming_job"
     before = ["", "first", str(of_stream), str(of_stream / "a.zip"), str(there), str(others), "last"]
     monkeypatch.setattr(sys, "path", list(before))
-    found = ["", "first", str(files), str(of_stream), str(files / "a.zip"), str(of_stream / "a.zip")]
+    result = ["", "first", str(files), str(of_stream), str(files / "a.zip"), str(of_stream / "a.zip")]
     for _ in range(2):
         find_sent_files()
-        assert sys.path == [*found, str(there), str(others), "last"]
+        assert sys.path == [*result, str(there), str(others), "last"]
 
 
 # Values that are unpickled where they are looked at
@@ -163,7 +163,7 @@ def test_a_value_travels_however_often() -> None:
     assert pickle.loads(pickle.dumps(packed)).value == (1, "a")
 
 
-def test_a_value_that_nobody_looks_at_is_not_unpickled() -> None:
+def test_unpickle_a_value_only_when_it_is_used() -> None:
     arrived = pickle.loads(pickle.dumps(Packed(Fragile())))
     again = pickle.loads(pickle.dumps(arrived))
     with pytest.raises(ValueError, match="no number"):
@@ -375,8 +375,8 @@ def test_what_a_task_of_a_write_gets_is_small_and_whole(step: int, monkeypatch: 
     known_leaders = Metadata.known_leaders
 
     def some(metadata: Metadata, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
-        found = known_leaders(metadata, partitions)
-        return {tp: found[tp] for tp in found if step == 1 or tp.partition % step}
+        result = known_leaders(metadata, partitions)
+        return {tp: result[tp] for tp in result if step == 1 or tp.partition % step}
 
     monkeypatch.setattr(Metadata, "known_leaders", some)
     with LogServer({"t": [MemoryLog()] * COUNT}) as server:
@@ -495,14 +495,14 @@ def watched(process: SourceProcess, broker: NoidaBroker, topics: list[str]) -> l
         assert len(process.partitions(initial, end)) == TOPIC_COUNT * PARTITIONS
         wall_s = time.monotonic() - began_s
         process.commit(start)
-        found = process.statistics
+        result = process.statistics
         samples.append(
             Sample(
-                _cpu_s(found) - cpu_before_s,
+                _cpu_s(result) - cpu_before_s,
                 wall_s,
-                found.memory_info().rss,
-                found.num_fds(),
-                found.num_threads(),
+                result.memory_info().rss,
+                result.num_fds(),
+                result.num_threads(),
             )
         )
     assert sum(len(offsets) for offsets in json.loads(end).values()) == TOPIC_COUNT * PARTITIONS
@@ -544,9 +544,9 @@ def looks(read: dict[str, str], checkpoint: Path) -> list[int]:
     ]
     with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        found = []
+        result = []
         for line in process.stdout:
             print(line.rstrip(), flush=True)
-            found.append(json.loads(line)["heap_bytes"])
+            result.append(json.loads(line)["heap_bytes"])
     assert process.returncode == 0
-    return found
+    return result

@@ -90,8 +90,8 @@ def test_a_read_of_07_goes_on_where_its_broker_was_killed(cluster: EmbeddedClust
     first = next(batches)
     cluster.brokers[0].kill()
     with coming_back(cluster.brokers[0].start) as reported:
-        found = pa.Table.from_batches([first, *batches]).to_pylist()
-    assert found == expected
+        result = pa.Table.from_batches([first, *batches]).to_pylist()
+    assert result == expected
     [warning], [info] = reported.warnings, [line for line in reported.infos if not line.startswith("read ")]
     assert [line for line in reported.infos if re.search(r"^read .*, [1-9]\d* retr(y|ies)$", line)]
     port = cluster.brokers[0].port
@@ -241,7 +241,7 @@ def test_a_broker_whose_session_has_expired_is_missed_by_who_expects_it(
 
 
 @pytest.mark.parametrize("expected", ["1", "1,0,2"])
-def test_other_brokers_than_expected_are_told(cluster: EmbeddedCluster, expected: str) -> None:
+def test_report_other_brokers_than_expected(cluster: EmbeddedCluster, expected: str) -> None:
     with pytest.raises(KafkaWireError, match=r"option expectedBrokers: ") as error:
         plan(hasty(cluster, subscribe=TOPIC, expectedBrokers=expected))
     assert isinstance(error.value, OptionError if expected == "1" else BrokersMissingError)
@@ -269,7 +269,7 @@ def test_starting_broker_is_asked_for_its_topics(cluster: EmbeddedCluster) -> No
         assert len(writer.partitions_of(TOPIC)) == 6
 
 
-def test_topic_of_no_broker_is_told(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_report_a_topic_without_a_broker(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     with expired(cluster, 0, topics_only=True), expired(cluster, 1, topics_only=True):
         with pytest.raises(
             BrokersMissingError, match=f"no broker announces the topic {TOPIC}, which ZooKeeper still lists"
@@ -277,6 +277,6 @@ def test_topic_of_no_broker_is_told(cluster: EmbeddedCluster, caplog: pytest.Log
             plan(hasty(cluster, subscribe=TOPIC))
         assert not plan(hasty(cluster, subscribePattern=TOPIC))
     assert any(
-        "which ZooKeeper still lists: the topics were deleted, or their brokers" in each
-        for each in caplog.messages
+        "which ZooKeeper still lists: the topics were deleted, or their brokers" in item
+        for item in caplog.messages
     )

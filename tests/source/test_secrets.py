@@ -116,7 +116,7 @@ VALUE: Final = StructType([StructField("value", BinaryType())])
 
 def spelled() -> list[bytes]:
     plain = [PASSWORD.encode(), KEY.encode(), f"\0u\0{PASSWORD}".encode()]
-    return [*plain, *(base64.b64encode(each).rstrip(b"=") for each in plain)]
+    return [*plain, *(base64.b64encode(item).rstrip(b"=") for item in plain)]
 
 
 def pickled(value: object) -> bytes:
@@ -176,15 +176,15 @@ def test_only_readers_have_secrets(
     assert source.schema()
     pickles = [pickled(source)]
     reader = source.reader(VALUE)
-    pickles += [pickled(each) for each in (source, *reader.partitions())]
+    pickles += [pickled(item) for item in (source, *reader.partitions())]
     of_stream = {**options, "subscribe": topic, "startingOffsets": "earliest"}
     stream = KafkaWireDataSource(of_stream).streamReader(VALUE)
     start, end = stream.initialOffset(), {topic: {str(partition): 1 for partition in range(3)}}
-    pickles += [pickled(each) for each in stream.partitions(start, end)]
+    pickles += [pickled(item) for item in stream.partitions(start, end)]
     writer = KafkaWireDataSource({**options, "topic": topic}).writer(VALUE, False)
     assert len(pickles) == 8
     for secret in spelled():
-        assert not [each for each in pickles if secret in each]
+        assert not [item for item in pickles if secret in item]
     monkeypatch.delenv("KAFKA_PASSWORD")  # executors have neither the variable nor the file
     properties.unlink()
     for travelled in (reader, stream, writer):

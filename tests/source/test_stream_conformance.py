@@ -250,7 +250,7 @@ def test_max_offsets_per_trigger(noida: NoidaBroker, topic: str) -> None:
     assert first is not None
     assert sorted(row["value"] for row in first) == numbers([*range(9), 10])
     rest = running.values()
-    assert sorted([*(row["value"] for row in first), *(value for each in rest for value in each)]) == numbers(
+    assert sorted([*(row["value"] for row in first), *(value for item in rest for value in item)]) == numbers(
         range(100)
     )
     assert max(map(len, rest)) <= 11
@@ -333,8 +333,8 @@ def test_available_now_of_a_query_from_latest_pins_its_start_and_ends(noida: Noi
 @for_each("is_new", [False, True])
 def test_available_now_fails_where_a_topic_vanishes(noida: NoidaBroker, is_new: bool, fail: str) -> None:
     topic, checkpoint = filled(noida), Checkpoint()
-    found = {"subscribePattern": f"{topic}.*", "startingOffsets": "earliest", "failOnDataLoss": fail}
-    given = options(noida, topic, **found, maxOffsetsPerTrigger="6")
+    result = {"subscribePattern": f"{topic}.*", "startingOffsets": "earliest", "failOnDataLoss": fail}
+    given = options(noida, topic, **result, maxOffsetsPerTrigger="6")
     if is_new:
         available_now(checkpoint, **given).all_values()
     noida.create_topic(name=f"{topic}-later")
@@ -486,7 +486,7 @@ def test_include_headers_does_not_break_an_old_checkpoint(noida: NoidaBroker, to
     assert row["headers"] == [{"key": "a", "value": b"1"}]
 
 
-def test_a_checkpoint_of_other_topics_is_told(noida: NoidaBroker, topic: str) -> None:
+def test_report_a_checkpoint_of_other_topics(noida: NoidaBroker, topic: str) -> None:
     checkpoint = Checkpoint()
     query(noida, topic, checkpoint).values()
     other = noida.create_topic()

@@ -212,7 +212,7 @@ def test_a_start_before_the_end_counts_offsets_of_each_partition(noida: NoidaBro
 def test_a_stream_of_07_ends_with_the_segment_that_has_the_time(
     cluster: EmbeddedCluster, log_dirs: list[Path], log: pytest.LogCaptureFixture
 ) -> None:
-    for folder in (found for each in log_dirs for found in each.glob(f"{TOPIC}-*")):
+    for folder in (result for item in log_dirs for result in item.glob(f"{TOPIC}-*")):
         for number, file in enumerate(sorted(folder.glob("*.kafka")), 1):
             os.utime(file, (1000 * number, 1000 * number))
     where = {"zookeeper.connect": cluster.zookeeper_connect, "subscribe": TOPIC, **NOW}

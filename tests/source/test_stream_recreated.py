@@ -105,13 +105,13 @@ def options(broker: RecreatingBroker, **others: str) -> dict[str, str]:
 
 def rows_or_error(query: Query) -> list[str]:
     """The values that batches have until there is nothing to read, or the error."""
-    found: list[str] = []
+    result: list[str] = []
     try:
         for rows in query.batches():
-            found += [row["value"].decode() for row in rows]
+            result += [row["value"].decode() for row in rows]
     except DataLossError:
-        found.append(ERROR)
-    return sorted(found)
+        result.append(ERROR)
+    return sorted(result)
 
 
 @pytest.fixture(params=IDS)
@@ -252,7 +252,7 @@ def test_fallen_end_is_waited_for(broker: RecreatingBroker, caplog: pytest.LogCa
     assert rows_or_error(lenient) == ["later"]
 
 
-def test_held_partition_is_told_of(broker: RecreatingBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_report_a_held_partition(broker: RecreatingBroker, caplog: pytest.LogCaptureFixture) -> None:
     lenient = Query(Checkpoint(), **options(broker, failOnDataLoss="false"))
     rows_or_error(lenient)
     broker.log("t").stop_offset = 4
@@ -267,7 +267,7 @@ def test_held_partition_is_told_of(broker: RecreatingBroker, caplog: pytest.LogC
         assert (len(slept), len(caplog.records)) == (3, 1)
         now_s[0] += 60
         assert lenient.batch() is None
-    assert [each.getMessage() for each in caplog.records] == [
+    assert [item.getMessage() for item in caplog.records] == [
         "the end of t 0 was changed from 10 to 4: a topic was deleted or recreated, or a partition lost its "
         "end, or a broker is behind: nothing proves which. The query keeps its position and reads nothing "
         "there until the partition reaches beyond it again, or kafkawire checkpoints CHECKPOINT --place sets "
@@ -359,20 +359,20 @@ class OldQuery:
         """The values of the batch that was written down last, sorted."""
         offsets: list[Any] = [json.loads(text) for text in self._checkpoint.offsets[-2:]]
         start = offsets[0] if len(offsets) > 1 else json.loads(json.dumps(self._reader.initialOffset()))
-        found = [
+        result = [
             value
             for partition in self._reader.partitions(start, offsets[-1])
             for batch in self._reader.read(partition)
             for value in batch.column("value").to_pylist()
         ]
         self._checkpoint.commits = len(self._checkpoint.offsets)
-        return sorted(found)
+        return sorted(result)
 
     def batches(self) -> list[list[bytes]]:
-        found = []
+        result = []
         while self.plan():
-            found.append(self.read())
-        return found
+            result.append(self.read())
+        return result
 
 
 def produce(servers: str, topic: str, *values: bytes) -> None:
@@ -406,21 +406,21 @@ def test_limits_go_on_after_every_kind_of_restart(servers: str) -> None:
         "queryTrigger": "processingTime",
     }
     produce(servers, topic, *values)
-    found = []
+    result = []
     assert OldQuery(checkpoint, **options).plan()
-    found.append(OldQuery(checkpoint, **options).read())  # the first batch, which was not committed
+    result.append(OldQuery(checkpoint, **options).read())  # the first batch, which was not committed
     query = OldQuery(checkpoint, **options)  # all are committed
     assert query.plan()
-    found.append(query.read())
+    result.append(query.read())
     assert query.plan()
     again = OldQuery(checkpoint, **options)  # the last one is not
-    found.append(again.read())
-    found += again.batches()
-    assert [len(each) for each in found] == [4] * 5
-    assert sorted(value for each in found for value in each) == values
+    result.append(again.read())
+    result += again.batches()
+    assert [len(item) for item in result] == [4] * 5
+    assert sorted(value for item in result for value in item) == values
     assert OldQuery(checkpoint, **options).batches() == []
     produce(servers, topic, *values)
-    assert [len(each) for each in OldQuery(checkpoint, **options).batches()] == [4] * 5
+    assert [len(item) for item in OldQuery(checkpoint, **options).batches()] == [4] * 5
 
 
 def test_a_batch_that_waits_for_more_records_goes_on_after_a_restart(servers: str) -> None:

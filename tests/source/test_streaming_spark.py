@@ -92,8 +92,8 @@ def test_mode_complete_writes_the_rows_of_each_batch(
         writer = writer.option("kafka.bootstrap.servers", noida.bootstrap_servers)
         run(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True))
     written = librdkafka.consume(noida.bootstrap_servers, target)
-    found = sorted((record.key, record.value) for record in written)
-    assert found == [(b"1", b"2"), (b"1", b"2"), (b"2", b"1"), (b"2", b"2")]
+    result = sorted((record.key, record.value) for record in written)
+    assert result == [(b"1", b"2"), (b"1", b"2"), (b"2", b"1"), (b"2", b"2")]
 
 
 def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida: NoidaBroker) -> None:
@@ -110,7 +110,7 @@ def test_a_thread_writes_once_spark_knows_its_session(spark: SparkSession, noida
         assert "ClassNotFoundException: kafkawire.DefaultSource" in str(unknown.value)
         thread.submit(spark.createDataFrame, [(0,)], "a INT").result()
         thread.submit(write).result()
-    assert [each.value for each in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
+    assert [item.value for item in librdkafka.consume(noida.bootstrap_servers, copy)] == [b"1"]
 
 
 # Patterns

@@ -44,11 +44,11 @@ def once_after(patch: pytest.MonkeyPatch, owner: Any, name: str, happens: Callab
     original, calls = getattr(owner, name), [0]
 
     def called(*arguments: Any) -> Any:
-        found = original(*arguments)
+        result = original(*arguments)
         calls[0] += 1
         if calls[0] == 1:
             happens()
-        return found
+        return result
 
     patch.setattr(owner, name, called)
     return calls
@@ -66,8 +66,8 @@ def test_a_topic_that_is_deleted_between_two_questions_is_a_loss(
     """One that was seen a moment ago is looked for again. A new one, of a batch that runs again after a
     crash, is asked for its start once more."""
     stays, servers, checkpoint = noida.create_topic(), noida.bootstrap_servers, Checkpoint()
-    doomed, found = f"{stays}-doomed", {"subscribePattern": f"^{stays}", "startingOffsets": "earliest"}
-    options = {**QUICK, "kafka.bootstrap.servers": servers, "failOnDataLoss": fail, **found}
+    doomed, result = f"{stays}-doomed", {"subscribePattern": f"^{stays}", "startingOffsets": "earliest"}
+    options = {**QUICK, "kafka.bootstrap.servers": servers, "failOnDataLoss": fail, **result}
     send(servers, stays, b"1", b"2")
     if is_new:
         assert Query(checkpoint, **options).values() == [[b"1", b"2"]]
@@ -89,7 +89,7 @@ def test_a_topic_that_is_deleted_between_two_questions_is_a_loss(
     else:
         with caplog.at_level(logging.WARNING, "spark_kafkawire"):
             assert [row["value"] for row in running.batch() or ()] == ([] if is_new else [b"3"])
-        [line] = [each for each in caplog.messages if "continuing because" in each]
+        [line] = [item for item in caplog.messages if "continuing because" in item]
         assert line.startswith(reported)
     assert asked[0] > 1
 

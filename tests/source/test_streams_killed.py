@@ -84,7 +84,7 @@ def check_files(folder: Path, sent: int) -> None:
     for row in rows:
         partition = (row["topic"], row.get("broker"), row["partition"])
         places.setdefault(partition, []).append((row["offset"], row.get("index", 0)))
-    assert all(found == sorted(set(found)) for found in places.values())
+    assert all(result == sorted(set(result)) for result in places.values())
     assert sorted(int(row["value"]) for row in rows) == list(range(sent))
 
 
@@ -108,9 +108,9 @@ def test_files_have_each_record_once_and_topics_all(
         if streams[name].has_files:
             check_files(tmp_path / name, sent[name])
         else:
-            found = [int(record.value or b"") for record in librdkafka.consume(servers, copy)]
-            print(f"{len(found) - len(set(found))} of {len(set(found))} records are doubled in the topic")
-            assert set(found) == set(range(sent[name]))
+            result = [int(record.value or b"") for record in librdkafka.consume(servers, copy)]
+            print(f"{len(result) - len(set(result))} of {len(set(result))} records are doubled in the topic")
+            assert set(result) == set(range(sent[name]))
 
 
 # delivery=exactly-once: each record of a stream's source is in its target once
@@ -124,5 +124,5 @@ def test_exactly_once_streams_have_each_record_once(noida: NoidaBroker, tmp_path
 @pytest.mark.nightly
 def test_tasks_that_fail_at_random_leave_each_record_once(noida: NoidaBroker, tmp_path: Path) -> None:
     trouble, settings = {"fails": 0.25}, {"spark.master": "local[2,4]"}
-    found = stream_once.trouble_and_check(noida.bootstrap_servers, tmp_path, trouble, settings)
-    assert found["failed"]
+    result = stream_once.trouble_and_check(noida.bootstrap_servers, tmp_path, trouble, settings)
+    assert result["failed"]

@@ -102,8 +102,8 @@ def test_users_schema_names_fields(noida: NoidaBroker, registry: FakeRegistry, o
     assert not any("subjects" in request for request in registry.requests)
     # A schema of the options adds its defaults and aliases.
     value = StructType().add("count", LongType()).add("title", StringType())
-    found = PlannedRead({**given, "valueSchema": V3}, StructType().add("value", value)).column("value")
-    assert sorted(each["title"] for each in found if each and each["count"] == 7) == ["", "a", "ß"]
+    result = PlannedRead({**given, "valueSchema": V3}, StructType().add("value", value)).column("value")
+    assert sorted(item["title"] for item in result if item and item["count"] == 7) == ["", "a", "ß"]
 
 
 def test_a_stream_takes_a_new_schema_when_it_starts_again(noida: NoidaBroker, registry: FakeRegistry) -> None:
@@ -220,9 +220,9 @@ def test_structs_become_protobuf(spark: SparkSession, noida: NoidaBroker, regist
     written = [record.value or b"" for record in librdkafka.consume(noida.bootstrap_servers, topic, 0)]
     judged = [made.FromString(value.removeprefix(id_prefix(1) + FIRST)) for value in written]
     assert [
-        (each.id, each.note if each.HasField("note") else None, list(each.items), dict(each.counts))
-        for each in judged
+        (item.id, item.note if item.HasField("note") else None, list(item.items), dict(item.counts))
+        for item in judged
     ] == [(number, None if number == 1 else f"n{number}", [number] * 2, {"k": number}) for number in range(3)]
-    assert [each.inner.flag for each in judged] == [False, True, True]
+    assert [item.inner.flag for item in judged] == [False, True, True]
     back = spark.read.format("kafkawire").options(**of_protobuf(noida, registry, subscribe=topic)).load()
     assert [row.value for row in back.collect()] == [row.value for row in rows.collect()]

@@ -54,7 +54,7 @@ def test_partitions_have_all_messages(corpus: EmbeddedCluster, topic: str, optio
     for row in PlannedRead({**where, **options}).rows():
         of_partition = partitions.setdefault((row["broker"], row["partition"]), [])
         of_partition.append((row["offset"], row["index"], row["value"]))
-    expected = {(each["broker"], each["partition"]): each for each in partitions_of(topic)}
+    expected = {(item["broker"], item["partition"]): item for item in partitions_of(topic)}
     assert set(partitions) == set(expected)
     for name, messages in partitions.items():
         messages.sort(key=lambda message: message[:2])
@@ -77,7 +77,7 @@ def places(query: Query) -> list[list[tuple[int, int, int, int]]]:
     ]
 
 
-def test_a_stream_reads_each_message_once_and_stands_at_the_byte_after_it(cluster: EmbeddedCluster) -> None:
+def test_a_stream_reads_each_message_once_and_ends_at_the_byte_after_it(cluster: EmbeddedCluster) -> None:
     checkpoint = Checkpoint()
     [rows] = places(Query(checkpoint, **options(cluster, startingOffsets="earliest")))
     assert len(rows) == len(set(rows)) == COUNT
@@ -95,8 +95,8 @@ def test_brokers_of_zookeeper_are_reached_at_mapped_addresses(cluster: EmbeddedC
     [first, *_] = ports
     closed = f"127.0.0.1:{closed_port().port}"
     wrong = {**mapped, "brokerAddressMap": json.dumps({**ports, first: closed})}
-    place = re.escape(f"broker 0 ({first}) at {closed} (brokerAddressMap): cannot connect")
-    with pytest.raises(KafkaWireError, match=place):
+    location = re.escape(f"broker 0 ({first}) at {closed} (brokerAddressMap): cannot connect")
+    with pytest.raises(KafkaWireError, match=location):
         PlannedRead(wrong).rows()
     listed = ",".join(f"{number}:kafka-{number}.svc:9092" for number in range(len(ports)))
     aliases = {f"kafka-{number}.svc:9092": address for number, address in enumerate(ports)}
@@ -105,18 +105,18 @@ def test_brokers_of_zookeeper_are_reached_at_mapped_addresses(cluster: EmbeddedC
 
 
 def test_a_limited_batch_is_the_same_after_a_crash(cluster: EmbeddedCluster) -> None:
-    checkpoint, found = Checkpoint(), []
+    checkpoint, result = Checkpoint(), []
     given = options(cluster, startingOffsets="earliest", maxBytesPerTrigger="1")
     with pytest.raises(Killed):
         Query(checkpoint, **given).batch("read")
     produce(cluster, TOPIC, encode_message_set([b"late"]))
     query = available_now(checkpoint, **given)
     for rows in query.batches():
-        found += [(row["broker"], row["partition"], row["offset"], row["index"]) for row in rows]
-    assert len(found) == len(set(found)) == COUNT + 1
+        result += [(row["broker"], row["partition"], row["offset"], row["index"]) for row in rows]
+    assert len(result) == len(set(result)) == COUNT + 1
 
 
-def begun_anew(cluster: EmbeddedCluster, folder: Path) -> None:
+def started_again(cluster: EmbeddedCluster, folder: Path) -> None:
     """The first partition of broker 0 is removed, and a shorter one takes its place."""
     cluster.brokers[0].stop()
     shutil.rmtree(folder / "broker0" / f"{TOPIC}-0")
@@ -124,12 +124,12 @@ def begun_anew(cluster: EmbeddedCluster, folder: Path) -> None:
     produce(cluster, TOPIC, encode_message_set([b"anew"]))
 
 
-def test_a_partition_that_begins_anew_is_a_data_loss_or_a_warning(
+def test_a_partition_that_starts_again_is_a_data_loss_or_a_warning(
     cluster: EmbeddedCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     checkpoint = Checkpoint()
     Query(checkpoint, **options(cluster, startingOffsets="earliest")).values()
-    begun_anew(cluster, tmp_path)
+    started_again(cluster, tmp_path)
     new_end = len(encode_message_set([b"anew"]))
     loss = f"the end of {TOPIC} 0-0 was changed from {ENDS['0-0']} to {new_end}: "
     with pytest.raises(DataLossError, match=f"^{re.escape(loss)}.*failOnDataLoss=false$"):
@@ -183,10 +183,10 @@ def laid_out(
     cluster: EmbeddedCluster, *layouts: dict[str, int], boundaries: Mapping[str, int] = SECONDS
 ) -> dict[str, str]:
     """Each layout's partitions by broker; a second one begins with the second segments."""
-    given: list[dict[str, Any]] = [{"partitions": each} for each in layouts]
-    for each in given[1:]:
+    given: list[dict[str, Any]] = [{"partitions": item} for item in layouts]
+    for item in given[1:]:
         old = {f"{broker}-{at}" for broker, count in layouts[0].items() for at in range(count)}
-        each["boundaries"] = {name: boundaries[name] for name in sorted(old)}
+        item["boundaries"] = {name: boundaries[name] for name in sorted(old)}
     return {
         "zookeeper.connect": cluster.zookeeper_connect,
         "subscribe": TOPIC,
@@ -197,9 +197,9 @@ def laid_out(
 
 def read(given: dict[str, str]) -> tuple[list[list[str]], list[dict[str, Any]]]:
     """The partitions of each Spark partition, and all rows."""
-    found = PlannedRead(given)
-    names = [[task.range.topic_partition.name for task in part.tasks] for part in found.partitions]
-    return names, found.rows()
+    result = PlannedRead(given)
+    names = [[task.range.topic_partition.name for task in part.tasks] for part in result.partitions]
+    return names, result.rows()
 
 
 def test_a_broker_that_came_later_is_read_after_those_before(corpus: EmbeddedCluster) -> None:

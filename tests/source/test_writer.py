@@ -122,7 +122,7 @@ def write(
     """Write batches of rows as one task does."""
     writer = create_writer(write_options(server, **raw), schema(text), overwrite=False)
     types = {"binary": pa.binary(), "string": pa.string(), "int": pa.int32()}
-    arrow = pa.schema([(name, types[kind]) for name, kind in (each.split() for each in text.split(", "))])
+    arrow = pa.schema([(name, types[kind]) for name, kind in (item.split() for item in text.split(", "))])
     columns = [pa.RecordBatch.from_pydict(batch, schema=arrow) for batch in batches]
     message = pickle.loads(pickle.dumps(writer)).write(iter(columns))
     assert isinstance(message, KafkaWireCommitMessage)
@@ -265,8 +265,8 @@ def test_the_end_of_a_write_is_one_line_in_the_log(
         end([message, None])
     [record] = caplog.records
     assert message.totals.seconds > 0
-    found = re.sub(r"(in|to) \d+\.\d s", r"\1 0.0 s", record.getMessage())
-    assert (record.levelno, found) == (level, line.format(broker=f"127.0.0.1:{server.port}"))
+    result = re.sub(r"(in|to) \d+\.\d s", r"\1 0.0 s", record.getMessage())
+    assert (record.levelno, result) == (level, line.format(broker=f"127.0.0.1:{server.port}"))
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
@@ -293,8 +293,8 @@ def test_a_topic_is_created_with_its_options_and_by_no_broker_itself(noida: Noid
         )
         batch = pa.RecordBatch.from_pydict({"topic": [name], "value": pa.array([b"v"], pa.binary())})
         pickle.loads(pickle.dumps(made)).write(iter([batch]))
-        found = [librdkafka.consume(noida.bootstrap_servers, name, number) for number in range(3)]
-        assert sum(map(len, found)) == 1
+        result = [librdkafka.consume(noida.bootstrap_servers, name, number) for number in range(3)]
+        assert sum(map(len, result)) == 1
     with pytest.raises(
         OptionError, match="topicPartitions is for a topic that is created: set createTopic=t"
     ):
@@ -329,8 +329,8 @@ def test_large_types_of_arrow_are_taken() -> None:
     rows = to_rows(batch, "t", WRITE_SCHEMAS[Generation.MODERN].stored)
     check_records(rows.records, 1000)
     batches = list(encode_batches(rows.records, batch_bytes_max=1000, request_bytes_max=1000, now_ms=5))
-    found = [record for each in batches for record in judged(each.with_producer())]
-    assert [(record.value, record.key, record.headers) for record in found] == [
+    result = [record for item in batches for record in judged(item.with_producer())]
+    assert [(record.value, record.key, record.headers) for record in result] == [
         (b"v", b"k", (("k", b"v"),)),
         (b"w", None, ()),
     ]
@@ -354,8 +354,8 @@ def test_tasks_write_and_another_tells(noida: NoidaBroker, caplog: pytest.LogCap
     )
     assert "wrote 1 message(s)" in reported[1]
     assert reported[1].endswith("it writes the batch again, and duplicates what is there")
-    found = librdkafka.consume(noida.bootstrap_servers, options["topic"])
-    assert sorted(record.value or b"" for record in found) == [b"a", b"b", b"c"]
+    result = librdkafka.consume(noida.bootstrap_servers, options["topic"])
+    assert sorted(record.value or b"" for record in result) == [b"a", b"b", b"c"]
 
 
 @STREAM_SINKS
@@ -373,7 +373,7 @@ def test_the_schema_of_a_query_is_requested_once_and_stays_until_the_query_fails
 
         def frame(checkpoint: str) -> bytes:
             made = writer(columns, checkpointLocation=checkpoint, **options)
-            [encoding] = made._made()._encodings
+            [encoding] = made._make_writer()._encodings
             return encoding.frame
 
         assert [frame("/data/a") for _ in range(6)] == [id_prefix(first)] * 6
@@ -427,7 +427,7 @@ def test_a_batch_of_a_stream_may_follow_others_that_reached_the_cluster(
 
 
 @STREAM_SINKS
-def test_wrong_columns_and_options_are_told_before_a_batch_begins(noida: NoidaBroker) -> None:
+def test_report_wrong_columns_and_options_before_a_batch_begins(noida: NoidaBroker) -> None:
     number = StructType([StructField("value", IntegerType())])
     for columns, options, reported in (
         (VALUE, {}, "topic option required when no 'topic' attribute is present"),

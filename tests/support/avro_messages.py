@@ -11,11 +11,11 @@ import fastavro
 
 def record(*fields: tuple[Any, ...], name: str = "Order") -> str:
     """The schema of a record: name and type of each field, and its default if it has one."""
-    found = [
+    result = [
         {"name": field, "type": of, **({"default": default[0]} if default else {})}
         for field, of, *default in fields
     ]
-    return json.dumps({"type": "record", "name": name, "fields": found})
+    return json.dumps({"type": "record", "name": name, "fields": result})
 
 
 def payload(schema: str, value: Any) -> bytes:

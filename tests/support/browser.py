@@ -42,7 +42,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 def find_browser() -> str | None:
     """The path of an installed browser, or None."""
-    return next((found for name in NAMES if (found := shutil.which(name))), None)
+    return next((result for name in NAMES if (result := shutil.which(name))), None)
 
 
 class Browser:

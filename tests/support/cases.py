@@ -67,7 +67,7 @@ def _case(arguments: list[str], value: Any, name: object, ids: Ids) -> _Case:
             raise ValueError(f"a case with marks is an item of its own: parametrize {arguments}")
         name, value = value.id or name, value.values if len(arguments) > 1 else value.values[0]
     values = dict(zip(arguments, value if len(arguments) > 1 else [value], strict=True))
-    shown = {key: ids(each) if callable(ids) else None for key, each in values.items()}
+    shown = {key: ids(item) if callable(ids) else None for key, item in values.items()}
     parts = (
         f"{key}={_SHORT.repr(values[key])}" if text is None else str(text) for key, text in shown.items()
     )
@@ -102,11 +102,11 @@ def _in_one_item(test: Test, function: Test, cases: list[_Case]) -> Test:
             pytest.fail(f"{len(failed)} of {len(cases)} cases: {'; '.join(failed)}", pytrace=False)
 
     signature = inspect.signature(function)
-    own = [each for name, each in signature.parameters.items() if name not in cases[0].values]
+    own = [item for name, item in signature.parameters.items() if name not in cases[0].values]
     if len(own) + len(cases[0].values) != len(signature.parameters):
         raise ValueError(f"{function.__name__} lacks an argument of {list(cases[0].values)}")
     fixture = inspect.Parameter("subtests", inspect.Parameter.KEYWORD_ONLY)
-    own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    own = [item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for item in own]
     vars(looped).update(
         __signature__=signature.replace(parameters=[*own, fixture]),
         pytestmark=list(getattr(test, "pytestmark", [])),

@@ -13,5 +13,5 @@ NAMES: Final = list(_LOGS)
 #: Messages of all logs.
 COUNT: Final = sum(log["messages"] for log in _LOGS.values())
 #: The logs' ends, and where their second segments start, in bytes.
-ENDS: Final = {name: sum(each["size"] for each in log["segments"]) for name, log in _LOGS.items()}
+ENDS: Final = {name: sum(item["size"] for item in log["segments"]) for name, log in _LOGS.items()}
 SECONDS: Final = {name: log["segments"][1]["start_offset"] for name, log in _LOGS.items()}

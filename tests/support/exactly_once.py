@@ -165,7 +165,7 @@ class OnceBatch:
 def _rows(task: Sequence[tuple[Any, ...]], schema: StructType) -> pa.RecordBatch:
     arrow = to_arrow_schema(schema)
     columns = zip(*task, strict=True) if task else [()] * len(arrow)
-    arrays = [pa.array(each, field.type) for each, field in zip(columns, arrow, strict=True)]
+    arrays = [pa.array(item, field.type) for item, field in zip(columns, arrow, strict=True)]
     return pa.record_batch(arrays, schema=arrow)
 
 
@@ -252,7 +252,7 @@ def await_readers(bootstrap_servers: str, topic: str, partitions: int, within_s:
 def committed(bootstrap_servers: str, topic: str, partitions: int) -> list[bytes]:
     """All values that a foreign reader of what is committed sees, sorted."""
     topic_partitions = [(topic, number) for number in range(partitions)]
-    found = librdkafka.consume_partitions(
+    result = librdkafka.consume_partitions(
         bootstrap_servers, topic_partitions, isolation_level="read_committed"
     )
-    return sorted(record.value or b"" for records in found.values() for record in records)
+    return sorted(record.value or b"" for records in result.values() for record in records)

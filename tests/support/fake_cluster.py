@@ -80,10 +80,10 @@ class _Cluster(LogBroker):
                 "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]
             },
             modern.DESCRIBE_GROUPS: lambda request: {
-                "groups": [{"group_id": each, "group_state": "Dead"} for each in request.groups]
+                "groups": [{"group_id": item, "group_state": "Dead"} for item in request.groups]
             },
             modern.DESCRIBE_TRANSACTIONS: lambda request: {
-                "transaction_states": [self._described(each) for each in request.transactional_ids]
+                "transaction_states": [self._described(item) for item in request.transactional_ids]
             },
             modern.LIST_TRANSACTIONS: lambda _: {},
         }
@@ -102,8 +102,8 @@ class _Cluster(LogBroker):
     def _all(self) -> metadata.MetadataResponse:
         topic, count = self.topic(TOPIC), len(self._brokers)
         led = [
-            replace(each, leader_id=number % count, replica_nodes=near, isr_nodes=near)
-            for number, each in enumerate(topic.partitions)
+            replace(item, leader_id=number % count, replica_nodes=near, isr_nodes=near)
+            for number, item in enumerate(topic.partitions)
             for near in [tuple((number + more) % count for more in range(3))]
         ]
         return replace(self._none, topics=(in_version(replace(topic, partitions=tuple(led)), 12),))
@@ -111,21 +111,21 @@ class _Cluster(LogBroker):
     @cached_property
     def _none(self) -> metadata.MetadataResponse:
         nodes = tuple(
-            metadata.MetadataBroker(node_id=each.id, host=each.host, port=each.port) for each in self._brokers
+            metadata.MetadataBroker(node_id=item.id, host=item.host, port=item.port) for item in self._brokers
         )
         answer = metadata.MetadataResponse(brokers=nodes, cluster_id="fake", controller_id=0, topics=())
-        found: metadata.MetadataResponse = in_version(answer, 12)
-        return found
+        result: metadata.MetadataResponse = in_version(answer, 12)
+        return result
 
     def _find_coordinator(self, request: Any) -> group_offsets.FindCoordinatorResponse:
         coordinators = []
         for key in request.coordinator_keys:
-            each = self._brokers[zlib.crc32(key.encode()) % len(self._brokers)]
-            coordinators.append({"key": key, "node_id": each.id, "host": each.host, "port": each.port})
-        found: group_offsets.FindCoordinatorResponse = made(
+            item = self._brokers[zlib.crc32(key.encode()) % len(self._brokers)]
+            coordinators.append({"key": key, "node_id": item.id, "host": item.host, "port": item.port})
+        result: group_offsets.FindCoordinatorResponse = made(
             group_offsets.FindCoordinatorResponse, {"coordinators": coordinators}
         )
-        return found
+        return result
 
     def _init_producer_id(self, request: Any) -> Any:
         self._ended.discard(request.transactional_id)  # ids may be used again
@@ -147,7 +147,7 @@ def _made(api: Api, answer: Callable[[Any], Content], request: Any) -> Any:
 
 def _without_offsets(topics: Any, _asked: Any) -> Any:
     return tuple(
-        replace(topic, partitions=tuple(replace(each, committed_offset=-1) for each in topic.partitions))
+        replace(topic, partitions=tuple(replace(item, committed_offset=-1) for item in topic.partitions))
         for topic in topics
     )
 

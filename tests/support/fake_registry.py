@@ -177,11 +177,11 @@ class FakeRegistry:
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and body of the answer to a request."""
-        place = [unquote(part) for part in urlsplit(path).path.removeprefix(self.path).split("/")[1:]]
-        match method, place:
+        location = [unquote(part) for part in urlsplit(path).path.removeprefix(self.path).split("/")[1:]]
+        match method, location:
             case "GET", ["schemas", "ids", number] if re.fullmatch("[0-9]+", number):
-                found = self.schemas.get(int(number))
-                return (200, found) if found is not None else _unknown(40403, "Schema")
+                result = self.schemas.get(int(number))
+                return (200, result) if result is not None else _unknown(40403, "Schema")
             case "GET", ["schemas", "guids", guid]:
                 for schema_id, schema in self.schemas.items():
                     if uuid.UUID(bytes=self.guid(schema_id)) == uuid.UUID(guid):
@@ -204,8 +204,8 @@ class FakeRegistry:
         if not 1 <= version <= len(versions):
             return _unknown(40402, "Version")
         schema_id = versions[version - 1]
-        found = {"subject": subject, "version": version, "id": schema_id}
-        return 200, {**found, **self.schemas[schema_id]}
+        result = {"subject": subject, "version": version, "id": schema_id}
+        return 200, {**result, **self.schemas[schema_id]}
 
     def _looked_up(self, subject: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if subject not in self.subjects:
@@ -276,9 +276,9 @@ def _handler_of(registry: FakeRegistry) -> type[BaseHTTPRequestHandler]:
             elif not registry.lets_in(self.headers.get("Authorization", "")):
                 refusal(401, 40101, "Unauthorized")(self)
             else:
-                code, found = registry.answer(self.command, self.path, body)
-                lie = registry.lie and registry.lie(self.path, code, found)
-                (lie or status(code, json.dumps(found).encode() if found else b""))(self)
+                code, result = registry.answer(self.command, self.path, body)
+                lie = registry.lie and registry.lie(self.path, code, result)
+                (lie or status(code, json.dumps(result).encode() if result else b""))(self)
                 self.close_connection = self.close_connection or lie is not None
 
         do_GET = do_POST = _serve

@@ -86,11 +86,11 @@ def values(fetcher: Fetcher) -> list[bytes]:
 
 
 def rows(fetcher: Fetcher) -> list[tuple[int, bytes]]:
-    found: list[tuple[int, bytes]] = []
+    result: list[tuple[int, bytes]] = []
     for columns in fetcher.columns():
         assert columns.values is not None
-        found += zip(columns.offset.tolist(), columns.values.to_pylist(), strict=True)
-    return found
+        result += zip(columns.offset.tolist(), columns.values.to_pylist(), strict=True)
+    return result
 
 
 def write(

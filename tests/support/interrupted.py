@@ -73,11 +73,11 @@ class OfAnyBroker:
                 break
             before = job.reported("--transactional-id", topic)
             # One that is ending may have ended before the job looks again.
-            left = [each["id"] for each in before["transactions"] if each["state"] == "Ongoing"]
+            left = [item["id"] for item in before["transactions"] if item["state"] == "Ongoing"]
             was_decided = bool(before["decisions"])
             ended = job.ended(topic)
             assert set(left) <= {*ended["committed"], *ended["aborted"]}
-            decided = {id_ for each in before["decisions"] for id_ in each["to_commit"]}
+            decided = {id_ for item in before["decisions"] for id_ in item["to_commit"]}
             assert decided & set(left) <= set(ended["committed"]) <= decided
             assert committed(job.bootstrap_servers, topic, PARTITIONS) == (VALUES if was_decided else [])
             kinds |= {kind for kind in ("committed", "aborted") if ended[kind]}
@@ -119,18 +119,18 @@ class OfAnyBroker:
         made = write.writer()
         messages = [write.message(made, number) for number in range(3)]
 
-        found = job.reported("--transactional-id", topic)
+        result = job.reported("--transactional-id", topic)
         ids = sorted(message.transaction.id for message in messages[:2])
-        assert sorted(each["id"] for each in found["transactions"]) == ids
-        for each in found["transactions"]:
-            assert (each["write"], each["state"], each["is_decided"]) == (topic, "Ongoing", False)
-            assert 0 <= each["age_s"] < 600
+        assert sorted(item["id"] for item in result["transactions"]) == ids
+        for item in result["transactions"]:
+            assert (item["write"], item["state"], item["is_decided"]) == (topic, "Ongoing", False)
+            assert 0 <= item["age_s"] < 600
         # a and b, c: one record in partition 0, two in the other, and no marker yet.
         waits = [
-            (each["partition"], each["last_stable_offset"], each["end_offset"]) for each in found["waiting"]
+            (item["partition"], item["last_stable_offset"], item["end_offset"]) for item in result["waiting"]
         ]
         assert waits == [(0, 0, 1), (1, 0, 2)]
-        assert sorted(found["waiting"][1]["transactions"]) == ids
+        assert sorted(result["waiting"][1]["transactions"]) == ids
 
         code, out, err = job.run("--transactional-id", topic, "--finish")
         assert (code, out) == (2, "")

@@ -97,20 +97,20 @@ def limit_reads(bootstrap_servers: str, client_id: str, bytes_per_s: int) -> Non
         )
     finally:
         admin.close()
-    assert [each.error_code for each in response.entries] == [0]
+    assert [item.error_code for item in response.entries] == [0]
 
 
 def _until(reader: KafkaConsumer, partition: TopicPartition, stop_offset: int) -> Iterator[Record]:
     deadline = monotonic() + CLIENT_TIMEOUT_S
     while reader.position(partition) < stop_offset:
         assert monotonic() < deadline, f"kafka-python did not come to offset {stop_offset} in time"
-        for found in reader.poll(timeout_ms=500).get(partition, ()):
+        for result in reader.poll(timeout_ms=500).get(partition, ()):
             yield Record(
-                value=found.value,
-                key=found.key,
-                headers=tuple(found.headers),
-                timestamp_ms=found.timestamp,
-                partition=found.partition,
-                offset=found.offset,
-                timestamp_type=found.timestamp_type,
+                value=result.value,
+                key=result.key,
+                headers=tuple(result.headers),
+                timestamp_ms=result.timestamp,
+                partition=result.partition,
+                offset=result.offset,
+                timestamp_type=result.timestamp_type,
             )

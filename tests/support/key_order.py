@@ -34,7 +34,7 @@ def seen(frame: DataFrame) -> Seen:
                 last[key] = number
         yield pa.RecordBatch.from_pydict({"rows": [rows], "keys": [len(last)], "inversions": [inversions]})
 
-    found = frame.select("key", "value").mapInArrow(look, "rows bigint, keys bigint, inversions bigint")
-    sums = found.agg(*(F.sum(name).alias(name) for name in ("rows", "keys", "inversions"))).first()
+    result = frame.select("key", "value").mapInArrow(look, "rows bigint, keys bigint, inversions bigint")
+    sums = result.agg(*(F.sum(name).alias(name) for name in ("rows", "keys", "inversions"))).first()
     assert sums is not None
     return Seen(**sums.asDict())

@@ -121,7 +121,7 @@ class HoldingProxy(Proxy):
 
     def view(self, upstream: Upstream, client_port: int) -> View:
         """Its view."""
-        ports = {each.port: self.port(each.name) for each in self._upstreams}
+        ports = {item.port: self.port(item.name) for item in self._upstreams}
         return _HoldingView(ports, self.spoken, self._late, (upstream.port, client_port))
 
 
@@ -215,7 +215,7 @@ def open_ids(bootstrap_servers: str, prefix: str) -> list[str]:
     options = WriteOptions.parse({"kafka.bootstrap.servers": bootstrap_servers})
     metadata = Metadata(options.discovery.bootstrap_servers, options.net)
     listed = Transactions(metadata, options.net).listed((ONGOING,))
-    return [each.transactional_id for each in listed if each.transactional_id.startswith(prefix)]
+    return [item.transactional_id for item in listed if item.transactional_id.startswith(prefix)]
 
 
 def _addresses(ports: Sequence[int]) -> str:

@@ -118,18 +118,18 @@ def consume_partitions(
 ) -> dict[tuple[str, int], list[Record]]:
     """All records of several partitions, each a topic and a partition, by one consumer: to make one takes
     long."""
-    found: dict[tuple[str, int], list[Record]] = {partition: [] for partition in partitions}
+    result: dict[tuple[str, int], list[Record]] = {partition: [] for partition in partitions}
     with _reader(bootstrap_servers, isolation_level, config) as reader:
         reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in partitions])
         left = set(partitions)
         while left:
             message = _polled(reader)
-            place: Any = message.topic(), message.partition()
+            location: Any = message.topic(), message.partition()
             if message.error() is None:
-                found[place].append(_record(message))
+                result[location].append(_record(message))
             else:
-                left.discard(place)
-        return found
+                left.discard(location)
+        return result
 
 
 def _consumer(bootstrap_servers: str, **config: object) -> contextlib.closing[Consumer]:
@@ -161,7 +161,7 @@ def offsets_at(bootstrap_servers: str, topic: str, partitions: int, time_ms: int
     """The first offset of that time or later in each partition; -1 where there is none."""
     asked = [TopicPartition(topic, number, time_ms) for number in range(partitions)]
     with _consumer(bootstrap_servers) as consumer:
-        return [each.offset for each in consumer.offsets_for_times(asked, timeout=CLIENT_TIMEOUT_S)]
+        return [item.offset for item in consumer.offsets_for_times(asked, timeout=CLIENT_TIMEOUT_S)]
 
 
 def commit_offsets(
@@ -275,8 +275,10 @@ def delete_records(
 
 def _await_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
     def are_led() -> bool:
-        found = admin.list_topics(timeout=CLIENT_TIMEOUT_S).topics.get(topic)
-        return found is not None and sum(each.leader >= 0 for each in found.partitions.values()) >= partitions
+        result = admin.list_topics(timeout=CLIENT_TIMEOUT_S).topics.get(topic)
+        return (
+            result is not None and sum(item.leader >= 0 for item in result.partitions.values()) >= partitions
+        )
 
     poll(are_led, f"{topic} to have {partitions} partitions with leaders", CLIENT_TIMEOUT_S)
 

@@ -43,7 +43,7 @@ LEADER_EPOCH: Final = 5
 def in_version(message: Any, version: int) -> Any:
     """A message without what the version cannot carry, so that one answer serves all versions."""
     if isinstance(message, tuple):
-        return tuple(in_version(each, version) for each in message)
+        return tuple(in_version(item, version) for item in message)
     if not is_dataclass(message) or isinstance(message, type):
         return message
     kept = {
@@ -76,7 +76,7 @@ _BY_ID: Final = (
 def _of_topics(message: Any, change: Callable[[Any], Mapping[str, Any]]) -> Any:
     """A message in which all topics that have an id are changed."""
     if isinstance(message, tuple):
-        return tuple(_of_topics(each, change) for each in message)
+        return tuple(_of_topics(item, change) for item in message)
     if not is_dataclass(message) or isinstance(message, type):
         return message
     nested = [field.name for field in fields(message) if isinstance(getattr(message, field.name), tuple)]
@@ -149,13 +149,13 @@ class LogBroker:
             return None
         if api is modern.API_VERSIONS and version not in self.offered[api.key]:
             return in_version(self._api_versions(request, Code.UNSUPPORTED_VERSION), 0), 0
-        found = self._answers.get(type(request))
-        if found is None:
+        result = self._answers.get(type(request))
+        if result is None:
             return None
         if not isinstance(request, _BY_ID):
-            return in_version(found(request), version), version
+            return in_version(result(request), version), version
         # Whoever answers sees names, and need not give ids.
-        response = found(_of_topics(request, lambda topic: {"name": self._name(topic)}))
+        response = result(_of_topics(request, lambda topic: {"name": self._name(topic)}))
         response = _of_topics(response, lambda topic: {"topic_id": self.topic_id(topic.name)})
         return in_version(response, version), version
 
@@ -168,8 +168,8 @@ class LogBroker:
             {"api_key": key, "min_version": versions.min, "max_version": versions.max}
             for key, versions in self.offered.items()
         ]
-        found: ApiVersionsResponse = made(ApiVersionsResponse, {"error_code": code, "api_keys": keys})
-        return found
+        result: ApiVersionsResponse = made(ApiVersionsResponse, {"error_code": code, "api_keys": keys})
+        return result
 
     def _metadata(self, request: metadata.MetadataRequest) -> Any:
         # The empty list asks for all in version 0, and for none later, which nobody does.
@@ -200,8 +200,8 @@ class LogBroker:
             led = {"leader_id": us[0], "leader_epoch": LEADER_EPOCH, "replica_nodes": us, "isr_nodes": us}
             partitions = [{"partition_index": index, **led} for index in range(len(self.logs[name]))]
             content = {"name": name, "topic_id": self.topic_id(name), "partitions": partitions}
-        found: metadata.MetadataTopic = made(metadata.MetadataTopic, content)
-        return found
+        result: metadata.MetadataTopic = made(metadata.MetadataTopic, content)
+        return result
 
     def _list_offsets(self, request: list_offsets.ListOffsetsRequest) -> Any:
         listed = self._answers[list_offsets.ListOffsetsPartitionResponse]
@@ -267,7 +267,7 @@ class LogBroker:
         responses = [
             {
                 "name": topic.name,
-                "partition_responses": [self._produced(topic.name, each) for each in topic.partition_data],
+                "partition_responses": [self._produced(topic.name, item) for item in topic.partition_data],
             }
             for topic in request.topic_data
         ]
@@ -315,15 +315,15 @@ class LogBroker:
         self, request: describe_groups.DescribeGroupsRequest
     ) -> describe_groups.DescribeGroupsResponse:
         """Every group has one member."""
-        groups = [{"group_id": each, "members": [{"member_id": "m"}]} for each in request.groups]
-        found: describe_groups.DescribeGroupsResponse = made(
+        groups = [{"group_id": item, "members": [{"member_id": "m"}]} for item in request.groups]
+        result: describe_groups.DescribeGroupsResponse = made(
             describe_groups.DescribeGroupsResponse, {"groups": groups}
         )
-        return found
+        return result
 
     def _offset_fetch(self, request: group_offsets.OffsetFetchRequest) -> Any:
         committed = self._answers[group_offsets.OffsetFetchTopicResponse]
-        groups = [{"group_id": each.group_id, "topics": committed(each.topics)} for each in request.groups]
+        groups = [{"group_id": item.group_id, "topics": committed(item.topics)} for item in request.groups]
         return made(
             group_offsets.OffsetFetchResponse, {"topics": committed(request.topics), "groups": groups}
         )
@@ -340,7 +340,7 @@ class LogBroker:
                 group_offsets.OffsetFetchTopicResponse,
                 {
                     "name": name,
-                    "partitions": [{"partition_index": each, "committed_offset": 1} for each in indexes],
+                    "partitions": [{"partition_index": item, "committed_offset": 1} for item in indexes],
                 },
             )
             for name, indexes in asked.items()

@@ -133,10 +133,10 @@ class LogServer:
         api, header, pos = modern.DIALECT.read_request_header(frame)
         self.requests.append(api)
         request = api.request_codec(header.api_version).read(frame, pos)[0]
-        found = self.broker.answer(api, header.api_version, request)
-        if found is None:
+        result = self.broker.answer(api, header.api_version, request)
+        if result is None:
             return not api.awaits_response(request)
-        parts = modern.DIALECT.write_response(api, *found, header.correlation_id)
+        parts = modern.DIALECT.write_response(api, *result, header.correlation_id)
         if self.lie is None:
             self._send(connection, parts)
             return True

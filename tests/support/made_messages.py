@@ -32,18 +32,18 @@ Content = Mapping[str, Any]
 
 def made(message: type[Any], content: Content) -> Any:
     """The message with that content; other fields that have no default hold 0, nothing or what is empty."""
-    found = {}
+    result = {}
     for field in fields(message):
         if field.name in content:
-            found[field.name] = _given(field.metadata["wire"].type, content[field.name])
+            result[field.name] = _given(field.metadata["wire"].type, content[field.name])
         elif field.default is REQUIRED:
-            found[field.name] = _nothing(field.metadata["wire"].type)
-    return message(**found)
+            result[field.name] = _nothing(field.metadata["wire"].type)
+    return message(**result)
 
 
 def _given(wire_type: AnyType, value: Any) -> Any:
     if isinstance(wire_type, Array) and value is not None:
-        return tuple(_given(wire_type.element, each) for each in value)
+        return tuple(_given(wire_type.element, item) for item in value)
     if isinstance(wire_type, Struct) and isinstance(value, dict):
         return made(wire_type.message, value)
     return value

@@ -174,15 +174,15 @@ class MockCluster:
         """Requests to the brokers since tracking began, in order."""
         count = c_size_t()
         library = self._library
-        found = library.rd_kafka_mock_get_requests(self._cluster, byref(count))
+        result = library.rd_kafka_mock_get_requests(self._cluster, byref(count))
         tracked = [
             TrackedRequest(
-                library.rd_kafka_mock_request_id(found[index]),
-                library.rd_kafka_mock_request_api_key(found[index]),
+                library.rd_kafka_mock_request_id(result[index]),
+                library.rd_kafka_mock_request_api_key(result[index]),
             )
             for index in range(count.value)
         ]
-        library.rd_kafka_mock_request_destroy_array(found, count)
+        library.rd_kafka_mock_request_destroy_array(result, count)
         return tracked
 
     def _call(self, name: str, *arguments: object) -> None:

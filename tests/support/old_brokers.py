@@ -50,12 +50,12 @@ def answered(release: str, broker: LogBroker, frame: memoryview) -> list[Buffer]
     _API_AND_VERSION.pack_into(plain, 0, key, 0)
     api, header, pos = modern.DIALECT.read_request_header(plain)
     request = api.request_codec(0).read(plain, pos)[0]
-    found = broker.answer(api, min(version, _LAST_VERSIONS[release].get(key, 0)), request)
-    if found is None:
+    result = broker.answer(api, min(version, _LAST_VERSIONS[release].get(key, 0)), request)
+    if result is None:
         if api.awaits_response(request):
             raise Closes
         return []
-    return modern.DIALECT.write_response(api, *found, header.correlation_id)
+    return modern.DIALECT.write_response(api, *result, header.correlation_id)
 
 
 class OldLogServer(LogServer):

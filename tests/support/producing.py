@@ -106,8 +106,8 @@ def _answered(response: ProduceResponse, code: int) -> ProduceResponse:
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=tuple(
-                    ProducePartitionResponse(index=each.index, error_code=code, base_offset=-1)
-                    for each in topic.partition_responses
+                    ProducePartitionResponse(index=item.index, error_code=code, base_offset=-1)
+                    for item in topic.partition_responses
                 ),
             )
             for topic in response.responses

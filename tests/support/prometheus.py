@@ -45,8 +45,8 @@ class Prometheus:
 
     def _listening(self) -> int | None:
         assert self._process.poll() is None, "Prometheus has ended"
-        found = psutil.Process(self._process.pid).net_connections("tcp")
-        ports = [each.laddr.port for each in found if each.status == psutil.CONN_LISTEN]
+        result = psutil.Process(self._process.pid).net_connections("tcp")
+        ports = [item.laddr.port for item in result if item.status == psutil.CONN_LISTEN]
         return ports[0] if ports else None
 
     def lines(self, expression: str, legend: str, seconds: float) -> dict[str, Line]:
@@ -56,14 +56,14 @@ class Prometheus:
         url = f"http://127.0.0.1:{self._port}/api/v1/query_range?{urllib.parse.urlencode(wanted)}"
         with urllib.request.urlopen(url, timeout=30) as response:
             answer: dict[str, Any] = json.load(response)
-        found = {}
+        result = {}
         for series in answer["data"]["result"]:
             name = legend
             for label, text in series["metric"].items():
                 name = name.replace(f"{{{{{label}}}}}", text)
             points = [(at, float(text)) for at, text in series["values"]]
-            found[name] = [point for point in points if math.isfinite(point[1])]
-        return {name: line for name, line in found.items() if line}
+            result[name] = [point for point in points if math.isfinite(point[1])]
+        return {name: line for name, line in result.items() if line}
 
     def stop(self) -> None:
         """End the server."""
@@ -82,15 +82,15 @@ class Panel:
 
     def lines(self, prometheus: Prometheus, seconds: float) -> dict[str, Line]:
         """The lines of the last seconds."""
-        found: dict[str, Line] = {}
+        result: dict[str, Line] = {}
         for expression, legend in self.targets:
-            found |= prometheus.lines(expression, legend, seconds)
-        return found
+            result |= prometheus.lines(expression, legend, seconds)
+        return result
 
 
 def panels() -> list[Panel]:
     """The panels of the dashboard, for all queries."""
-    found = []
+    result = []
     for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
         targets = []
         for target in panel["targets"]:
@@ -98,5 +98,5 @@ def panels() -> list[Panel]:
             for name, value in _VARIABLES.items():
                 expression = expression.replace(name, value)
             targets.append((expression, target["legendFormat"]))
-        found.append(Panel(panel["title"], panel["gridPos"], targets))
-    return found
+        result.append(Panel(panel["title"], panel["gridPos"], targets))
+    return result

@@ -28,15 +28,15 @@ def differences(exchange: Exchange, port: int, flush: Callable[[], None] = lambd
     ``flush`` makes the broker show what was appended, where its settings would take their time.
     """
     before = end_offset(port, exchange.log) if exchange.log else 0
-    found = _replay(exchange, port)
+    result = _replay(exchange, port)
     if exchange.log:
         flush()
         after = end_offset(port, exchange.log)
         if after - before != exchange.gain:
-            found.append(f"the log grew from {before} to {after}, should by {exchange.gain}")
+            result.append(f"the log grew from {before} to {after}, should by {exchange.gain}")
         elif exchange.gain and fetch(port, exchange.log, before, exchange.gain) != exchange.appended:
-            found.append("other bytes were stored")
-    return found
+            result.append("other bytes were stored")
+    return result
 
 
 def _replay(exchange: Exchange, port: int) -> list[str]:

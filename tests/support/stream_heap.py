@@ -70,11 +70,11 @@ def heap_bytes(spark: SparkSession) -> int:
     jvm = spark._jvm
     assert jvm is not None
     memory = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
-    found = []
+    result = []
     for _ in range(MOMENTS):
         memory.gc()
-        found.append(int(memory.getHeapMemoryUsage().getUsed()))
-    return min(found)
+        result.append(int(memory.getHeapMemoryUsage().getUsed()))
+    return min(result)
 
 
 if __name__ == "__main__":

@@ -224,13 +224,13 @@ class Driver:
     def kill_a_worker(self, draw: random.Random) -> str:
         """End one of the Python processes that Spark has started; which one, and nothing if there is none."""
         with contextlib.suppress(psutil.NoSuchProcess):
-            found = [
+            result = [
                 (role, process)
                 for process in psutil.Process(self._process.pid).children(recursive=True)
                 if (role := _role(process))
             ]
-            role = draw.choice(sorted({role for role, _ in found}) or [""])
-            if of_role := [process for each, process in found if each == role]:
+            role = draw.choice(sorted({role for role, _ in result}) or [""])
+            if of_role := [process for item, process in result if item == role]:
                 draw.choice(of_role).kill()
                 return role
         return ""
@@ -299,8 +299,8 @@ class Killer:
                     self._some(name)
                 self._await_moment(running, self._draw.choice([*self._streams]))
                 running.kill()
-                found = {name: batches.step() for name, batches in self._batches.items()}
-            self.kills += [Kill(name, "driver", *place) for name, place in found.items()]
+                result = {name: batches.step() for name, batches in self._batches.items()}
+            self.kills += [Kill(name, "driver", *location) for name, location in result.items()]
         before_end()
         (self._folder / "complete").touch()
         with driver(self._streams, self._folder, self._settings) as running:
@@ -311,15 +311,15 @@ class Killer:
         victim = ""
         while not victim:
             self._await_moment(running, name)
-            places = {each: batches.step() for each, batches in self._batches.items()}
-            begun = {each: batches.begun() for each, batches in self._batches.items()}
+            places = {item: batches.step() for item, batches in self._batches.items()}
+            begun = {item: batches.begun() for item, batches in self._batches.items()}
             victim = running.kill_a_worker(self._draw)
         if victim == PLANNING_PROCESS:  # of which stream, tells who is started again
             name = poll(lambda: self._begun_since(begun), f"a stream begun after {begun}", WAIT_MAX_S)
         self.kills.append(Kill(name, victim, *places[name]))
 
     def _begun_since(self, before: Mapping[str, int]) -> str:
-        return next((each for each, count in before.items() if self._batches[each].begun() > count), "")
+        return next((item for item, count in before.items() if self._batches[item].begun() > count), "")
 
     def _await_moment(self, running: Driver, name: str) -> None:
         """Until a stream writes something down, and a random while longer."""
@@ -467,7 +467,7 @@ def stored(folder: Path) -> list[dict[str, Any]]:
         batch, _, compact = file.name.partition(".")
         paths = [json.loads(line)["path"] for line in file.read_text().splitlines()[1:]]
         if compact:
-            names = {at: found for at, found in names.items() if at > int(batch)}
+            names = {at: result for at, result in names.items() if at > int(batch)}
         names[int(batch)] = paths
     compacts = [
         int(file.name.partition(".")[0]) for file in (folder / "out/_spark_metadata").glob("*.compact")

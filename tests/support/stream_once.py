@@ -102,25 +102,25 @@ class OnceStream:
         """Count of the states of those transactions that were seen."""
         if mark == self.marks[0]:
             with contextlib.suppress(BrokerError):  # the name was not begun yet
-                found = self._transactions.describe(driver_id(self._name))
-                if found.transaction_state != "Empty":
-                    self._states.add((found.transaction_state, found.producer_id, found.producer_epoch))
+                result = self._transactions.describe(driver_id(self._name))
+                if result.transaction_state != "Empty":
+                    self._states.add((result.transaction_state, result.producer_id, result.producer_epoch))
             return len(self._states)
-        self._seen |= {(each.id, each.producer_id, each.epoch) for each in self._open()}
+        self._seen |= {(item.id, item.producer_id, item.epoch) for item in self._open()}
         return len(self._seen)
 
     def step(self, batch: int) -> str:
         """The step of a batch that Spark has planned and not noted to be done."""
         noted, open_ = self._decided(), self._open()
         decision = Decision.of((noted,), self._name, driver_id(self._name)) if noted else None
-        is_writing = any(each.id == driver_id(self._name) for each in open_)
+        is_writing = any(item.id == driver_id(self._name) for item in open_)
         if decision is None or decision.batch.number != batch:
             return DECIDING if is_writing else ROWS if open_ else BEFORE_ROWS
         if decision.is_done:
             return NOTED
         if is_writing:
             return NOTING
-        left = {each.id for each in open_} & {each.id for each in decision.open}
+        left = {item.id for item in open_} & {item.id for item in decision.open}
         return DECIDED if len(left) == len(decision.open) else COMMITTING if left else COMMITTED
 
     def check(self) -> Counter[bytes]:
@@ -136,17 +136,17 @@ class OnceStream:
     def _decided(self) -> Noted | None:
         """The last record of the driver, without further parts: no batch here has so many tasks."""
         texts = committed_texts(self._metadata, driver_id(self._name), self._net, stable_in=None)
-        return newest(Noted(*each) for each in texts)
+        return newest(Noted(*item) for item in texts)
 
     def _open(self) -> list[Transaction]:
         """Open transactions of the stream's name."""
         listed = self._transactions.listed((ONGOING,))
-        ids = [each.transactional_id for each in listed if each.transactional_id.startswith(f"{self._name}-")]
-        found = self._transactions.described(ids).values() if ids else ()
+        ids = [item.transactional_id for item in listed if item.transactional_id.startswith(f"{self._name}-")]
+        result = self._transactions.described(ids).values() if ids else ()
         return [
-            Transaction(each.transactional_id, each.producer_id, each.producer_epoch, 1)
-            for each in found
-            if each.transaction_state == ONGOING
+            Transaction(item.transactional_id, item.producer_id, item.producer_epoch, 1)
+            for item in result
+            if item.transaction_state == ONGOING
         ]
 
 
@@ -159,7 +159,7 @@ def kill_and_check(servers: str, folder: Path) -> None:
         killer.run(KILLS, WORKERS)
     finally:
         for (victim, step), count in sorted(
-            Counter((each.victim, each.step) for each in killer.kills).items()
+            Counter((item.victim, item.step) for item in killer.kills).items()
         ):
             print(victim, step, count, sep="\t")
     for once in streams.values():

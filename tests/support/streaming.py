@@ -51,11 +51,11 @@ class Query:
         raw = {name.replace("__", "."): value for name, value in options.items()}
         self._source = KafkaWireDataSource(raw)
         self._schema = self._source.schema()
-        self.reader = self._made()
+        self.reader = self._make_writer()
         self._checkpoint = checkpoint
         self._limit = ReadAllAvailable() if once else self.reader.getDefaultReadLimit()
 
-    def _made(self) -> LimitedStreamReader:
+    def _make_writer(self) -> LimitedStreamReader:
         reader = self._source.streamReader(self._schema)
         if not isinstance(reader, LimitedStreamReader):
             reader.initialOffset()  # raises what is wrong
@@ -100,7 +100,7 @@ class Query:
         # Another instance is made to be pickled, and reads in the tasks.
         tasks = self._source.streamReader(self._schema)
         reader, partitions = pickle.loads(pickle.dumps((tasks, partitions)))
-        return [row for each in partitions for row in self._read(reader, each)]
+        return [row for item in partitions for row in self._read(reader, item)]
 
     def _read(self, reader: LimitedStreamReader, partition: InputPartition) -> list[dict[str, Any]]:
         return [row for batch in reader.read(partition) for row in batch.to_pylist()]

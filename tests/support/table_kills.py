@@ -35,7 +35,7 @@ def kill_and_check(
     def stream(topics: list[str], routes: dict[str, str]) -> Stream:
         def send(values: list[bytes]) -> None:
             for value, topic in enumerate(topics):
-                mine = [Record(each) for each in values if int(each) % len(topics) == value]
+                mine = [Record(item) for item in values if int(item) % len(topics) == value]
                 librdkafka.produce(noida.bootstrap_servers, topic, mine)
 
         options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "subscribe": ",".join(topics)}
@@ -54,6 +54,6 @@ def kill_and_check(
         "odd": range(1, killer.sent["fan out"], 2),
     }
     for name, numbers in expected.items():
-        found = read(tables[name]).agg(F.count("n"), F.sum("n"), F.count_distinct("n")).first()
-        assert tuple(found or ()) == (len(numbers), sum(numbers), len(numbers)), name
+        result = read(tables[name]).agg(F.count("n"), F.sum("n"), F.count_distinct("n")).first()
+        assert tuple(result or ()) == (len(numbers), sum(numbers), len(numbers)), name
     print({(kill.query, kill.step) for kill in killer.kills})

@@ -256,9 +256,9 @@ def test_clients_take_a_log_server_for_a_broker(client: Any, offered: dict[int, 
         records = [Record(b"%d" % number * 100, partition=number % 2) for number in range(200)]
         client.produce(server.bootstrap_servers, "t", records)
         for partition in (0, 1):
-            found = client.consume(server.bootstrap_servers, "t", partition)
-            assert values(found) == values(records[partition::2])
-            assert [each.offset for each in found] == list(range(100))
+            result = client.consume(server.bootstrap_servers, "t", partition)
+            assert values(result) == values(records[partition::2])
+            assert [item.offset for item in result] == list(range(100))
 
 
 @for_each(

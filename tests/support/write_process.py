@@ -128,8 +128,8 @@ class WriteProcess:
         assert process.stdout is not None
         deadline_s = time.monotonic() + WAIT_MAX_S
         while True:
-            line, found, rest = self._reported.partition(b"\n")
-            if found:
+            line, result, rest = self._reported.partition(b"\n")
+            if result:
                 self._reported = rest
                 if (answer := self._heard(line.decode())) is not None:
                     return answer
@@ -156,10 +156,10 @@ class WriteProcess:
         assert self._process is not None
         with contextlib.suppress(psutil.NoSuchProcess):
             children = psutil.Process(self._process.pid).children(recursive=True)
-            found = [process for process in children if self._is_worker(process)]
+            result = [process for process in children if self._is_worker(process)]
             if not client_port:
-                return draw.sample(found, min(1, len(found)))
-            return [process for process in found if client_port in _ports_of(process)]
+                return draw.sample(result, min(1, len(result)))
+            return [process for process in result if client_port in _ports_of(process)]
         return []
 
     def _is_worker(self, process: psutil.Process) -> bool:
@@ -182,7 +182,7 @@ class SparkWrites(WriteProcess):
         with contextlib.suppress(psutil.NoSuchProcess):
             parent = process.parent()
             return parent is not None and all(
-                "pyspark.daemon" in each.cmdline() for each in (process, parent)
+                "pyspark.daemon" in item.cmdline() for item in (process, parent)
             )
         return False
 
@@ -224,7 +224,7 @@ class ForkedWrites(WriteProcess):
 
 def _ports_of(process: psutil.Process) -> set[int]:
     with contextlib.suppress(psutil.NoSuchProcess):
-        return {each.laddr.port for each in process.net_connections("tcp") if each.laddr}
+        return {item.laddr.port for item in process.net_connections("tcp") if item.laddr}
     return set()
 
 

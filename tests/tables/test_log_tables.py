@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from spark_kafkawire import KafkaWireDataSource
 from spark_kafkawire.directories import scanner
-from spark_kafkawire.directories.files import FileSystemOptions, opened
+from spark_kafkawire.directories.files import FileSystemOptions, open_files
 from spark_kafkawire.directories.scanner import Damaged, SegmentFile, Sound, scan_segment
 from spark_kafkawire.errors import OptionError, UnknownTopicError
 from spark_kafkawire.model import Generation
@@ -32,8 +32,8 @@ FIRST: Final = "events-0/00000000000000000000.log"
 
 
 def log_rows(table: str, *paths: Path, columns: tuple[str, ...] = (), **options: str) -> Rows:
-    place = {"path": str(paths[0])} if len(paths) == 1 else {"paths": json.dumps([*map(str, paths)])}
-    return rows_of({"table": table, **place, **options}, columns)
+    location = {"path": str(paths[0])} if len(paths) == 1 else {"paths": json.dumps([*map(str, paths)])}
+    return rows_of({"table": table, **location, **options}, columns)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_batches_are_those_of_the_records(path: Path) -> None:
         zip(records.column("offset").to_pylist(), records.column("timestamp").to_pylist(), strict=True)
     )
     for row in held:
-        inside = [times[each] for each in range(row["baseOffset"], row["lastOffset"] + 1) if each in times]
+        inside = [times[item] for item in range(row["baseOffset"], row["lastOffset"] + 1) if item in times]
         if len(inside) == row["records"]:
             assert row["maxTimestamp"] == max(inside)
 
@@ -179,8 +179,8 @@ def test_a_damaged_batch_is_a_row_with_a_reason(copy: Path) -> None:
     damaged = before[2]
     flip(copy / FIRST, damaged["position"] + 100)
     rows = log_rows("batches", copy)
-    [row] = [each for each in rows if not each["isValid"]]
-    assert [each for each in rows if each["isValid"]] == [each for each in before if each != damaged]
+    [row] = [item for item in rows if not item["isValid"]]
+    assert [item for item in rows if item["isValid"]] == [item for item in before if item != damaged]
     same = ("topic", "partition", "file", "position", "bytes", "baseOffset", "lastOffset")
     assert [row[name] for name in same] == [damaged[name] for name in same]
     assert row["reason"] == "its CRC-32C is wrong"
@@ -193,10 +193,10 @@ def test_a_damaged_message_of_07_is_a_row(tmp_path: Path) -> None:
     before = log_rows("batches", copied, subscribe="debian-gzip")
     flip(copied / "debian-gzip-0" / before[3]["file"], before[3]["position"] + 30)
     rows = log_rows("batches", copied, subscribe="debian-gzip")
-    [row] = [each for each in rows if not each["isValid"]]
+    [row] = [item for item in rows if not item["isValid"]]
     assert (row["position"], row["bytes"]) == (before[3]["position"], before[3]["bytes"])
     assert (row["baseOffset"], row["lastOffset"]) == (before[3]["baseOffset"], None)
-    assert [each for each in rows if each["isValid"]] == [each for each in before if each != before[3]]
+    assert [item for item in rows if item["isValid"]] == [item for item in before if item != before[3]]
 
 
 def test_an_end_that_is_cut_or_empty_is_a_row(copy: Path) -> None:
@@ -219,15 +219,15 @@ def test_an_end_that_is_cut_or_empty_is_a_row(copy: Path) -> None:
 def parts_of(path: Path, window_bytes: int, size: int | None = None) -> list[tuple[int, int, bool]]:
     """Position, size and verdict of all parts, those of batches each for itself."""
     segment = SegmentFile(str(path), size or path.stat().st_size, 0, None, Generation.MODERN)
-    files = opened(str(path.parent), FileSystemOptions())
-    found = []
+    files = open_files(str(path.parent), FileSystemOptions())
+    result = []
     for part in scan_segment(files, segment, window_bytes=window_bytes):
         if isinstance(part, Sound):
             rows: Any = part.index
-            found += [(part.pos + pos, size, True) for pos, size in rows.table[:, :2].tolist()]
+            result += [(part.pos + pos, size, True) for pos, size in rows.table[:, :2].tolist()]
         else:
-            found.append((part.pos, part.stop - part.pos, False))
-    return found
+            result.append((part.pos, part.stop - part.pos, False))
+    return result
 
 
 @pytest.mark.parametrize("window_bytes", [64, 1000, 4096])
@@ -248,7 +248,7 @@ def test_a_moved_batch_at_the_end_of_a_window_is_the_damaged_one(copy: Path) -> 
     data = bytearray((copy / FIRST).read_bytes())
     struct.pack_into(">q", data, pos, struct.unpack_from(">q", data, pos)[0] + 1)
     (copy / FIRST).write_bytes(data)
-    damaged = [(*place, index != 2) for index, (*place, _) in enumerate(expected)]
+    damaged = [(*location, index != 2) for index, (*location, _) in enumerate(expected)]
     for window_bytes in (pos + size, pos + size + 1, pos + size + 20, 1 << 20):
         assert parts_of(copy / FIRST, window_bytes) == damaged
 
@@ -291,12 +291,12 @@ def test_a_segment_that_is_deleted_meanwhile_is_left_out(
     reader: Any = source.reader(source.schema())
     partitions = reader.partitions()
     (copy / FIRST).unlink()
-    rows = [row for each in partitions for batch in reader.read(each) for row in batch.to_pylist()]
+    rows = [row for item in partitions for batch in reader.read(item) for row in batch.to_pylist()]
     assert rows == expected
     assert f"{copy / FIRST} was deleted while it was read" in caplog.text
     shutil.rmtree(copy)
     with pytest.raises(OptionError, match="does not exist on this executor"):
-        [list(reader.read(each)) for each in partitions]
+        [list(reader.read(item)) for item in partitions]
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_tasks_get_no_secret() -> None:
 
 
 def test_damage_has_no_offsets_that_are_not_known() -> None:
-    files = opened(str(KILLED), FileSystemOptions())
+    files = open_files(str(KILLED), FileSystemOptions())
     path = KILLED / FIRST
     segment = SegmentFile(str(path), 40, 0, None, Generation.MODERN)
     [part] = scan_segment(files, segment)

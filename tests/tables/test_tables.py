@@ -65,7 +65,7 @@ def test_groups_are_chosen_by_name_and_offsets_by_topic(noida: NoidaBroker, topi
     [row] = table_rows(servers, "group_offsets", subscribe=topic)
     assert (row["groupId"], row["partition"], row["offset"], row["latest"], row["lag"]) == (group, 1, 1, 3, 2)
     assert table_rows(servers, "group_offsets", kafka__group__id=group) == [row]
-    assert [each["groupId"] for each in table_rows(servers, "groups", kafka__group__id=group)] == [group]
+    assert [item["groupId"] for item in table_rows(servers, "groups", kafka__group__id=group)] == [group]
     assert table_rows(servers, "groups", kafka__group__id="no such group") == []
     assert table_rows(servers, "group_offsets", subscribePattern="no such topic") == []
 
@@ -75,7 +75,7 @@ def test_members_have_their_assignments(noida: NoidaBroker, topic: str) -> None:
     with librdkafka.member(servers, group, topic, client_id="the client"):
         [row] = table_rows(servers, "group_members", kafka__group__id=group)
     assert row["clientId"] == "the client"
-    assert row["assignment"] == [{"topic": topic, "partition": each} for each in (0, 1)]
+    assert row["assignment"] == [{"topic": topic, "partition": item} for item in (0, 1)]
 
 
 def test_a_pattern_chooses_no_internal_topics(noida: NoidaBroker, topic: str) -> None:
@@ -270,7 +270,7 @@ def test_members_of_a_streams_group_without_a_topology_have_no_known_partitions(
     ("api", "group"), [(modern.SHARE_GROUP_DESCRIBE, "s"), (modern.STREAMS_GROUP_DESCRIBE, "w")]
 )
 def test_a_broker_that_does_not_describe_a_type_of_groups_lists_them(api: Api, group: str) -> None:
-    old = {key: each for key, each in OFFERED.items() if key != api.key}
+    old = {key: item for key, item in OFFERED.items() if key != api.key}
     assert group not in [row["groupId"] for row in share_rows("group_members", old)]
     assert {row["groupId"]: row["members"] for row in share_rows("groups", old)} == {"s": 1, "w": 1} | {
         group: None
@@ -281,9 +281,9 @@ def test_topics_that_the_user_may_not_see_are_a_missing_right() -> None:
     def hidden(request: metadata.MetadataRequest) -> metadata.MetadataResponse:
         topics = tuple(
             metadata.MetadataTopic(
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=each.name, partitions=()
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=item.name, partitions=()
             )
-            for each in request.topics or ()
+            for item in request.topics or ()
         )
         node = metadata.MetadataBroker(node_id=0, host="127.0.0.1", port=server.port)
         return metadata.MetadataResponse(brokers=(node,), topics=topics)
@@ -373,7 +373,7 @@ def test_tasks_get_no_secret() -> None:
     assert b"opensesame" not in pickle.dumps((source, reader), 0)
 
 
-@pytest.mark.parametrize("table", [each for each in TABLES if each not in DIRECTORY_TABLES])
+@pytest.mark.parametrize("table", [item for item in TABLES if item not in DIRECTORY_TABLES])
 def test_a_column_that_a_table_does_not_have_is_refused(table: str) -> None:
     source = KafkaWireDataSource({**MODERN, "table": table})
     columns = source.schema()
@@ -401,4 +401,4 @@ def test_the_option_knows_the_tables() -> None:
 def test_the_page_has_the_columns_of_the_code(name: str) -> None:
     shown = table_after("docs/tables.md", f"<!-- table: {name} -->")
     columns = CATALOGUE[name].columns
-    assert shown == [[each.name, spark_type(each.type).simpleString(), each.meaning] for each in columns]
+    assert shown == [[item.name, spark_type(item.type).simpleString(), item.meaning] for item in columns]

@@ -77,9 +77,9 @@ def _spliced(payloads: Payloads, count: int, random: np.random.Generator, share:
     starts, sizes = payloads.starts[rows], (payloads.stops - payloads.starts)[rows]
     heads, tails = sizes.copy(), sizes.copy()
     how = np.where(random.random(count) < share, random.integers(0, 6, count), 6)
-    place = _below(sizes + 1, random)
+    location = _below(sizes + 1, random)
     changed = how < 6
-    heads[changed] = place[changed]
+    heads[changed] = location[changed]
     # 0: cut; 1, 2: a part is missing, or other bytes are in its place; 3, 4, 5: other bytes in between
     tails = np.where((how > 2) & changed, heads, tails)
     missing = (how == 1) | (how == 2)
@@ -146,7 +146,7 @@ LONG: Final = int(os.environ.get("KAFKAWIRE_MUTATIONS", "200000"))
 MEMORY_MAX: Final = 1 << 30
 #: Undamaged messages between the damaged ones.
 HONEST: Final = 20
-_KINDS: Final = {each.value for each in Fault}
+_KINDS: Final = {item.value for item in Fault}
 
 
 @dataclass
@@ -163,7 +163,7 @@ class Subject:
     slots_max: Callable[[int, int], int] | None = None
     seen: Counter[str] = field(default_factory=Counter)
 
-    def decoded(self, payloads: Payloads) -> Decoded:
+    def decode(self, payloads: Payloads) -> Decoded:
         """The messages; whatever they are, the result is sound."""
         result = self.decoder.decode(payloads)
         result.column.validate(full=True)
@@ -181,8 +181,8 @@ class Subject:
         honest = [self.messages[k] for k in random.integers(0, len(self.messages), HONEST)]
         between = random.choice(rows, HONEST, replace=False)
         payloads = with_rows(mutated(self.messages, rows, random), honest, between)
-        result = self.decoded(payloads)
-        alone = self.decoded(payloads_of(pa.array(honest, pa.binary())))
+        result = self.decode(payloads)
+        alone = self.decode(payloads_of(pa.array(honest, pa.binary())))
         assert result.faults[between].tolist() == alone.faults.tolist()
         for row, other in zip(between.tolist(), alone.column, strict=True):
             assert ordered(_plain(result.column[row])) == ordered(_plain(other))
@@ -200,7 +200,7 @@ def _avro(data: st.DataObject, seed: int) -> Subject:
     values = avro.Values(writer, Random(seed))
     # The judge takes times modulo a day, writes a UUID in its own way, and rounds a long to a double first.
     is_rounded = "long" in str(judge.writer) and "float" in str(judge.reader)
-    is_judged = not is_rounded and not any(each in str(judge.writer) for each in ("'time-", "'uuid'"))
+    is_judged = not is_rounded and not any(item in str(judge.writer) for item in ("'time-", "'uuid'"))
 
     def agrees(content: bytes, fault: Fault, value: pa.Scalar) -> bool:
         if fault or not is_judged:
@@ -217,7 +217,7 @@ def _avro(data: st.DataObject, seed: int) -> Subject:
             # Who skips a block may believe its size, and fastavro loses its way among nested ones.
             honest = judge.written_again(content)
             assert honest != content
-            assert ordered(judge.decoded([honest]).column[0].as_py()) == ordered(judge.read(honest)), content
+            assert ordered(judge.decode([honest]).column[0].as_py()) == ordered(judge.read(honest)), content
             return False
         return True
 
@@ -258,7 +258,7 @@ def _with_required(of: pa.DataType, random: Random) -> pa.DataType:
         return pa.field(name, _with_required(kind, random), pa.types.is_null(kind) or random.random() < 0.5)
 
     if pa.types.is_struct(of):
-        return pa.struct([of_field(each.name, each.type) for each in of])
+        return pa.struct([of_field(item.name, item.type) for item in of])
     if pa.types.is_map(of):
         return pa.map_(of.key_type, of_field("value", of.item_type))
     return pa.list_(of_field("item", of.value_type)) if pa.types.is_list(of) else of
@@ -327,9 +327,9 @@ def test_compiled_and_interpreted_kernels_find_the_same(name: str) -> None:
     def they_do(data: st.DataObject, seed: int) -> None:
         subject = FORMATS[name](data, seed)
         payloads = mutated(subject.messages, 60, np.random.default_rng(seed))
-        result = subject.decoded(payloads)
+        result = subject.decode(payloads)
         with interpreted_kernels():
-            interpreted = subject.decoded(payloads)
+            interpreted = subject.decode(payloads)
         assert interpreted.faults.tolist() == result.faults.tolist()
         assert interpreted.fields.tolist() == result.fields.tolist()
         # Places of nulls have any bytes.

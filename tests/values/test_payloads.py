@@ -23,7 +23,7 @@ from spark_kafkawire.values.registry_frame import (
     guid_header,
     id_prefix,
     message_indexes,
-    unframed,
+    unframe,
 )
 from tests.support.cases import for_each
 
@@ -82,15 +82,15 @@ def headers_of(*rows: list[tuple[str, bytes | None]] | None) -> pa.Array:
 
 
 def test_a_prefix_has_the_id_where_it_is_the_source() -> None:
-    framed = unframed(
+    framed = unframe(
         column(id_prefix(7) + b"abc", None, id_prefix(2**31 - 1), id_prefix(0) + b"\0"), SchemaIdSource.PREFIX
     )
     assert framed.ids.tolist() == [7, -1, 2**31 - 1, 0]
     assert bodies(framed) == [b"abc", None, b"", b"\0"]
     assert not framed.faults.any()
     assert (framed.guid_of == -1).all()
-    assert unframed(column(b"\0\xff\xff\xff\xff"), SchemaIdSource.PREFIX).faults[0] == Fault.UNKNOWN_SCHEMA_ID
-    framed = unframed(column(b"", b"\0\0\0\0\1a", None), SchemaIdSource.NONE)
+    assert unframe(column(b"\0\xff\xff\xff\xff"), SchemaIdSource.PREFIX).faults[0] == Fault.UNKNOWN_SCHEMA_ID
+    framed = unframe(column(b"", b"\0\0\0\0\1a", None), SchemaIdSource.NONE)
     assert bodies(framed) == [b"", b"\0\0\0\0\1a", None]
     assert not framed.faults.any()
 
@@ -99,14 +99,14 @@ def test_a_prefix_has_the_id_where_it_is_the_source() -> None:
     "message", [b"", b"\0", b"\0\0\0\0", b"\1" + bytes(16), b"{}", b"\3", b"\3\0" + bytes(15)]
 )
 def test_a_message_without_a_frame_is_a_bad_one_and_spoils_no_other(message: bytes) -> None:
-    framed = unframed(column(id_prefix(1) + b"a", message, id_prefix(2) + b"b"), SchemaIdSource.AUTO)
+    framed = unframe(column(id_prefix(1) + b"a", message, id_prefix(2) + b"b"), SchemaIdSource.AUTO)
     assert framed.faults.tolist() == [Fault.NONE, Fault.NO_FRAME, Fault.NONE]
     assert bodies(framed) == [b"a", None, b"b"]
     assert framed.ids.tolist() == [1, -1, 2]
 
 
 def test_a_header_has_the_guid_and_the_last_one_counts() -> None:
-    framed = unframed(
+    framed = unframe(
         column(b"a", id_prefix(3) + b"b", b"c", b"d", None),
         SchemaIdSource.AUTO,
         headers_of(
@@ -127,7 +127,7 @@ def test_a_header_has_the_guid_and_the_last_one_counts() -> None:
 
 def test_a_header_of_keys_is_one_of_its_own() -> None:
     headers = headers_of([(VALUE_HEADER, guid_header(GUID)), (KEY_HEADER, guid_header(OTHER))])
-    framed = unframed(column(b"a"), SchemaIdSource.HEADER, headers, header=KEY_HEADER)
+    framed = unframe(column(b"a"), SchemaIdSource.HEADER, headers, header=KEY_HEADER)
     assert framed.guids == (OTHER,)
 
 
@@ -136,19 +136,19 @@ def test_a_header_of_keys_is_one_of_its_own() -> None:
 )
 def test_a_bad_header_is_a_bad_frame(value: bytes | None) -> None:
     headers = headers_of([(VALUE_HEADER, value)], [(VALUE_HEADER, guid_header(GUID))])
-    framed = unframed(column(id_prefix(1), b"b"), SchemaIdSource.AUTO, headers)
+    framed = unframe(column(id_prefix(1), b"b"), SchemaIdSource.AUTO, headers)
     assert framed.faults.tolist() == [Fault.NO_FRAME, Fault.NONE]
 
 
 def test_a_message_without_the_header_is_a_bad_one_if_headers_are_the_source() -> None:
     for headers in (None, headers_of(None, None)):
-        framed = unframed(column(id_prefix(1), None), SchemaIdSource.HEADER, headers)
+        framed = unframe(column(id_prefix(1), None), SchemaIdSource.HEADER, headers)
         assert framed.faults.tolist() == [Fault.NO_FRAME, Fault.NONE]
 
 
 def test_glue_has_a_uuid_and_may_compress() -> None:
     body = b"abc" * 50
-    framed = unframed(
+    framed = unframe(
         column(
             b"\3\0" + GUID + b"plain",
             b"\3\5" + GUID + zlib.compress(body),
@@ -164,9 +164,9 @@ def test_glue_has_a_uuid_and_may_compress() -> None:
 def test_bad_compression_and_bombs_are_bad_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_frame, "DECOMPRESSED_MAX", 1000)
     bomb = zlib.compress(bytes(1001))
-    framed = unframed(
+    framed = unframe(
         column(
-            *(b"\3\5" + GUID + each for each in (bomb, b"no zlib", zlib.compress(b"abc")[:-1], b"")),
+            *(b"\3\5" + GUID + item for item in (bomb, b"no zlib", zlib.compress(b"abc")[:-1], b"")),
             b"\3\5" + GUID + zlib.compress(b"abc") + b"x",
             b"\3\7" + GUID,
             b"\3\5" + GUID + zlib.compress(bytes(1000)),
@@ -197,7 +197,7 @@ def test_bombs_take_no_memory_and_spoil_no_other_message(monkeypatch: pytest.Mon
     size = sum(map(len, messages.to_pylist()))
     tracemalloc.start()
     try:
-        framed = unframed(messages, SchemaIdSource.PREFIX)
+        framed = unframe(messages, SchemaIdSource.PREFIX)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -214,7 +214,7 @@ def test_messages_of_any_size_are_decompressed_as_they_were(size: int, level: in
     for body in (bytes(size), draw.randbytes(size)):
         compressed = zlib.compress(body, level)
         good = b"\3\5" + GUID + compressed
-        framed = unframed(column(good, good[:-1], good + b"x", good[:-1] + b"\0", good), SchemaIdSource.AUTO)
+        framed = unframe(column(good, good[:-1], good + b"x", good[:-1] + b"\0", good), SchemaIdSource.AUTO)
         bad = Fault.NONE if compressed.endswith(b"\0") else Fault.BAD_COMPRESSION
         assert framed.faults.tolist() == [Fault.NONE, *(Fault.BAD_COMPRESSION,) * 2, bad, Fault.NONE]
         assert bodies(framed)[0] == bodies(framed)[4] == body
@@ -222,11 +222,11 @@ def test_messages_of_any_size_are_decompressed_as_they_were(size: int, level: in
 
 @pytest.mark.parametrize("indexes", [(0,), (1,), (0, 0), (1, 0, 63), (64, 8192), (5,) * 32])
 def test_places_of_protobufs_types_are_behind_the_id_and_the_guid(indexes: tuple[int, ...]) -> None:
-    place = message_indexes(indexes)
-    framed = unframed(
-        column(id_prefix(7) + place + b"body", id_prefix(7) + b"\0", b"body"),
+    location = message_indexes(indexes)
+    framed = unframe(
+        column(id_prefix(7) + location + b"body", id_prefix(7) + b"\0", b"body"),
         SchemaIdSource.AUTO,
-        headers_of(None, None, [(VALUE_HEADER, guid_header(GUID) + place)]),
+        headers_of(None, None, [(VALUE_HEADER, guid_header(GUID) + location)]),
         with_indexes=True,
     )
     assert not framed.faults.any()
@@ -236,7 +236,7 @@ def test_places_of_protobufs_types_are_behind_the_id_and_the_guid(indexes: tuple
 
 @for_each("place", [b"", b"\x02", b"\x04\0", b"\x01", b"\x80", b"\xff" * 6, b"\x42" + bytes(33), b"\x02\x01"])
 def test_a_bad_place_of_a_type_is_a_bad_message(place: bytes) -> None:
-    framed = unframed(
+    framed = unframe(
         column(id_prefix(7) + b"\0a", id_prefix(7) + place), SchemaIdSource.PREFIX, with_indexes=True
     )
     assert framed.faults.tolist() == [Fault.NONE, Fault.BAD_MESSAGE_INDEX]
@@ -251,7 +251,7 @@ def test_random_messages_never_leave_their_bounds() -> None:
             for _ in range(20)
         ]
         array = column(*messages)
-        framed = unframed(array, SchemaIdSource.AUTO, with_indexes=draw.random() < 0.5)
+        framed = unframe(array, SchemaIdSource.AUTO, with_indexes=draw.random() < 0.5)
         good = framed.faults == Fault.NONE
         assert (framed.payloads.starts[good] >= 0).all()
         assert (framed.payloads.stops >= framed.payloads.starts).all()
@@ -260,8 +260,6 @@ def test_random_messages_never_leave_their_bounds() -> None:
 
 
 def test_no_rows_are_no_messages() -> None:
-    framed = unframed(
-        pa.array([], pa.binary()), SchemaIdSource.AUTO, pa.array([], HEADERS), with_indexes=True
-    )
+    framed = unframe(pa.array([], pa.binary()), SchemaIdSource.AUTO, pa.array([], HEADERS), with_indexes=True)
     assert len(framed.payloads) == 0
     assert framed.ids.dtype == np.int64

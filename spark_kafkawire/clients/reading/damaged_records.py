@@ -16,7 +16,7 @@ from spark_kafkawire.errors import LOG, CorruptDataError, LimitError, counted
 from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.options import BadRecords, FetchOptions
 from spark_kafkawire.protocol.primitives import Buffer
-from spark_kafkawire.records.arrow import damaged_row
+from spark_kafkawire.records.arrow import make_damaged_row
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.damage import Damage, Walk
 
@@ -70,7 +70,7 @@ class DamagedRecords:
 
     def confirm(self, found: Iterable[DamagedBytes]) -> None:
         """Accept damage that the fetch before has shown, too. Raises ``SuspectedDamage`` for other damage."""
-        kinds = {(len(each.data), hash(each.data)): each.damage for each in found}
+        kinds = {(len(item.data), hash(item.data)): item.damage for item in found}
         unknown = [damage for kind, damage in kinds.items() if kind not in self._seen]
         self._seen, self.is_expected = frozenset(kinds), True
         if unknown:
@@ -100,7 +100,7 @@ class DamagedRecords:
         self._offset_count += stop - start
         if self._bad_records is BadRecords.NULL:
             reason = f"{damage.reason}; {counted(size, 'byte')}"
-            yield damaged_row(start, stop, found.data[: self._bytes_max], reason)
+            yield make_damaged_row(start, stop, found.data[: self._bytes_max], reason)
 
     def report(self) -> None:
         """Log the damage that was left out or became rows, and its first place."""
@@ -130,20 +130,20 @@ def unproven(damage: Damage) -> CorruptDataError:
     )
 
 
-def advised(
+def advise_bad_records(
     error: CorruptDataError | LimitError, options: FetchOptions, cause: str
 ) -> CorruptDataError | LimitError:
     """The error with its cause and what to do: ``badRecords`` is advised only where it is not set."""
     if isinstance(error, LimitError):
         return error
     if options.bad_records is BadRecords.FAIL:
-        return error.advised(
+        return error.advise(
             f"{cause}: to read what is sound, set badRecords=null, which keeps the damaged bytes, or "
             "badRecords=drop"
         )
     if error.offset is None:
         return error
-    return error.advised(
+    return error.advise(
         f"{cause}: a batch read with endingOffsets up to {error.offset} has what is before it"
     )
 
@@ -155,7 +155,7 @@ def first_place(error: CorruptDataError, walk: Walk, place: str, start: int = 0)
     first = walk.first
     if first is None or error.pos is None or first.pos > error.pos:
         return (
-            error if error.pos is None else error.advised(f"it begins at byte {start + error.pos} of {place}")
+            error if error.pos is None else error.advise(f"it begins at byte {start + error.pos} of {place}")
         )
     if first.pos < error.pos:
         error = CorruptDataError(
@@ -163,4 +163,4 @@ def first_place(error: CorruptDataError, walk: Walk, place: str, start: int = 0)
             "whole",
             first.start_offset,
         )
-    return error.advised(f"it begins at byte {start + first.pos} of {place}")
+    return error.advise(f"it begins at byte {start + first.pos} of {place}")

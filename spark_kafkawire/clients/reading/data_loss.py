@@ -50,7 +50,7 @@ unclean election              test_a_partition_that_lost_its_end_is_a_data_loss
                               test_bytes_that_retention_took_are_a_data_loss
 the rest of a topic that is   another topic id; or, with ``failOnDataLoss=false``, no broker knows the topic
 gone                          until the last attempt
-                              test_a_topic_that_was_made_anew_is_a_data_loss
+                              test_a_recreated_topic_is_a_data_loss
                               test_a_topic_that_is_gone_is_a_data_loss
                               test_a_topic_that_no_broker_knows_for_a_while_is_not_gone
 nothing, for a follower that  its response counts only for records that follow each other; the leader is asked
@@ -103,7 +103,7 @@ during planning               is an error
                               test_a_pattern_passes_over_a_topic_that_is_deleted_meanwhile
 partitions that a topic does  Metadata, which numbers partitions from 0 without a gap; a warning for those of
 not have                      ``assign``
-                              test_a_partition_that_is_not_told_is_waited_for_and_then_an_error
+                              test_wait_for_a_partition_that_is_not_listed_and_then_fail
                               test_assigned_partitions_that_are_not_there_are_left_out_with_a_warning
 an empty range, and records   ListOffsets of the leader in its epoch
 after ``latest``              test_who_led_a_partition_before_does_not_tell_where_it_ends
@@ -114,7 +114,7 @@ empty log                     test_a_segment_that_retention_takes_between_two_an
 offsets of options outside    ListOffsets, or OFFSETS; ``failOnDataLoss`` decides
 of the log                    test_an_offset_outside_of_the_log_is_a_data_loss
 nothing, for records after    their transaction may commit
-the last stable offset        test_an_end_behind_an_open_transaction_is_told_as_such
+the last stable offset        test_report_an_end_behind_an_open_transaction_as_such
 logs of brokers of 0.7 that   ZooKeeper knows the partitions; ``failOnDataLoss`` decides
 are not alive                 test_a_dead_broker_is_a_data_loss_or_a_warning
 ============================  ================================================================================

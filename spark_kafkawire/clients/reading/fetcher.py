@@ -30,7 +30,7 @@ from spark_kafkawire.errors import (
     LimitError,
     OptionError,
     UnknownTopicError,
-    quoted,
+    quote,
 )
 from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, TopicPartition, WireFormat, id_text
 from spark_kafkawire.net.client import Client
@@ -43,7 +43,7 @@ from spark_kafkawire.records.arrow import BatchBuilder
 from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.record_log import COLUMNS
 
-from .damaged_records import SuspectedDamage, advised
+from .damaged_records import SuspectedDamage, advise_bad_records
 from .data_loss import GapWatch, Loss, loss_by, reason_against_compaction, topic_loss
 from .task import Contradiction, EmptyFetch, FetchTask, Gaps, MessageCrossesStop, NearerReplica
 
@@ -121,9 +121,9 @@ class Fetcher:
                     yield from self._reader.columns()
                     if self._reader.next_offset > reached:
                         reached = self._reader.next_offset
-                        self._attempts.progressed()
-                        self._doubts.progressed()
-                        self._suspicions.progressed()
+                        self._attempts.note_progress()
+                        self._doubts.note_progress()
+                        self._suspicions.note_progress()
                     if self._reader.done:
                         break
                     self._exchange()
@@ -159,7 +159,7 @@ class Fetcher:
     def taken(self, responses: Sequence[Response]) -> Iterator[Columns]:
         """The records of responses to ``requests``. An error is one for ``columns``, or for ``put_back``."""
         for response in responses:
-            self._reader.received(response)
+            self._reader.receive(response)
         self._check_gaps()
         yield from self._reader.columns()
 
@@ -184,7 +184,7 @@ class Fetcher:
         client, leader = self._connection.open()
         for request in self._reader.requests(leader):
             client.send(request)
-        self._reader.received(client.receive())
+        self._reader.receive(client.receive())
         self._check_gaps()
         if self._connection.is_current:
             for request in self._reader.requests(leader):
@@ -206,7 +206,7 @@ class Fetcher:
         """
         if isinstance(error, NearerReplica) and (near := self._connection.near) is not None:
             if near.is_alone:
-                self._attempts.failed(error.located(self._place_of(error)))
+                self._attempts.failed(error.locate(self._place_of(error)))
             self._connection.follow(error.replica_id)
             self._reader.restart(self._reader.offset)
             return
@@ -214,7 +214,7 @@ class Fetcher:
         if not is_throttled and self._leaves_follower(error):
             return
         if isinstance(error, CorruptDataError | LimitError):
-            raise self._explained(error) from error
+            raise self._explain(error) from error
         cause = error.cause if isinstance(error, SuspectedDamage) else None
         if cause is not None and (wrong := self._wrong_option(cause)) is not None:
             raise wrong from error
@@ -230,8 +230,8 @@ class Fetcher:
             if last is not None:
                 self._skip(topic_loss(self._deleted(error) or last, self._stop_offset))
         elif error.action is Action.DATA_LOSS:
-            if isinstance(found := self._bounds(), Loss):
-                self._skip(found)
+            if isinstance(result := self._bounds(), Loss):
+                self._skip(result)
                 return
             # A broker that restarts may serve less than it has, for a moment.
             self._connection.forget_leader()
@@ -245,28 +245,28 @@ class Fetcher:
             if error.may_be_compacted:
                 suspect = (self._reader.next_offset, self._connection.leader)
                 self._connection.forget_leader()
-                if isinstance(found := self._bounds(), Loss):
-                    self._skip(found)
+                if isinstance(result := self._bounds(), Loss):
+                    self._skip(result)
                     return
-                reason = reason_against_compaction(self._cluster, found, *self._rest)
+                reason = reason_against_compaction(self._cluster, result, *self._rest)
                 if reason is not None:
-                    failure = error.advised(reason)
+                    failure = error.advise(reason)
                 elif self._suspect == suspect:
                     self._skip_compacted(place)
                     return
                 else:
                     # Ask the current leader once more, on another connection.
                     self._suspect = suspect
-            last = self._attempts.last(failure.located(place))
+            last = self._attempts.last(failure.locate(place))
             if last is not None and not self._leaves_follower(last):
-                if not isinstance(found := self._bounds(), Loss):
+                if not isinstance(result := self._bounds(), Loss):
                     raise last
-                self._skip(found)
+                self._skip(result)
         else:
             attempts = self._doubts if isinstance(error, Contradiction) else self._attempts
             if isinstance(error, SuspectedDamage):
                 attempts = self._suspicions
-            located = error.located(self._place_of(error))
+            located = error.locate(self._place_of(error))
             if error.action in (Action.REFRESH, Action.RECONNECT):
                 self._connection.forget_leader()
             attempts.failed(located)
@@ -304,8 +304,8 @@ class Fetcher:
     def _skip(self, loss: Loss) -> None:
         """Raise ``DataLossError``, or warn and continue after the loss, as ``failOnDataLoss`` says."""
         unit = self._generation.offset_unit.value
-        place = self._connection.place(self._reader.offset)
-        message = f"{place}: {unit} up to {loss.resume_offset} are gone; {loss.reason}"
+        location = self._connection.place(self._reader.offset)
+        message = f"{location}: {unit} up to {loss.resume_offset} are gone; {loss.reason}"
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{message}; to read what is left, set failOnDataLoss=false")
         LOG.warning("%s; continuing because failOnDataLoss=false", message)
@@ -316,12 +316,12 @@ class Fetcher:
         LOG.warning("%s: compaction removed all records up to offset %d", place, self._stop_offset)
         self._reader.restart(self._stop_offset)
 
-    def _explained(self, error: CorruptDataError | LimitError) -> KafkaWireError:
+    def _explain(self, error: CorruptDataError | LimitError) -> KafkaWireError:
         """The error, as an ``OptionError`` if an option gave the offset."""
         if (wrong := self._wrong_option(error)) is not None:
             return wrong
-        located = error.located(f"{self._partition} on {self.task.leader.broker}")
-        return advised(located, self._options, "the log is damaged there, or the network is")
+        located = error.locate(f"{self._partition} on {self.task.leader.broker}")
+        return advise_bad_records(located, self._options, "the log is damaged there, or the network is")
 
     def _wrong_option(self, error: CorruptDataError | LimitError) -> OptionError | None:
         """The error for an option that gave the offset, which is likely no message boundary; None without
@@ -445,7 +445,7 @@ class LeaderConnection:
         planned_id, planned_epoch = self._planned.topic_id, self._planned.epoch
         if None is not leader.topic_id != planned_id is not None:
             raise TopicRecreated(
-                f"{quoted(self._partition.topic)} was deleted, and another topic has its name"
+                f"{quote(self._partition.topic)} was deleted, and another topic has its name"
             )
         if leader.topic_id is None and 0 <= leader.epoch < planned_epoch:
             raise BrokerError(
@@ -493,14 +493,14 @@ class PartitionReader(Protocol):
     def requests(self, leader: Leader) -> Iterator[object]:
         """Requests to send now; none if enough are in flight."""
 
-    def received(self, response: Response) -> None:
+    def receive(self, response: Response) -> None:
         """Accept a response. Raises ``BrokerError`` with the action of its error code, and
         ``Contradiction``."""
 
     def columns(self) -> Iterator[Columns]:
         """The fetched rows, in order.
 
-        Raises ``BrokerError`` as ``received``, ``CorruptDataError``, ``LimitError`` (fatal).
+        Raises ``BrokerError`` as ``receive``, ``CorruptDataError``, ``LimitError`` (fatal).
         """
 
     def report(self) -> None:
@@ -513,19 +513,21 @@ class PartitionReader(Protocol):
         """
 
 
-def _of_07(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
+def _make_v07_reader(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
     from .v07 import V07Reader
 
     return V07Reader(range, options, wanted)
 
 
-def _of_the_proposal(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
+def _make_proposal_reader(
+    range: OffsetRange, options: FetchOptions, wanted: Container[str]
+) -> PartitionReader:
     from .proposal import ProposalReader
 
     return ProposalReader(range, options, wanted)
 
 
-def _of_modern(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
+def _make_modern_reader(range: OffsetRange, options: FetchOptions, wanted: Container[str]) -> PartitionReader:
     from .modern.record_batch_reader import RecordBatchReader
 
     return RecordBatchReader(range, options, wanted)
@@ -534,7 +536,11 @@ def _of_modern(range: OffsetRange, options: FetchOptions, wanted: Container[str]
 READERS: Final[
     Mapping[WireFormat, Callable[[OffsetRange, FetchOptions, Container[str]], PartitionReader]]
 ] = MappingProxyType(
-    {WireFormat.V07: _of_07, WireFormat.PROPOSAL: _of_the_proposal, WireFormat.MODERN: _of_modern}
+    {
+        WireFormat.V07: _make_v07_reader,
+        WireFormat.PROPOSAL: _make_proposal_reader,
+        WireFormat.MODERN: _make_modern_reader,
+    }
 )
 
 
@@ -550,7 +556,7 @@ def read_range(
     reader = _from_files if task.files else _from_brokers
     try:
         for columns in reader(task, options, wanted):
-            yield batches.build(layouts.marked(columns) if layouts else columns)
+            yield batches.build(layouts.mark_layouts(columns) if layouts else columns)
     finally:
         if layouts:
             layouts.report()
@@ -562,7 +568,7 @@ def of_planned(options: TaskOptions, task: FetchTask) -> TaskOptions:
     """The options of a task whose plan came from the cluster."""
     return replace(
         options,
-        net=options.net.of_brokers(task.minimum_versions),
+        net=options.net.adapt_to_brokers(task.minimum_versions),
         planning_retry=options.planning_retry.known,
     )
 

@@ -74,7 +74,7 @@ class LayoutsOfRows:
         """The columns that the check needs."""
         return frozenset(() if self._layouts.check is PartitionerCheck.NONE else ("key",))
 
-    def marked(self, columns: Columns) -> Columns:
+    def mark_layouts(self, columns: Columns) -> Columns:
         """The same rows with their layouts. Raises ``OptionError`` (fatal) for keys that have no order."""
         layouts = by_offset(columns.offset, self._layouts.first, self._layouts.boundaries)
         if columns.keys is None or self._layouts.check is PartitionerCheck.NONE:

@@ -18,7 +18,7 @@ from spark_kafkawire.directories.files import (
     WINDOW_BYTES,
     LogSlice,
     SegmentSlice,
-    opened,
+    open_files,
     windows,
 )
 from spark_kafkawire.directories.scanner import HEADER_BYTES, OFFSET_MAX, DamagedSegment, ShorterFileError
@@ -35,7 +35,7 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     LimitError,
     OptionError,
-    listed_some,
+    list_some,
 )
 from spark_kafkawire.model import Generation, OffsetRange
 from spark_kafkawire.options import FetchOptions
@@ -44,7 +44,7 @@ from spark_kafkawire.records.damage import Damage, Walk, Whole
 from spark_kafkawire.records.log_index import MarkersDisagree
 from spark_kafkawire.records.record_log import COLUMNS
 
-from .damaged_records import DamagedBytes, DamagedRecords, advised, first_place
+from .damaged_records import DamagedBytes, DamagedRecords, advise_bad_records, first_place
 from .task import FetchTask, MessageCrossesStop, UndecodablePart
 
 #: Most gaps that a warning lists.
@@ -69,7 +69,7 @@ class LogFiles:
         self._slice: LogSlice = task.files
         self._options = options
         self._window_bytes = window_bytes
-        self._files = opened(self._slice.uri, self._slice.settings)
+        self._files = open_files(self._slice.uri, self._slice.settings)
         self._damaged = DamagedRecords(task.range, options)
         feed = _FEEDS[self._slice.generation]
         self._feed = feed(self._slice, task.range, options, wanted, self._aborted())
@@ -85,33 +85,33 @@ class LogFiles:
             path = self._slice.path(segment.name)
             try:
                 self._feed.begin(segment.base_offset, segment.next_base, self._is_last(segment))
-                yield from self._of_segment(segment, path)
+                yield from self._read_segment(segment, path)
                 self._check_gaps(segment, path)
             except (CorruptDataError, LimitError) as error:
-                raise self._explained(error, path) from error
+                raise self._explain(error, path) from error
             except FileNotFoundError:
                 self._lose(segment, path)
         self._check_end()
         self._damaged.report()
         self._report_gaps()
 
-    def _of_segment(self, segment: SegmentSlice, path: str) -> Iterator[Columns]:
+    def _read_segment(self, segment: SegmentSlice, path: str) -> Iterator[Columns]:
         """The rows of a segment. Where it is damaged, it is examined, and read as usual after that."""
         pos, stop_pos, index = self._span(segment, path)
         self._feed.seek(pos, max(segment.base_offset, index.floor_of(pos)))
         while True:
             try:
-                yield from self._in_order(segment, path, stop_pos)
+                yield from self._read_in_order(segment, path, stop_pos)
                 yield from self._missing_end(segment)
                 return
             except (MarkersDisagree, ShorterFileError):
                 raise
             except (CorruptDataError, LimitError) as error:
                 cause = error
-            damaged = self._damaged_segment(segment, path, index)
+            damaged = self._make_damaged_segment(segment, path, index)
             if self._damaged.is_error or self._is_unproven_start(segment):
                 raise self._first_place(cause, damaged)
-            yield from self._examined(damaged, cause)
+            yield from self._examine(damaged, cause)
             if self._feed.done:
                 return
 
@@ -126,7 +126,7 @@ class LogFiles:
             yield from self._damaged.columns(DamagedBytes(damage, b""))
             self._feed.skip_damage(damage)
 
-    def _in_order(self, segment: SegmentSlice, path: str, stop_pos: int) -> Iterator[Columns]:
+    def _read_in_order(self, segment: SegmentSlice, path: str, stop_pos: int) -> Iterator[Columns]:
         """The rows from the feed's position on. Raises as ``columns`` does."""
         pos = self._feed.pos
         # An index says where to stop; what it says is true only if the range is done there.
@@ -148,7 +148,7 @@ class LogFiles:
 
     # The damaged path.
 
-    def _damaged_segment(self, segment: SegmentSlice, path: str, index: OffsetIndex) -> DamagedSegment:
+    def _make_damaged_segment(self, segment: SegmentSlice, path: str, index: OffsetIndex) -> DamagedSegment:
         stop = OFFSET_MAX if segment.next_base is None else segment.next_base
         return DamagedSegment(self._files, path, segment.base_offset, segment.size, stop, index)
 
@@ -166,7 +166,7 @@ class LogFiles:
             to_damage=to_damage,
         )
 
-    def _examined(self, damaged: DamagedSegment, cause: KafkaWireError) -> Iterator[Columns]:
+    def _examine(self, damaged: DamagedSegment, cause: KafkaWireError) -> Iterator[Columns]:
         """The rows of sound batches, and those of damage, from the feed's position on; at least one of both.
 
         Raises ``cause`` if it is a limit, and nothing is damaged."""
@@ -197,7 +197,7 @@ class LogFiles:
         if isinstance(error, LimitError) or error.pos is None:
             if walk.first is None:
                 return error
-            return error.advised(f"it begins at byte {pos + walk.first.pos} of the file")
+            return error.advise(f"it begins at byte {pos + walk.first.pos} of the file")
         return first_place(error, walk, "the file", pos)
 
     def _span(self, segment: SegmentSlice, path: str) -> tuple[int, int, OffsetIndex]:
@@ -222,22 +222,22 @@ class LogFiles:
 
     def _aborted(self) -> list[AbortedTransaction]:
         """The transactions whose records may be in the range and do not count."""
-        found = []
+        result = []
         start_offset, stop_offset = (self._task.range.start_offset, self._task.range.stop_offset)
         for name in self._slice.txn_indexes:
             path = self._slice.path(name)
             try:
                 entries = aborted_transactions(self._files.read_entries(path))
             except CorruptDataError as error:
-                raise error.located(self._files.shown(path)) from error
-            found += [
-                each
-                for each in entries
-                if each.last_offset >= start_offset and each.first_offset < stop_offset
+                raise error.locate(self._files.shown(path)) from error
+            result += [
+                item
+                for item in entries
+                if item.last_offset >= start_offset and item.first_offset < stop_offset
             ]
             if entries and entries[-1].last_stable_offset >= stop_offset:
                 break
-        return found
+        return result
 
     def _lose(self, segment: SegmentSlice, path: str) -> None:
         """Raise an error for a file that is gone, or continue after it, as ``failOnDataLoss`` says."""
@@ -280,7 +280,7 @@ class LogFiles:
                 self._task.range,
                 self._files.shown(self._slice.folder),
                 sum(stop - start for start, stop in gaps),
-                listed_some(gaps, _LISTED_MAX, lambda gap: f"[{gap[0]}, {gap[1]})"),
+                list_some(gaps, _LISTED_MAX, lambda gap: f"[{gap[0]}, {gap[1]})"),
                 _NOT_COMPACTED,
             )
 
@@ -295,7 +295,7 @@ class LogFiles:
                 self._feed.offset,
             )
 
-    def _explained(self, error: CorruptDataError | LimitError, path: str) -> KafkaWireError:
+    def _explain(self, error: CorruptDataError | LimitError, path: str) -> KafkaWireError:
         """The error with the place of the damage; an ``OptionError`` if an option gave the offset, which is
         likely no message boundary (0.7)."""
         task, shown = self._task, self._files.shown(path)
@@ -309,10 +309,10 @@ class LogFiles:
                     f"option {option}: {offset} is not a message boundary of {task.range.topic_partition} in "
                     f"{shown}: {error}"
                 )
-        located = error.located(f"{task.range.topic_partition} in {shown}")
+        located = error.locate(f"{task.range.topic_partition} in {shown}")
         if isinstance(error, ShorterFileError):
             return located  # badRecords does not help there
-        return advised(located, self._options, "the file is damaged there")
+        return advise_bad_records(located, self._options, "the file is damaged there")
 
 
 class LogFeed(Protocol):

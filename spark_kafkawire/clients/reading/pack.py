@@ -115,8 +115,8 @@ class Pack:
             except KafkaWireError as error:
                 moved = self._failed(fetcher, error) or moved
             else:
-                self._attempts.progressed()
-                self._served(fetcher)
+                self._attempts.note_progress()
+                self._note_served(fetcher)
         self._waiting.extendleft(reversed(passed_over))
         if moved is not None:
             self._attempts.failed(moved)
@@ -156,7 +156,7 @@ class Pack:
         if self._client is None or self._client.broker != broker:
             self._give_back()
             self._client = self._connections.take(broker, self._settings)
-        self._client.send(self._packing.packed(requests))
+        self._client.send(self._packing.pack(requests))
         return self._packing.parts(self._client.receive(), requests)
 
     def _give_back(self) -> None:
@@ -175,7 +175,7 @@ class Pack:
         if group:
             ranges = [fetcher.task.range for fetcher in group]
             others = f" and {counted(len(ranges) - 1, 'other range')}" if len(ranges) > 1 else ""
-            error = error.located(f"{ranges[0]}{others}")
+            error = error.locate(f"{ranges[0]}{others}")
         self._attempts.failed(error)
 
     def _failed(self, fetcher: Fetcher, error: KafkaWireError) -> KafkaWireError | None:
@@ -185,12 +185,12 @@ class Pack:
             self._moved.add(fetcher)
             fetcher.put_back(forget_leader=True)
             self._waiting.append(fetcher)
-            return error.located(f"{fetcher.task.range} on {fetcher.task.leader.broker}")
+            return error.locate(f"{fetcher.task.range} on {fetcher.task.leader.broker}")
         # Its frames would keep the response in memory.
         self._alone.append((fetcher, error.with_traceback(None)))
         return None
 
-    def _served(self, fetcher: Fetcher) -> None:
+    def _note_served(self, fetcher: Fetcher) -> None:
         if fetcher.is_done:
             fetcher.finish()
         else:
@@ -206,7 +206,7 @@ class Packing(Protocol):
     def bytes_of(self, request: Any) -> int:
         """The largest size of the records that the request of one range asks for."""
 
-    def packed(self, requests: Sequence[Any]) -> object:
+    def pack(self, requests: Sequence[Any]) -> object:
         """One request for all."""
 
     def parts(self, response: Response, requests: Sequence[Any]) -> Sequence[Response | None]:
@@ -214,13 +214,13 @@ class Packing(Protocol):
         room for none."""
 
 
-def _of_07(options: FetchOptions) -> Packing:
+def _make_v07_packing(options: FetchOptions) -> Packing:
     from .v07 import MultiFetches
 
     return MultiFetches(options)
 
 
-def _of_modern(options: FetchOptions) -> Packing:
+def _make_modern_packing(options: FetchOptions) -> Packing:
     from .modern.record_batch_reader import PackedFetches
 
     return PackedFetches(options)
@@ -228,5 +228,5 @@ def _of_modern(options: FetchOptions) -> Packing:
 
 #: The proposal of 2012 is missing: its fetches have no size, so that one response would be too large.
 PACKINGS: Final[Mapping[WireFormat, Callable[[FetchOptions], Packing]]] = MappingProxyType(
-    {WireFormat.V07: _of_07, WireFormat.MODERN: _of_modern}
+    {WireFormat.V07: _make_v07_packing, WireFormat.MODERN: _make_modern_packing}
 )

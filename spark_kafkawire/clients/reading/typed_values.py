@@ -31,12 +31,12 @@ from spark_kafkawire.kept import Kept
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import BadRecords, ColumnFormat, TypedOptions
 from spark_kafkawire.records.arrays import Int32s, Int64s
-from spark_kafkawire.records.arrow import CORRUPT, CORRUPT_TYPE, BatchBuilder, corrupt_column, projected
+from spark_kafkawire.records.arrow import CORRUPT, CORRUPT_TYPE, BatchBuilder, corrupt_column, project
 from spark_kafkawire.records.columns import Columns, validity_bitmap
 from spark_kafkawire.registry import RegisteredSchema, registry_of
 from spark_kafkawire.values.formats import FORMATS, Decoder, FixedSchema, Format, Schema
 from spark_kafkawire.values.payloads import REASONS, Decoded, Fault
-from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER, Framed, SchemaIdSource, unframed
+from spark_kafkawire.values.registry_frame import KEY_HEADER, VALUE_HEADER, Framed, SchemaIdSource, unframe
 
 _Flags = npt.NDArray[np.bool_]
 
@@ -60,10 +60,10 @@ class TypedValues:
             for column in task.options.columns
             if _is_decoded(column, schema.names)
         ]
-        made = {name for each in self._typed for name in (each.name, SCHEMA_IDS[each.name])} | {CORRUPT}
-        others = pa.schema([each for each in schema if each.name not in made])
+        made = {name for item in self._typed for name in (item.name, SCHEMA_IDS[item.name])} | {CORRUPT}
+        others = pa.schema([item for item in schema if item.name not in made])
         self._others = BatchBuilder(partition, others)
-        self.wanted = frozenset(others.names).union(*(each.wanted for each in self._typed))
+        self.wanted = frozenset(others.names).union(*(item.wanted for item in self._typed))
         self._dropped, self._first = 0, ""
 
     def build(self, columns: Columns) -> pa.RecordBatch:
@@ -74,17 +74,17 @@ class TypedValues:
         """
         if not self._typed and CORRUPT not in self._schema.names:
             return self._others.build(columns)
-        found = {each.name: self._decoded(each, columns) for each in self._typed}
+        result = {item.name: self._decode(item, columns) for item in self._typed}
         is_bad = np.zeros(columns.count, bool)
-        for messages in found.values():
+        for messages in result.values():
             is_bad |= messages.reason_of >= 0
         if is_bad.any() and self._bad_records is BadRecords.FAIL:
-            place = self._place(columns, found, int(np.argmax(is_bad)))
-            raise CorruptDataError(f"{place}; {_TO_READ_ON}", int(columns.offset[np.argmax(is_bad)]))
-        batch = self._batch(columns, found, is_bad)
+            location = self._place(columns, result, int(np.argmax(is_bad)))
+            raise CorruptDataError(f"{location}; {_TO_READ_ON}", int(columns.offset[np.argmax(is_bad)]))
+        batch = self._batch(columns, result, is_bad)
         if self._bad_records is BadRecords.DROP and is_bad.any():
             if not self._dropped:
-                self._first = self._place(columns, found, int(np.argmax(is_bad)))
+                self._first = self._place(columns, result, int(np.argmax(is_bad)))
             self._dropped += int(is_bad.sum())
             return batch.filter(pa.array(~is_bad))
         return batch
@@ -99,41 +99,41 @@ class TypedValues:
                 self._first,
             )
 
-    def _decoded(self, column: MessageDecoder, columns: Columns) -> Messages:
+    def _decode(self, column: MessageDecoder, columns: Columns) -> Messages:
         try:
-            return column.decoded(columns)
+            return column.decode(columns)
         except KafkaWireError as error:
-            raise error.located(f"{self._partition}: {column.name}") from error
+            raise error.locate(f"{self._partition}: {column.name}") from error
 
-    def _place(self, columns: Columns, found: Mapping[str, Messages], row: int) -> str:
+    def _place(self, columns: Columns, result: Mapping[str, Messages], row: int) -> str:
         """The place of a bad record, its schema and its reason."""
-        name = next(name for name, messages in found.items() if messages.reason_of[row] >= 0)
-        schema_id = int(found[name].schema_ids[row])
+        name = next(name for name, messages in result.items() if messages.reason_of[row] >= 0)
+        schema_id = int(result[name].schema_ids[row])
         of = f" (schema id {schema_id})" if schema_id >= 0 else ""
         offset = f"{self._partition} at offset {columns.offset[row]}"
-        reason = found[name].reasons[found[name].reason_of[row]]
+        reason = result[name].reasons[result[name].reason_of[row]]
         return (
             f"{offset}: the {name} cannot be decoded{of}: {reason}; if every {name} fails, correct "
             f"{name}Format or schemaIdFrom"
         )
 
-    def _batch(self, columns: Columns, found: Mapping[str, Messages], is_bad: _Flags) -> pa.RecordBatch:
+    def _batch(self, columns: Columns, result: Mapping[str, Messages], is_bad: _Flags) -> pa.RecordBatch:
         others = self._others.build(columns)
         arrays = []
-        for each in self._schema:
-            if each.name == CORRUPT:
+        for item in self._schema:
+            if item.name == CORRUPT:
                 arrays.append(
-                    projected(_corrupt(columns, found, is_bad), each.type)
+                    project(_corrupt(columns, result, is_bad), item.type)
                     if is_bad.any()
-                    else corrupt_column(columns, each.type)
+                    else corrupt_column(columns, item.type)
                 )
-            elif each.name in found:
-                arrays.append(found[each.name].column)
-            elif each.name in SCHEMA_IDS.values():
-                name = next(name for name, made in SCHEMA_IDS.items() if made == each.name)
-                arrays.append(_int32s(found[name].schema_ids))
+            elif item.name in result:
+                arrays.append(result[item.name].column)
+            elif item.name in SCHEMA_IDS.values():
+                name = next(name for name, made in SCHEMA_IDS.items() if made == item.name)
+                arrays.append(_int32s(result[name].schema_ids))
             else:
-                arrays.append(others.column(others.schema.get_field_index(each.name)))
+                arrays.append(others.column(others.schema.get_field_index(item.name)))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
@@ -147,18 +147,18 @@ def _is_decoded(column: ColumnFormat, names: list[str]) -> bool:
     )
 
 
-def _corrupt(columns: Columns, found: Mapping[str, Messages], is_bad: _Flags) -> pa.StructArray:
+def _corrupt(columns: Columns, result: Mapping[str, Messages], is_bad: _Flags) -> pa.StructArray:
     """The column ``_corrupt_record``: the bad message of each row, the value before the key."""
     count, raws = len(is_bad), []
     places, ids = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-    kinds = np.full((len(found), count), -1, np.int64)
-    for index, messages in enumerate(found.values()):  # the value is the last one
+    kinds = np.full((len(result), count), -1, np.int64)
+    for index, messages in enumerate(result.values()):  # the value is the last one
         rows = np.flatnonzero(messages.reason_of >= 0)
         places[rows], ids[rows] = rows + index * count, messages.schema_ids[rows]
         kinds[index] = messages.reason_of
         raws.append(messages.raw)
     distinct, which = np.unique(kinds, axis=1, return_inverse=True)
-    reasons = pa.array([_reasons(found, each) for each in distinct.T.tolist()], pa.string())
+    reasons = pa.array([_reasons(result, item) for item in distinct.T.tolist()], pa.string())
     children = [
         pa.concat_arrays(raws).take(pa.array(places, mask=~is_bad)),
         reasons.take(pa.array(which.ravel(), mask=~is_bad)),
@@ -169,10 +169,10 @@ def _corrupt(columns: Columns, found: Mapping[str, Messages], is_bad: _Flags) ->
     return pa.Array.from_buffers(CORRUPT_TYPE, count, [validity_bitmap(is_bad)], children=children)
 
 
-def _reasons(found: Mapping[str, Messages], kinds: list[int]) -> str:
-    named = zip(found.items(), kinds, strict=True)
-    each = [f"{name}: {messages.reasons[kind]}" for (name, messages), kind in named if kind >= 0]
-    return "; ".join(reversed(each))
+def _reasons(result: Mapping[str, Messages], kinds: list[int]) -> str:
+    named = zip(result.items(), kinds, strict=True)
+    item = [f"{name}: {messages.reasons[kind]}" for (name, messages), kind in named if kind >= 0]
+    return "; ".join(reversed(item))
 
 
 def _int32s(numbers: Int64s) -> pa.Array:
@@ -255,7 +255,7 @@ class MessageDecoder:
         has_ids_in_headers = self._source in (SchemaIdSource.AUTO, SchemaIdSource.HEADER)
         return frozenset((self.name, "headers") if self._format and has_ids_in_headers else (self.name,))
 
-    def decoded(self, columns: Columns) -> Messages:
+    def decode(self, columns: Columns) -> Messages:
         """The messages of these rows. Raises the errors of the registry, after its retries."""
         raw = columns.values if self.name == "value" else columns.keys
         if raw is None:
@@ -263,38 +263,38 @@ class MessageDecoder:
         return self.messages(raw, columns.headers)
 
     def messages(self, raw: pa.BinaryArray, headers: pa.Array | None = None) -> Messages:
-        """The messages of a column, and the headers of its records. Raises as ``decoded`` does."""
+        """The messages of a column, and the headers of its records. Raises as ``decode`` does."""
         if self._format is None:
             return _strings(raw)
-        frames = unframed(
+        frames = unframe(
             raw,
             self._source,
             headers,
             header=_HEADERS[self.name],
             with_indexes=self._format.has_indexes,
         )
-        found = Messages(raw, None, frames.ids.copy(), np.full(len(raw), -1, np.int32))
+        result = Messages(raw, None, frames.ids.copy(), np.full(len(raw), -1, np.int32))
         for fault in np.unique(frames.faults[frames.faults != Fault.NONE]).tolist():
-            found.blame(np.flatnonzero(frames.faults == fault), REASONS[Fault(fault)])
+            result.blame(np.flatnonzero(frames.faults == fault), REASONS[Fault(fault)])
         if self._type is not None:
-            self._decode(self._format, frames, found)
-        return found
+            self._decode(self._format, frames, result)
+        return result
 
-    def _decode(self, form: Format, frames: Framed, found: Messages) -> None:
+    def _decode(self, form: Format, frames: Framed, result: Messages) -> None:
         """Decode the messages of each schema together, and restore their order.
 
         Where a bad record is an error, no schema is requested after the first one that is not there: foreign
         bytes may name any number of them.
         """
         is_error = self._options.bad_records is BadRecords.FAIL
-        groups = _by_schema(frames) if form.needs_writer else _together(frames)
+        groups = _group_by_schema(frames) if form.needs_writer else _together(frames)
         parts, rows_of_parts = [], []
         for rows, key in groups:
             decoding = self._decoding(form, key)
             if decoding.schema_id >= 0:
-                found.schema_ids[rows] = decoding.schema_id
+                result.schema_ids[rows] = decoding.schema_id
             if decoding.decoder is None:
-                found.blame(rows, decoding.reason)
+                result.blame(rows, decoding.reason)
                 if is_error:
                     break
                 continue
@@ -306,8 +306,8 @@ class MessageDecoder:
             decoded = decoding.decoder.decode(payloads)
             parts.append(decoded.column)
             rows_of_parts.append(rows)
-            _blame_each(found, rows, decoded)
-        found.column = _in_order(parts, rows_of_parts, len(frames.ids), self._type)
+            _blame_each(result, rows, decoded)
+        result.column = _order_values(parts, rows_of_parts, len(frames.ids), self._type)
 
     def _decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         """The decoder of the messages of one schema, kept for the process."""
@@ -316,10 +316,10 @@ class MessageDecoder:
         if (known := _DECODINGS.get(kept)) is not None:
             return known
         try:
-            found = self._new_decoding(form, key)
+            result = self._new_decoding(form, key)
         except UnknownSchemaError:  # the registry keeps that for some time itself
             return _Decoding(None, key.schema_id, REASONS[Fault.UNKNOWN_SCHEMA_ID])
-        return _DECODINGS.keep(kept, found)
+        return _DECODINGS.keep(kept, result)
 
     def _new_decoding(self, form: Format, key: _SchemaKey) -> _Decoding:
         reader = None if self._fixed is None else form.parsed(self._fixed)
@@ -327,7 +327,7 @@ class MessageDecoder:
         if key.has_none:
             writer = reader if form.needs_writer else None
             return _Decoding(form.decoder(writer, reader, self._type, *arguments))
-        registered = self._registered(key)
+        registered = self._find_registered(key)
         schema_id = key.schema_id if key.schema_id >= 0 else registered.id
         if registered.format != form.registered_as:
             return _unresolvable(schema_id, f"it is {registered.format}, and not {form.registered_as}")
@@ -341,7 +341,7 @@ class MessageDecoder:
         except OptionError as error:
             return _unresolvable(schema_id, str(error))
 
-    def _registered(self, key: _SchemaKey) -> RegisteredSchema:
+    def _find_registered(self, key: _SchemaKey) -> RegisteredSchema:
         assert self._options.registry is not None
         registry = registry_of(self._options.registry)
         if key.guid:
@@ -374,7 +374,7 @@ def _together(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
     return [(rows, _SchemaKey())] if len(rows) else []
 
 
-def _by_schema(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
+def _group_by_schema(frames: Framed) -> list[tuple[Int64s, _SchemaKey]]:
     """The rows of the messages of each schema, in the order of their first rows. Tombstones, and messages
     without a schema id, are in none."""
     rows = np.flatnonzero(~frames.payloads.is_null).astype(np.int64)
@@ -399,20 +399,20 @@ def _key(frames: Framed, row: int) -> _SchemaKey:
     )
 
 
-def _blame_each(found: Messages, rows: Int64s, decoded: Decoded) -> None:
+def _blame_each(result: Messages, rows: Int64s, decoded: Decoded) -> None:
     """Give each row with a fault its reason, once for all rows of the same fault and field."""
     bad = np.flatnonzero(decoded.is_bad)
     if not len(bad):
         return
     kinds = np.stack((decoded.faults[bad].astype(np.int64), decoded.fields[bad]))
     distinct, which = np.unique(kinds, axis=1, return_inverse=True)
-    found.reason_of[rows[bad]] = len(found.reasons) + which.ravel()
+    result.reason_of[rows[bad]] = len(result.reasons) + which.ravel()
     for fault, path in distinct.T.tolist():
-        place = f"field {printable(decoded.paths[path])}: " if path >= 0 else ""
-        found.reasons.append(f"{place}{REASONS[Fault(fault)]}")
+        location = f"field {printable(decoded.paths[path])}: " if path >= 0 else ""
+        result.reasons.append(f"{location}{REASONS[Fault(fault)]}")
 
 
-def _in_order(parts: list[pa.Array], rows: list[Int64s], count: int, of: pa.DataType) -> pa.Array:
+def _order_values(parts: list[pa.Array], rows: list[Int64s], count: int, of: pa.DataType) -> pa.Array:
     """The values of all parts in the order of their rows; other rows are null."""
     if len(parts) == 1 and len(rows[0]) == count:
         return parts[0]
@@ -426,13 +426,13 @@ def _in_order(parts: list[pa.Array], rows: list[Int64s], count: int, of: pa.Data
 def _strings(raw: pa.BinaryArray) -> Messages:
     """Messages as text. Arrow trusts that strings are UTF-8, so that is checked here."""
     strings = raw.view(pa.string())
-    found = Messages(raw, strings, np.full(len(raw), -1, np.int64), np.full(len(raw), -1, np.int32))
+    result = Messages(raw, strings, np.full(len(raw), -1, np.int64), np.full(len(raw), -1, np.int32))
     bad = np.array(_not_utf8(strings, 0, len(strings)), np.int64)
     if len(bad):
-        found.blame(bad, REASONS[Fault.BAD_UTF8])
+        result.blame(bad, REASONS[Fault.BAD_UTF8])
         places = np.arange(len(raw))
-        found.column = strings.take(pa.array(places, mask=found.reason_of >= 0))
-    return found
+        result.column = strings.take(pa.array(places, mask=result.reason_of >= 0))
+    return result
 
 
 def _not_utf8(strings: pa.StringArray, start: int, stop: int) -> list[int]:

@@ -23,7 +23,7 @@ from typing import Final, Generic, TypeVar
 from spark_kafkawire.errors import Action, BrokerError, CorruptDataError, LimitError
 from spark_kafkawire.model import Leader, OffsetRange
 from spark_kafkawire.options import FetchOptions
-from spark_kafkawire.protocol.buffers import Buffers, joined
+from spark_kafkawire.protocol.buffers import Buffers, join_tail
 from spark_kafkawire.protocol.connection import Response
 from spark_kafkawire.protocol.primitives import Buffer
 from spark_kafkawire.protocol.v07 import ErrorCode, FetchRequest, MultiFetchRequest, broker_error
@@ -88,7 +88,7 @@ class V07Reader:
         while (window := self._windows.ask()) is not None:
             yield self._request(window)
 
-    def received(self, response: Response) -> None:
+    def receive(self, response: Response) -> None:
         chunk = self._chunk(response)
         self.bytes_received += chunk.size
         self._windows.answer(chunk.offset, chunk, chunk.size)
@@ -97,13 +97,13 @@ class V07Reader:
         while (chunk := self._windows.take()) is not None:
             self._check(chunk)
             if self._held is None:
-                yield from self._stitched(chunk)
+                yield from self._stitch(chunk)
             else:
                 self._held += chunk.frame[chunk.start :]
                 yield from self._examine(self._held)
             del chunk  # its frame is reused for a later response
 
-    def _stitched(self, chunk: Chunk) -> Iterator[Columns]:
+    def _stitch(self, chunk: Chunk) -> Iterator[Columns]:
         try:
             yield from self._stitcher.feed(chunk.frame, chunk.start)
             if self.done:
@@ -111,7 +111,7 @@ class V07Reader:
         except (CorruptDataError, LimitError) as error:
             if self._damaged.is_error:
                 raise
-            raise self._suspected(error) from error
+            raise self._suspect(error) from error
 
     def report(self) -> None:
         self._damaged.report()
@@ -124,7 +124,7 @@ class V07Reader:
 
     # The damaged path.
 
-    def _suspected(self, error: CorruptDataError | LimitError) -> SuspectedDamage:
+    def _suspect(self, error: CorruptDataError | LimitError) -> SuspectedDamage:
         """The error by which all bytes that are not decoded are fetched again."""
         self._damaged.is_expected, self._cause = True, error
         self.restart(self.offset)
@@ -147,7 +147,7 @@ class V07Reader:
             undecodable=self._undecodable,
         )
         try:
-            self._damaged.confirm(DamagedBytes.of(each, data) for each in walk.damages)
+            self._damaged.confirm(DamagedBytes.of(item, data) for item in walk.damages)
         except SuspectedDamage:
             self.restart(offset)
             raise
@@ -332,7 +332,7 @@ class Stitcher:
         """
         chunk = frame[start:]
         if 0 < len(self._tail) <= start:
-            chunk = joined(self._tail, frame, start)
+            chunk = join_tail(self._tail, frame, start)
             self._tail.clear()
         elif self._tail:
             chunk = self._complete_tail(chunk)
@@ -403,7 +403,7 @@ class MultiFetches:
     def bytes_of(self, request: FetchRequest) -> int:
         return request.max_bytes
 
-    def packed(self, requests: Sequence[FetchRequest]) -> MultiFetchRequest:
+    def pack(self, requests: Sequence[FetchRequest]) -> MultiFetchRequest:
         return MultiFetchRequest(tuple(requests))
 
     def parts(self, response: Response, requests: Sequence[FetchRequest]) -> list[Response | None]:

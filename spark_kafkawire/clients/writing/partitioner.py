@@ -32,7 +32,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafkawire.errors import RowError, counted, quoted
+from spark_kafkawire.errors import RowError, counted, quote
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.records import compiler
 from spark_kafkawire.records.checksum import crc32_each
@@ -153,7 +153,7 @@ class StickyPartitions:
         """Split rows into runs: for each the partition, and the row before which it ends. ``sizes`` are the
         bytes of the rows. A row that does not fit a run belongs to the next one."""
         ends = np.cumsum(sizes)
-        found = []
+        result = []
         row = before = 0
         while row < len(sizes):
             room = self._room(int(ends[-1]) - before)
@@ -161,13 +161,13 @@ class StickyPartitions:
             if not self._run_given:
                 stop = max(stop, row + 1)  # whatever its size
             if stop > row:
-                found.append((int(self._order[self._turn]), stop))
+                result.append((int(self._order[self._turn]), stop))
                 self._give(int(ends[stop - 1]) - before)
                 row, before = stop, int(ends[stop - 1])
             if row < len(sizes):
                 self._end_run()
         self._end_batch()
-        return found
+        return result
 
     def one_by_one(self, count: int) -> Ids:
         """Assign each row to the next partition."""
@@ -208,10 +208,10 @@ class StickyPartitions:
         if capacities is None:
             self._share = 1.0
             return int(self._given.argmin())
-        found = int(np.where(capacities > 0, self._given, _NEVER).argmin())
-        self._given[capacities == 0] = np.maximum(self._given[capacities == 0], self._given[found])
-        self._share = int(capacities[found]) / int(capacities.max())
-        return found
+        result = int(np.where(capacities > 0, self._given, _NEVER).argmin())
+        self._given[capacities == 0] = np.maximum(self._given[capacities == 0], self._given[result])
+        self._share = int(capacities[result]) / int(capacities.max())
+        return result
 
 
 #: Id in a table of partition ids for a row that names neither broker nor partition.
@@ -259,23 +259,23 @@ class Partitioner:
         if not rows.count:
             return []
         topics, topic_codes = self._topics(rows)
-        ids = self._chosen(topics, topic_codes, rows)
+        ids = self._choose(topics, topic_codes, rows)
         if ids is None and len(topics) == 1 and not self._strategy.row_by_row:
-            return self._in_runs(self._sticky_of(topics[0]), rows.records)
+            return self._split_in_runs(self._sticky_of(topics[0]), rows.records)
         if ids is None:
             ids = np.full(rows.count, _UNNAMED, np.int64)
         self._assign_sticky(topics, topic_codes, rows.records, ids)
-        return self._grouped(rows.records, ids)
+        return self._group_records(rows.records, ids)
 
-    def _chosen(self, topics: list[str], topic_codes: Ids, rows: Rows) -> Ids | None:
+    def _choose(self, topics: list[str], topic_codes: Ids, rows: Rows) -> Ids | None:
         """Choose for each row the partition that its columns or its key select, or ``_UNNAMED``; None if no
         row selects one."""
         is_named = rows.brokers is not None or rows.partitions is not None
-        named = self._by_name(topics, topic_codes, rows) if is_named else None
+        named = self._choose_by_name(topics, topic_codes, rows) if is_named else None
         keyed = self._strategy.keyed(rows.keys, rows.count)
         if keyed is None:
             return named
-        picked = np.where(keyed, self._by_key(topics, topic_codes, rows.keys), _UNNAMED)
+        picked = np.where(keyed, self._choose_by_key(topics, topic_codes, rows.keys), _UNNAMED)
         return picked if named is None else np.where(named == _UNNAMED, picked, named)
 
     def _topics(self, rows: Rows) -> tuple[list[str], Ids]:
@@ -285,11 +285,11 @@ class Partitioner:
             topics, codes = [rows.topic], np.zeros(rows.count, np.int64)
         else:
             rows.refuse_broken_topics()
-            topics, codes = _coded(rows.topic)
+            topics, codes = _encode_distinct(rows.topic)
         for code, topic in enumerate(topics):
             if topic not in self._sticky:
                 if fault := self._partitions.topic_fault(topic):
-                    raise RowError(f"row {_first_row(codes, code)}: topic {quoted(topic)}: {fault}")
+                    raise RowError(f"row {_first_row(codes, code)}: topic {quote(topic)}: {fault}")
                 selectable = self._partitions.selectable(topic)
                 self._selectable[topic] = np.array([self._id(tp) for tp in selectable], np.int64)
                 available = [self._id(tp) for tp in self._partitions.available(topic)]
@@ -303,7 +303,9 @@ class Partitioner:
             sticky.update_load(self._queue_capacity(self._partitions.available(topic)))
         return sticky
 
-    def _in_runs(self, sticky: StickyPartitions, records: Records) -> list[tuple[TopicPartition, Records]]:
+    def _split_in_runs(
+        self, sticky: StickyPartitions, records: Records
+    ) -> list[tuple[TopicPartition, Records]]:
         """Split the records into runs without copying them."""
         partitions = list(self._ids)
         if sticky.fits(records.size):
@@ -338,25 +340,25 @@ class Partitioner:
                 ids[own[begin:end]] = partition
                 begin = end
 
-    def _by_key(self, topics: list[str], topic_codes: Ids, keys: pa.Array | None) -> Ids:
+    def _choose_by_key(self, topics: list[str], topic_codes: Ids, keys: pa.Array | None) -> Ids:
         assert self._strategy.hashes is not None
         if keys is None:
             keys = pa.nulls(len(topic_codes), pa.binary())
-        return self._picked(topics, topic_codes, self._strategy.hashes(keys))
+        return self._pick(topics, topic_codes, self._strategy.hashes(keys))
 
-    def _picked(self, topics: list[str], topic_codes: Ids, numbers: Ids) -> Ids:
+    def _pick(self, topics: list[str], topic_codes: Ids, numbers: Ids) -> Ids:
         """Pick for each number the partition at its remainder in the list of its topic."""
         lists = [self._selectable[topic] for topic in topics]
         counts = np.array([len(selectable) for selectable in lists], np.int64)
         starts = np.cumsum(counts) - counts
         return np.concatenate(lists)[starts[topic_codes] + numbers % counts[topic_codes]]
 
-    def _by_name(self, topics: list[str], topic_codes: Ids, rows: Rows) -> Ids:
+    def _choose_by_name(self, topics: list[str], topic_codes: Ids, rows: Rows) -> Ids:
         """Choose for each row the partition that its columns name, or ``_UNNAMED``."""
-        brokers, broker_codes = _coded(rows.brokers)
-        partitions, partition_codes = _coded(rows.partitions)
+        brokers, broker_codes = _encode_distinct(rows.brokers)
+        partitions, partition_codes = _encode_distinct(rows.partitions)
         combined = (topic_codes * len(brokers) + broker_codes) * len(partitions) + partition_codes
-        distinct, codes = _coded(pa.array(combined))
+        distinct, codes = _encode_distinct(pa.array(combined))
         table = np.empty(len(distinct), np.int64)
         for code, combination in enumerate(distinct):
             rest, partition_code = divmod(combination, len(partitions))
@@ -397,7 +399,7 @@ class Partitioner:
         where = "column partition" if broker is None else "columns broker and partition"
         kind = " (broker-partition)" if partitions and partitions[0].broker is not None else ""
         return RowError(
-            f"row {row}: topic {quoted(topic)} has no{what}; it has {counted(len(partitions), 'partition')}, "
+            f"row {row}: topic {quote(topic)} has no{what}; it has {counted(len(partitions), 'partition')}, "
             f"{listed}{kind}; correct the {where} of the row, or fill in null to let the "
             "partitioner choose"
         )
@@ -405,7 +407,7 @@ class Partitioner:
     def _id(self, partition: TopicPartition) -> int:
         return self._ids.setdefault(partition, len(self._ids))
 
-    def _grouped(self, records: Records, ids: Ids) -> list[tuple[TopicPartition, Records]]:
+    def _group_records(self, records: Records, ids: Ids) -> list[tuple[TopicPartition, Records]]:
         partitions = list(self._ids)
         changes = np.flatnonzero(ids[1:] != ids[:-1]) + 1
         count = len(changes) + 1
@@ -428,7 +430,7 @@ class Partitioner:
         ]
 
 
-def _coded(column: pa.Array | None) -> tuple[list[Any], Ids]:
+def _encode_distinct(column: pa.Array | None) -> tuple[list[Any], Ids]:
     """List the distinct values of a column, including null, and for each row the index of its value."""
     if column is None:
         return [None], np.zeros((), np.int64)

@@ -94,18 +94,18 @@ def _milliseconds(column: pa.Array) -> pa.Array:
     return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
 
 
-def _of_type(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+def _cast_column(column: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     # A cast that changes nothing takes as long as one that does.
     return column if column.type == arrow_type else column.cast(arrow_type)
 
 
 _CASTS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = MappingProxyType(
     {
-        "key": lambda column: _of_type(column, pa.binary()),
-        "value": lambda column: _of_type(column, pa.binary()),
+        "key": lambda column: _cast_column(column, pa.binary()),
+        "value": lambda column: _cast_column(column, pa.binary()),
         "headers": header_lists,
         "timestamp": _milliseconds,
-        "topic": lambda column: _of_type(column, pa.string()),
+        "topic": lambda column: _cast_column(column, pa.string()),
         "partition": lambda column: column,
         "broker": lambda column: column,
     }

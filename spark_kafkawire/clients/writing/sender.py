@@ -64,12 +64,12 @@ class WriteTotals:
         count = size = retried_count = 0
         seconds, slowest = 0.0, (0.0, "")
         partitions: dict[tuple[str, int | None], int] = {}
-        for each in totals:
-            count += each.message_count
-            size += each.size
-            seconds, slowest = max(seconds, each.seconds), max(slowest, each.slowest)
-            retried_count += each.retried_count
-            for name, bits in each.partitions.items():
+        for item in totals:
+            count += item.message_count
+            size += item.size
+            seconds, slowest = max(seconds, item.seconds), max(slowest, item.slowest)
+            retried_count += item.retried_count
+            for name, bits in item.partitions.items():
                 partitions[name] = partitions.get(name, 0) | bits
         return cls(count, size, seconds, retried_count, slowest, partitions)
 

@@ -52,14 +52,14 @@ class TypedRows:
         Raises ``RowError`` (fatal) for a value that its schema does not allow, with its row, counted from 0,
         and its field.
         """
-        for each in self._encodings:
-            index = batch.schema.get_field_index(each.column)
-            messages = self._encoder(each, batch.column(index).type).encode(batch.column(index))
-            if each.frame and not each.in_header:
-                messages = pc.binary_join_element_wise(pa.scalar(each.frame), messages, b"")
-            batch = _with_column(batch, each.column, messages)
-            if each.in_header:
-                batch = _with_header(batch, _HEADERS[each.column], each.frame, messages.is_valid())
+        for item in self._encodings:
+            index = batch.schema.get_field_index(item.column)
+            messages = self._encoder(item, batch.column(index).type).encode(batch.column(index))
+            if item.frame and not item.in_header:
+                messages = pc.binary_join_element_wise(pa.scalar(item.frame), messages, b"")
+            batch = _with_column(batch, item.column, messages)
+            if item.in_header:
+                batch = _with_header(batch, _HEADERS[item.column], item.frame, messages.is_valid())
         return batch
 
     def _encoder(self, encoding: ColumnEncoding, arrow_type: pa.DataType) -> Encoder:

@@ -30,13 +30,13 @@ class WritePartitions(Protocol):
         """
 
     @staticmethod
-    def planned(options: WriteOptions) -> WriteOptions:
+    def plan_versions(options: WriteOptions) -> WriteOptions:
         """Add to the options the versions that brokers serve now, which the tasks rely on.
 
         Raises ``TransportError`` (fatal).
         """
 
-    def of_topic(self, topic: str) -> WritePartitions:
+    def restrict_to_topic(self, topic: str) -> WritePartitions:
         """Restrict to one topic, and look up its partitions. Raises as ``selectable``."""
 
     def selectable(self, topic: str) -> tuple[TopicPartition, ...]:

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 from spark_kafkawire.directories.names import INTERNAL_TOPICS, LogName
 from spark_kafkawire.directories.scanning import LogDirectory, each_of, scan
-from spark_kafkawire.errors import OptionError, UnknownTopicError, listed_some, printable
+from spark_kafkawire.errors import OptionError, UnknownTopicError, list_some, printable
 from spark_kafkawire.model import (
     Broker,
     Generation,
@@ -66,20 +66,22 @@ class DirectoryCluster:
 
     def modern_ids(self) -> tuple[int, ...]:
         """Ids of the brokers, from 0.8.2 on from a file of each."""
-        known = [each.broker_id for each in self.directories]
+        known = [item.broker_id for item in self.directories]
         given = self._options.broker_ids
-        return tuple(place if found is None else found for place, found in zip(given, known, strict=True))
+        return tuple(
+            location if result is None else result for location, result in zip(given, known, strict=True)
+        )
 
     def racks(self) -> frozenset[str]:
         """Return no racks: these brokers have none."""
         return frozenset()
 
     def topics(self) -> tuple[str, ...]:
-        found = {topic for each in self.directories for topic in each.topics}
-        return tuple(sorted(found - INTERNAL_TOPICS))
+        result = {topic for item in self.directories for topic in item.topics}
+        return tuple(sorted(result - INTERNAL_TOPICS))
 
     def partitions_of(self, topics: Sequence[str]) -> tuple[TopicPartition, ...]:
-        known = {topic for each in self.directories for topic in each.topics}
+        known = {topic for item in self.directories for topic in item.topics}
         if missing := sorted(set(topics) - known):
             raise UnknownTopicError(
                 f"no log directory holds the topic {names_of(missing)}"
@@ -88,40 +90,42 @@ class DirectoryCluster:
         for directory in self.directories:
             directory.list_logs([name for name in directory.logs if name.topic in topics])
         find = _PARTITIONS[self._options.generation]
-        found: dict[TopicPartition, PartitionLog] = {}
+        result: dict[TopicPartition, PartitionLog] = {}
         for topic in topics:
-            names = {name for each in self.directories for name in each.logs if name.topic == topic}
+            names = {name for item in self.directories for name in item.logs if name.topic == topic}
             for name in sorted(names):
                 held = [
-                    (place, each)
-                    for place, each in enumerate(self.directories)
-                    if name in each.logs and self._is_of_generation(each, name)
+                    (location, item)
+                    for location, item in enumerate(self.directories)
+                    if name in item.logs and self._is_of_generation(item, name)
                 ]
-                found.update(find(self, name, held))
-        self._logs.update(found)
-        return tuple(sorted(found, key=lambda tp: (topics.index(tp.topic), tp.partition, tp.broker or 0)))
+                result.update(find(self, name, held))
+        self._logs.update(result)
+        return tuple(sorted(result, key=lambda tp: (topics.index(tp.topic), tp.partition, tp.broker or 0)))
 
     listed_partitions = partitions_of
 
     def _is_of_generation(self, directory: LogDirectory, name: LogName) -> bool:
         """True for a log with segments. Raises ``OptionError`` (fatal) if they are of the other
         generation."""
-        found = directory.generation_of(name)
+        result = directory.generation_of(name)
         expected = {None, self._options.generation}
-        if found not in expected:
+        if result not in expected:
             raise OptionError(
                 f"path {printable(directory.files.uri)} holds logs of {self._options.generation.title}, and "
                 f"{printable(str(name))} is of another kind: select topics of one with subscribe"
             )
-        return found is not None
+        return result is not None
 
     def v07_logs(self, name: LogName, held: _Found) -> dict[TopicPartition, PartitionLog]:
         """The logs of a name of 0.7: a partition for each broker."""
-        found: dict[TopicPartition, PartitionLog] = {}
-        for place, directory in held:
-            partition = TopicPartition(name.topic, name.partition, self._options.broker_ids[place])
-            found[partition] = V07Log(partition, directory, name, place, fail_on_damage=self._fail_on_damage)
-        return found
+        result: dict[TopicPartition, PartitionLog] = {}
+        for location, directory in held:
+            partition = TopicPartition(name.topic, name.partition, self._options.broker_ids[location])
+            result[partition] = V07Log(
+                partition, directory, name, location, fail_on_damage=self._fail_on_damage
+            )
+        return result
 
     def modern_logs(self, name: LogName, held: _Found) -> dict[TopicPartition, PartitionLog]:
         """The log of a name from 0.8 on: the same partition in all directories."""
@@ -129,8 +133,8 @@ class DirectoryCluster:
             return {}
         partition = TopicPartition(name.topic, name.partition)
         replicas = [
-            ReplicaLog(directory, name, place, fail_on_damage=self._fail_on_damage)
-            for place, directory in held
+            ReplicaLog(directory, name, location, fail_on_damage=self._fail_on_damage)
+            for location, directory in held
         ]
         log = ModernLog(
             partition,
@@ -155,7 +159,7 @@ class DirectoryCluster:
         there = self.partitions_of(sorted({tp.topic for tp in partitions}))
         if missing := [tp for tp in partitions if tp not in there]:
             raise UnknownTopicError(
-                f"option assign: no log directory holds {listed_some(missing, NAMES_COUNT_MAX, str)}; "
+                f"option assign: no log directory holds {list_some(missing, NAMES_COUNT_MAX, str)}; "
                 "correct the numbers, or give the paths of all brokers"
             )
         return tuple(partitions)
@@ -174,27 +178,25 @@ class DirectoryCluster:
         """Do nothing: a read is a snapshot."""
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
-        found = self._of_each(partitions, lambda log: log.bounds)
-        return dict(zip(partitions, found, strict=True))
+        result = self._ask_each(partitions, lambda log: log.bounds)
+        return dict(zip(partitions, result, strict=True))
 
-    def followed_bounds(
-        self, partitions: tuple[TopicPartition, ...]
-    ) -> dict[TopicPartition, PartitionBounds]:
+    def follow_bounds(self, partitions: tuple[TopicPartition, ...]) -> dict[TopicPartition, PartitionBounds]:
         """Bounds as ``bounds``: a read of directories is a snapshot, and no stream follows one."""
         return self.bounds(partitions)
 
     def cut_points(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, ...]] | None:
-        starts = {tp: each.segment_starts for tp, each in self.bounds(partitions).items()}
-        found = {tp: points for tp, points in starts.items() if points is not None}
-        return found or None
+        starts = {tp: item.segment_starts for tp, item in self.bounds(partitions).items()}
+        result = {tp: points for tp, points in starts.items() if points is not None}
+        return result or None
 
     def high_watermarks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._log(tp).high_watermark for tp in partitions}
 
     def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: each.earliest for tp, each in self.bounds(partitions).items()}
+        return {tp: item.earliest for tp, item in self.bounds(partitions).items()}
 
     def sample_sizes(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, SizeSample]:  # noqa: ARG002
         return {}  # no stream reads them
@@ -213,16 +215,16 @@ class DirectoryCluster:
         times_ms: Mapping[TopicPartition, int],
         bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the logs have them
     ) -> dict[TopicPartition, int | None]:
-        found = each_of(lambda tp: self._log(tp).start_offset(times_ms[tp]), list(times_ms))
-        return dict(zip(times_ms, found, strict=True))
+        result = each_of(lambda tp: self._log(tp).start_offset(times_ms[tp]), list(times_ms))
+        return dict(zip(times_ms, result, strict=True))
 
     def stop_offsets(
         self,
         times_ms: Mapping[TopicPartition, int],
         bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the logs have them
     ) -> dict[TopicPartition, int | None]:
-        found = each_of(lambda tp: self._log(tp).stop_offset(times_ms[tp]), list(times_ms))
-        return dict(zip(times_ms, found, strict=True))
+        result = each_of(lambda tp: self._log(tp).stop_offset(times_ms[tp]), list(times_ms))
+        return dict(zip(times_ms, result, strict=True))
 
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> NoReturn:
         raise OptionError(
@@ -243,11 +245,11 @@ class DirectoryCluster:
         log = self._log(whole.topic_partition)
         return log.cut_points(whole.start_offset, whole.stop_offset, bytes_max)
 
-    def _of_each(
+    def _ask_each(
         self, partitions: Sequence[TopicPartition], ask: Callable[[PartitionLog], PartitionBounds]
     ) -> list[PartitionBounds]:
         """Ask the log of each partition, several at once where files are far away."""
-        is_local = all(each.files.is_local for each in self.directories)
+        is_local = all(item.files.is_local for item in self.directories)
         logs = [self._log(tp) for tp in partitions]
         return [ask(log) for log in logs] if is_local else each_of(ask, logs)
 

@@ -83,12 +83,14 @@ class ModernLog:
     def _choice(self) -> Choice:
         """The replica of each range. Raises ``OptionError`` (fatal) for replicas that contradict each other,
         ``DataLossError`` for one without records that its checkpoint calls committed."""
-        replicas = [each.replica for each in self._logs]
+        replicas = [item.replica for item in self._logs]
         self._check_same_topic()
         self._check_brokers()
-        if found := contradiction(replicas):
-            files = [self._file(self._logs[place], LEADER_EPOCHS) for place in (found.first, found.second)]
-            raise self._contradicting(files, found.reason)
+        if result := contradiction(replicas):
+            files = [
+                self._file(self._logs[location], LEADER_EPOCHS) for location in (result.first, result.second)
+            ]
+            raise self._describe_contradiction(files, result.reason)
         choice = choose(replicas)
         self._check_contents(choice)
         self._check_high_watermarks(choice)
@@ -98,11 +100,11 @@ class ModernLog:
         first = self._logs[0]
         for other in self._logs[1:]:
             for name, key, what in ((None, "cluster.id", "cluster"), (first.name, "topic_id", "topic")):
-                ids = [each.directory.properties(name).get(key) for each in (first, other)]
+                ids = [item.directory.properties(name).get(key) for item in (first, other)]
                 if None not in ids and ids[0] != ids[1]:
                     file = META_PROPERTIES if name is None else PARTITION_METADATA
-                    raise self._contradicting(
-                        [self._file(each, file) for each in (first, other)],
+                    raise self._describe_contradiction(
+                        [self._file(item, file) for item in (first, other)],
                         f"they are of two {what}s, {ids[0]} and {ids[1]}",
                     )
 
@@ -124,20 +126,20 @@ class ModernLog:
     def _check_contents(self, choice: Choice) -> None:
         """Compare the last batch that each replica shares with the authority."""
         authority = self._logs[choice.authority]
-        for place, log in enumerate(self._logs):
-            shared = min(choice.agreed[place], choice.end) - 1
+        for location, log in enumerate(self._logs):
+            shared = min(choice.agreed[location], choice.end) - 1
             if log is authority or shared < max(log.replica.start, authority.replica.start):
                 continue
             if files := same_batch(authority, log, shared):
-                raise self._contradicting(
-                    [each.shown(file) for each, file in zip((authority, log), files, strict=True)],
+                raise self._describe_contradiction(
+                    [item.shown(file) for item, file in zip((authority, log), files, strict=True)],
                     f"their batches at offset {shared} differ",
                 )
 
     def _check_high_watermarks(self, choice: Choice) -> None:
         """Report records that a checkpoint calls committed and no file holds, and records above it."""
-        replicas = [each.replica for each in self._logs]
-        marks = [each.high_watermark for each in replicas if each.high_watermark is not None]
+        replicas = [item.replica for item in self._logs]
+        marks = [item.high_watermark for item in replicas if item.high_watermark is not None]
         if len(self._logs) == 1 and marks and marks[0] > choice.end:
             message = (
                 f"{self._partition}: offsets [{choice.end}, {marks[0]}) are gone: "
@@ -147,7 +149,7 @@ class ModernLog:
             if self._fail_on_data_loss:
                 raise DataLossError(f"{message}; to read what is left, set failOnDataLoss=false")
             LOG.warning("%s; reading on because failOnDataLoss=false", message)
-        beyond = max(each.end for each in replicas) - choice.end
+        beyond = max(item.end for item in replicas) - choice.end
         if len(self._logs) > 1 and beyond > 0:
             LOG.warning(
                 "%s: %s after offset %d are left out: no high watermark of a broker says that they are "
@@ -156,14 +158,16 @@ class ModernLog:
                 counted(beyond, "offset"),
                 choice.end,
             )
-        for place, each in enumerate(replicas):
-            if each.high_watermark is not None and choice.agreed[place] < min(each.high_watermark, each.end):
+        for location, item in enumerate(replicas):
+            if item.high_watermark is not None and choice.agreed[location] < min(
+                item.high_watermark, item.end
+            ):
                 LOG.warning(
                     "%s: offsets [%d, %d) of %s are left out: a later leader epoch of %s replaced them",
                     self._partition,
-                    choice.agreed[place],
-                    each.end,
-                    self._file(self._logs[place]),
+                    choice.agreed[location],
+                    item.end,
+                    self._file(self._logs[location]),
                     self._file(self._logs[choice.authority]),
                 )
 
@@ -173,7 +177,7 @@ class ModernLog:
         parts = [root, *([str(log.name)] if is_of_log else []), *([name] if name else [])]
         return log.directory.files.shown("/".join(parts))
 
-    def _contradicting(self, files: Sequence[str], reason: str) -> OptionError:
+    def _describe_contradiction(self, files: Sequence[str], reason: str) -> OptionError:
         return OptionError(
             f"{self._partition}: {' and '.join(files)} contradict each other: {reason}; give the paths "
             "of the brokers of one cluster"
@@ -193,9 +197,9 @@ class ModernLog:
 
     def start_offset(self, time_ms: int) -> int | None:
         for piece in self._choice.pieces:
-            found = self._logs[piece.replica].first_at(time_ms, piece.start, piece.stop)
-            if found is not None:
-                return found
+            result = self._logs[piece.replica].first_at(time_ms, piece.start, piece.stop)
+            if result is not None:
+                return result
         return None
 
     def stop_offset(self, time_ms: int) -> int | None:
@@ -226,9 +230,9 @@ class ModernLog:
     def _pieces(self, start_offset: int, stop_offset: int) -> list[Piece]:
         """The pieces of a range."""
         return [
-            Piece(max(each.start, start_offset), min(each.stop, stop_offset), each.replica)
-            for each in self._choice.pieces
-            if each.start < stop_offset and each.stop > start_offset
+            Piece(max(item.start, start_offset), min(item.stop, stop_offset), item.replica)
+            for item in self._choice.pieces
+            if item.start < stop_offset and item.stop > start_offset
         ]
 
 
@@ -264,9 +268,9 @@ class ReplicaLog:
         live = list(self._folder.segments)
         for swap in self._folder.swapped:
             stop = self._end_of(swap, None)
-            live = [each for each in live if not swap.base_offset <= each.base_offset < max(stop, 1)]
+            live = [item for item in live if not swap.base_offset <= item.base_offset < max(stop, 1)]
             live.append(swap)
-        return tuple(sorted(live, key=lambda each: each.base_offset))
+        return tuple(sorted(live, key=lambda item: item.base_offset))
 
     @cached_property
     def replica(self) -> Replica:
@@ -298,13 +302,13 @@ class ReplicaLog:
         pos = index.last_position(segment.size)
         end, last, after = segment.base_offset, None, pos
         try:
-            for each in self._batches(segment, pos):
-                end, last, after = (int(each.table[-1, NEXT_OFFSET]), each, after + each.size)
+            for item in self._batches(segment, pos):
+                end, last, after = (int(item.table[-1, NEXT_OFFSET]), item, after + item.size)
         except CorruptDataError as error:
             is_empty = self._is_empty(segment, after)
             # One of the batches before it, whose headers are in order, may be the damaged one.
-            found = self._first_damage(segment, pos)
-            is_inside = found is not None and found < after
+            result = self._first_damage(segment, pos)
+            is_inside = result is not None and result < after
             if is_inside or (not is_empty and high_watermark is None):
                 raise
             if not is_empty and high_watermark is not None:
@@ -369,13 +373,13 @@ class ReplicaLog:
             )
 
     def _named(self, error: CorruptDataError, segment: Segment, pos: int | None) -> CorruptDataError:
-        located = error.located(self.shown(segment.file))
-        return located if pos is None else located.advised(f"it begins at byte {pos} of the file")
+        located = error.locate(self.shown(segment.file))
+        return located if pos is None else located.advise(f"it begins at byte {pos} of the file")
 
-    def _scanned(self, segment: Segment, pos: int, floor: int) -> Iterator[Sound | Damaged]:
+    def _scan_segment(self, segment: Segment, pos: int, floor: int) -> Iterator[Sound | Damaged]:
         """The parts of a segment with all checks, from a position on after which no offset is below
         ``floor``."""
-        later = [each.base_offset for each in self._folder.segments if each.base_offset > segment.base_offset]
+        later = [item.base_offset for item in self._folder.segments if item.base_offset > segment.base_offset]
         file = SegmentFile(
             segment.file.path,
             segment.size,
@@ -394,11 +398,11 @@ class ReplicaLog:
 
     def _first_damage(self, segment: Segment, pos: int) -> int | None:
         """The position of the first damage from that of an index entry on; None without any."""
-        parts = self._scanned(segment, pos, self._offset_index(segment).floor_of(pos))
+        parts = self._scan_segment(segment, pos, self._offset_index(segment).floor_of(pos))
         return next((part.pos for part in parts if isinstance(part, Damaged)), None)
 
     def _sound_batches(self, segment: Segment, pos: int, floor: int) -> Iterator[BatchIndex]:
-        for part in self._scanned(segment, pos, floor):
+        for part in self._scan_segment(segment, pos, floor):
             if isinstance(part, Sound) and isinstance(part.index, BatchIndex):
                 yield replace(part.index, buf=part.buf.copy())  # its user keeps it
 
@@ -438,7 +442,7 @@ class ReplicaLog:
 
     def _between(self, start_offset: int, stop_offset: int) -> list[tuple[Segment, int]]:
         """Segments with offsets of the range, each with the offset where the next one begins."""
-        nexts = [each.base_offset for each in self.segments[1:]] + [2**63 - 1]
+        nexts = [item.base_offset for item in self.segments[1:]] + [2**63 - 1]
         return [
             (segment, next_base)
             for segment, next_base in zip(self.segments, nexts, strict=True)
@@ -457,13 +461,13 @@ class ReplicaLog:
                 is_due = (index.column(MAX_TIMESTAMP) >= time_ms) & (index.column(NEXT_OFFSET) > start_offset)
                 for row in np.flatnonzero(is_due).tolist():
                     try:
-                        found = _first_record_at(index, row, time_ms, start_offset)
+                        result = _first_record_at(index, row, time_ms, start_offset)
                     except CorruptDataError as error:
                         if self.fail_on_damage:
-                            raise error.located(self.shown(segment.file)) from error
+                            raise error.locate(self.shown(segment.file)) from error
                         continue  # its timestamps are not known
-                    if found is not None:
-                        return found if found < stop_offset else None
+                    if result is not None:
+                        return result if result < stop_offset else None
         return None
 
     def _time_index(self, segment: Segment) -> TimeIndex:
@@ -499,19 +503,19 @@ class ReplicaLog:
 
     def positions(self, start_offset: int, stop_offset: int) -> list[tuple[int, int]]:
         """Offsets of a range with the bytes of the log before them, ascending, as the indexes have them."""
-        found, before = [], 0
+        result, before = [], 0
         for segment, next_base in self._between(start_offset, stop_offset):
             index = self._offset_index(segment)
             # An entry has the last offset of an append, which ends at the next entry's position.
             ends = [*index.positions.tolist()[1:], segment.size]
-            found += [
+            result += [
                 (offset + 1, before + pos)
                 for offset, pos in zip(index.offsets.tolist(), ends, strict=False)
                 if offset + 1 < next_base and pos <= segment.size
             ]
             before += segment.size
-            found.append((next_base, before))
-        return [each for each in found if start_offset < each[0] < stop_offset]
+            result.append((next_base, before))
+        return [item for item in result if start_offset < item[0] < stop_offset]
 
     def batch_at(self, offset: int) -> tuple[FileInfo, BatchIndex, int] | None:
         """The batch that holds an offset, with its file; None without any."""
@@ -545,9 +549,9 @@ def _first_record_at(index: BatchIndex, row: int, time_ms: int, start_offset: in
         return max(int(index.table[row, BASE_OFFSET]), start_offset)
     for columns in decode_batches(one, start_offset, wanted=_OF_TIMES):
         if columns.timestamps_ms is not None:
-            found = np.flatnonzero(columns.timestamps_ms >= time_ms)
-            if len(found):
-                return int(columns.offset[found[0]])
+            result = np.flatnonzero(columns.timestamps_ms >= time_ms)
+            if len(result):
+                return int(columns.offset[result[0]])
     return None
 
 

@@ -47,8 +47,8 @@ class V07Log:
     @cached_property
     def _segments(self) -> tuple[Segment, ...]:
         """All segments. Each begins where the one before it ends."""
-        found = self._folder.segments
-        for before, after in pairwise(found):
+        result = self._folder.segments
+        for before, after in pairwise(result):
             end = before.base_offset + before.size
             if end > after.base_offset or (end < after.base_offset and self._fail_on_damage):
                 shown = self._directory.files.shown
@@ -58,13 +58,13 @@ class V07Log:
                     f"{after.base_offset}: a segment is missing, or was cut; move the files before the "
                     "gap, or after it, to another directory, or set badRecords=null or drop"
                 )
-        return found
+        return result
 
     @cached_property
     def bounds(self) -> PartitionBounds:
         first, last = self._segments[0], self._segments[-1]
         latest = last.base_offset + self._whole_size(last)
-        starts = tuple(each.base_offset for each in self._segments if each.base_offset < latest)
+        starts = tuple(item.base_offset for item in self._segments if item.base_offset < latest)
         return PartitionBounds(self._partition, first.base_offset, latest, starts)
 
     def _whole_size(self, last: Segment) -> int:
@@ -90,7 +90,7 @@ class V07Log:
     def _next_bases(self) -> tuple[int, ...]:
         """The offset where each segment is followed by the next one."""
         last = self._segments[-1]
-        return (*(each.base_offset for each in self._segments[1:]), last.base_offset + last.size)
+        return (*(item.base_offset for item in self._segments[1:]), last.base_offset + last.size)
 
     @property
     def high_watermark(self) -> int:
@@ -105,14 +105,14 @@ class V07Log:
 
     def _before(self, time_ms: int) -> list[int]:
         """Starts of the segments that are older than the timestamp, as OFFSETS returns them."""
-        older = [place for place, each in enumerate(self._segments) if each.file.modified_ms < time_ms]
-        return [each.base_offset for each in self._segments[: older[-1] + 1]] if older else []
+        older = [location for location, item in enumerate(self._segments) if item.file.modified_ms < time_ms]
+        return [item.base_offset for item in self._segments[: older[-1] + 1]] if older else []
 
     def slices(self, start_offset: int, stop_offset: int) -> Sequence[SlicePart]:
         held = [
-            SegmentSlice(each.file.name, each.base_offset, each.size, next_base)
-            for each, next_base in zip(self._segments, self._next_bases, strict=True)
-            if each.base_offset < stop_offset and next_base > start_offset
+            SegmentSlice(item.file.name, item.base_offset, item.size, next_base)
+            for item, next_base in zip(self._segments, self._next_bases, strict=True)
+            if item.base_offset < stop_offset and next_base > start_offset
         ]
         files = LogSlice(
             self._directory.files.uri,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 
-from spark_kafkawire.errors import UnsupportedVersionError, quoted
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.errors import UnsupportedVersionError, quote
+from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
@@ -62,11 +62,11 @@ def may_do_to_group(
         if group.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return False
         if group.error_code:
-            place = f"DescribeGroups of group {quoted(group_id)} on {coordinator}"
-            raise broker_error(group.error_code, place)
+            location = f"DescribeGroups of group {quote(group_id)} on {coordinator}"
+            raise broker_error(group.error_code, location)
         return _has(group.authorized_operations, operation)
 
-    return retried(asked, net.request_retry)
+    return call_with_retries(asked, net.request_retry)
 
 
 def may_do_to_topic(metadata: Metadata, topic: str, operation: AclOperation) -> bool | None:
@@ -80,10 +80,10 @@ def may_do_to_topic(metadata: Metadata, topic: str, operation: AclOperation) -> 
         response: MetadataResponse = metadata.ask(request)
     except UnsupportedVersionError:
         return None
-    [found] = response.topics
-    if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+    [result] = response.topics
+    if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return False
-    return None if found.error_code else _has(found.topic_authorized_operations, operation)
+    return None if result.error_code else _has(result.topic_authorized_operations, operation)
 
 
 def _has(operations: int, operation: AclOperation) -> bool | None:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_kafkawire.errors import LOG, BrokerError, OptionError, printable, quoted
+from spark_kafkawire.errors import LOG, BrokerError, OptionError, printable, quote
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.admin import (
     BROKER_DEFAULT,
@@ -38,7 +38,7 @@ from spark_kafkawire.protocol.modern.admin import (
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
 
 from ..asking import side_by_side
-from .group_offsets import ask_coordinator, by_topic
+from .group_offsets import ask_coordinator, group_by_topic
 from .metadata import Metadata
 
 #: Codes of a topic that exists: another client created it first, or this client did and lost the response.
@@ -77,7 +77,7 @@ def create_topics(
             raise failure
 
     if left:
-        retried(attempt, net.request_retry)
+        call_with_retries(attempt, net.request_retry)
         metadata.refresh(partition_counts, are_created=True)
 
 
@@ -102,8 +102,8 @@ def _check_replicas(client: Client, request: CreateTopicsRequest) -> None:
 def _failure(created: CreatedTopic, controller: Broker) -> BrokerError | None:
     if created.error_code in _THERE:
         return None
-    place = f"CreateTopics of {quoted(created.name)} on {controller}"
-    return broker_error(created.error_code, place, created.error_message)
+    location = f"CreateTopics of {quote(created.name)} on {controller}"
+    return broker_error(created.error_code, location, created.error_message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,34 +133,34 @@ def broker_disks(
     if partitions is not None:
         topics = tuple(
             DescribableLogDirTopic(topic=topic, partitions=tuple(tp.partition for tp in own))
-            for topic, own in by_topic(partitions).items()
+            for topic, own in group_by_topic(partitions).items()
         )
     request = DescribeLogDirsRequest(topics=topics)
 
     def question(broker: Broker) -> BrokerDisk:
-        return retried(lambda: _disk(broker, request, net), net.request_retry)
+        return call_with_retries(lambda: _disk(broker, request, net), net.request_retry)
 
     return side_by_side(brokers, question)
 
 
 def _disk(broker: Broker, request: DescribeLogDirsRequest, net: NetOptions) -> BrokerDisk:
-    place = f"DescribeLogDirs on {broker}"
+    location = f"DescribeLogDirs on {broker}"
     response: DescribeLogDirsResponse = ask_coordinator(broker, request, net)
     if response.error_code:
-        raise broker_error(response.error_code, place)
+        raise broker_error(response.error_code, location)
     if not response.results:
         # Every broker has a directory. Before version 3 this is the response to users without the right.
-        raise broker_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, place)
-    found = [each for each in response.results if not _has_failed(each, place)]
+        raise broker_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, location)
+    result = [item for item in response.results if not _has_failed(item, location)]
     sizes = {
         TopicPartition(topic.name, replica.partition_index): replica.partition_size
-        for each in found
-        for topic in each.topics
+        for item in result
+        for topic in item.topics
         for replica in topic.partitions
         if not replica.is_future_key
     }
     return BrokerDisk(
-        sizes, _sum(each.total_bytes for each in found), _sum(each.usable_bytes for each in found)
+        sizes, _sum(item.total_bytes for item in result), _sum(item.usable_bytes for item in result)
     )
 
 
@@ -194,30 +194,30 @@ def active_producers(metadata: Metadata, partitions: Sequence[TopicPartition], n
         for tp, leader in metadata.leaders_of(partitions).items():
             by_leader[leader.broker].append(tp)
         try:
-            found = side_by_side(by_leader, lambda broker: _asked(broker, by_leader[broker], net))
+            result = side_by_side(by_leader, lambda broker: _ask_broker(broker, by_leader[broker], net))
         except Exception:
             for topic in {tp.topic for tp in partitions}:
                 metadata.forget(topic)  # a leader may have moved
             raise
-        return {tp: states for of_leader in found.values() for tp, states in of_leader.items()}
+        return {tp: states for of_leader in result.values() for tp, states in of_leader.items()}
 
-    return retried(once, net.request_retry)
+    return call_with_retries(once, net.request_retry)
 
 
-def _asked(broker: Broker, partitions: Sequence[TopicPartition], net: NetOptions) -> Producers:
+def _ask_broker(broker: Broker, partitions: Sequence[TopicPartition], net: NetOptions) -> Producers:
     request = DescribeProducersRequest(
         topics=tuple(
             ProducersTopic(name=topic, partition_indexes=tuple(tp.partition for tp in own))
-            for topic, own in by_topic(partitions).items()
+            for topic, own in group_by_topic(partitions).items()
         )
     )
     response: DescribeProducersResponse = ask_coordinator(broker, request, net)
-    found: Producers = {}
+    result: Producers = {}
     for topic in response.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
             if part.error_code:
-                place = f"DescribeProducers of {tp} on {broker}"
-                raise broker_error(part.error_code, place, part.error_message)
-            found[tp] = part.active_producers
-    return found
+                location = f"DescribeProducers of {tp} on {broker}"
+                raise broker_error(part.error_code, location, part.error_message)
+            result[tp] = part.active_producers
+    return result

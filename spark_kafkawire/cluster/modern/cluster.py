@@ -21,7 +21,7 @@ from spark_kafkawire.errors import (
     OptionError,
     UnknownTopicError,
     counted,
-    listed_some,
+    list_some,
     printable,
 )
 from spark_kafkawire.model import Broker, Leader, PartitionBounds, RecordTimes, SizeSample, TopicPartition
@@ -95,7 +95,7 @@ class ModernCluster:
             topic = missing[0].topic
             LOG.warning(
                 "option assign: %s left out, as in Spark's own connector; topic %s has %s",
-                f"{listed_some(missing, NAMES_COUNT_MAX, str)} {'is' if len(missing) == 1 else 'are'}",
+                f"{list_some(missing, NAMES_COUNT_MAX, str)} {'is' if len(missing) == 1 else 'are'}",
                 printable(topic),
                 counted(counts[topic], "partition"),
             )
@@ -116,7 +116,7 @@ class ModernCluster:
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
         return all_bounds(self._metadata, partitions, self._net, self._isolation_level)
 
-    def followed_bounds(
+    def follow_bounds(
         self, partitions: tuple[TopicPartition, ...]
     ) -> Mapping[TopicPartition, PartitionBounds]:
         return self._followed.bounds(partitions)
@@ -126,13 +126,13 @@ class ModernCluster:
 
     def high_watermarks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         asked = dict.fromkeys(partitions, LATEST_TIMESTAMP)
-        [found] = list_offsets(self._metadata, [asked], self._net, READ_UNCOMMITTED)
-        return found
+        [result] = list_offsets(self._metadata, [asked], self._net, READ_UNCOMMITTED)
+        return result
 
     def local_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         asked = dict.fromkeys(partitions, EARLIEST_LOCAL_TIMESTAMP)
-        [found] = list_offsets(self._metadata, [asked], self._net, self._isolation_level)
-        return found
+        [result] = list_offsets(self._metadata, [asked], self._net, self._isolation_level)
+        return result
 
     def sample_sizes(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, SizeSample]:
         from .record_sizes import sample_sizes
@@ -152,8 +152,8 @@ class ModernCluster:
         times_ms: Mapping[TopicPartition, int],
         bounds: Mapping[TopicPartition, PartitionBounds],  # noqa: ARG002  # the broker has an index by time
     ) -> dict[TopicPartition, int | None]:
-        [found] = list_offsets(self._metadata, [times_ms], self._net, self._isolation_level)
-        return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
+        [result] = list_offsets(self._metadata, [times_ms], self._net, self._isolation_level)
+        return {tp: offset if offset >= 0 else None for tp, offset in result.items()}
 
     stop_offsets = start_offsets
 
@@ -192,14 +192,14 @@ class FollowedBounds:
         """Ends of the partitions now, with starts of an earlier call. The result is the object of the last
         call if nothing has changed. Raises as ``list_offsets.all_bounds``."""
         is_known = partitions == self._partitions and self._version == self._metadata.version
-        found = self._followed() if is_known else None
-        if found is None:
-            found = all_bounds(self._metadata, partitions, self._net, self._isolation_level)
+        result = self._followed() if is_known else None
+        if result is None:
+            result = all_bounds(self._metadata, partitions, self._net, self._isolation_level)
             # A change of the metadata while the requests are made is a change for the next call.
             self._partitions, self._version = partitions, self._metadata.version
             self._requests, self._responses = self._latest_requests(partitions), {}
-        self._bounds = found
-        return found
+        self._bounds = result
+        return result
 
     def _latest_requests(self, partitions: tuple[TopicPartition, ...]) -> dict[Broker, ListOffsetsRequest]:
         leaders = self._metadata.known_leaders(partitions)
@@ -226,7 +226,7 @@ class FollowedBounds:
             bounds = dict(self._bounds) if bounds is None else bounds
             if not _update(bounds, response):
                 return None
-        self._responses = {broker: found for broker, found in responses.items() if found is not None}
+        self._responses = {broker: result for broker, result in responses.items() if result is not None}
         return self._bounds if bounds is None else bounds
 
     def _response(self, broker: Broker) -> ListOffsetsResponse | None:

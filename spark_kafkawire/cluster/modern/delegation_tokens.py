@@ -25,7 +25,7 @@ from spark_kafkawire.kept import Kept
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.logins.passwords import HASHES, DelegationToken
-from spark_kafkawire.net.retry import RetryPolicy, retried
+from spark_kafkawire.net.retry import RetryPolicy, call_with_retries
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import Security
 from spark_kafkawire.options import NetOptions
@@ -68,13 +68,13 @@ class _Token:
 
     def is_fresh(self, used: float) -> bool:
         """True if no more than that part of its life is used."""
-        return self._left_s(self.expires_ms) > (1 - used) * self.life_s
+        return self._count_left_s(self.expires_ms) > (1 - used) * self.life_s
 
     def may_be_fresh(self, used: float) -> bool:
         """True if the token would be fresh after a renewal."""
-        return self._left_s(self.max_ms) > (1 - used) * self.life_s
+        return self._count_left_s(self.max_ms) > (1 - used) * self.life_s
 
-    def _left_s(self, until_ms: int) -> float:
+    def _count_left_s(self, until_ms: int) -> float:
         return (until_ms - self.issued_ms) / _MS - (time.monotonic() - self.created_s)
 
 
@@ -94,9 +94,9 @@ def login_of_tasks(net: NetOptions, used: float = USED_BY_BATCHES) -> Sasl:
     with _lock:
         token = _TOKENS.get(key)
         if token is not None and not token.is_fresh(used):
-            token = _renewed(token, net) if token.may_be_fresh(used) else None
+            token = _renew_token(token, net) if token.may_be_fresh(used) else None
         if token is None or not token.is_fresh(used):
-            token = _created(net)
+            token = _create_token(net)
         _TOKENS.keep(key, token)
         keep_secret(*token.login.credentials.secrets)
         return token.login
@@ -127,11 +127,11 @@ def expire_tokens(net: NetOptions) -> None:
         LOG.warning("the delegation token of tasks is left to expire: %s", error)
 
 
-def _created(net: NetOptions) -> _Token:
-    found: set[str] = set()
+def _create_token(net: NetOptions) -> _Token:
+    result: set[str] = set()
 
     def requests_of(client: Client) -> Iterable[object]:
-        found.update(client.mechanisms)
+        result.update(client.mechanisms)
         return (CreateDelegationTokenRequest(),)
 
     def attempt() -> CreateDelegationTokenResponse:
@@ -141,13 +141,13 @@ def _created(net: NetOptions) -> _Token:
             raise broker_error(response.error_code, "CreateDelegationToken")
         return response
 
-    response = retried(attempt, net.request_retry)
+    response = call_with_retries(attempt, net.request_retry)
     hmac = bytes(response.hmac)
     token = DelegationToken(response.token_id, base64.b64encode(hmac).decode(), time.time())
     keep_secret(*token.secrets)
     issued_ms, expires_ms = response.issue_timestamp_ms, response.expiry_timestamp_ms
     return _Token(
-        Sasl(_mechanism(found), token),
+        Sasl(_mechanism(result), token),
         hmac,
         issued_ms,
         expires_ms,
@@ -158,16 +158,16 @@ def _created(net: NetOptions) -> _Token:
 
 
 def _mechanism(offered: Iterable[str]) -> str:
-    found = [name for name in _MECHANISMS if name in offered]
-    if not found:
+    result = [name for name in _MECHANISMS if name in offered]
+    if not result:
         raise AuthenticationError(
             f"delegationTokens=true: logins with a delegation token need {' or '.join(_MECHANISMS)}, and the "
             "brokers offer neither; add one to their sasl.enabled.mechanisms"
         )
-    return found[0]
+    return result[0]
 
 
-def _renewed(token: _Token, net: NetOptions) -> _Token | None:
+def _renew_token(token: _Token, net: NetOptions) -> _Token | None:
     """The token with more time; None if the brokers no longer have it."""
     request = RenewDelegationTokenRequest(hmac=token.hmac)
 
@@ -178,7 +178,7 @@ def _renewed(token: _Token, net: NetOptions) -> _Token | None:
         return response
 
     try:
-        response = retried(attempt, net.request_retry)
+        response = call_with_retries(attempt, net.request_retry)
     except BrokerError as error:
         if error.code in _GONE:
             return None

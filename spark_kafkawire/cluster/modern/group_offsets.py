@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from spark_kafkawire.errors import BrokerError, OptionError, UnknownTopicError, quoted
+from spark_kafkawire.errors import BrokerError, OptionError, UnknownTopicError, quote
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.api import Api
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
@@ -63,7 +63,9 @@ def committed_offsets(
     it (since Kafka 2.5). The coordinator is looked up again while it starts or moves. Raises ``BrokerError``
     if a broker refuses the group, and when the retries are used up that or a ``TransportError``.
     """
-    return retried(lambda: _fetched_once(metadata, group_id, partitions, net, is_stable), net.request_retry)
+    return call_with_retries(
+        lambda: _fetch_once(metadata, group_id, partitions, net, is_stable), net.request_retry
+    )
 
 
 def committed_texts(
@@ -79,18 +81,18 @@ def committed_texts(
 
     def once() -> tuple[tuple[int, str, str], ...]:
         coordinator = coordinator_of(metadata, group_id)
-        place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
+        location = f"OffsetFetch of group {quote(group_id)} on {coordinator}"
         with POOL.lend(coordinator, net.connection) as client:
             is_stable = stable_in is not None and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
             request = OffsetFetchRequest.for_group(group_id, None, require_stable=is_stable)
             response: OffsetFetchResponse = client.request(request)
-            found = _texts(metadata, response.group_of(group_id), place)
-            left_out = [tp for tp in stable_in or () if tp not in found]
+            result = _texts(metadata, response.group_of(group_id), location)
+            left_out = [tp for tp in stable_in or () if tp not in result]
             if is_stable and left_out:
-                found |= _fetched(metadata, client, group_id, left_out, place, require_stable=True)
-        return tuple((*each, tp.topic) for tp, each in found.items())
+                result |= _fetched(metadata, client, group_id, left_out, location, require_stable=True)
+        return tuple((*item, tp.topic) for tp, item in result.items())
 
-    return retried(once, net.request_retry)
+    return call_with_retries(once, net.request_retry)
 
 
 def _fetched(
@@ -114,7 +116,7 @@ def _texts(
     """Committed offsets with their metadata, without partitions that have none."""
     if group.error_code:
         raise broker_error(group.error_code, place)
-    found = {}
+    result = {}
     for topic in group.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
@@ -122,8 +124,8 @@ def _texts(
                 _forget_unknown(metadata, part.error_code, tp)
                 raise broker_error(part.error_code, f"{place}, {tp}")
             if part.committed_offset != NO_OFFSET:
-                found[tp] = part.committed_offset, part.metadata or ""
-    return found
+                result[tp] = part.committed_offset, part.metadata or ""
+    return result
 
 
 def commit_offsets(
@@ -138,7 +140,7 @@ def commit_offsets(
     # A position in a topic that was deleted is none in the next one of its name.
     ids: dict[str, uuid.UUID] = {}
     if offsets:
-        retried(lambda: _committed_once(metadata, group_id, offsets, net, ids), net.request_retry)
+        call_with_retries(lambda: _commit_once(metadata, group_id, offsets, net, ids), net.request_retry)
 
 
 def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
@@ -147,12 +149,12 @@ def coordinator_of(metadata: Metadata, group_id: str) -> Broker:
     Raises ``BrokerError`` (retriable while there is no coordinator), ``TransportError``.
     """
     response = metadata.ask(FindCoordinatorRequest.for_group(group_id))
-    found = response.coordinator_of(group_id)
-    if found.error_code:
+    result = response.coordinator_of(group_id)
+    if result.error_code:
         raise broker_error(
-            found.error_code, f"FindCoordinator of group {quoted(group_id)}", found.error_message
+            result.error_code, f"FindCoordinator of group {quote(group_id)}", result.error_message
         )
-    return Broker(found.node_id, found.host, found.port)
+    return Broker(result.node_id, result.host, result.port)
 
 
 def ask_coordinator(coordinator: Broker, request: object, net: NetOptions) -> Any:
@@ -162,7 +164,7 @@ def ask_coordinator(coordinator: Broker, request: object, net: NetOptions) -> An
         return client.request(request)
 
 
-def _fetched_once(
+def _fetch_once(
     metadata: Metadata,
     group_id: str,
     partitions: Sequence[TopicPartition],
@@ -170,14 +172,14 @@ def _fetched_once(
     is_stable: bool,
 ) -> dict[TopicPartition, int | None]:
     coordinator = coordinator_of(metadata, group_id)
-    place = f"OffsetFetch of group {quoted(group_id)} on {coordinator}"
+    location = f"OffsetFetch of group {quote(group_id)} on {coordinator}"
     with POOL.lend(coordinator, net.connection) as client:
         is_stable = is_stable and client.version_of(OFFSET_FETCH) >= STABLE_SINCE
-        found = _fetched(metadata, client, group_id, partitions, place, require_stable=is_stable)
-    return {tp: found[tp][0] if tp in found else None for tp in partitions}
+        result = _fetched(metadata, client, group_id, partitions, location, require_stable=is_stable)
+    return {tp: result[tp][0] if tp in result else None for tp in partitions}
 
 
-def _committed_once(
+def _commit_once(
     metadata: Metadata,
     group_id: str,
     offsets: Mapping[TopicPartition, int],
@@ -185,7 +187,7 @@ def _committed_once(
     ids: dict[str, uuid.UUID],
 ) -> None:
     coordinator = coordinator_of(metadata, group_id)
-    place = f"OffsetCommit of group {quoted(group_id)} on {coordinator}"
+    place = f"OffsetCommit of group {quote(group_id)} on {coordinator}"
     with POOL.lend(coordinator, net.connection) as client:
         for topic, id_ in _ids(metadata, client, OFFSET_COMMIT, offsets).items():
             refuse_other_id(topic, ids.setdefault(topic, id_), id_)
@@ -239,7 +241,7 @@ def _request(
             topic_id=ids.get(topic, NO_TOPIC_ID),
             partition_indexes=tuple(tp.partition for tp in own),
         )
-        for topic, own in by_topic(partitions).items()
+        for topic, own in group_by_topic(partitions).items()
     ]
     return OffsetFetchRequest.for_group(group_id, tuple(topics), require_stable=require_stable)
 
@@ -259,12 +261,12 @@ def _commit_request(
                 for tp in own
             ),
         )
-        for topic, own in by_topic(offsets).items()
+        for topic, own in group_by_topic(offsets).items()
     ]
     return OffsetCommitRequest(group_id=group_id, topics=tuple(topics))
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
     for partition in partitions:
         by_topic[partition.topic].append(partition)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from spark_kafkawire.errors import UnsupportedVersionError, quoted
+from spark_kafkawire.errors import UnsupportedVersionError, quote
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.pool import POOL
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.describe_groups import (
     DescribedGroup,
@@ -43,7 +43,7 @@ from spark_kafkawire.protocol.modern.group_members import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
     StreamsGroupMember,
-    assigned_topics,
+    parse_assigned_topics,
 )
 from spark_kafkawire.protocol.modern.group_offsets import (
     OffsetFetchPartitionResponse,
@@ -84,11 +84,11 @@ class ConsumerGroups:
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         try:
-            found = offsets_of_group(self._metadata, group, self._net)
+            result = offsets_of_group(self._metadata, group, self._net)
         except UnsupportedVersionError:
             offsets = self.offsets(group, self.partitions(group))
             return {tp: offset for tp, offset in offsets.items() if offset is not None}
-        return {tp: part.committed_offset for tp, part in sorted(found.items())}
+        return {tp: part.committed_offset for tp, part in sorted(result.items())}
 
     def texts(self, group: str) -> tuple[tuple[int, str, str], ...]:
         try:
@@ -119,7 +119,7 @@ def list_groups(brokers: Iterable[Broker], net: NetOptions) -> tuple[str, ...]:
 
     Raises as ``group_members`` does.
     """
-    groups = coordinated_groups(brokers, net)
+    groups = list_coordinated_groups(brokers, net)
     return tuple(sorted({group.id for group in groups if group.listed.protocol_type in OF_CONSUMERS}))
 
 
@@ -130,7 +130,7 @@ def group_members(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[s
     ``BrokerError`` if a broker refuses the group, and when the retries are used up that or a
     ``TransportError``.
     """
-    return tuple(sorted(retried(lambda: _members(metadata, group_id, net), net.request_retry)))
+    return tuple(sorted(call_with_retries(lambda: _members(metadata, group_id, net), net.request_retry)))
 
 
 def partitions_of_group(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[TopicPartition, ...]:
@@ -140,7 +140,7 @@ def partitions_of_group(metadata: Metadata, group_id: str, net: NetOptions) -> t
     ``group_members`` does.
     """
     try:
-        return retried(lambda: _partitions(metadata, group_id, net), net.request_retry)
+        return call_with_retries(lambda: _partitions(metadata, group_id, net), net.request_retry)
     except UnsupportedVersionError:
         return tuple(tp for topic in metadata.topics() for tp in topic.partitions)
 
@@ -148,23 +148,23 @@ def partitions_of_group(metadata: Metadata, group_id: str, net: NetOptions) -> t
 def _members(metadata: Metadata, group_id: str, net: NetOptions) -> list[str]:
     """Members of a classic group, or else of a group that the broker assigns (KIP-848)."""
     coordinator = coordinator_of(metadata, group_id)
-    classic = _described(coordinator, group_id, net).members
-    return [member.member_id for member in classic] or _assigned_members(coordinator, group_id, net)
+    classic = _describe_classic(coordinator, group_id, net).members
+    return [member.member_id for member in classic] or _list_assigned_members(coordinator, group_id, net)
 
 
-def _described(coordinator: Broker, group_id: str, net: NetOptions) -> DescribedGroup:
-    place = f"DescribeGroups of group {quoted(group_id)} on {coordinator}"
+def _describe_classic(coordinator: Broker, group_id: str, net: NetOptions) -> DescribedGroup:
+    location = f"DescribeGroups of group {quote(group_id)} on {coordinator}"
     response: DescribeGroupsResponse = ask_coordinator(
         coordinator, DescribeGroupsRequest(groups=(group_id,)), net
     )
     [group] = response.groups
     if group.refusal:
-        raise broker_error(group.refusal, place)
+        raise broker_error(group.refusal, location)
     return group
 
 
-def _assigned_members(coordinator: Broker, group_id: str, net: NetOptions) -> list[str]:
-    place = f"ConsumerGroupDescribe of group {quoted(group_id)} on {coordinator}"
+def _list_assigned_members(coordinator: Broker, group_id: str, net: NetOptions) -> list[str]:
+    location = f"ConsumerGroupDescribe of group {quote(group_id)} on {coordinator}"
     request = ConsumerGroupDescribeRequest(group_ids=(group_id,))
     try:
         response: ConsumerGroupDescribeResponse = ask_coordinator(coordinator, request, net)
@@ -172,7 +172,7 @@ def _assigned_members(coordinator: Broker, group_id: str, net: NetOptions) -> li
         return []
     [group] = response.groups
     if group.error_code not in _NOT_ITS_OWN:
-        raise broker_error(group.error_code, place, group.error_message)
+        raise broker_error(group.error_code, location, group.error_message)
     return [member.member_id for member in group.members]
 
 
@@ -183,7 +183,7 @@ def _partitions(metadata: Metadata, group_id: str, net: NetOptions) -> tuple[Top
     )
     group = response.group_of(group_id)
     if group.error_code:
-        raise broker_error(group.error_code, f"OffsetFetch of group {quoted(group_id)} on {coordinator}")
+        raise broker_error(group.error_code, f"OffsetFetch of group {quote(group_id)} on {coordinator}")
     partitions = {
         TopicPartition(topic.name, partition.partition_index)
         for topic in group.topics
@@ -245,7 +245,7 @@ class GroupDescription:
     members: tuple[Member, ...]
 
 
-def coordinated_groups(brokers: Iterable[Broker], net: NetOptions) -> list[CoordinatedGroup]:
+def list_coordinated_groups(brokers: Iterable[Broker], net: NetOptions) -> list[CoordinatedGroup]:
     """All groups that the user may describe, sorted by name.
 
     All functions here raise ``BrokerError`` if a broker refuses, and when the retries are used up that or a
@@ -258,18 +258,20 @@ def coordinated_groups(brokers: Iterable[Broker], net: NetOptions) -> list[Coord
             raise broker_error(response.error_code, f"ListGroups on {broker}")
         return response.groups
 
-    found = side_by_side(brokers, lambda broker: retried(lambda: listed(broker), net.request_retry))
-    groups = (CoordinatedGroup(broker, each) for broker, own in found.items() for each in own)
+    result = side_by_side(
+        brokers, lambda broker: call_with_retries(lambda: listed(broker), net.request_retry)
+    )
+    groups = (CoordinatedGroup(broker, item) for broker, own in result.items() for item in own)
     return sorted(groups, key=lambda group: group.id)
 
 
-def described(groups: Sequence[CoordinatedGroup], net: NetOptions) -> dict[str, GroupDescription]:
+def describe_groups(groups: Sequence[CoordinatedGroup], net: NetOptions) -> dict[str, GroupDescription]:
     """The description of each group, without those of kinds that their broker does not describe."""
-    found: dict[str, GroupDescription] = {}
+    result: dict[str, GroupDescription] = {}
     for broker, kind, ids in _shares(groups):
         ask = _ASKING.get(kind, _classic_groups)
-        found |= retried(partial(ask, broker, ids, net), net.request_retry)
-    return found
+        result |= call_with_retries(partial(ask, broker, ids, net), net.request_retry)
+    return result
 
 
 def offsets_of(
@@ -277,10 +279,10 @@ def offsets_of(
 ) -> dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]]:
     """Committed offsets of each group, without partitions for which it has committed none and without those
     of topics that the user may not describe. ``UnsupportedVersionError`` (fatal) before Kafka 0.10.2."""
-    found: dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]] = {}
+    result: dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]] = {}
     for broker, _, ids in _shares(groups):
-        found |= retried(partial(_offsets, broker, ids, net), net.request_retry)
-    return found
+        result |= call_with_retries(partial(_offsets, broker, ids, net), net.request_retry)
+    return result
 
 
 def offsets_of_group(
@@ -291,7 +293,7 @@ def offsets_of_group(
     def once() -> dict[TopicPartition, OffsetFetchPartitionResponse]:
         return _offsets(coordinator_of(metadata, group_id), [group_id], net)[group_id]
 
-    return retried(once, net.request_retry)
+    return call_with_retries(once, net.request_retry)
 
 
 def _shares(groups: Sequence[CoordinatedGroup]) -> Iterator[tuple[Broker, str, list[str]]]:
@@ -308,31 +310,31 @@ def _classic_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict
     response: DescribeGroupsResponse = ask_coordinator(broker, DescribeGroupsRequest(groups=tuple(ids)), net)
     for group in response.groups:
         if group.refusal:
-            place = f"DescribeGroups of group {quoted(group.group_id)} on {broker}"
-            raise broker_error(group.refusal, place)
+            location = f"DescribeGroups of group {quote(group.group_id)} on {broker}"
+            raise broker_error(group.refusal, location)
     return {group.group_id: _classic(group) for group in response.groups}
 
 
 def _classic(group: DescribedGroup) -> GroupDescription:
     members = (
         Member(
-            each.member_id,
-            each.group_instance_id,
-            each.client_id,
-            each.client_host,
+            item.member_id,
+            item.group_instance_id,
+            item.client_id,
+            item.client_host,
             None,
-            _assignment(group, each),
+            _assignment(group, item),
         )
-        for each in group.members
+        for item in group.members
     )
     return GroupDescription(group.group_state, group.protocol_data, tuple(members))
 
 
 def _assignment(group: DescribedGroup, member: GroupMember) -> tuple[TopicPartition, ...] | None:
-    topics = assigned_topics(member.member_assignment) if group.protocol_type == _CONSUMER else None
+    topics = parse_assigned_topics(member.member_assignment) if group.protocol_type == _CONSUMER else None
     if topics is None:
         return None
-    return tuple(TopicPartition(each.topic, partition) for each in topics for partition in each.partitions)
+    return tuple(TopicPartition(item.topic, partition) for item in topics for partition in item.partitions)
 
 
 def _consumer_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict[str, GroupDescription]:
@@ -371,8 +373,8 @@ def _check(
 ) -> None:
     for group in groups:
         if group.error_code:
-            place = f"{api} of group {quoted(group.group_id)} on {broker}"
-            raise broker_error(group.error_code, place, group.error_message)
+            location = f"{api} of group {quote(group.group_id)} on {broker}"
+            raise broker_error(group.error_code, location, group.error_message)
 
 
 def _with_epoch(member: ConsumerGroupMember | ShareGroupMember) -> Member:
@@ -403,7 +405,7 @@ def _streams_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict
         return {}
     _check(response.groups, "StreamsGroupDescribe", broker)
     topics = {
-        topic for group in response.groups for each in (group.inputs() or {}).values() for topic in each
+        topic for group in response.groups for item in (group.inputs() or {}).values() for topic in item
     }
     counts = _partition_counts(broker, sorted(topics), net) if topics else {}
     return {group.group_id: _streams(group, counts) for group in response.groups}
@@ -411,12 +413,12 @@ def _streams_groups(broker: Broker, ids: Sequence[str], net: NetOptions) -> dict
 
 def _partition_counts(broker: Broker, topics: Sequence[str], net: NetOptions) -> dict[str, int]:
     """Number of partitions of each topic; 0 for one that was deleted."""
-    asked = tuple(MetadataRequestTopic(name=each) for each in topics)
+    asked = tuple(MetadataRequestTopic(name=item) for item in topics)
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
     response: MetadataResponse = ask_coordinator(broker, request, net)
     for topic in response.topics:
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            raise broker_error(topic.error_code, f"Metadata of topic {quoted(topic.name or '')} on {broker}")
+            raise broker_error(topic.error_code, f"Metadata of topic {quote(topic.name or '')} on {broker}")
     return {topic.name or "": len(topic.partitions) for topic in response.topics}
 
 
@@ -426,25 +428,25 @@ def _streams(group: DescribedStreamsGroup, counts: Mapping[str, int]) -> GroupDe
     def assignment(member: StreamsGroupMember) -> tuple[TopicPartition, ...] | None:
         if inputs is None:
             return None
-        found = {
+        result = {
             TopicPartition(topic, partition)
             for tasks in member.assignment.active_tasks
             for topic in inputs.get(tasks.subtopology_id, ())
             for partition in tasks.partitions
             if partition < counts.get(topic, 0)
         }
-        return tuple(sorted(found))
+        return tuple(sorted(result))
 
     members = (
         Member(
-            each.member_id,
-            each.instance_id,
-            each.client_id,
-            each.client_host,
-            each.member_epoch,
-            assignment(each),
+            item.member_id,
+            item.instance_id,
+            item.client_id,
+            item.client_host,
+            item.member_epoch,
+            assignment(item),
         )
-        for each in group.members
+        for item in group.members
     )
     return GroupDescription(group.group_state, "", tuple(members))
 
@@ -456,26 +458,26 @@ def _offsets(
     broker: Broker, ids: Sequence[str], net: NetOptions
 ) -> dict[str, dict[TopicPartition, OffsetFetchPartitionResponse]]:
     with POOL.lend(broker, net.connection) as client:
-        requests = [OffsetFetchRequest.for_group(each, None) for each in ids]
-        responses: list[OffsetFetchResponse] = [each.body for each in client.pipeline(requests)]
+        requests = [OffsetFetchRequest.for_group(item, None) for item in ids]
+        responses: list[OffsetFetchResponse] = [item.body for item in client.pipeline(requests)]
     return {
-        group_id: _committed(group_id, response, broker)
+        group_id: _read_committed(group_id, response, broker)
         for group_id, response in zip(ids, responses, strict=True)
     }
 
 
-def _committed(
+def _read_committed(
     group_id: str, response: OffsetFetchResponse, broker: Broker
 ) -> dict[TopicPartition, OffsetFetchPartitionResponse]:
-    group, place = response.group_of(group_id), f"OffsetFetch of group {quoted(group_id)} on {broker}"
+    group, location = response.group_of(group_id), f"OffsetFetch of group {quote(group_id)} on {broker}"
     if group.error_code:
-        raise broker_error(group.error_code, place)
-    found: dict[TopicPartition, OffsetFetchPartitionResponse] = {}
+        raise broker_error(group.error_code, location)
+    result: dict[TopicPartition, OffsetFetchPartitionResponse] = {}
     for topic in group.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
             if part.error_code:
-                raise broker_error(part.error_code, f"{place}, {tp}")
+                raise broker_error(part.error_code, f"{location}, {tp}")
             if part.committed_offset >= 0:
-                found[tp] = part
-    return found
+                result[tp] = part
+    return result

@@ -82,8 +82,8 @@ def end_offsets(
 ) -> dict[TopicPartition, int]:
     """End offsets of partitions now; with READ_COMMITTED the last stable offsets. Raises as ``list_offsets``
     does."""
-    [found] = list_offsets(metadata, [dict.fromkeys(partitions, LATEST_TIMESTAMP)], net, isolation_level)
-    return found
+    [result] = list_offsets(metadata, [dict.fromkeys(partitions, LATEST_TIMESTAMP)], net, isolation_level)
+    return result
 
 
 def list_offsets(
@@ -96,7 +96,7 @@ def list_offsets(
     retries are used up ``BrokerError`` or ``TransportError``.
     """
     responses = _ask_until_all_answer(metadata, asked, net, isolation_level)
-    return [{tp: response.found_offset for tp, response in found.items()} for found in responses]
+    return [{tp: response.found_offset for tp, response in result.items()} for result in responses]
 
 
 def record_times(
@@ -130,28 +130,28 @@ def _ask_until_all_answer(
     accepted_codes: Collection[int] = (),
 ) -> list[dict[TopicPartition, ListOffsetsPartitionResponse]]:
     """Responses to each of ``asked``; a response with an accepted error code counts as an answer."""
-    found: list[dict[TopicPartition, ListOffsetsPartitionResponse]] = [{} for _ in asked]
+    result: list[dict[TopicPartition, ListOffsetsPartitionResponse]] = [{} for _ in asked]
     attempts = Attempts(net.request_retry)
-    while any(pending := [_without(*pair) for pair in zip(asked, found, strict=True)]):
+    while any(pending := [_without(*pair) for pair in zip(asked, result, strict=True)]):
         failures = []
-        for (index, tp), outcome in _asked_once(metadata, pending, net, isolation_level).items():
+        for (index, tp), outcome in _ask_once(metadata, pending, net, isolation_level).items():
             if isinstance(outcome, BrokerError) and outcome.code in accepted_codes:
                 outcome = ListOffsetsPartitionResponse(partition_index=tp.partition, error_code=outcome.code)
             if isinstance(outcome, ListOffsetsPartitionResponse):
-                found[index][tp] = outcome
+                result[index][tp] = outcome
             else:
                 metadata.forget(tp.topic)
                 failures.append(outcome)
         if failures:
             attempts.failed(next((error for error in failures if not error.retriable), failures[0]))
-    return [{tp: responses[tp] for tp in times} for times, responses in zip(asked, found, strict=True)]
+    return [{tp: responses[tp] for tp in times} for times, responses in zip(asked, result, strict=True)]
 
 
-def _without(times: Timestamps, found: Mapping[TopicPartition, object]) -> Timestamps:
-    return {tp: time for tp, time in times.items() if tp not in found}
+def _without(times: Timestamps, result: Mapping[TopicPartition, object]) -> Timestamps:
+    return {tp: time for tp, time in times.items() if tp not in result}
 
 
-def _asked_once(
+def _ask_once(
     metadata: Metadata, pending: Sequence[Timestamps], net: NetOptions, isolation_level: int
 ) -> _Answers:
     """Attempt to ask all leaders once; every question gets an answer or an error."""
@@ -167,17 +167,17 @@ def _asked_once(
             return dict(_answers(broker, by_broker[broker], epochs, net, isolation_level))
         except KafkaWireError as error:
             partitions = [(index, tp) for index, times in enumerate(by_broker[broker]) for tp in times]
-            return dict.fromkeys(partitions, _located(error, partitions[0][1]))
+            return dict.fromkeys(partitions, _locate_error(error, partitions[0][1]))
 
     answers = side_by_side(by_broker, question)
     return {key: outcome for of_broker in answers.values() for key, outcome in of_broker.items()}
 
 
-def _located(error: KafkaWireError, partition: TopicPartition) -> KafkaWireError:
+def _locate_error(error: KafkaWireError, partition: TopicPartition) -> KafkaWireError:
     """Add to a failed connection that the broker advertised the address, and not the user."""
     if not isinstance(error, ConnectFailed):
         return error
-    return error.located(
+    return error.locate(
         f"the leader of {partition}, at the address that brokers advertise (advertised.listeners)"
     )
 
@@ -190,21 +190,21 @@ def _answers(
     isolation_level: int,
 ) -> Iterator[tuple[tuple[int, TopicPartition], ListOffsetsPartitionResponse | KafkaWireError]]:
     places = [index for index, times in enumerate(asked) if times]
-    place = net.connection.place(broker)
+    location = net.connection.place(broker)
     responses = _responses(
         broker, [request_of(asked[index], epochs, isolation_level, net) for index in places], net
     )
     for index, response in zip(places, responses, strict=True):
         partitions = _partitions(response)
         for partition in asked[index]:
-            found = partitions[partition]
+            result = partitions[partition]
             yield (
                 (index, partition),
-                _refused(partition, place, found.error_code) if found.error_code else found,
+                _describe_refusal(partition, location, result.error_code) if result.error_code else result,
             )
 
 
-def _refused(partition: TopicPartition, place: str, code: int) -> BrokerError:
+def _describe_refusal(partition: TopicPartition, place: str, code: int) -> BrokerError:
     return broker_error(code, f"ListOffsets of {partition} on {place}")
 
 

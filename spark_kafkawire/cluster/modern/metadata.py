@@ -36,13 +36,13 @@ from spark_kafkawire.errors import (
     UnsupportedVersionError,
     counted,
     printable,
-    quoted,
+    quote,
 )
 from spark_kafkawire.model import Broker, Leader, TopicPartition, id_text
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.net.pool import POOL, Pool
-from spark_kafkawire.net.retry import Attempts, shared
+from spark_kafkawire.net.retry import Attempts, share_deadline
 from spark_kafkawire.net.strangers import Kind, kind_at
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
@@ -129,7 +129,7 @@ class Metadata:
     def controller(self) -> Broker:
         """The controller, which creates topics, by a new request. Raises ``BrokerError`` if the cluster has
         no controller now."""
-        self._retried(lambda within: self._ask_topics((), within))
+        self._retry(lambda within: self._ask_topics((), within))
         broker = self._brokers.get(self._controller_id)
         if broker is None:
             raise broker_error(ErrorCode.NOT_CONTROLLER, f"Metadata of {self._last_server}")
@@ -140,7 +140,7 @@ class Metadata:
 
         A topic that cannot be read now has no leaders; a request for it by name returns the reason.
         """
-        topics = self._retried(lambda within: self._ask_topics(None, within))
+        topics = self._retry(lambda within: self._ask_topics(None, within))
         return tuple(topic for _, topic in sorted(topics.items()))
 
     def knows(self, topic: str) -> bool:
@@ -149,11 +149,11 @@ class Metadata:
 
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
         """Partitions of a topic, sorted. Raises ``UnknownTopicError`` (fatal)."""
-        return self._retried(lambda within: self._topic(topic, within)).partitions
+        return self._retry(lambda within: self._topic(topic, within)).partitions
 
     def id_of(self, topic: str) -> uuid.UUID | None:
         """Id of a topic; None if topics have no ids. Raises ``UnknownTopicError`` (fatal)."""
-        return self._retried(lambda within: self._topic(topic, within)).id
+        return self._retry(lambda within: self._topic(topic, within)).id
 
     def known_ids(self, topics: Iterable[str]) -> dict[str, uuid.UUID]:
         """Ids of topics by the last responses, without a new request, and without topics that have none."""
@@ -173,7 +173,7 @@ class Metadata:
         Raises ``UnknownTopicError`` (fatal) if there is no such partition, ``BrokerError`` if it has no
         leader.
         """
-        return self._retried(lambda within: self._leader(partition, within), within)
+        return self._retry(lambda within: self._leader(partition, within), within)
 
     def leaders_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Leaders of the partitions; unknown topics are requested together."""
@@ -187,7 +187,7 @@ class Metadata:
     def known_leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Leaders by the last responses, without a new request, and without partitions that have no
         leader."""
-        found = {}
+        result = {}
         # Thousands of partitions have the same leader, mostly with the same epoch.
         leaders: dict[tuple[str, tuple[int, int]], Leader | None] = {}
         for tp in partitions:
@@ -200,8 +200,8 @@ class Metadata:
                 broker = self._brokers.get(of_partition[0])
                 leaders[key] = None if broker is None else Leader(broker, of_partition[1], topic.id)
             if (leader := leaders[key]) is not None:
-                found[tp] = leader
-        return found
+                result[tp] = leader
+        return result
 
     def known_brokers(self) -> tuple[Broker, ...]:
         """Live brokers by the last response, after a first request if there was none."""
@@ -231,7 +231,7 @@ class Metadata:
 
     def ask(self, request: object, within: Deadline | None = None) -> Any:
         """Send a request that any broker can answer, and return the body of the response."""
-        return self._retried(
+        return self._retry(
             lambda within: self._ask(lambda client: client.request(request, within), within), within
         )
 
@@ -240,7 +240,7 @@ class Metadata:
     ) -> list[Any]:
         """Send several such requests, pipelined. ``requests_of`` may choose them by the versions of the
         broker."""
-        return self._retried(
+        return self._retry(
             lambda within: self._ask(
                 lambda client: list(client.pipeline(requests_of(client), within=within)), within
             ),
@@ -249,9 +249,9 @@ class Metadata:
 
     def connect(self) -> None:
         """Connect to a broker and learn its API versions, without another request."""
-        self._retried(lambda within: self._ask(lambda client: client.broker, within))
+        self._retry(lambda within: self._ask(lambda client: client.broker, within))
 
-    def _retried(self, attempt: Callable[[Deadline | None], T], within: Deadline | None = None) -> T:
+    def _retry(self, attempt: Callable[[Deadline | None], T], within: Deadline | None = None) -> T:
         return metadata_retried(attempt, self._net, within)
 
     def _topic(self, name: str, within: Deadline | None) -> Topic:
@@ -261,10 +261,10 @@ class Metadata:
         topic = self._topic(topic_partition.topic, within)
         if topic_partition.partition not in topic.leaders:
             self.forget(topic_partition.topic)
-            place = (
+            location = (
                 f"{topic_partition}: the topic has only {counted(len(topic.leaders), 'partition')}, from 0 on"
             )
-            raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, place)
+            raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, location)
         leader_id, epoch = topic.leaders[topic_partition.partition]
         broker = self._brokers.get(leader_id)
         if broker is None:
@@ -339,7 +339,7 @@ class Metadata:
         failure: KafkaWireError | None = None
         bootstrap, servers = self._net.retry.bootstrap, self._servers()
         for index, server in enumerate(servers):
-            share = shared(within, len(servers) - index)
+            share = share_deadline(within, len(servers) - index)
             # On the first contact each server is tried: the next one may be the only live one.
             is_over = within is not None and not within.left_s and share is within
             if failure is not None and is_over:
@@ -369,7 +369,7 @@ class Metadata:
             self._failing_since_s = time.monotonic()
         if isinstance(failure, BrokerError):
             raise failure
-        raise self._explained(failure, server).located(self._no_answer())
+        raise self._explain(failure, server).locate(self._no_answer())
 
     def _check(self, answer: Any, server: Broker) -> None:
         """Raise ``BrokerError`` for the error of a whole Metadata response, or one of another cluster."""
@@ -380,7 +380,7 @@ class Metadata:
         if answer.cluster_id is None:
             return
         if self._cluster_id not in (None, answer.cluster_id):
-            ids = f"cluster {quoted(answer.cluster_id)}, not {quoted(str(self._cluster_id))} as before"
+            ids = f"cluster {quote(answer.cluster_id)}, not {quote(str(self._cluster_id))} as before"
             raise broker_error(ErrorCode.INCONSISTENT_CLUSTER_ID, f"Metadata of {server}, {ids}")
         if self._cluster_id is None:
             self._cluster_id = answer.cluster_id
@@ -389,7 +389,7 @@ class Metadata:
     def _rebootstrap(self, error: BrokerError) -> BrokerError:
         """Forget all brokers, because of an answer that they are not the right ones any more."""
         if self._net.rebootstrap_after_s is None:
-            advised = error.advised(
+            advised = error.advise(
                 "kafka.metadata.recovery.strategy=none forbids that; set it to rebootstrap"
             )
             advised.action = Action.FAIL
@@ -399,7 +399,7 @@ class Metadata:
         self._must_bootstrap, self._last_server = True, None
         return error
 
-    def _explained(self, failure: KafkaWireError, server: Broker) -> KafkaWireError:
+    def _explain(self, failure: KafkaWireError, server: Broker) -> KafkaWireError:
         """The error of a server that does not answer, or of a ZooKeeper, which closes the connection.
 
         A server is asked for its kind a few times only, because a broker logs the request as one of the wrong
@@ -464,18 +464,18 @@ class Topic:
         Raises ``BrokerError`` for a topic with an error, and (retriable) while some of its partitions are
         missing in the response.
         """
-        place = f"topic {quoted(name)} on {server}"
+        location = f"topic {quote(name)} on {server}"
         code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic is None or code:
-            raise broker_error(code, place)
+            raise broker_error(code, location)
         leaders = {part.partition_index: (part.leader_id, part.leader_epoch) for part in topic.partitions}
         if not leaders:  # it is being created or deleted
-            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, place)
+            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, location)
         if max(leaders) >= len(leaders):  # numbers begin at 0: the broker does not know all partitions yet
-            place = (
+            location = (
                 f"topic {printable(name)} on {server}, which describes only {len(leaders)} of its partitions"
             )
-            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, place)
+            raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, location)
         topic_id = topic.topic_id if topic.topic_id != NO_TOPIC_ID else None
         return cls(name, topic_id, _is_internal(topic, name), leaders)
 
@@ -492,7 +492,7 @@ def refuse_other_id(topic: str, known: uuid.UUID, found: uuid.UUID) -> None:
     """Raise ``BrokerError`` (fatal) if a topic has another id than before."""
     if found != known:
         raise BrokerError(
-            f"topic {quoted(topic)} was deleted and created again: its id was {id_text(known)}, and is "
+            f"topic {quote(topic)} was deleted and created again: its id was {id_text(known)}, and is "
             f"{id_text(found)} now; run again to use the new topic",
             ErrorCode.INCONSISTENT_TOPIC_ID,
             Action.FAIL,
@@ -529,10 +529,12 @@ def metadata_retried(
         def bounded() -> T:
             return attempt(within if contact is None or bootstrap.is_answered else contact)
 
-        return _repeated(bounded, net, within, is_created)
+        return _repeat_attempt(bounded, net, within, is_created)
 
 
-def _repeated(attempt: Callable[[], T], net: NetOptions, within: Deadline | None, is_created: bool) -> T:
+def _repeat_attempt(
+    attempt: Callable[[], T], net: NetOptions, within: Deadline | None, is_created: bool
+) -> T:
     others = Attempts(net.retry)
     # An election takes seconds; a topic that was just created exists in a moment.
     elections = Attempts(net.request_retry)
@@ -551,6 +553,6 @@ def _repeated(attempt: Callable[[], T], net: NetOptions, within: Deadline | None
                     raise
                 raise UnknownTopicError(str(last)) from last
         else:
-            others.progressed()
-            elections.progressed()
+            others.note_progress()
+            elections.note_progress()
             return outcome

@@ -60,7 +60,7 @@ def sample_sizes(
                 metadata.forget(partition.topic)  # another attempt looks up the leaders first
             raise
 
-    return {tp: each for found in side_by_side(by_broker, sampled).values() for tp, each in found.items()}
+    return {tp: item for result in side_by_side(by_broker, sampled).values() for tp, item in result.items()}
 
 
 def _samples(
@@ -73,8 +73,8 @@ def _samples(
         size = _SAMPLE_BYTES if client.version_of(FETCH) >= _WHOLE_SINCE else _CUT_BYTES
         requests = [_request(tp, offsets[tp], leader, size) for tp, leader in leaders.items()]
         responses = zip(leaders, client.pipeline(requests), strict=True)
-        found = [(tp, *_answer(response.body, offsets[tp])) for tp, response in responses]
-    for partition, code, sample in found:
+        result = [(tp, *_answer(response.body, offsets[tp])) for tp, response in responses]
+    for partition, code, sample in result:
         if code and code != ErrorCode.OFFSET_OUT_OF_RANGE:  # the task that reads there reports that
             raise broker_error(code, f"Fetch of {partition} on {broker}")
         if sample is not None:
@@ -83,9 +83,9 @@ def _samples(
 
 def _answer(response: FetchResponse, offset: int) -> tuple[int, SizeSample | None]:
     """The error code of a response, or its sample."""
-    found = [each for topic in response.responses for each in topic.partitions]
-    code = response.error_code or (found[0].error_code if found else 0)
-    return code, sample_of(found[0], offset) if found and not code else None
+    result = [item for topic in response.responses for item in topic.partitions]
+    code = response.error_code or (result[0].error_code if result else 0)
+    return code, sample_of(result[0], offset) if result and not code else None
 
 
 def _request(partition: TopicPartition, offset: int, leader: Leader, size: int) -> FetchRequest:

@@ -26,11 +26,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from spark_kafkawire.errors import Action, BrokerError, KafkaWireError, TransportError, quoted
+from spark_kafkawire.errors import Action, BrokerError, KafkaWireError, TransportError, quote
 from spark_kafkawire.model import Broker, TopicPartition
 from spark_kafkawire.net.client import Client
 from spark_kafkawire.net.pool import POOL
-from spark_kafkawire.net.retry import Attempts, RetryPolicy, retried
+from spark_kafkawire.net.retry import Attempts, RetryPolicy, call_with_retries
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
@@ -68,7 +68,7 @@ from spark_kafkawire.protocol.modern.transactions import (
 )
 
 from ..asking import BROKERS_AT_ONCE_MAX, side_by_side
-from .group_offsets import by_topic
+from .group_offsets import group_by_topic
 from .metadata import Metadata
 
 #: Transactional ids of one request.
@@ -142,11 +142,11 @@ class Transactions:
         def refusal_of(
             response: InitProducerIdResponse, who: FindCoordinatorRequest, broker: Broker | None
         ) -> KafkaWireError | None:
-            place = f"InitProducerId of {quoted(who.key)} on {broker}"
-            return broker_error(response.error_code, place) if response.error_code else None
+            location = f"InitProducerId of {quote(who.key)} on {broker}"
+            return broker_error(response.error_code, location) if response.error_code else None
 
-        requests = [fence(each) for each in fenced]
-        questions = [(_coordinator_of(str(each.transactional_id)), each) for each in requests]
+        requests = [fence(item) for item in fenced]
+        questions = [(_coordinator_of(str(item.transactional_id)), item) for item in requests]
         # A coordinator that takes longer does not answer: another one may take its place.
         round_s = timeout_ms / 1000 + _ANSWER_S
         return self._coordinators.ask_until(questions, refusal_of, within, round_s)
@@ -158,7 +158,7 @@ class Transactions:
             return
         topics = [
             AddPartitionsToTxnTopic(name=topic, partitions=tuple(tp.partition for tp in own))
-            for topic, own in by_topic(partitions).items()
+            for topic, own in group_by_topic(partitions).items()
         ]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transaction.id,
@@ -170,9 +170,9 @@ class Transactions:
         def added(response: AddPartitionsToTxnResponse, responder: Responder) -> None:
             for topic in response.results_by_topic_v3_and_below:
                 for part in topic.results_by_partition:
-                    place = f"AddPartitionsToTxn of {quoted(transaction.id)} on {responder.broker}"
+                    location = f"AddPartitionsToTxn of {quote(transaction.id)} on {responder.broker}"
                     partition = TopicPartition(topic.name, part.partition_index)
-                    refuse(part.partition_error_code, f"{place}, {partition}")
+                    refuse(part.partition_error_code, f"{location}, {partition}")
 
         self._coordinators.ask(_coordinator_of(transaction.id), request, added)
 
@@ -196,7 +196,7 @@ class Transactions:
                     for tp in own
                 ),
             )
-            for topic, own in by_topic(offsets).items()
+            for topic, own in group_by_topic(offsets).items()
         ]
         request = TxnOffsetCommitRequest(
             transactional_id=transaction.id,
@@ -210,9 +210,9 @@ class Transactions:
         def committed(response: TxnOffsetCommitResponse, responder: Responder) -> None:
             for topic in with_names(response.topics, request.topics):
                 for part in topic.partitions:
-                    place = f"TxnOffsetCommit of {quoted(transaction.id)} on {responder.broker}"
+                    location = f"TxnOffsetCommit of {quote(transaction.id)} on {responder.broker}"
                     partition = TopicPartition(topic.name, part.partition_index)
-                    refuse(part.error_code, f"{place}, {partition}")
+                    refuse(part.error_code, f"{location}, {partition}")
 
         self._coordinators.ask(FindCoordinatorRequest.for_group(group_id), request, committed)
 
@@ -222,7 +222,7 @@ class Transactions:
         request = _end_request(transaction, committed)
 
         def ended(response: EndTxnResponse, responder: Responder) -> Transaction:
-            refuse(response.error_code, f"EndTxn of {quoted(transaction.id)} on {responder.broker}")
+            refuse(response.error_code, f"EndTxn of {quote(transaction.id)} on {responder.broker}")
             return _next_of(transaction, response)
 
         return self._coordinators.ask(_coordinator_of(transaction.id), request, ended)
@@ -232,11 +232,11 @@ class Transactions:
     ) -> dict[Transaction, Transaction]:
         """Commit or abort many transactions in parallel. The result leaves out those that were refused or not
         answered: nothing is retried."""
-        questions = [(_coordinator_of(each.id), _end_request(each, committed)) for each in transactions]
+        questions = [(_coordinator_of(item.id), _end_request(item, committed)) for item in transactions]
         responses = self._coordinators.ask_many(questions)
         return {
-            each: _next_of(each, response)
-            for each, response in zip(transactions, responses, strict=True)
+            item: _next_of(item, response)
+            for item, response in zip(transactions, responses, strict=True)
             if response is not None and not response.error_code
         }
 
@@ -245,10 +245,10 @@ class Transactions:
         request = DescribeTransactionsRequest(transactional_ids=(transactional_id,))
 
         def described(response: DescribeTransactionsResponse, responder: Responder) -> DescribedTransaction:
-            [found] = response.transaction_states
-            place = f"DescribeTransactions of {quoted(transactional_id)} on {responder.broker}"
-            refuse(found.error_code, place)
-            return found
+            [result] = response.transaction_states
+            location = f"DescribeTransactions of {quote(transactional_id)} on {responder.broker}"
+            refuse(result.error_code, location)
+            return result
 
         return self._coordinators.ask(_coordinator_of(transactional_id), request, described)
 
@@ -256,10 +256,10 @@ class Transactions:
         self, transactional_ids: Sequence[str], within: Deadline | None = None
     ) -> dict[str, DescribedTransaction]:
         """Describe many ids, by requests to all coordinators in parallel, which are not retried."""
-        self._coordinators.locate([_coordinator_of(each) for each in transactional_ids], within)
+        self._coordinators.locate([_coordinator_of(item) for item in transactional_ids], within)
         by_coordinator: dict[Broker, list[str]] = defaultdict(list)
-        for each in transactional_ids:
-            by_coordinator[self._coordinators.of(_coordinator_of(each))].append(each)
+        for item in transactional_ids:
+            by_coordinator[self._coordinators.of(_coordinator_of(item))].append(item)
 
         def described(broker: Broker) -> list[DescribedTransaction]:
             states = self._states_of(broker, by_coordinator[broker], within)
@@ -267,19 +267,19 @@ class Transactions:
                 refuse(state.error_code, _place_of(state, broker))
             return states
 
-        found = side_by_side(by_coordinator, described)
-        return {state.transactional_id: state for states in found.values() for state in states}
+        result = side_by_side(by_coordinator, described)
+        return {state.transactional_id: state for states in result.values() for state in states}
 
     def listed(
         self, states: Sequence[str] = (), pattern: str | None = None, within: Deadline | None = None
     ) -> list[ListedTransaction]:
         """List the transactions of all brokers, or those in some states whose ids match a pattern; needs
         Kafka 3.0 or later."""
-        by_coordinator = self.listed_by_coordinator(states, pattern, within)
-        found = [each for own in by_coordinator.values() for each in own]
-        return sorted(found, key=lambda each: each.transactional_id)
+        by_coordinator = self.list_by_coordinator(states, pattern, within)
+        result = [item for own in by_coordinator.values() for item in own]
+        return sorted(result, key=lambda item: item.transactional_id)
 
-    def listed_by_coordinator(
+    def list_by_coordinator(
         self, states: Sequence[str] = (), pattern: str | None = None, within: Deadline | None = None
     ) -> dict[Broker, list[ListedTransaction]]:
         """The same for each broker."""
@@ -288,8 +288,8 @@ class Transactions:
         attempts = Attempts(self._net.request_retry)
 
         def listed(broker: Broker) -> list[ListedTransaction]:
-            own = self._listed_by(broker, request, pattern, within)
-            return [each for each in own if like.fullmatch(each.transactional_id)]
+            own = self._list_by(broker, request, pattern, within)
+            return [item for item in own if like.fullmatch(item.transactional_id)]
 
         while True:
             try:
@@ -299,33 +299,33 @@ class Transactions:
             except KafkaWireError as error:
                 attempts.failed(error, within)
 
-    def described_by(
+    def describe_listed(
         self, listed: Mapping[Broker, Sequence[ListedTransaction]]
     ) -> dict[str, DescribedTransaction]:
         """Describe the listed transactions, without ids that were removed since, by their coordinators; those
         that have another one by now are looked up."""
 
         def described(broker: Broker) -> list[DescribedTransaction]:
-            ids = [each.transactional_id for each in listed[broker]]
-            return retried(partial(self._described_by, broker, ids), self._net.request_retry)
+            ids = [item.transactional_id for item in listed[broker]]
+            return call_with_retries(partial(self._describe_by, broker, ids), self._net.request_retry)
 
-        found: dict[str, DescribedTransaction] = {}
+        result: dict[str, DescribedTransaction] = {}
         moved: list[str] = []
         answers = side_by_side((broker for broker, own in listed.items() if own), described)
-        for state in (each for states in answers.values() for each in states):
+        for state in (item for states in answers.values() for item in states):
             if state.error_code:
                 moved.append(state.transactional_id)
             else:
-                found[state.transactional_id] = state
-        for each in moved:
+                result[state.transactional_id] = state
+        for item in moved:
             try:
-                found[each] = self.describe(each)
+                result[item] = self.describe(item)
             except BrokerError as error:
                 if error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                     raise
-        return found
+        return result
 
-    def _described_by(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
+    def _describe_by(self, broker: Broker, ids: Sequence[str]) -> list[DescribedTransaction]:
         """States of the ids that the broker knows, also of those that it does not coordinate."""
         states = [
             state
@@ -352,16 +352,16 @@ class Transactions:
         there were none."""
         request = DescribeTransactionsRequest(transactional_ids=(_NO_ID,))
         response: DescribeTransactionsResponse = self._metadata.ask(request)
-        [found] = response.transaction_states
-        if found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            refuse(found.error_code, "ListTransactions of all brokers")
+        [result] = response.transaction_states
+        if result.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            refuse(result.error_code, "ListTransactions of all brokers")
 
     def _begun(self, request: InitProducerIdRequest) -> Transaction:
         id_ = request.transactional_id
         assert id_ is not None
 
         def begun(response: InitProducerIdResponse, responder: Responder) -> Transaction:
-            refuse(response.error_code, f"InitProducerId of {quoted(id_)} on {responder.broker}")
+            refuse(response.error_code, f"InitProducerId of {quote(id_)} on {responder.broker}")
             return Transaction(
                 id_, response.producer_id, response.producer_epoch, responder.transaction_version
             )
@@ -377,11 +377,11 @@ class Transactions:
         )
 
         def added(response: AddOffsetsToTxnResponse, responder: Responder) -> None:
-            refuse(response.error_code, f"AddOffsetsToTxn of {quoted(transaction.id)} on {responder.broker}")
+            refuse(response.error_code, f"AddOffsetsToTxn of {quote(transaction.id)} on {responder.broker}")
 
         self._coordinators.ask(_coordinator_of(transaction.id), request, added)
 
-    def _listed_by(
+    def _list_by(
         self, broker: Broker, request: ListTransactionsRequest, pattern: str | None, within: Deadline | None
     ) -> Sequence[ListedTransaction]:
         with POOL.lend(broker, self._net.connection, within) as client:
@@ -394,7 +394,7 @@ class Transactions:
 
 
 def _place_of(state: DescribedTransaction, broker: Broker) -> str:
-    return f"DescribeTransactions of {quoted(state.transactional_id)} on {broker}"
+    return f"DescribeTransactions of {quote(state.transactional_id)} on {broker}"
 
 
 def _coordinator_of(transactional_id: str) -> FindCoordinatorRequest:
@@ -469,11 +469,11 @@ class Coordinators:
             return FindCoordinatorRequest.together(unknown) if finds_several else unknown
 
         for response in self._metadata.ask_in_turn(requests, within) if unknown else ():
-            for who, found in response.body.coordinators_of(response.request).items():
-                if found.error_code:
-                    refused[who] = _not_found(who, found)
+            for who, result in response.body.coordinators_of(response.request).items():
+                if result.error_code:
+                    refused[who] = _not_found(who, result)
                 else:
-                    self._known[who] = Broker(found.node_id, found.host, found.port)
+                    self._known[who] = Broker(result.node_id, result.host, result.port)
         return refused
 
     def ask(self, who: FindCoordinatorRequest, request: object, read: Callable[[Any, Responder], T]) -> T:
@@ -488,19 +488,19 @@ class Coordinators:
 
         def once() -> T:
             try:
-                return _after_the_one_before(asked)
+                return _await_previous(asked)
             except KafkaWireError as error:
                 self._forget_moved(who, error)
                 raise
 
-        return retried(once, self._net.request_retry)
+        return call_with_retries(once, self._net.request_retry)
 
     def ask_many(self, questions: Sequence[tuple[FindCoordinatorRequest, object]]) -> list[Any | None]:
         """Send many repeatable requests to their coordinators in parallel, pipelined on each connection.
         Returns the responses in the order of the requests; nothing is retried, and a missing response is
         None."""
         responses = self._ask_once(questions, None)
-        return [None if isinstance(each, KafkaWireError) else each for each in responses]
+        return [None if isinstance(item, KafkaWireError) else item for item in responses]
 
     def ask_until(
         self,
@@ -545,7 +545,7 @@ class Coordinators:
             if (known := self._known.get(who)) is not None:
                 by_broker[known].append(index)
             else:  # not found, or forgotten by another thread
-                moved = broker_error(ErrorCode.NOT_COORDINATOR, f"FindCoordinator of {quoted(who.key)}")
+                moved = broker_error(ErrorCode.NOT_COORDINATOR, f"FindCoordinator of {quote(who.key)}")
                 responses[index] = not_found.get(who, moved)
 
         def fill(broker: Broker, lane: Sequence[int]) -> None:
@@ -575,15 +575,15 @@ class Coordinators:
         """The coordinator of a group or transactional id, looked up if it is not known."""
         if (known := self._known.get(who)) is not None:
             return known
-        found = self._metadata.ask(who).coordinator_of(who.key)
-        if found.error_code:
-            raise _not_found(who, found)
-        return self._known.setdefault(who, Broker(found.node_id, found.host, found.port))
+        result = self._metadata.ask(who).coordinator_of(who.key)
+        if result.error_code:
+            raise _not_found(who, result)
+        return self._known.setdefault(who, Broker(result.node_id, result.host, result.port))
 
 
-def _not_found(who: FindCoordinatorRequest, found: Coordinator) -> BrokerError:
-    place = f"FindCoordinator of {quoted(who.key)}"
-    return broker_error(found.error_code, place, found.error_message)
+def _not_found(who: FindCoordinatorRequest, result: Coordinator) -> BrokerError:
+    location = f"FindCoordinator of {quote(who.key)}"
+    return broker_error(result.error_code, location, result.error_message)
 
 
 def _lanes(indexes: Sequence[int]) -> list[Sequence[int]]:
@@ -592,7 +592,7 @@ def _lanes(indexes: Sequence[int]) -> list[Sequence[int]]:
     return [indexes[first::count] for first in range(count)]
 
 
-def _after_the_one_before(asked: Callable[[], T]) -> T:
+def _await_previous(asked: Callable[[], T]) -> T:
     """The response once the previous transaction has ended, which takes milliseconds and is not a failure."""
     stop_s = time.monotonic() + _ENDING_S
     while True:

@@ -32,7 +32,7 @@ from spark_kafkawire.model import (
     SizeSample,
     TopicPartition,
 )
-from spark_kafkawire.net.retry import Attempts, retried
+from spark_kafkawire.net.retry import Attempts, call_with_retries
 from spark_kafkawire.options import Discovery, NetOptions
 from spark_kafkawire.protocol.v07 import EARLIEST_TIME, LATEST_TIME, ErrorCode, OffsetsRequest, broker_error
 
@@ -43,7 +43,7 @@ from .segments import start_offset, stop_offset
 from .view import (
     check_expected,
     current_view,
-    listed,
+    list_ids,
     partition_codes,
     partitions_of_topics,
     unregistered_partitions,
@@ -80,7 +80,7 @@ class V07Cluster:
         then."""
         missed: list[BrokersMissingError] = []
         try:
-            found = retried(lambda: self._look(needed, topics, missed), self._net.retry)
+            result = call_with_retries(lambda: self._look(needed, topics, missed), self._net.retry)
         except BrokersMissingError as error:
             if self._fail_on_data_loss:
                 raise
@@ -93,9 +93,9 @@ class V07Cluster:
             LOG.warning(
                 "broker %s has just come back; other brokers may still be starting, and their partitions "
                 "would not be read: list all brokers in the option expectedBrokers",
-                listed({broker.id for broker in found.brokers}),
+                list_ids({broker.id for broker in result.brokers}),
             )
-        return found
+        return result
 
     def _look(
         self,
@@ -104,15 +104,15 @@ class V07Cluster:
         missed: list[BrokersMissingError],
     ) -> ClusterView:
         try:
-            found = current_view(self._discovery, self._net)
-            check_expected(found, self._discovery)
-            self._last_view = found
-            _check_holders(found, needed)
-            _check_registered(found, topics)
+            result = current_view(self._discovery, self._net)
+            check_expected(result, self._discovery)
+            self._last_view = result
+            _check_holders(result, needed)
+            _check_registered(result, topics)
         except BrokersMissingError as error:
             missed.append(error)
             raise
-        return found
+        return result
 
     def await_partitions(self, partitions: Collection[TopicPartition]) -> None:
         if self._discovery.zookeeper_connect is None or self._has_given_brokers:
@@ -126,9 +126,9 @@ class V07Cluster:
         """Ask the brokers of partitions for topics that they have not registered yet."""
         topics, ids = sorted({tp.topic for tp in partitions}), {tp.broker for tp in partitions}
         asked = [broker for broker in self._view.brokers if broker.id in ids]
-        found = unregistered_partitions(self._view, topics, self._net, asked)
-        orphaned = {*self._view.orphaned_topics} - {tp.topic for tp in found}
-        known = tuple(sorted({*self._view.partitions, *found}))
+        result = unregistered_partitions(self._view, topics, self._net, asked)
+        orphaned = {*self._view.orphaned_topics} - {tp.topic for tp in result}
+        known = tuple(sorted({*self._view.partitions, *result}))
         self._last_view = replace(self._view, partitions=known, orphaned_topics=tuple(sorted(orphaned)))
 
     def brokers(self) -> tuple[Broker, ...]:
@@ -189,9 +189,7 @@ class V07Cluster:
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionBounds]:
         return all_bounds(self._view, partitions, self._net)
 
-    def followed_bounds(
-        self, partitions: tuple[TopicPartition, ...]
-    ) -> dict[TopicPartition, PartitionBounds]:
+    def follow_bounds(self, partitions: tuple[TopicPartition, ...]) -> dict[TopicPartition, PartitionBounds]:
         leaders = self.leaders_of(partitions)
         return self.bounds([tp for tp in partitions if tp in leaders])
 
@@ -253,7 +251,7 @@ def _not_held(view: ClusterView, partitions: Collection[TopicPartition]) -> set[
 def _check_holders(view: ClusterView, needed: Collection[TopicPartition]) -> None:
     """Raise ``BrokersMissingError`` (retriable) for partitions whose broker is not alive."""
     if lost := sorted(_not_held(view, needed)):
-        ids = listed({tp.broker for tp in lost if tp.broker is not None})
+        ids = list_ids({tp.broker for tp in lost if tp.broker is not None})
         raise BrokersMissingError(
             f"broker {ids} is not registered in ZooKeeper and holds {len(lost)} of the partitions that are "
             f"needed, {lost[0]} first; start it"
@@ -290,11 +288,11 @@ def bounds(
     questions = (LATEST_TIME, OFFSETS_COUNT_MAX), (EARLIEST_TIME, 1)
     attempts = Attempts(net.retry.impatient)
     while True:
-        found = _offsets(broker, [(tp, *question) for tp in partitions for question in questions], net)
+        result = _offsets(broker, [(tp, *question) for tp in partitions for question in questions], net)
         try:
             return {
                 tp: _bounds(broker, tp, offsets, start)
-                for tp, offsets, [start] in zip(partitions, found[::2], found[1::2], strict=True)
+                for tp, offsets, [start] in zip(partitions, result[::2], result[1::2], strict=True)
             }
         except BrokerError as error:
             attempts.failed(error)
@@ -307,7 +305,7 @@ def all_bounds(
 
     Raises as ``bounds`` does, ``DiscoveryError`` (fatal) if the broker of a partition is not alive.
     """
-    return _of_all(view, partitions, lambda broker, own: bounds(broker, own, net))
+    return _ask_all(view, partitions, lambda broker, own: bounds(broker, own, net))
 
 
 def segments_before(
@@ -324,13 +322,13 @@ def segments_before(
 
     def question(broker: Broker, partitions: list[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
         asked = [(tp, max(times_ms[tp], 0), OFFSETS_COUNT_MAX) for tp in partitions]
-        found = _offsets(broker, asked, net)
-        return {tp: tuple(sorted(set(offsets))) for tp, offsets in zip(partitions, found, strict=True)}
+        result = _offsets(broker, asked, net)
+        return {tp: tuple(sorted(set(offsets))) for tp, offsets in zip(partitions, result, strict=True)}
 
-    return _of_all(view, times_ms, question)
+    return _ask_all(view, times_ms, question)
 
 
-def _of_all(
+def _ask_all(
     view: ClusterView,
     partitions: Iterable[TopicPartition],
     question: Callable[[Broker, list[TopicPartition]], Mapping[TopicPartition, T]],
@@ -361,7 +359,7 @@ def _offsets(
         lambda request: _place(request, broker),
         lambda error: _why_closed(broker, partitions, net, error),
     )
-    return [_checked(broker, tp, response) for (tp, *_), response in zip(asked, responses, strict=True)]
+    return [_check_offsets(broker, tp, response) for (tp, *_), response in zip(asked, responses, strict=True)]
 
 
 def _place(request: OffsetsRequest, broker: Broker) -> str:
@@ -385,7 +383,7 @@ def _why_closed(
     return error
 
 
-def _checked(broker: Broker, partition: TopicPartition, response: Any) -> tuple[int, ...]:
+def _check_offsets(broker: Broker, partition: TopicPartition, response: Any) -> tuple[int, ...]:
     offsets: tuple[int, ...] = response.offsets
     if response.error_code:
         raise broker_error(response.error_code, f"OFFSETS of {partition} on {broker}")

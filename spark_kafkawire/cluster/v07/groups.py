@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
-from spark_kafkawire.errors import LOG, DiscoveryError, OptionError, listed_some, printable, quoted
+from spark_kafkawire.errors import LOG, DiscoveryError, OptionError, list_some, printable, quote
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import Discovery, is_node_name
@@ -71,8 +71,8 @@ class ConsumerGroups:
             names = topics or []
             return list(zip(names, tree.children(f"{root}/{topic}" for topic in names), strict=True))
 
-        found = self._read(group, read)
-        matches = ((topic, _LOG_NAME.fullmatch(name)) for topic, names in found for name in names or ())
+        result = self._read(group, read)
+        matches = ((topic, _LOG_NAME.fullmatch(name)) for topic, names in result for name in names or ())
         return tuple(sorted(TopicPartition(topic, int(m[2]), int(m[1])) for topic, m in matches if m))
 
     def offsets(
@@ -81,10 +81,10 @@ class ConsumerGroups:
         """Committed offsets. A node with anything other than an offset is an error, or a warning and no
         offset unless ``strict``."""
         paths = [offset_path(group, tp) for tp in partitions]
-        found = self._read(group, lambda tree: list(tree.data(paths)))
+        result = self._read(group, lambda tree: list(tree.data(paths)))
         return {
             tp: None if data is None else offset_of(path, data, strict=strict)
-            for tp, path, data in zip(partitions, paths, found, strict=True)
+            for tp, path, data in zip(partitions, paths, result, strict=True)
         }
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
@@ -103,9 +103,9 @@ class ConsumerGroups:
         def write(tree: Tree) -> None:
             [members] = tree.children([f"{CONSUMERS}/{group}/ids"])
             if members and not force:
-                named = listed_some(sorted(members), _NAMES_COUNT_MAX, printable)
+                named = list_some(sorted(members), _NAMES_COUNT_MAX, printable)
                 raise OptionError(
-                    f"group {quoted(group)} has live consumers ({named}), which commit offsets themselves; "
+                    f"group {quote(group)} has live consumers ({named}), which commit offsets themselves; "
                     "stop them, or use another group"
                 )
             tree.put(nodes)
@@ -119,8 +119,7 @@ class ConsumerGroups:
     def _check(self, group: str) -> None:
         if self._discovery.zookeeper_connect is None:
             raise OptionError(
-                f"group {quoted(group)}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not "
-                "broker.list"
+                f"group {quote(group)}: 0.7 keeps groups in ZooKeeper; set zookeeper.connect, not broker.list"
             )
 
 
@@ -160,7 +159,7 @@ def offset_path(group: str, partition: TopicPartition) -> str:
 
 def _node_name(name: str, what: str) -> str:
     if not is_node_name(name):
-        raise OptionError(f"{what} {quoted(name)} cannot be the name of a node in ZooKeeper; choose another")
+        raise OptionError(f"{what} {quote(name)} cannot be the name of a node in ZooKeeper; choose another")
     return name
 
 
@@ -169,7 +168,7 @@ def offset_of(path: str, data: bytes, *, strict: bool) -> int | None:
     None unless ``strict``."""
     # Java's Long.parseLong also accepts a sign, but no client writes it.
     if not re.fullmatch(rb"\d{1,19}", data) or int(data) >= 1 << 63:
-        fault = f"node {printable(path)} holds {quoted(data)}, which is not an offset"
+        fault = f"node {printable(path)} holds {quote(data)}, which is not an offset"
         if strict:
             raise DiscoveryError(fault)
         LOG.warning("%s; the node is ignored", fault)

@@ -72,10 +72,10 @@ from spark_kafkawire.errors import (
     OptionError,
     counted,
     printable,
-    quoted,
+    quote,
 )
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.net.retry import RetryPolicy, retried
+from spark_kafkawire.net.retry import RetryPolicy, call_with_retries
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import Discovery
 from spark_kafkawire.options.java_pattern import JavaPattern, PatternError
@@ -91,7 +91,7 @@ from .zookeeper_client import (
     WatchedNodes,
     new_client,
     place_of,
-    translated_errors,
+    translate_errors,
 )
 
 #: Seconds between two looks at the group: while another member owns a partition to claim, or after a failure,
@@ -142,7 +142,7 @@ class Member:
         with self._lock:
             self._free(self._owned.held)
             timeout_s = self._retry.bootstrap.bound_s or self._timeout_s
-            retried(lambda: self._balance(timeout_s), self._retry)
+            call_with_retries(lambda: self._balance(timeout_s), self._retry)
             self._retry.bootstrap.answered()
             self._owned.held = frozenset(self._owned.partitions)
             return dict(self._owned.partitions)
@@ -187,7 +187,7 @@ class Member:
         Partitions that were lost meanwhile are not committed, and are returned. Raises as ``hold`` does.
         """
         with self._lock:
-            return retried(lambda: self._commit(offsets), self._retry)
+            return call_with_retries(lambda: self._commit(offsets), self._retry)
 
     def _commit(self, offsets: Mapping[TopicPartition, tuple[int, OwnedPartition]]) -> list[TopicPartition]:
         with self._session.tree(self._timeout_s) as tree:
@@ -256,7 +256,7 @@ class Member:
             LOG.warning(
                 "group %s: %s is assigned to this consumer, but its owner %s does not give it up (one of "
                 "%s); until then only that owner reads it",
-                quoted(self._group),
+                quote(self._group),
                 partition,
                 owner,
                 counted(len(self._owned.others), "partition"),
@@ -323,7 +323,7 @@ class MemberSession:
 
         Raises ``SessionBroke`` (retriable), and ``DiscoveryError`` (fatal) if ZooKeeper does not answer.
         """
-        with translated_errors(self._discovery, timeout_s, self._warnings):
+        with translate_errors(self._discovery, timeout_s, self._warnings):
             try:
                 yield Tree(self._client, Deadline.after(timeout_s), self._watched)
             except _BROKEN as error:
@@ -399,7 +399,7 @@ class Ownership:
             LOG.warning(
                 "group %s: the session of %s was lost, and with it %s: other consumers may read again what "
                 "it has not committed there",
-                quoted(self._group),
+                quote(self._group),
                 printable(self._consumer),
                 counted(len(self.partitions), "partition"),
             )
@@ -476,7 +476,7 @@ class Ownership:
             LOG.warning(
                 "group %s: other consumers waited %.0f s for a batch to end, and JVM consumers give up after "
                 "%g s: make batches and triggers shorter, or raise rebalance.retries.max of these consumers",
-                quoted(self._group),
+                quote(self._group),
                 now_s - self._wanted_s,
                 JVM_WAIT_S,
             )
@@ -505,8 +505,8 @@ class Ownership:
             tp: (owner or b"").decode("utf-8", "replace").rpartition("-")[0] for tp, owner in owners.items()
         }
         return [
-            f"node {printable(self._owner_path(tp))} names the owner {quoted(owners[tp])}, but no consumer "
-            f"{quoted(consumer)} is registered in {printable(self._root)}/ids: {tp} is not read"
+            f"node {printable(self._owner_path(tp))} names the owner {quote(owners[tp])}, but no consumer "
+            f"{quote(consumer)} is registered in {printable(self._root)}/ids: {tp} is not read"
             for tp, consumer in consumers.items()
             if consumer not in registered
         ]
@@ -520,9 +520,11 @@ class Ownership:
             path for path, owner in zip(before, tree.data(before), strict=True) if owner not in self._threads
         }
         self.others |= {paths[path]: "another consumer" for path in paths if path in lost}
-        self.partitions.update(self._claimed(tree, [tp for path, tp in paths.items() if path not in lost]))
+        self.partitions.update(
+            self._take_claimed(tree, [tp for path, tp in paths.items() if path not in lost])
+        )
 
-    def _claimed(
+    def _take_claimed(
         self, tree: Tree, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OwnedPartition]:
         """Partitions that are owned from now on, with their committed offsets."""
@@ -563,7 +565,7 @@ class GroupView:
                 TopicPartition(topic, number, broker) for broker in counts for number in range(counts[broker])
             ]
             by_name = {tp.name: tp for tp in partitions}
-            counts_of_topic = {name: each.get(topic, 0) for name, each in self.thread_counts.items()}
+            counts_of_topic = {name: item.get(topic, 0) for name, item in self.thread_counts.items()}
             shares = assignment(by_name, counts_of_topic, consumer)
             share.update((by_name[name], thread) for thread, names in shares.items() for name in names)
         return share
@@ -580,9 +582,9 @@ def assignment(
     parts = sorted(partitions, key=java_order)
     size, longer_count = divmod(len(parts), sum(counts.values()) or 1)
     shares = {}
-    for thread, place in _places(consumer, counts).items():
-        start = place * size + min(place, longer_count)
-        shares[thread] = tuple(parts[start : start + size + (place < longer_count)])
+    for thread, location in _places(consumer, counts).items():
+        start = location * size + min(location, longer_count)
+        shares[thread] = tuple(parts[start : start + size + (location < longer_count)])
     return shares
 
 
@@ -636,10 +638,10 @@ def thread_counts(path: str, data: bytes, topics: Collection[str]) -> dict[str, 
     ``DiscoveryError`` (fatal) for data that no consumer of 0.7 can read.
     """
     text = data.decode("utf-8", "replace")
-    if found := _FILTER.fullmatch(text.strip()):
-        marker, count, expression = found.groups()
-        picked = _matching(path, expression, topics, wanted=marker == "*")
-        return dict.fromkeys(picked, _checked(path, data, int(count)))
+    if match := _FILTER.fullmatch(text.strip()):
+        marker, count, expression = match.groups()
+        picked = _match_topics(path, expression, topics, wanted=marker == "*")
+        return dict.fromkeys(picked, _check_count(path, data, int(count)))
     try:
         counts = json.loads(text)
     except (ValueError, RecursionError):
@@ -651,10 +653,10 @@ def thread_counts(path: str, data: bytes, topics: Collection[str]) -> dict[str, 
         )
     if not isinstance(counts, dict):
         raise _unreadable(path, data)
-    return {topic: _checked(path, data, count) for topic, count in counts.items()}
+    return {topic: _check_count(path, data, count) for topic, count in counts.items()}
 
 
-def _checked(path: str, data: bytes, count: Any) -> int:
+def _check_count(path: str, data: bytes, count: Any) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= THREADS_COUNT_MAX:
         raise _unreadable(path, data)
     return count
@@ -662,12 +664,12 @@ def _checked(path: str, data: bytes, count: Any) -> int:
 
 def _unreadable(path: str, data: bytes) -> DiscoveryError:
     return DiscoveryError(
-        f"node {printable(path)} holds {quoted(data[:200])}, which no consumer of 0.7 can read: stop the "
+        f"node {printable(path)} holds {quote(data[:200])}, which no consumer of 0.7 can read: stop the "
         "program that wrote it"
     )
 
 
-def _matching(path: str, expression: str, topics: Collection[str], *, wanted: bool) -> list[str]:
+def _match_topics(path: str, expression: str, topics: Collection[str], *, wanted: bool) -> list[str]:
     # TopicFilter converts it to a Java regular expression in this way.
     text = re.sub(r"""^["']+|["']+$""", "", expression.strip().replace(",", "|").replace(" ", ""))
     try:
@@ -675,6 +677,6 @@ def _matching(path: str, expression: str, topics: Collection[str], *, wanted: bo
         return [topic for topic in sorted(topics) if pattern.is_found_in(topic) is wanted]
     except PatternError as error:
         raise DiscoveryError(
-            f"node {printable(path)}: {quoted(expression)} is not a supported regular expression, so the "
+            f"node {printable(path)}: {quote(expression)} is not a supported regular expression, so the "
             f"topics of that consumer are unknown: {printable(error)}; stop it, or use another group"
         ) from error

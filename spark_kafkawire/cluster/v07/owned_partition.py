@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_kafkawire.errors import quoted
+from spark_kafkawire.errors import quote
 from spark_kafkawire.model import TopicPartition
 
 
@@ -26,4 +26,4 @@ def abandoned_text(group: str, abandoned: Sequence[str]) -> str:
     """A message about nodes of a group that keep partitions from every reader, a line in ``abandoned`` for
     each node."""
     more = f" (the first of {len(abandoned)} such nodes)" if len(abandoned) > 1 else ""
-    return f"group {quoted(group)}: {abandoned[0]}{more}; remove such a node if its consumer is gone for good"
+    return f"group {quote(group)}: {abandoned[0]}{more}; remove such a node if its consumer is gone for good"

@@ -46,12 +46,12 @@ from spark_kafkawire.errors import (
     BrokersMissingError,
     DiscoveryError,
     OptionError,
-    listed_some,
+    list_some,
     printable,
-    quoted,
+    quote,
 )
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.options import Discovery, ExpectedBrokers, NetOptions
 from spark_kafkawire.protocol.v07 import ErrorCode, FetchRequest, MultiFetchRequest, broker_error
 
@@ -68,11 +68,11 @@ def view(discovery: Discovery, net: NetOptions) -> ClusterView:
     """
 
     def look() -> ClusterView:
-        found = current_view(discovery, net)
-        check_expected(found, discovery)
-        return found
+        result = current_view(discovery, net)
+        check_expected(result, discovery)
+        return result
 
-    return retried(look, net.retry)
+    return call_with_retries(look, net.retry)
 
 
 def current_view(discovery: Discovery, net: NetOptions) -> ClusterView:
@@ -81,11 +81,11 @@ def current_view(discovery: Discovery, net: NetOptions) -> ClusterView:
     Raises ``BrokersMissingError`` (retriable) if no broker is registered, ``DiscoveryError`` (fatal).
     """
     if discovery.zookeeper_connect is not None:
-        found = discover(discovery, net.discovery_timeout_s)
+        result = discover(discovery, net.discovery_timeout_s)
     else:
-        found = ClusterView(discovery.broker_list, ())
-    net.connection.report_unmatched(found.brokers)
-    return found
+        result = ClusterView(discovery.broker_list, ())
+    net.connection.report_unmatched(result.brokers)
+    return result
 
 
 def check_expected(view: ClusterView, discovery: Discovery) -> None:
@@ -102,8 +102,8 @@ def partitions_of_topics(
     ``probe``.
     """
     if discovery.zookeeper_connect is None:
-        found = side_by_side(view.brokers, lambda broker: probe(broker, topics, net))
-        partitions = _configured(found, only_existing=True)
+        result = side_by_side(view.brokers, lambda broker: probe(broker, topics, net))
+        partitions = _list_configured(result, only_existing=True)
     else:
         wanted = set(topics)
         partitions = tuple(tp for tp in view.partitions if tp.topic in wanted)
@@ -124,13 +124,13 @@ def partitions_to_write(
     does.
     """
     if discovery.zookeeper_connect is None:
-        found = side_by_side(view.brokers, lambda broker: probe(broker, topics, net))
-        partitions = _configured(found, only_existing=False)
+        result = side_by_side(view.brokers, lambda broker: probe(broker, topics, net))
+        partitions = _list_configured(result, only_existing=False)
     else:
         alive = {broker.id for broker in view.brokers}
         partitions = tuple(tp for tp in view.partitions if tp.broker in alive)
     return {
-        topic: tuple(sorted((tp for tp in partitions if tp.topic == topic), key=_by_broker))
+        topic: tuple(sorted((tp for tp in partitions if tp.topic == topic), key=_broker_key))
         or tuple(TopicPartition(topic, 0, broker.id) for broker in view.brokers)
         for topic in topics
     }
@@ -149,22 +149,22 @@ def unregistered_partitions(
         for broker in (view.brokers if brokers is None else brokers)
         if (unregistered := [topic for topic in topics if (topic, broker.id) not in registered])
     }
-    return _configured(side_by_side(asked, lambda broker: probe(broker, asked[broker], net)), True)
+    return _list_configured(side_by_side(asked, lambda broker: probe(broker, asked[broker], net)), True)
 
 
-def _by_broker(topic_partition: TopicPartition) -> tuple[int, int]:
+def _broker_key(topic_partition: TopicPartition) -> tuple[int, int]:
     assert topic_partition.broker is not None
     return topic_partition.broker, topic_partition.partition
 
 
-def _configured(
-    found: Mapping[Broker, Mapping[str, TopicOnBroker]], only_existing: bool
+def _list_configured(
+    result: Mapping[Broker, Mapping[str, TopicOnBroker]], only_existing: bool
 ) -> tuple[TopicPartition, ...]:
     """Configured partitions of brokers that have the topic, as ZooKeeper would list them."""
     return tuple(
         sorted(
             TopicPartition(topic, partition, broker.id)
-            for broker, topics in found.items()
+            for broker, topics in result.items()
             for topic, on_broker in topics.items()
             for partition in range(on_broker.partition_count)
             if on_broker.exists or not only_existing
@@ -248,8 +248,8 @@ def _address(registration: str) -> tuple[str, int] | None:
     """
     rest, _, port = registration.rpartition(":")
     # Every character is examined a few times at most: a single regular expression took cubic time.
-    first = max((found.end() for found in _NO_HOST.finditer(rest)), default=0)
-    starts = (found.end() for found in _CREATED.finditer(rest))
+    first = max((result.end() for result in _NO_HOST.finditer(rest)), default=0)
+    starts = (result.end() for result in _CREATED.finditer(rest))
     start = next((start for start in starts if start >= first), rest.find(":") + 1)
     host = rest[start:]
     if not start or start < first or not host or not _PORT.fullmatch(port):
@@ -303,8 +303,7 @@ def _partition_count(path: str, data: bytes) -> int:
 
 def _bad_node(path: str, data: bytes, expected: str) -> DiscoveryError:
     return DiscoveryError(
-        f"node {printable(path)} holds {quoted(data)}, which is not {expected}: stop the program that wrote "
-        "it"
+        f"node {printable(path)} holds {quote(data)}, which is not {expected}: stop the program that wrote it"
     )
 
 
@@ -341,7 +340,7 @@ def probe(broker: Broker, topics: Sequence[str], net: NetOptions) -> dict[str, T
         for topic, run in zip(open_topics, runs, strict=True):
             codes[topic] += [next(answers) for _ in run]
         run_count *= 2
-    return {topic: _of_codes(broker, topic, codes[topic]) for topic in topics}
+    return {topic: _interpret_codes(broker, topic, codes[topic]) for topic in topics}
 
 
 def partition_codes(broker: Broker, partitions: Sequence[TopicPartition], net: NetOptions) -> list[int]:
@@ -369,7 +368,7 @@ def _run(broker: Broker, topic: str, first: int, count: int) -> list[TopicPartit
     return [TopicPartition(topic, partition, broker.id) for partition in range(first, first + count)]
 
 
-def _of_codes(broker: Broker, topic: str, codes: list[int]) -> TopicOnBroker:
+def _interpret_codes(broker: Broker, topic: str, codes: list[int]) -> TopicOnBroker:
     count = next(partition for partition, code in enumerate(codes) if code not in _CONFIGURED)
     if codes[count] != ErrorCode.WRONG_PARTITION:
         raise broker_error(codes[count], f"{TopicPartition(topic, count, broker.id)} on {broker}")
@@ -390,16 +389,16 @@ def check_brokers(expected: ExpectedBrokers | None, brokers: Iterable[Broker], w
     Raises ``BrokersMissingError`` (retriable) for missing brokers, ``OptionError`` (fatal) for unexpected
     ones.
     """
-    found = {broker.id for broker in brokers}
+    result = {broker.id for broker in brokers}
     if expected is None:
         return
     if isinstance(expected, int):
-        missing, others = len(found) < expected, len(found) > expected
-        wanted = f"{len(found)} of {expected} brokers"
+        missing, others = len(result) < expected, len(result) > expected
+        wanted = f"{len(result)} of {expected} brokers"
     else:
-        missing, others = not found.issuperset(expected), not found.issubset(expected)
-        wanted = f"all but {listed(set(expected) - found)}"
-    there = f"{where}: {listed(found)}"
+        missing, others = not result.issuperset(expected), not result.issubset(expected)
+        wanted = f"all but {list_ids(set(expected) - result)}"
+    there = f"{where}: {list_ids(result)}"
     if missing:
         raise BrokersMissingError(f"option expectedBrokers: {wanted} are {there}; start the missing ones")
     if others:
@@ -409,6 +408,6 @@ def check_brokers(expected: ExpectedBrokers | None, brokers: Iterable[Broker], w
         )
 
 
-def listed(ids: Collection[int]) -> str:
+def list_ids(ids: Collection[int]) -> str:
     """Broker ids as an error lists them."""
-    return listed_some(sorted(ids), _IDS_COUNT_MAX) or "none"
+    return list_some(sorted(ids), _IDS_COUNT_MAX) or "none"

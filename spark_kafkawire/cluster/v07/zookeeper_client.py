@@ -46,7 +46,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.hosts import collect_hosts
 from kazoo.retry import KazooRetry
 
-from spark_kafkawire.errors import LOG, DiscoveryError, OptionError, RequestTimedOut, printable, quoted
+from spark_kafkawire.errors import LOG, DiscoveryError, OptionError, RequestTimedOut, printable, quote
 from spark_kafkawire.model import Broker
 from spark_kafkawire.net.retry import Bootstrap
 from spark_kafkawire.net.strangers import Kind, kind_at
@@ -74,12 +74,12 @@ def read_tree(discovery: Discovery, timeout_s: float, read: Callable[[Tree], T])
     Raises ``DiscoveryError`` (fatal), ``OptionError`` (fatal) for an impossible address.
     """
     warnings = LastWarning()
-    with translated_errors(discovery, timeout_s, warnings):
+    with translate_errors(discovery, timeout_s, warnings):
         return _read_until(discovery, Deadline.after(timeout_s), warnings, read)
 
 
 @contextlib.contextmanager
-def translated_errors(discovery: Discovery, timeout_s: float, warnings: LastWarning) -> Iterator[None]:
+def translate_errors(discovery: Discovery, timeout_s: float, warnings: LastWarning) -> Iterator[None]:
     """Translate exceptions of kazoo into ``DiscoveryError`` (fatal) with the place and the reason."""
     try:
         yield
@@ -93,7 +93,7 @@ def translated_errors(discovery: Discovery, timeout_s: float, warnings: LastWarn
             f"{place_of(discovery)}: ZooKeeper rejects the request ({type(error).__name__}); check its log"
         ) from error
     except DiscoveryError as error:
-        raise error.located(place_of(discovery)) from error
+        raise error.locate(place_of(discovery)) from error
 
 
 def _bounds(discovery: Discovery) -> str:
@@ -351,7 +351,7 @@ class Tree:
             raise
         except Exception as error:  # kazoo raises arbitrary exceptions for invalid bytes
             raise DiscoveryError(
-                f"the answer for {printable(path)} is not ZooKeeper's: {quoted(reason(error))}; check "
+                f"the answer for {printable(path)} is not ZooKeeper's: {quote(reason(error))}; check "
                 "zookeeper.connect"
             ) from error
 
@@ -551,9 +551,9 @@ Listener = tuple[str, str]
 
 def check_none_is_later(registrations: Iterable[bytes | None]) -> None:
     """Raise ``DiscoveryError`` (fatal) if brokers of Kafka 0.8 or later have registered."""
-    later = [found for data in registrations if data and (found := _registration(data)) is not None]
+    later = [result for data in registrations if data and (result := _registration(data)) is not None]
     if later:
-        listeners = [listener for each in later if (listener := _listener(each)) is not None]
+        listeners = [listener for item in later if (listener := _listener(item)) is not None]
         protocol = listeners[0][0] if listeners else _PLAINTEXT
         addresses = [address for listened, address in listeners if listened == protocol]
         raise later_brokers("brokers of Kafka 0.8 or later have registered here", addresses, protocol)
@@ -572,10 +572,10 @@ def later_brokers(found: str, addresses: Sequence[str], protocol: str = _PLAINTE
 def _registration(data: bytes) -> Mapping[str, Any] | None:
     """The registration of a broker of 0.8 or later; None for any other data."""
     try:
-        found = json_object(data.decode("utf-8", "replace"))
+        result = json_object(data.decode("utf-8", "replace"))
     except NotAnObject:
         return None
-    return found if "host" in found or "endpoints" in found else None
+    return result if "host" in result or "endpoints" in result else None
 
 
 def _listener(registration: Mapping[str, Any]) -> Listener | None:
@@ -583,11 +583,11 @@ def _listener(registration: Mapping[str, Any]) -> Listener | None:
     protocols = registration.get("listener_security_protocol_map")
     protocols = protocols if isinstance(protocols, dict) else {}
     endpoints = registration.get("endpoints")
-    matches = [_ENDPOINT.fullmatch(str(each)) for each in endpoints] if isinstance(endpoints, list) else []
+    matches = [_ENDPOINT.fullmatch(str(item)) for item in endpoints] if isinstance(endpoints, list) else []
     listeners = [(str(protocols.get(match[1], match[1])), match[2]) for match in matches if match]
     if not listeners:
         host = str(registration.get("host"))
         address = f"[{host}]" if ":" in host else host
         match = _ENDPOINT.fullmatch(f"{_PLAINTEXT}://{address}:{registration.get('port')}")
         return (_PLAINTEXT, match[2]) if match else None
-    return next((each for each in listeners if each[0] == _PLAINTEXT), listeners[0])
+    return next((item for item in listeners if item[0] == _PLAINTEXT), listeners[0])

@@ -28,7 +28,7 @@ from pyspark.sql.functions import coalesce, col, concat, count, expr, from_json,
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
 
 from spark_kafkawire.changes import schema_of_table
-from spark_kafkawire.errors import OptionError, printable, quoted
+from spark_kafkawire.errors import OptionError, printable, quote
 from spark_kafkawire.sinks import Append, append_once
 from spark_kafkawire.source.spark_versions import json_texts
 
@@ -61,7 +61,7 @@ class Table:
             if form == known and name.strip():
                 return cls(known, name.strip())
         raise OptionError(
-            f"argument --table: {quoted(text)} is neither delta:NAME nor iceberg:NAME; correct it"
+            f"argument --table: {quote(text)} is neither delta:NAME nor iceberg:NAME; correct it"
         )
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ class OutputOptions:
             raise OptionError("argument --schema needs --decode json; add that, or leave --schema out")
         if not self.format.strip():
             raise OptionError(
-                f"argument --format: {quoted(self.format)} is not a format of Spark; give one, as parquet"
+                f"argument --format: {quote(self.format)} is not a format of Spark; give one, as parquet"
             )
 
 
@@ -135,10 +135,10 @@ def parse_partition_by(texts: Sequence[str]) -> dict[str, str | None]:
     for text in texts:
         name, separator, sql = (part.strip() for part in text.partition("="))
         if not name or (separator and not sql):
-            raise OptionError(f"argument --partition-by: {quoted(text)} is not NAME or NAME=SQL; correct it")
+            raise OptionError(f"argument --partition-by: {quote(text)} is not NAME or NAME=SQL; correct it")
         if name.lower() == BATCH:
             raise OptionError(
-                f"argument --partition-by: {quoted(BATCH)} is the column of the runs themselves; choose "
+                f"argument --partition-by: {quote(BATCH)} is the column of the runs themselves; choose "
                 "another name"
             )
         columns[name] = sql or None
@@ -213,7 +213,7 @@ class Output:
         """
         attempt = self._begun(plan)
         observed = Observation()
-        frame = decoded(messages, self._options.decode, schema)
+        frame = decode_messages(messages, self._options.decode, schema)
         for name, sql in self._options.partition_by.items():
             frame = frame if sql is None else frame.withColumn(name, expr(sql))
         self._check_partition_columns(frame)
@@ -290,27 +290,27 @@ class TableOutput:
                 f"0.done.json of the checkpoint is missing, by which {printable(self._table)} knows it: put "
                 "the file back"
             )
-        found = self._appending(first).newest(self._spark, self._name(first))
-        if found is not None and found[0] > newest.plan.batch:
+        result = self._appending(first).newest(self._spark, self._name(first))
+        if result is not None and result[0] > newest.plan.batch:
             raise FileError(
-                f"{printable(self._table)} has batch {found[0]} of this checkpoint, whose newest record is "
+                f"{printable(self._table)} has batch {result[0]} of this checkpoint, whose newest record is "
                 f"batch {newest.plan.batch}: put the newer records back"
             )
 
     def holds(self, plan: Plan) -> bool:
         """True if the table is known to have the batch."""
         append = self._appending(plan)
-        found = append.newest(self._spark, append.name or "")
-        return found is not None and found[0] == plan.batch
+        result = append.newest(self._spark, append.name or "")
+        return result is not None and result[0] == plan.batch
 
     def write(self, plan: Plan, messages: DataFrame, schema: str | None) -> int:
         """Append a batch, with those columns that the table has. Returns the number of its messages."""
         append = self._appending(plan)
-        frame = decoded(messages, self._options.decode, schema)
+        frame = decode_messages(messages, self._options.decode, schema)
         columns = {name.lower() for name in schema_of_table("ingest", self._spark, self._table.name).names}
         append(frame.select(*(name for name in frame.columns if name.lower() in columns)), plan.batch)
-        found = append.newest(self._spark, append.name or "")
-        return found[1] if found is not None and found[0] == plan.batch else 0
+        result = append.newest(self._spark, append.name or "")
+        return result[1] if result is not None and result[0] == plan.batch else 0
 
     def write_nothing(self, plan: Plan) -> None:
         """Leave the table as it is."""
@@ -326,7 +326,7 @@ class TableOutput:
         return f"ingest-{first.id}"
 
 
-def decoded(messages: DataFrame, decode: str, schema: str | None) -> DataFrame:
+def decode_messages(messages: DataFrame, decode: str, schema: str | None) -> DataFrame:
     """Messages with key and value as text, or with the value as the struct of its JSON."""
     if decode == "none":
         return messages
@@ -348,7 +348,7 @@ def from_text(text: Column, schema: str) -> Column:
     """The struct of a JSON text; null only for null."""
     fields = StructType.fromJson(json.loads(schema))
     parsed = from_json(text, fields, {"columnNameOfCorruptRecord": CORRUPT})
-    nothing = [lit(None).cast(each.dataType).alias(each.name) for each in fields if each.name != CORRUPT]
+    nothing = [lit(None).cast(item.dataType).alias(item.name) for item in fields if item.name != CORRUPT]
     kept = struct(*nothing, text.alias(CORRUPT))
     return when(_is_one_value(text), parsed).when(text.isNotNull(), kept)
 
@@ -358,7 +358,7 @@ def _is_one_value(text: Column) -> Column:
     return coalesce((size(values) == 2) & (get(values, 1) == _END), lit(False))
 
 
-def inferred_schema(spark: SparkSession, messages: DataFrame) -> str:
+def infer_schema(spark: SparkSession, messages: DataFrame) -> str:
     """The schema of the JSON in the values, all of which are read, as Spark writes schemas in JSON.
 
     Raises ``OptionError`` (fatal) for fields that Spark cannot distinguish in a file.
@@ -368,10 +368,10 @@ def inferred_schema(spark: SparkSession, messages: DataFrame) -> str:
     # Otherwise Spark drops one of two fields whose names differ only by case.
     spark.conf.set(_CASE_SENSITIVE, "true")
     try:
-        found = spark.read.json(json_texts(text), columnNameOfCorruptRecord=CORRUPT).schema
+        result = spark.read.json(json_texts(text), columnNameOfCorruptRecord=CORRUPT).schema
     finally:
         spark.conf.set(_CASE_SENSITIVE, was or "false")
-    return with_corrupt(_without_repeats(found))
+    return with_corrupt(_without_repeats(result))
 
 
 def given_schema(ddl: str) -> str:
@@ -381,24 +381,24 @@ def given_schema(ddl: str) -> str:
 
 def with_corrupt(schema: StructType) -> str:
     """The schema with a column for texts that are not JSON of this schema."""
-    fields = [each for each in schema.fields if each.name != CORRUPT]
+    fields = [item for item in schema.fields if item.name != CORRUPT]
     return StructType([*fields, StructField(CORRUPT, StringType())]).json()
 
 
 def _without_repeats(schema: StructType) -> StructType:
     """The schema with each field once: an object may name one twice, and its last value counts."""
     once: dict[str, DataType] = {}
-    for each in schema.fields:
-        found = _plain(each.dataType)
-        once[each.name] = found if once.get(each.name, found) == found else StringType()
+    for item in schema.fields:
+        result = _plain(item.dataType)
+        once[item.name] = result if once.get(item.name, result) == result else StringType()
     _check_case(once)
-    return StructType([StructField(name, found) for name, found in once.items()])
+    return StructType([StructField(name, result) for name, result in once.items()])
 
 
-def _plain(found: DataType) -> DataType:
-    if isinstance(found, ArrayType):
-        return ArrayType(_plain(found.elementType), found.containsNull)
-    return _without_repeats(found) if isinstance(found, StructType) else found
+def _plain(result: DataType) -> DataType:
+    if isinstance(result, ArrayType):
+        return ArrayType(_plain(result.elementType), result.containsNull)
+    return _without_repeats(result) if isinstance(result, StructType) else result
 
 
 def _check_case(names: Iterable[str]) -> None:
@@ -407,6 +407,6 @@ def _check_case(names: Iterable[str]) -> None:
         other = spellings.setdefault(name.lower(), name)
         if other != name:
             raise OptionError(
-                f"argument --decode: the values' JSON has the fields {quoted(other)} and "
-                f"{quoted(name)}, which Spark cannot tell apart in a file; give a --schema with one of them"
+                f"argument --decode: the values' JSON has the fields {quote(other)} and "
+                f"{quote(name)}, which Spark cannot tell apart in a file; give a --schema with one of them"
             )

@@ -13,17 +13,17 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafkawire.cluster.cluster import Cluster, cluster_of
-from spark_kafkawire.errors import DataLossError, OptionError, UnknownTopicError, counted, quoted
+from spark_kafkawire.errors import DataLossError, OptionError, UnknownTopicError, counted, quote
 from spark_kafkawire.model import OffsetRange, OffsetUnit, PartitionBounds, TopicPartition
 from spark_kafkawire.options import ReadOptions
-from spark_kafkawire.planner.batch import led, select, starts_of
+from spark_kafkawire.planner.batch import keep_led, select, starts_of
 from spark_kafkawire.planner.limits import check_names
 
 from ..arguments import (
     arg,
     connection_args,
     gone_broker_arg,
-    nested,
+    nest_options,
     positive,
     size_limit,
     spark_path,
@@ -34,8 +34,8 @@ from ..files import FileSystem
 from ..progress import DATA_LOSS_KEY, Progress
 from ..spark import Files, read_ranges, watching
 from ..state import ExpectedPartitions, Positions, missing_lines, missing_text, sole_run
-from .output import HIDDEN, Output, OutputOptions, TableOutput, given_schema, inferred_schema
-from .state import IngestState, Plan, deleted, limited, next_plan, ranges_to_read
+from .output import HIDDEN, Output, OutputOptions, TableOutput, given_schema, infer_schema
+from .state import IngestState, Plan, describe_deleted, limit_ranges, next_plan, ranges_to_read
 
 #: Options of a read that a run sets itself, and the arguments that set them.
 _OWN_OPTIONS: Final = {
@@ -86,7 +86,7 @@ class IngestOptions:
         spark_path,
         one_of="progress",
     )
-    output: OutputOptions = nested(OutputOptions)
+    output: OutputOptions = nest_options(OutputOptions)
     connection: Mapping[str, str] = connection_args(sets_itself=_OWN_OPTIONS, refuses=_ENDS, place="option ")
     read: ReadOptions = field(init=False, repr=False)
 
@@ -95,7 +95,7 @@ class IngestOptions:
             raise OptionError("argument --table needs --checkpoint, which keeps the progress; add that")
         if self.group is not None and not self.group.strip():
             raise OptionError(
-                f"argument --group: {quoted(self.group)} is not the name of a consumer group; correct it"
+                f"argument --group: {quote(self.group)} is not the name of a consumer group; correct it"
             )
         # A partition without a message that is young enough is no error of a run.
         strategy = {"startingOffsetsByTimestampStrategy": "latest"} if self.starting else {}
@@ -181,16 +181,16 @@ class Ingest:
         left = self._left(plan)
         self._losses += plan.losses
         if not is_there:
-            self._pass_over([each for each in plan.ranges if each not in left])
+            self._pass_over([item for item in plan.ranges if item not in left])
             left = self._without_given_up(left)
         messages = 0 if is_there else self._write(plan, left)
         if self._options.group is not None:
-            after = {each.topic_partition: each.stop_offset for each in left}
+            after = {item.topic_partition: item.stop_offset for item in left}
             self._cluster.groups.commit(self._options.group, after)
         self._state.finish(plan)
         ranges = [
-            {"partition": str(each.topic_partition), "start": each.start_offset, "stop": each.stop_offset}
-            for each in plan.ranges
+            {"partition": str(item.topic_partition), "start": item.start_offset, "stop": item.stop_offset}
+            for item in plan.ranges
         ]
         noted = {"written_by": "an earlier run"} if is_there else {}
         return {"batch": plan.batch, "messages": messages, **noted, "ranges": ranges}
@@ -200,22 +200,22 @@ class Ingest:
         ids = self._planning.topic_ids(plan.topic_ids)
         gone = {topic for topic in plan.topic_ids.keys() - ids.keys() if self._is_gone(topic)}
         gone |= plan.recreated(ids)
-        return [each for each in plan.ranges if each.topic_partition.topic not in gone]
+        return [item for item in plan.ranges if item.topic_partition.topic not in gone]
 
     def _without_given_up(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
         """The ranges without those of brokers that the user has given up. The summary names these."""
         suspects = [
-            each.topic_partition
-            for each in ranges
-            if each.topic_partition.broker in self._options.gone_brokers
+            item.topic_partition
+            for item in ranges
+            if item.topic_partition.broker in self._options.gone_brokers
         ]
         if not suspects:
             return [*ranges]
         dead = set(suspects) - self._cluster.leaders_of(suspects).keys()
         self._losses += [
-            f"{each} is not read: its broker is gone" for each in ranges if each.topic_partition in dead
+            f"{item} is not read: its broker is gone" for item in ranges if item.topic_partition in dead
         ]
-        return [each for each in ranges if each.topic_partition not in dead]
+        return [item for item in ranges if item.topic_partition not in dead]
 
     def _is_gone(self, topic: str) -> bool:
         """True if brokers say that the topic does not exist, and not only that it is unavailable now."""
@@ -225,7 +225,7 @@ class Ingest:
             return True
 
     def _pass_over(self, gone: Sequence[OffsetRange]) -> None:
-        losses = [f"{deleted(each)}: the topic no longer exists" for each in gone if each.size]
+        losses = [f"{describe_deleted(item)}: the topic no longer exists" for item in gone if item.size]
         self._planning.check_borne(losses)
         self._losses += losses
 
@@ -243,7 +243,7 @@ class Ingest:
             watching(self._spark, work),
         ):
             messages = self._output.write(plan, self._messages(ranges), schema)
-        self._losses += self._lost_meanwhile(ranges)
+        self._losses += self._describe_lost_meanwhile(ranges)
         return messages
 
     def _next(self, last: Plan | None) -> Plan | None:
@@ -264,27 +264,27 @@ class Ingest:
             self._progress.work("reading the messages for their schema") as work,
             watching(self._spark, work),
         ):
-            return inferred_schema(self._spark, self._messages(ranges, "value binary"))
+            return infer_schema(self._spark, self._messages(ranges, "value binary"))
 
     def _messages(self, ranges: Sequence[OffsetRange], schema: str | None = None) -> DataFrame:
         """Exactly the messages of the ranges."""
         return read_ranges(self._spark, self._options.connection, ranges, schema)
 
-    def _lost_meanwhile(self, ranges: Sequence[OffsetRange]) -> list[str]:
+    def _describe_lost_meanwhile(self, ranges: Sequence[OffsetRange]) -> list[str]:
         """Lines about messages that may be missing because they were deleted before or during the read."""
         if self._options.read.fetch.fail_on_data_loss:
             return []
-        found = self._cluster.bounds([each.topic_partition for each in ranges])
+        result = self._cluster.bounds([item.topic_partition for item in ranges])
         return [
-            deleted(
+            describe_deleted(
                 OffsetRange(
-                    each.topic_partition,
-                    each.start_offset,
-                    min(found[each.topic_partition].earliest, each.stop_offset),
+                    item.topic_partition,
+                    item.start_offset,
+                    min(result[item.topic_partition].earliest, item.stop_offset),
                 )
             )
-            for each in ranges
-            if found[each.topic_partition].earliest > each.start_offset
+            for item in ranges
+            if result[item.topic_partition].earliest > item.start_offset
         ]
 
 
@@ -323,34 +323,34 @@ class Planning:
         Raises ``DataLossError`` (fatal) for lost messages, unless the options accept data loss.
         """
         self._progress.step("asking the brokers where the partitions end")
-        found = self._look(last)
-        recreated = last.recreated(found.topic_ids) if last else set()
+        result = self._look(last)
+        recreated = last.recreated(result.topic_ids) if last else set()
         remade = [
             f"{topic} was created again since it was read: its old messages are gone" for topic in recreated
         ]
         self.check_borne(remade)
-        starts = self._starts(last, found.bounds, recreated)
+        starts = self._starts(last, result.bounds, recreated)
         if self._options.group is not None:
             # A missing right to commit to the group is an error before anything is read.
             self._cluster.groups.commit(self._options.group, starts)
-        ranges, lost = self._ranges(found.bounds, starts)
+        ranges, lost = self._ranges(result.bounds, starts)
         # The start of a topic is recorded even while it has no messages to read.
-        gone = {*(last.gone if last else ()), *found.given_up} - {*found.bounds}
+        gone = {*(last.gone if last else ()), *result.given_up} - {*result.bounds}
         is_known = last is not None and starts.keys() <= last.positions.keys() and gone == last.gone
         if not ranges and not remade and is_known:
             return None
         schema = schema_of(ranges) if ranges else None
-        losses = [*remade, *lost, *missing_lines(found.given_up, last.positions if last else {})]
-        return next_plan(last, ranges, starts, schema, losses, found.topic_ids, gone)
+        losses = [*remade, *lost, *missing_lines(result.given_up, last.positions if last else {})]
+        return next_plan(last, ranges, starts, schema, losses, result.topic_ids, gone)
 
     def _look(self, last: Plan | None) -> _Found:
         known = self._known(last)
         known.await_brokers(self._cluster)
         partitions = select(self._options.read.selection, self._cluster)
-        partitions = led(
+        partitions = keep_led(
             partitions, self._cluster.leaders_of(partitions), fail_on_data_loss=self._is_loss_fatal
         )
-        given_up = self._given_up(known.missing(partitions), known, last)
+        given_up = self._give_up(known.missing(partitions), known, last)
         bounds = self._cluster.bounds(partitions)
         return _Found(bounds, self.topic_ids({tp.topic for tp in bounds}), given_up)
 
@@ -366,7 +366,7 @@ class Planning:
         known -= last.gone if last else frozenset()
         return ExpectedPartitions(self._options.read, known, self._options.gone_brokers)
 
-    def _given_up(
+    def _give_up(
         self, missing: Sequence[TopicPartition], known: ExpectedPartitions, last: Plan | None
     ) -> list[TopicPartition]:
         """Missing partitions to report once: those that the user has given up, and those of deleted topics.
@@ -404,7 +404,7 @@ class Planning:
     def _first_starts(self, bounds: Mapping[TopicPartition, PartitionBounds]) -> dict[TopicPartition, int]:
         """The starts of partitions whose topics were never read."""
         if self._options.starting is None:
-            return {tp: each.latest for tp, each in bounds.items()}
+            return {tp: item.latest for tp, item in bounds.items()}
         if not bounds:
             return {}
         check_names(self._options.read.starting, list(bounds))
@@ -419,7 +419,7 @@ class Planning:
             if offset != recorded.get(tp, offset)
         ]
         if moved:
-            self._progress.step(f"group {quoted(self._options.group)}: {moved[0]} ({len(moved)} in all)")
+            self._progress.step(f"group {quote(self._options.group)}: {moved[0]} ({len(moved)} in all)")
         self.moved += moved
 
     def _ranges(
@@ -427,14 +427,14 @@ class Planning:
     ) -> tuple[tuple[OffsetRange, ...], list[str]]:
         """The ranges to read, and lines about the losses in them."""
         whole, lost = ranges_to_read(bounds.values(), starts, fail_on_data_loss=self._is_loss_fatal)
-        ranges = limited(whole, self._options.size_max, bounds)
+        ranges = limit_ranges(whole, self._options.size_max, bounds)
         # A partition that lost all its messages gets an empty range: it is skipped and reported once.
-        nothing_left = tuple(each for each in whole if each.topic_partition in lost and not each.size)
+        nothing_left = tuple(item for item in whole if item.topic_partition in lost and not item.size)
         return ranges + nothing_left, list(lost.values())
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The topics' ids, where they have some."""
-        return {topic: str(each) for topic, each in self._cluster.topic_ids(topics).items()} if topics else {}
+        return {topic: str(item) for topic, item in self._cluster.topic_ids(topics).items()} if topics else {}
 
     def check_borne(self, losses: Sequence[str]) -> None:
         """Raise ``DataLossError`` (fatal) for the first loss, unless losses are borne."""

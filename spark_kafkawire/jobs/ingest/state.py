@@ -19,10 +19,19 @@ from typing import Any, Final
 
 from spark_kafkawire.errors import DataLossError
 from spark_kafkawire.model import OffsetRange, PartitionBounds, TopicPartition
-from spark_kafkawire.planner.ranges import limited as in_proportion
+from spark_kafkawire.planner.ranges import limit_ranges as in_proportion
 
 from ..files import printable_path
-from ..state import RECORDED, JobState, Milestone, Positions, StateError, StateFormat, by_partition, by_topic
+from ..state import (
+    RECORDED,
+    JobState,
+    Milestone,
+    Positions,
+    StateError,
+    StateFormat,
+    group_by_topic,
+    iterate_by_partition,
+)
 
 FORMAT: Final = StateFormat(
     layout="ingest 2",
@@ -56,7 +65,7 @@ class Plan:
     @property
     def size(self) -> int:
         """Offsets in all ranges: bytes in 0.7, records later."""
-        return sum(each.size for each in self.ranges)
+        return sum(item.size for item in self.ranges)
 
     def recreated(self, topic_ids: Mapping[str, str]) -> set[str]:
         """The topics that were deleted and created again, by a comparison with their current ids."""
@@ -65,15 +74,17 @@ class Plan:
     def to_json(self) -> str:
         """The recorded form."""
         ranges: dict[str, dict[str, list[int]]] = {}
-        for each in self.ranges:
-            tp = each.topic_partition
-            ranges.setdefault(tp.topic, {})[tp.name] = [each.start_offset, each.stop_offset]
-        gone = {topic: [*names] for topic, names in by_topic(dict.fromkeys(sorted(self.gone), 0)).items()}
+        for item in self.ranges:
+            tp = item.topic_partition
+            ranges.setdefault(tp.topic, {})[tp.name] = [item.start_offset, item.stop_offset]
+        gone = {
+            topic: [*names] for topic, names in group_by_topic(dict.fromkeys(sorted(self.gone), 0)).items()
+        }
         content = {
             "id": self.id,
             "batch": self.batch,
             "ranges": ranges,
-            "positions": by_topic(self.positions),
+            "positions": group_by_topic(self.positions),
         }
         described = {"schema": self.schema, "losses": self.losses, "topic_ids": dict(self.topic_ids)}
         return FORMAT.seal({**content, **described, **({"gone": gone} if gone else {})})
@@ -88,13 +99,13 @@ class Plan:
         gone = {topic: dict.fromkeys(names) for topic, names in content.get("gone", {}).items()}
         return cls(
             batch=content["batch"],
-            ranges=tuple(OffsetRange(tp, *ends) for tp, ends in by_partition(content["ranges"])),
-            positions=dict(by_partition(content["positions"])),
+            ranges=tuple(OffsetRange(tp, *ends) for tp, ends in iterate_by_partition(content["ranges"])),
+            positions=dict(iterate_by_partition(content["positions"])),
             schema=content["schema"],
             losses=tuple(content["losses"]),
             topic_ids=dict(content.get("topic_ids", {})),
             id=content.get("id"),
-            gone=frozenset(tp for tp, _ in by_partition(gone)),
+            gone=frozenset(tp for tp, _ in iterate_by_partition(gone)),
         )
 
 
@@ -126,21 +137,21 @@ def _loss(bounds: PartitionBounds, start: int) -> str:
             f"{bounds.topic_partition} ends at {bounds.latest} and was read up to {start}: it was "
             "created again"
         )
-    return deleted(OffsetRange(bounds.topic_partition, start, bounds.earliest))
+    return describe_deleted(OffsetRange(bounds.topic_partition, start, bounds.earliest))
 
 
-def deleted(lost: OffsetRange) -> str:
+def describe_deleted(lost: OffsetRange) -> str:
     """The line for offsets that were deleted before they were read."""
     return f"{lost} was deleted before it was read"
 
 
-def limited(
+def limit_ranges(
     ranges: Sequence[OffsetRange], size_max: int | None, bounds: Mapping[TopicPartition, PartitionBounds]
 ) -> tuple[OffsetRange, ...]:
     """The first ``size_max`` offsets of the ranges, each log in proportion; empty ones are left out."""
-    if size_max is not None and sum(each.size for each in ranges) > size_max:
+    if size_max is not None and sum(item.size for item in ranges) > size_max:
         ranges = in_proportion(ranges, size_max, bounds)
-    return tuple(each for each in ranges if each.size)
+    return tuple(item for item in ranges if item.size)
 
 
 def next_plan(
@@ -158,7 +169,7 @@ def next_plan(
     """
     recreated = last.recreated(topic_ids) if last else set()
     kept = {tp: at for tp, at in last.positions.items() if tp.topic not in recreated} if last else {}
-    after = {each.topic_partition: each.stop_offset for each in ranges}
+    after = {item.topic_partition: item.stop_offset for item in ranges}
     return Plan(
         last.batch + 1 if last else 0,
         tuple(ranges),
@@ -191,18 +202,18 @@ class IngestState(JobState):
 
     def newest(self) -> Remembered | None:
         """The record of the last run; None before the first one."""
-        found = self._numbered(r"([0-9]+)\.(?:planned|done)\.json")
-        if not found:
+        result = self._list_numbered(r"([0-9]+)\.(?:planned|done)\.json")
+        if not result:
             self._check_never(Milestone.BEGUN, _name(0), f" or a later one is missing{RECORDED}")
             return None
         self.reach(Milestone.BEGUN)
-        newest, _ = found[-1]
-        done = {batch for batch, name in found if name == _name(batch)}
+        newest, _ = result[-1]
+        done = {batch for batch, name in result if name == _name(batch)}
         self._check_older(sorted(done - {newest}), newest)
-        for batch, name in found:
+        for batch, name in result:
             if batch not in done and batch != newest:
                 raise StateError(
-                    f"{self._shown(name)} was never finished, and batch {newest} is recorded after it: files "
+                    f"{self._show(name)} was never finished, and batch {newest} is recorded after it: files "
                     "of two states are mixed here; put back those of one"
                 )
         return Remembered(self._plan(newest, done=newest in done), newest in done)
@@ -212,7 +223,7 @@ class IngestState(JobState):
         for batch, after in pairwise([*batches, newest]):
             if after > batch + 1:
                 raise StateError(
-                    f"{self._shown(_name(batch + 1))} is missing, and batches {batch} and {after} are "
+                    f"{self._show(_name(batch + 1))} is missing, and batches {batch} and {after} are "
                     "recorded: put the file back, of which the file _plan of the output's "
                     f"batch={batch + 1} is a copy"
                 )

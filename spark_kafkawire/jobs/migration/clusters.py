@@ -82,7 +82,7 @@ class Clusters:
     write: WriteOptions
     source_headers: bool = False
 
-    def for_tasks(self) -> Clusters:
+    def copy_for_tasks(self) -> Clusters:
         """A copy without ZooKeeper's credential, which only the driver needs, and with the versions that the
         target's brokers offered, below which none may fall; with a delegation token as the login if the
         driver gets one."""
@@ -93,11 +93,11 @@ class Clusters:
         return replace(
             self,
             source=replace(self.source, discovery=discovery),
-            target=replace(self.target, net=net_of_tasks(self.target.net.of_brokers(minimum))),
-            write=replace(self.write, net=net_of_tasks(self.write.net.of_brokers(minimum))),
+            target=replace(self.target, net=net_of_tasks(self.target.net.adapt_to_brokers(minimum))),
+            write=replace(self.write, net=net_of_tasks(self.write.net.adapt_to_brokers(minimum))),
         )
 
-    def in_transactions(self, prefix: str | None = None, timeout_ms: int | None = None) -> Clusters:
+    def copy_in_transactions(self, prefix: str | None = None, timeout_ms: int | None = None) -> Clusters:
         """A copy with another name of the transactions, or another timeout."""
         before = self.write.transactions
         assert before is not None
@@ -152,7 +152,7 @@ class Clusters:
         partition = task.range.topic_partition
         return cluster_of(self.source, (task.leader.broker,)).bounds([partition])[partition].earliest
 
-    def copied_values(
+    def read_copied_values(
         self, source: TopicPartition, target: TopicPartition, start_offset: int, stop_offset: int
     ) -> Generator[pa.Array]:
         """The values in a range of the target: with source headers, of messages from ``source`` alone. To be

@@ -29,7 +29,7 @@ from spark_kafkawire.records.columns import Columns
 from spark_kafkawire.records.rows import Records
 
 from .clusters import Clusters, headers_of
-from .exactly_once import PartitionTransaction, explained
+from .exactly_once import PartitionTransaction, explain_errors
 from .state import Mark, Route
 
 #: Makes a producer, given the sequence of its first message.
@@ -67,7 +67,7 @@ class Copier:
     """Copies pieces of partitions between two clusters. Any process may try it again at any time."""
 
     def __init__(self, clusters: Clusters) -> None:
-        self._clusters = clusters.for_tasks()
+        self._clusters = clusters.copy_for_tasks()
 
     def __call__(self, task: CopyTask) -> CopiedPiece:
         """Copy one piece.
@@ -78,17 +78,17 @@ class Copier:
         """
         if task.producer is not None:
             position = partial(ProducerPosition, task.producer)
-            return self._copied(task, lambda number: self._clusters.producer(task.target, position(number)))
+            return self._copy(task, lambda number: self._clusters.producer(task.target, position(number)))
         with PartitionTransaction(self._clusters, task.route) as transaction:
             note = transaction.note()
             if note is not None and (mark := note.mark_after(task.mark)) is not None:
                 # Another attempt has committed the piece, or a run that could not save its state.
                 return CopiedPiece(mark, mark.message_count - task.mark.message_count)
-            copied = self._copied(task, lambda _: transaction.producer())
+            copied = self._copy(task, lambda _: transaction.producer())
             transaction.commit(copied.mark)
             return copied
 
-    def _copied(self, task: CopyTask, make_producer: MakeProducer) -> CopiedPiece:
+    def _copy(self, task: CopyTask, make_producer: MakeProducer) -> CopiedPiece:
         """Compare the messages that the target has after the mark, then append the rest."""
         clusters, mark = self._clusters, task.mark
         before = clusters.target_end(task.target)
@@ -99,7 +99,7 @@ class Copier:
             )
         partition = task.source.range.topic_partition
         with (
-            closing(clusters.copied_values(partition, task.target, mark.target_offset, before)) as there,
+            closing(clusters.read_copied_values(partition, task.target, mark.target_offset, before)) as there,
             _Appender(task, make_producer) as appender,
         ):
             present = Present(there)
@@ -145,7 +145,7 @@ class Copier:
         try:
             check_records(records, self._clusters.write.message_size_max)
         except KafkaWireError as error:
-            raise error.located(f"{partition} from offset {int(columns.offset[0])} on") from error
+            raise error.locate(f"{partition} from offset {int(columns.offset[0])} on") from error
         return records
 
     def _check_stored(self, task: CopyTask, count: int, end: int) -> None:
@@ -155,7 +155,7 @@ class Copier:
             return
         if not self._clusters.source_headers and end - start > count:
             raise self._foreign(task, f"{count} of them are the source's")
-        stored = sum(map(len, self._clusters.copied_values(partition, task.target, start, end)))
+        stored = sum(map(len, self._clusters.read_copied_values(partition, task.target, start, end)))
         if stored != count:
             raise DeliveryError(
                 f"{task.target} holds {counted(stored, 'message')} of {partition} from offset {start} to "
@@ -215,7 +215,7 @@ class _Appender:
             self._producer.close()
 
     def _advising(self) -> AbstractContextManager[None]:
-        return explained() if self._task.producer is None else _advising()
+        return explain_errors() if self._task.producer is None else _advising()
 
 
 @contextmanager
@@ -223,7 +223,7 @@ def _advising() -> Iterator[None]:
     try:
         yield
     except DeliveryError as error:
-        raise error.advised(_RUN_AGAIN) from error
+        raise error.advise(_RUN_AGAIN) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class Verifier:
     """Reads both sides of one partition again, and relies on nothing else."""
 
     def __init__(self, clusters: Clusters) -> None:
-        self._clusters = clusters.for_tasks()
+        self._clusters = clusters.copy_for_tasks()
 
     def __call__(self, task: VerifyTask) -> Verified:
         """The counts and checksums. Raises the errors of reading."""
@@ -266,7 +266,7 @@ class Verifier:
         is_whole = source.start_offset == task.source.range.start_offset
         gone_count = 0 if is_whole else max(task.message_count - source.values.count, 0)
         left, offset_range = gone_count, task.target
-        for values in self._clusters.copied_values(
+        for values in self._clusters.read_copied_values(
             task.source.range.topic_partition,
             offset_range.topic_partition,
             offset_range.start_offset,

@@ -45,7 +45,7 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
 )
 from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
-from spark_kafkawire.errors import BrokerError, DeliveryError, KafkaWireError, OptionError, quoted
+from spark_kafkawire.errors import BrokerError, DeliveryError, KafkaWireError, OptionError, quote
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode
 
 from .clusters import Clusters
@@ -80,8 +80,8 @@ class Note:
         content = decode_metadata(record, group, *fields)
         if {name: content[name] for name in ("source", "target")} != _names(route):
             raise OptionError(
-                f"argument --transactional-id: group {quoted(group)} holds the note of another copy than "
-                f"that of {route.source} to {route.target} ({quoted(record.metadata)}); "
+                f"argument --transactional-id: group {quote(group)} holds the note of another copy than "
+                f"that of {route.source} to {route.target} ({quote(record.metadata)}); "
                 "choose one that nothing else uses"
             )
         return cls(route, Mark(record.offset, content["end"], content["messages"]))
@@ -139,8 +139,8 @@ def begin(clusters: Clusters) -> Clusters:
             raise
         raise transactional_id_denied(prefix, error) from error
     except OptionError as error:
-        raise error.located("argument --exactly-once").advised(_ADVICE) from error
-    return clusters.in_transactions(timeout_ms=timeout_ms)
+        raise error.locate("argument --exactly-once").advise(_ADVICE) from error
+    return clusters.copy_in_transactions(timeout_ms=timeout_ms)
 
 
 def check_topic_acls(clusters: Clusters, topics: Iterable[str]) -> None:
@@ -161,7 +161,7 @@ def end_open(clusters: Clusters, routes: Iterable[Route]) -> None:
     assert options is not None
     assert options.timeout_ms is not None
     requests = TransactionRequests(clusters.metadata, clusters.write.net, options.timeout_ms)
-    requests.send_all([InitProducerId(partition_transactional_id(options.prefix, each)) for each in routes])
+    requests.send_all([InitProducerId(partition_transactional_id(options.prefix, item)) for item in routes])
 
 
 class PartitionTransaction:
@@ -185,7 +185,7 @@ class PartitionTransaction:
         self._is_open = False
 
     def __enter__(self) -> PartitionTransaction:
-        with explained():
+        with explain_errors():
             self._transactions.locate([self._id], [self._id])
             self._transaction = self._transactions.begin(self._id, self._timeout_ms)
         return self
@@ -199,10 +199,10 @@ class PartitionTransaction:
 
     def note(self) -> Note | None:
         """The note of the log that brokers keep; None before the first piece, or after the note expired."""
-        with explained():
+        with explain_errors():
             net, target = self._clusters.write.net, self._route.target
             texts = committed_texts(self._clusters.metadata, self._id, net, stable_in=[target])
-        record = newest(OffsetAndMetadata(*each) for each in texts)
+        record = newest(OffsetAndMetadata(*item) for item in texts)
         return None if record is None else Note.of(record, self._route, self._id)
 
     def producer(self) -> Producer:
@@ -216,7 +216,7 @@ class PartitionTransaction:
         transaction, record = self._transaction, Note(self._route, mark).record()
         assert transaction is not None
         self._is_open = True
-        with explained():
+        with explain_errors():
             offset = {self._route.target: (record.offset, record.metadata)}
             self._transactions.commit_offsets(transaction, self._id, offset)
             self._transactions.end(transaction, committed=True)
@@ -226,7 +226,7 @@ class PartitionTransaction:
 
 
 @contextlib.contextmanager
-def explained() -> Iterator[None]:
+def explain_errors() -> Iterator[None]:
     """An error in the middle of a piece, with its possible cause and the next step."""
     try:
         yield

@@ -33,7 +33,7 @@ from spark_kafkawire.errors import (
     OptionError,
     counted,
     plural,
-    quoted,
+    quote,
 )
 from spark_kafkawire.model import Leader, OffsetRange, PartitionBounds, TopicPartition
 from spark_kafkawire.planner.batch import select
@@ -51,7 +51,7 @@ from ..arguments import (
     topic_args,
 )
 from ..ending import Interrupted
-from ..progress import Progress, Work, aligned, print_summary, repeating
+from ..progress import Progress, Work, align_rows, print_summary, repeating
 from ..state import ExpectedPartitions, missing_lines, missing_text
 from .clusters import Clusters, source_options, target_options
 from .copying import CopiedPiece, Copier, CopyTask, Verified, Verifier, VerifyTask
@@ -158,19 +158,19 @@ def missing_topics(clusters: Clusters, copies: Sequence[PartitionCopy], *, creat
     counts = partition_counts(copy.route for copy in copies)
     for topic in counts:
         if fault := ModernWritePartitions.topic_fault(topic):
-            raise OptionError(f"topic {quoted(topic)} of the target: {fault}; give it another name by --map")
+            raise OptionError(f"topic {quote(topic)} of the target: {fault}; give it another name by --map")
     there = target_topics(clusters)
     for topic, count in counts.items():
         if topic in there and len(there[topic].leaders) < count:
             raise OptionError(
-                f"topic {quoted(topic)} of the target has {counted(len(there[topic].leaders), 'partition')}, "
+                f"topic {quote(topic)} of the target has {counted(len(there[topic].leaders), 'partition')}, "
                 f"and {counted(count, 'partition is', 'partitions are')} copied to it; add partitions, or "
                 "copy to another topic by --map"
             )
     missing = {topic: count for topic, count in counts.items() if topic not in there}
     if missing and not create:
         raise OptionError(
-            f"topic {quoted(min(missing))} ({len(missing)} in all) is not in the target; create it: "
+            f"topic {quote(min(missing))} ({len(missing)} in all) is not in the target; create it: "
             f"--create-topics does so with {counted(missing[min(missing)], 'partition')}"
         )
     return missing
@@ -201,7 +201,7 @@ def prepare_topics(
         target, before = copy.route.target, copy.progress.topic_id if copy.progress else None
         if None is not before != ids[target] is not None:
             raise OptionError(
-                f"topic {quoted(target.topic)} of the target was deleted and created again since the "
+                f"topic {quote(target.topic)} of the target was deleted and created again since the "
                 "last run; begin with an empty state directory"
             )
     return ids
@@ -215,7 +215,7 @@ _ADVICE: Final = (
 )
 
 
-def opened(
+def open_partition(
     clusters: Clusters, copy: PartitionCopy, target: PartitionBounds, topic_id: str | None
 ) -> PartitionProgress:
     """The partition's progress, to be saved before anything is sent.
@@ -265,12 +265,12 @@ def _holds_next(clusters: Clusters, copy: PartitionCopy, start_offset: int, stop
     if not copy.size:
         return False
     target = copy.route.target
-    with closing(clusters.copied_values(copy.route.source, target, start_offset, stop_offset)) as pieces:
+    with closing(clusters.read_copied_values(copy.route.source, target, start_offset, stop_offset)) as pieces:
         there = next((values[0] for values in pieces if len(values)), None)
     if there is None or clusters.source_headers:
         return there is not None
     with closing(clusters.source_columns(copy.fetch_task(copy.start_offset))) as source:
-        first = next((each.values[0] for each in source if each.values is not None and each.count), None)
+        first = next((item.values[0] for item in source if item.values is not None and item.count), None)
     return bool(there == first)
 
 
@@ -396,7 +396,7 @@ class Settings:
 
 def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:
     """A description of a run, without any change. Raises as ``plan`` and ``missing_topics``."""
-    state = _begun(load_state(settings.state), clusters)
+    state = _begin_state(load_state(settings.state), clusters)
     copies, passed_over = plan(clusters, settings.names, state, settings.gone_brokers)
     missing = missing_topics(clusters, copies, create=settings.create_topics)
     return {
@@ -414,7 +414,7 @@ def describe(clusters: Clusters, settings: Settings) -> dict[str, Any]:
             }
             for copy in copies
         ],
-        "data_loss": _lost(copies) + passed_over,
+        "data_loss": _describe_lost(copies) + passed_over,
     }
 
 
@@ -451,9 +451,9 @@ class _Run:
         self._run = run
         self._progress = progress
         self._directory = directory
-        self._state = _begun(directory.load(), clusters)
+        self._state = _begin_state(directory.load(), clusters)
         name = self._state.transactional_id
-        self._clusters = clusters if name is None else clusters.in_transactions(name)
+        self._clusters = clusters if name is None else clusters.copy_in_transactions(name)
         self._found_count = 0
         self._copied_count = 0
 
@@ -476,8 +476,8 @@ class _Run:
             "messages_found": self._found_count,
             "bytes": size,
             "partitions": partitions,
-            "failed": [each["source"] for each in partitions if not each["equal"]],
-            "data_loss": _lost(copies) + passed_over,
+            "failed": [item["source"] for item in partitions if not item["equal"]],
+            "data_loss": _describe_lost(copies) + passed_over,
             "seconds": round(time.monotonic() - started_s, 1),
         }
 
@@ -506,7 +506,8 @@ class _Run:
         new = [copy for copy in copies if copy.progress is None or (copy.size and not copy.progress.is_open)]
         ends = self._clusters.target_cluster.bounds([copy.route.target for copy in new])
         self._save(
-            opened(self._clusters, copy, ends[copy.route.target], ids[copy.route.target]) for copy in new
+            open_partition(self._clusters, copy, ends[copy.route.target], ids[copy.route.target])
+            for copy in new
         )
 
     def _copy(self, copies: Sequence[PartitionCopy], work: Work) -> None:
@@ -608,11 +609,11 @@ def _partition(copy: PartitionCopy, verified: Verified, *, equal: bool) -> dict[
     }
 
 
-def _lost(copies: Iterable[PartitionCopy]) -> list[str]:
+def _describe_lost(copies: Iterable[PartitionCopy]) -> list[str]:
     return [f"{copy.route.source}: {copy.lost_bytes} bytes" for copy in copies if copy.lost_bytes]
 
 
-def _begun(state: State | None, clusters: Clusters) -> State:
+def _begin_state(state: State | None, clusters: Clusters) -> State:
     """The state, or the one of a first run. Raises ``OptionError`` (fatal) if it was begun with other
     options."""
     transactions = clusters.write.transactions
@@ -628,7 +629,7 @@ def _begun(state: State | None, clusters: Clusters) -> State:
     name = state.transactional_id
     if transactions and transactions.is_named and transactions.prefix != name:
         raise OptionError(
-            f"argument --transactional-id: the state directory was begun with {quoted(name)}; continue with "
+            f"argument --transactional-id: the state directory was begun with {quote(name)}; continue with "
             "that, or leave the argument out"
         )
     if state.source_headers != clusters.source_headers:
@@ -652,7 +653,9 @@ def report(summary: Mapping[str, Any], stream: TextIO, *, as_json: bool) -> dict
     rest = dict(summary)
     if not as_json:
         partitions = rest.pop("partitions")
-        for line in aligned([[each["source"], "->", each["target"], *_cells(each)] for each in partitions]):
+        for line in align_rows(
+            [[item["source"], "->", item["target"], *_cells(item)] for item in partitions]
+        ):
             print(line, file=stream)
         rest = {key: value for key, value in rest.items() if value not in ([], {})}
     try:
@@ -666,7 +669,7 @@ def report(summary: Mapping[str, Any], stream: TextIO, *, as_json: bool) -> dict
 def check(summary: Mapping[str, Any]) -> None:
     """Raise ``DeliveryError`` (fatal) where the verification of a run has failed."""
     partitions = summary["partitions"]
-    failed = [each for each in partitions if each.get("equal") is False]
+    failed = [item for item in partitions if item.get("equal") is False]
     if failed:
         first = failed[0]
         theirs = {"messages": first["target_messages"], "sha256": first["target_sha256"]}

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_kafkawire.clients.writing.modern.batches import ProducerId
-from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.errors import OptionError, quote
 from spark_kafkawire.model import TopicPartition
 
 from ..files import LocalFiles
@@ -42,9 +42,9 @@ def parse_names(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         old, separator, new = (part.strip() for part in pair.partition("="))
         if not (old and separator and new):
-            raise OptionError(f"argument --map: {quoted(pair)} is not OLD=NEW; correct it")
+            raise OptionError(f"argument --map: {quote(pair)} is not OLD=NEW; correct it")
         if old in names:
-            raise OptionError(f"argument --map: {quoted(old)} appears twice; remove one")
+            raise OptionError(f"argument --map: {quote(old)} appears twice; remove one")
         names[old] = new
     return names
 
@@ -64,8 +64,7 @@ def routes_of(
     partitions = sorted(partitions, key=name_order)
     if strangers := sorted(set(names) - {tp.topic for tp in partitions}):
         raise OptionError(
-            f"argument --map: {quoted(strangers[0])} is not among the topics to copy; correct it, or select "
-            "it"
+            f"argument --map: {quote(strangers[0])} is not among the topics to copy; correct it, or select it"
         )
     next_numbers: dict[str, int] = {}
     for target in known.values():
@@ -77,7 +76,7 @@ def routes_of(
         if target.topic != topic:
             raise OptionError(
                 f"argument --map: {partition} is copied to {target} already, by the state directory; it "
-                f"cannot go to {quoted(topic)} now: leave the map as it was, or begin with an empty state "
+                f"cannot go to {quote(topic)} now: leave the map as it was, or begin with an empty state "
                 "directory"
             )
         if partition not in known:
@@ -175,7 +174,7 @@ class StateDirectory(JobState):
 
     def newest(self) -> State | None:
         """The same in a directory that may be missing, which stays as it is."""
-        states = self._numbered(_NAME)
+        states = self._list_numbered(_NAME)
         if not states:
             self._check_never(Milestone.BEGUN, _name(1), " or a later one is missing")
             return None
@@ -191,7 +190,7 @@ class StateDirectory(JobState):
         """
         self._create(_name(self._number + 1), _to_json(state), Milestone.BEGUN)
         self._number += 1
-        for number, name in self._numbered(_NAME):
+        for number, name in self._list_numbered(_NAME):
             if number < self._number:
                 self._files.remove(self._path(name))
 
@@ -231,15 +230,15 @@ def _to_json(state: State) -> dict[str, Any]:
 def _from_json(content: dict[str, Any]) -> State:
     partitions = [
         PartitionProgress(
-            source=TopicPartition(each["source"][0], each["source"][2], each["source"][1]),
-            target=TopicPartition(*each["target"]),
-            topic_id=each["topic_id"],
-            producer=ProducerId(*each["producer"]) if each["producer"] else None,
-            copied=Mark(*each["copied"]),
-            verified=Mark(*each["verified"]),
-            is_open=each["open"],
+            source=TopicPartition(item["source"][0], item["source"][2], item["source"][1]),
+            target=TopicPartition(*item["target"]),
+            topic_id=item["topic_id"],
+            producer=ProducerId(*item["producer"]) if item["producer"] else None,
+            copied=Mark(*item["copied"]),
+            verified=Mark(*item["verified"]),
+            is_open=item["open"],
         )
-        for each in content["logs"]
+        for item in content["logs"]
     ]
     # States of versions without transactions have no transactional id.
     name = content.get("transactional_id")

@@ -39,7 +39,7 @@ _VOID: Final = frozenset(("input", "meta"))
 
 
 class Markup(str):
-    """Text that is HTML already. Only ``tag``, ``joined`` and this package's own files make it."""
+    """Text that is HTML already. Only ``tag``, ``join_markup`` and this package's own files make it."""
 
     __slots__ = ()
 
@@ -53,10 +53,10 @@ def tag(name: str, /, *content: str, **attributes: str | int | float | bool) -> 
     inside = "".join(map(_attribute, attributes, attributes.values()))
     if name in _VOID:
         return Markup(f"<{name}{inside}>")
-    return Markup(f"<{name}{inside}>{joined(*content)}</{name}>")
+    return Markup(f"<{name}{inside}>{join_markup(*content)}</{name}>")
 
 
-def joined(*content: str) -> Markup:
+def join_markup(*content: str) -> Markup:
     """Elements and texts one after the other."""
     return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in content))
 
@@ -135,7 +135,7 @@ def _tools(report: ClusterReport) -> Markup:
 
 def _key() -> Markup:
     meanings = (("size", "in the log"), ("rest", "not read yet"), ("past", "read"))
-    parts = (joined(tag("i", class_=name), meaning) for name, meaning in meanings)
+    parts = (join_markup(tag("i", class_=name), meaning) for name, meaning in meanings)
     return tag("p", "Bars of topics have one scale, those of partitions another.", *parts, class_="key")
 
 
@@ -219,19 +219,19 @@ class _Table:
         notes += [f"{count_text(total.beyond_count, 'offset')} beyond the end"] if total.beyond_count else []
         notes += [f"{len(logs) - total.partition_count:,} of {len(logs):,} without offset"]
         is_odd = bool(total.lost or total.beyond_count)
-        sign = tag("span", "⚠", class_="warning", title=", ".join(notes)) if is_odd else joined()
+        sign = tag("span", "⚠", class_="warning", title=", ".join(notes)) if is_odd else join_markup()
         return self._bar_of_lag(total.lag, total.size, self.largest_topic, sign)
 
     def _lag_cell(self, row: Row, group: str) -> Markup:
         position, total = row["groups"][group], GroupTotal.of([row], group)
         if position["offset"] is None:
             return tag("td", NONE_TEXT, class_="none", data_v=-1)
-        place = tag("small", f"at {position['offset']:,}")
+        location = tag("small", f"at {position['offset']:,}")
         if total.lag is None:
-            return tag("td", place, class_="none", data_v=-1)
+            return tag("td", location, class_="none", data_v=-1)
         lost = [f"{size_text(total.lost, self.report.generation)} lost"] if total.lost else []
         beyond = ["beyond the end"] if total.beyond_count else []
-        below = joined(place, _notes([*lost, *beyond]))
+        below = join_markup(location, _notes([*lost, *beyond]))
         return self._bar_of_lag(total.lag, total.size, self.largest_partition, below)
 
     def _bar_of_lag(self, lag: int, size: int, largest: int, below: Markup) -> Markup:
@@ -245,7 +245,7 @@ class _Table:
 
 
 def _notes(texts: list[str]) -> Markup:
-    return joined(*(tag("small", text, class_="warning") for text in texts))
+    return join_markup(*(tag("small", text, class_="warning") for text in texts))
 
 
 def _largest(sizes: Iterable[int | None]) -> int:
@@ -263,13 +263,13 @@ def _strip(logs: Sequence[Row], size_name: str) -> Markup:
     logs = logs[:STRIP_PARTITIONS_MAX]
     largest = _largest(row[size_name] for row in logs)
     read, unread = [], []
-    for place, row in enumerate(logs):
+    for location, row in enumerate(logs):
         size = row[size_name] or 0
         lag = max((position["lag"] or 0 for position in row.get("groups", {}).values()), default=0)
         top, middle = (_STRIP_HEIGHT * (1 - height / largest) for height in (size, size - lag))
-        read.append(f"M{place} {_STRIP_HEIGHT}V{middle:.3g}h.8V{_STRIP_HEIGHT}z")
+        read.append(f"M{location} {_STRIP_HEIGHT}V{middle:.3g}h.8V{_STRIP_HEIGHT}z")
         if lag:
-            unread.append(f"M{place} {middle:.3g}V{top:.3g}h.8V{middle:.3g}z")
+            unread.append(f"M{location} {middle:.3g}V{top:.3g}h.8V{middle:.3g}z")
     return tag(
         "svg",
         tag("path", class_="read", d="".join(read)),

@@ -24,7 +24,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final
 
-from spark_kafkawire.errors import plural, quoted
+from spark_kafkawire.errors import plural, quote
 from spark_kafkawire.model import Broker, Generation, PartitionBounds, RecordTimes, TopicPartition
 from spark_kafkawire.tables.table import Row
 
@@ -122,7 +122,7 @@ class Standing(enum.Enum):
     BEYOND = "beyond the log's end"
 
 
-def standing(offset: int | None, earliest: int | None, latest: int | None) -> Standing | None:
+def find_standing(offset: int | None, earliest: int | None, latest: int | None) -> Standing | None:
     """Place of a group's offset; None without one, and if it is in the log, whose ends are None while no
     broker serves it."""
     if offset is None:
@@ -171,7 +171,7 @@ def _position(at: int | None, bounds: PartitionBounds | None) -> Row:
     return {"offset": at, "lag": lag, "lost": max(0, bounds.earliest - at)}
 
 
-def _known(rows: Iterable[Row], name: str) -> list[int]:
+def _list_known(rows: Iterable[Row], name: str) -> list[int]:
     return [row[name] for row in rows if row[name] is not None]
 
 
@@ -242,19 +242,19 @@ class ClusterReport:
         return tuple(self._topic(name, tuple(logs)) for name, logs in by_topic)
 
     def _topic(self, name: str, logs: tuple[Row, ...]) -> Row:
-        known = {each: _known(logs, each) for each in self.wording.more}
-        folded = {each: _FOLDS.get(each, sum)(own) if own else None for each, own in known.items()}
+        known = {item: _list_known(logs, item) for item in self.wording.more}
+        folded = {item: _FOLDS.get(item, sum)(own) if own else None for item, own in known.items()}
         return {
             "topic": name,
             "logs": logs,
-            self.wording.size: sum(_known(logs, self.wording.size)),
+            self.wording.size: sum(_list_known(logs, self.wording.size)),
             **folded,
         }
 
     @property
     def size(self) -> int:
         """Bytes or records of all partitions."""
-        return sum(_known(self.logs, self.wording.size))
+        return sum(_list_known(self.logs, self.wording.size))
 
     def partition_of(self, row: Row) -> TopicPartition:
         """The partition of a row."""
@@ -267,7 +267,7 @@ class ClusterReport:
 
     def unknown_of(self, group: str) -> list[TopicPartition]:
         """The partitions that the cluster does not hold, and that the group has offsets for."""
-        return [each.topic_partition for each in self.unknown if each.group == group]
+        return [item.topic_partition for item in self.unknown if item.group == group]
 
     def group_offsets(self) -> tuple[GroupOffset, ...]:
         """All offsets of the groups, sorted; also those for partitions that do not exist."""
@@ -292,11 +292,11 @@ _COMPLAINTS: Final[Mapping[Standing, str]] = MappingProxyType(
 
 def complaints(report: ClusterReport) -> list[str]:
     """A line for each problem of a group; no lines if all offsets are in their partitions."""
-    return [line for group in report.groups for line in _of_group(report, group)]
+    return [line for group in report.groups for line in _describe_group(report, group)]
 
 
-def _of_group(report: ClusterReport, name: str) -> Iterator[str]:
-    group, total = f"group {quoted(name)}", report.group(name)
+def _describe_group(report: ClusterReport, name: str) -> Iterator[str]:
+    group, total = f"group {quote(name)}", report.group(name)
     unknown = report.unknown_of(name)
     if not unknown and not total.partition_count:
         yield f"{group} has committed no offset here"
@@ -305,16 +305,16 @@ def _of_group(report: ClusterReport, name: str) -> Iterator[str]:
             f"{group}: {count_text(len(unknown), 'offset')} in partitions that no broker holds, "
             f"{unknown[0]} first"
         )
-    for place, what in _COMPLAINTS.items():
-        found = [
+    for location, what in _COMPLAINTS.items():
+        result = [
             row
             for row in report.logs
-            if standing(row["groups"][name]["offset"], row["earliest"], row["latest"]) is place
+            if find_standing(row["groups"][name]["offset"], row["earliest"], row["latest"]) is location
         ]
-        lost = f" ({size_text(total.lost, report.generation)} lost)" if place is Standing.BEHIND else ""
-        if found:
-            first = report.partition_of(found[0])
-            yield f"{group}: {count_text(len(found), 'offset')} {what}{lost}, {first} first"
+        lost = f" ({size_text(total.lost, report.generation)} lost)" if location is Standing.BEHIND else ""
+        if result:
+            first = report.partition_of(result[0])
+            yield f"{group}: {count_text(len(result), 'offset')} {what}{lost}, {first} first"
 
 
 def as_json(report: ClusterReport) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from typing import Any, Final, TextIO
 from rich.text import Text
 
 from spark_kafkawire.cluster.cluster import ConsumerGroups
-from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.errors import OptionError, quote
 from spark_kafkawire.model import Generation, PartitionBounds, TopicPartition
 from spark_kafkawire.tables.table import Row
 
@@ -48,9 +48,9 @@ from .report import (
     as_json,
     complaints,
     count_text,
+    find_standing,
     number_text,
     printable,
-    standing,
 )
 from .survey import OffsetsOfGroups, Surveyed
 from .terminal import FoldedColumn, console_on, print_folded, print_report
@@ -62,7 +62,7 @@ class OffsetsOptions:
     other.
 
     ``connection`` are options of the data source, ``selection`` is the one that selects topics, empty for
-    all. With ``imported`` the groups are those to take from that file, otherwise those to report.
+    all. With ``import_text`` the groups are those to take from that file, otherwise those to report.
     """
 
     connection: Mapping[str, str] = connection_args()
@@ -151,7 +151,7 @@ def _report(
     if options.html is not None:
         write_file(options.html, page(report), "--html")
     if options.exported is not None:
-        write_file(options.exported, exported(report.group_offsets(), report.generation), "--export")
+        write_file(options.exported, export_text(report.group_offsets(), report.generation), "--export")
     checked = {DATA_LOSS_KEY: complaints(report)} if options.check else {}
     if json:
         return {**as_json(report), **checked}
@@ -167,7 +167,7 @@ def import_offsets(
     Raises ``OptionError`` (fatal) for a line that is no offset and for a group that has members, and the
     errors of the cluster's methods.
     """
-    entries = imported(text, surveyed.generation, groups)
+    entries = import_text(text, surveyed.generation, groups)
     names = tuple(dict.fromkeys(entry.group for entry in entries))
     step(f"looking for members of {count_text(len(names), 'group')}")
     for name in names:
@@ -178,33 +178,33 @@ def import_offsets(
     )
     bounds = surveyed.cluster.bounds(sorted(leaders))
     committed = surveyed.group_offsets(names, step)
-    changed = [each for each in entries if committed[each.group].get(each.topic_partition) != each.offset]
+    changed = [item for item in entries if committed[item.group].get(item.topic_partition) != item.offset]
     if not dry_run:
         step(f"committing {count_text(len(changed), 'offset')}")
         for name in names:
-            if offsets := {each.topic_partition: each.offset for each in changed if each.group == name}:
+            if offsets := {item.topic_partition: item.offset for item in changed if item.group == name}:
                 surveyed.cluster.groups.commit(name, offsets)
-    return [_change(each, committed, bounds.get(each.topic_partition)) for each in changed]
+    return [_change(item, committed, bounds.get(item.topic_partition)) for item in changed]
 
 
 def _change(entry: GroupOffset, committed: OffsetsOfGroups, bounds: PartitionBounds | None) -> Row:
     """The row of a change. Its note is for a person, and None if the new offset is in the log."""
-    place = standing(entry.offset, *((bounds.earliest, bounds.latest) if bounds else (None, None)))
+    location = find_standing(entry.offset, *((bounds.earliest, bounds.latest) if bounds else (None, None)))
     return {
         "group": entry.group,
         **name_fields(entry.topic_partition),
         "from": committed[entry.group].get(entry.topic_partition),
         "to": entry.offset,
-        "note": place and place.value,
+        "note": location and location.value,
     }
 
 
-def _check_unused(found: ConsumerGroups, group: str) -> None:
-    members = found.members(group)
+def _check_unused(result: ConsumerGroups, group: str) -> None:
+    members = result.members(group)
     if members:
         raise OptionError(
-            f"argument --import: the group {quoted(group)} has {count_text(len(members), 'member')}, "
-            f"{quoted(members[0])} first, which would overwrite its offsets: stop them, or leave "
+            f"argument --import: the group {quote(group)} has {count_text(len(members), 'member')}, "
+            f"{quote(members[0])} first, which would overwrite its offsets: stop them, or leave "
             "the group out"
         )
 
@@ -296,35 +296,35 @@ LINE_FORMATS: Final[Mapping[Generation, LineFormat]] = MappingProxyType(
 )
 
 
-def exported(entries: Iterable[GroupOffset], generation: Generation) -> str:
+def export_text(entries: Iterable[GroupOffset], generation: Generation) -> str:
     """The text of a file. Raises ``OptionError`` (fatal) for a name that no line can hold."""
     lines = []
     for entry in entries:
         if _UNWRITABLE.intersection(entry.group + entry.topic_partition.topic):
             raise OptionError(
-                f"argument --export: the group {quoted(entry.group)} or the topic "
-                f"{quoted(entry.topic_partition.topic)} holds a line break or a NUL, which no line can hold; "
+                f"argument --export: the group {quote(entry.group)} or the topic "
+                f"{quote(entry.topic_partition.topic)} holds a line break or a NUL, which no line can hold; "
                 "leave that group out"
             )
         lines.append(LINE_FORMATS[generation].write(entry))
     return "".join(f"{line}\n" for line in lines)
 
 
-def imported(text: str, generation: Generation, groups: Sequence[str] = ()) -> tuple[GroupOffset, ...]:
+def import_text(text: str, generation: Generation, groups: Sequence[str] = ()) -> tuple[GroupOffset, ...]:
     """The offsets of a file's text, sorted; only those of ``groups`` if groups are given.
 
     Empty lines are ignored. Raises ``OptionError`` (fatal) for a line of another form, for a partition that
     occurs twice, for a last line that may be cut, and for a file without offsets.
     """
     only_group = groups[0] if len(groups) == 1 else None
-    found: dict[tuple[str, TopicPartition], tuple[int, GroupOffset]] = {}
+    result: dict[tuple[str, TopicPartition], tuple[int, GroupOffset]] = {}
     for number, line in _lines(text):
         entry = LINE_FORMATS[generation].read(line, only_group)
         if entry is None:
             raise OptionError(
                 f"argument --import: line {number} is not {LINE_FORMATS[generation].form}; correct it"
             )
-        first, _ = found.setdefault((entry.group, entry.topic_partition), (number, entry))
+        first, _ = result.setdefault((entry.group, entry.topic_partition), (number, entry))
         if first != number:
             raise OptionError(
                 f"argument --import: line {number} repeats the partition of line {first}; remove one of them"
@@ -334,7 +334,7 @@ def imported(text: str, generation: Generation, groups: Sequence[str] = ()) -> t
             "argument --import: the last line has no line feed at its end, so the file may be cut: take a "
             "whole one, or end the line"
         )
-    entries = sorted(entry for _, entry in found.values() if not groups or entry.group in groups)
+    entries = sorted(entry for _, entry in result.values() if not groups or entry.group in groups)
     if not entries:
         raise OptionError(
             "argument --import: the file holds no offset"

@@ -13,7 +13,7 @@ from spark_kafkawire.clients.writing.modern.transactional.write_state import (
     write_of_group,
 )
 from spark_kafkawire.cluster.cluster import Cluster, cluster_of
-from spark_kafkawire.errors import LOG, OptionError, printable, quoted
+from spark_kafkawire.errors import LOG, OptionError, printable, quote
 from spark_kafkawire.model import Generation, RecordTimes, TopicPartition
 from spark_kafkawire.options import ReadOptions
 from spark_kafkawire.planner.batch import select
@@ -116,12 +116,12 @@ class Surveyed:
 
     def _writes(self, groups: Sequence[str]) -> dict[str, list[str]]:
         """The writes whose records some of the groups keep."""
-        found: dict[str, list[str]] = {}
+        result: dict[str, list[str]] = {}
         for group in filter(may_be_group_of_write, groups):
-            records = [OffsetAndMetadata(*each) for each in self.cluster.groups.texts(group)]
+            records = [OffsetAndMetadata(*item) for item in self.cluster.groups.texts(group)]
             if (name := write_of_group(group, records)) is not None:
-                found.setdefault(name, []).append(group)
-        return dict(sorted(found.items()))
+                result.setdefault(name, []).append(group)
+        return dict(sorted(result.items()))
 
     def _unknown(self, committed: OffsetsOfGroups) -> tuple[GroupOffset, ...]:
         """Offsets in partitions that do not exist. In 0.7 these include partitions of the selected topics
@@ -134,13 +134,13 @@ class Surveyed:
             for tp, offset in offsets.items()
             if tp not in held and (self.has_all_topics or (tp.broker is not None and tp.topic in topics))
         )
-        if lost := [each for each in unknown if each.topic_partition.broker is not None]:
+        if lost := [item for item in unknown if item.topic_partition.broker is not None]:
             LOG.warning(
                 "%s in partitions that no live broker holds, %s of group %s first: start its broker, "
                 "unless it is gone for good",
                 count_text(len(lost), "offset"),
                 printable(lost[0].topic_partition),
-                quoted(lost[0].group),
+                quote(lost[0].group),
             )
         return tuple(unknown)
 

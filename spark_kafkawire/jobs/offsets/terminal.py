@@ -115,10 +115,10 @@ def _units(report: ClusterReport, rows: Sequence[Row]) -> Iterator[list[FoldedCo
     for name, (title, text) in report.wording.more.items():
         yield columns((title, value(name, text)))
     for group in report.groups:
-        yield columns(*_of_group(group))
+        yield columns(*_group_cells(group))
 
 
-def _of_group(group: str) -> tuple[tuple[str, Cell], tuple[str, Cell]]:
+def _group_cells(group: str) -> tuple[tuple[str, Cell], tuple[str, Cell]]:
     def offset(row: Row) -> str:
         return "" if "logs" in row else number_text(row["groups"][group]["offset"])
 

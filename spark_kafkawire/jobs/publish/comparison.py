@@ -69,15 +69,15 @@ class TargetPartitions:
 
     def settle(self, starts: Positions) -> None:
         """Wait until the partitions have not grown for ``settle_s``, or several times that at most."""
-        settled(lambda: self.ends([*starts]), self._options.settle_s, time.monotonic, time.sleep)
+        await_settled(lambda: self.ends([*starts]), self._options.settle_s, time.monotonic, time.sleep)
 
     def records(self, starts: Positions, columns: frozenset[str]) -> DataFrame:
         """Records appended since the starts.
 
         Raises ``DataLossError`` (fatal) where a partition has lost some of that.
         """
-        schema = StructType([each for each in read_schema(self._options.read) if each.name in columns])
-        ranges = [each for each in self._ranges(starts) if each.size]
+        schema = StructType([item for item in read_schema(self._options.read) if item.name in columns])
+        ranges = [item for item in self._ranges(starts) if item.size]
         if not ranges:
             return self._spark.createDataFrame([], schema)
         return read_ranges(self._spark, self._options.reading, ranges, schema)
@@ -100,7 +100,7 @@ def bounds_of(
     return cluster.bounds(partitions)
 
 
-def settled(
+def await_settled(
     ends: Callable[[], Positions], settle_s: float, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> Positions:
     """The ends once they have not changed for ``settle_s``, or the current ones after several times that."""
@@ -156,7 +156,7 @@ class Survey:
 def survey(rows: DataFrame) -> Survey:
     """Count all rows in one pass; they have a column ``topic``."""
     optional = [name for name in _OPTIONAL if name in rows.columns]
-    found = (
+    result = (
         rows.groupBy("topic")
         .agg(
             count(lit(1)).alias("rows"),
@@ -167,8 +167,8 @@ def survey(rows: DataFrame) -> Survey:
         .collect()
     )
     return Survey(
-        {row.topic: TopicRows(row.rows, str(row.checksum)) for row in found},
-        frozenset(name for name in optional if any(row[f"{name}_count"] < row.rows for row in found)),
+        {row.topic: TopicRows(row.rows, str(row.checksum)) for row in result},
+        frozenset(name for name in optional if any(row[f"{name}_count"] < row.rows for row in result)),
     )
 
 
@@ -208,8 +208,8 @@ class Difference:
 
         Of equal rows the first ones count as present.
         """
-        unstamped = self._unstamped(records)
-        rows = self._identified(self._rows.withColumn("position", monotonically_increasing_id()), unstamped)
+        unstamped = self._list_unstamped(records)
+        rows = self._identify(self._rows.withColumn("position", monotonically_increasing_id()), unstamped)
         own = Window.partitionBy("identity").orderBy("position")
         numbered = rows.withColumn("number", row_number().over(own))
         joined = numbered.join(self._counted(records, unstamped), "identity", "left")
@@ -219,10 +219,10 @@ class Difference:
 
     def compare(self, records: DataFrame) -> Comparison:
         """Count missing rows and duplicate records."""
-        unstamped = self._unstamped(records)
-        rows = self._identified(self._rows, unstamped).groupBy("identity").agg(count(lit(1)).alias("wanted"))
+        unstamped = self._list_unstamped(records)
+        rows = self._identify(self._rows, unstamped).groupBy("identity").agg(count(lit(1)).alias("wanted"))
         there = coalesce("there", lit(0))
-        [found] = (
+        [result] = (
             rows.join(self._counted(records, unstamped), "identity", "left")
             .agg(
                 sum(greatest(col("wanted") - there, lit(0))).alias("missing"),
@@ -230,18 +230,18 @@ class Difference:
             )
             .collect()
         )
-        return Comparison(found.missing or 0, found.doubled or 0)
+        return Comparison(result.missing or 0, result.doubled or 0)
 
     def _counted(self, records: DataFrame, unstamped: Iterable[str]) -> DataFrame:
-        return self._identified(records, unstamped).groupBy("identity").agg(count(lit(1)).alias("there"))
+        return self._identify(records, unstamped).groupBy("identity").agg(count(lit(1)).alias("there"))
 
-    def _unstamped(self, records: DataFrame) -> list[str]:
+    def _list_unstamped(self, records: DataFrame) -> list[str]:
         """Topics whose records do not keep the time of a row: brokers replace it, or records have no time."""
         if "timestamp" not in self._fields:
             return []
         return [row.topic for row in records.where("timestampType != 0").select("topic").distinct().collect()]
 
-    def _identified(self, frame: DataFrame, unstamped: Iterable[str]) -> DataFrame:
+    def _identify(self, frame: DataFrame, unstamped: Iterable[str]) -> DataFrame:
         fields = [_form(name, frame, unstamped).alias(name) for name in self._fields]
         # JSON keeps the columns separate, holds bytes as base64, and shows nulls.
         json = to_json(struct(*fields), {"ignoreNullFields": "false"})

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_kafkawire.errors import OptionError, close_matches, quoted
+from spark_kafkawire.errors import OptionError, close_matches, quote
 from spark_kafkawire.options import ReadOptions, WriteOptions, reading_options
 from spark_kafkawire.options.delivery import ACKS_OF
 from spark_kafkawire.source.writer import WRITE_SCHEMAS, WriteSchema
@@ -40,7 +40,7 @@ from ..arguments import (
     exactly_once_options,
     flag,
     format_option_arg,
-    nested,
+    nest_options,
     positive,
     spark_path,
 )
@@ -74,17 +74,17 @@ class Input:
         """The rows. Raises ``OptionError`` (fatal) that names the argument at fault."""
         reader = spark.read.format(self.format).options(**self.format_options)
         if self.schema is not None:
-            reader = reader.schema(_parsed(self.schema))
+            reader = reader.schema(_parse_ddl(self.schema))
         try:
             return reader.load([*self.paths])
         except (Py4JJavaError, PySparkException) as error:
-            raise self._refused(error) from error
+            raise self._refuse(error) from error
 
-    def _refused(self, error: Py4JJavaError | PySparkException) -> OptionError:
+    def _refuse(self, error: Py4JJavaError | PySparkException) -> OptionError:
         reason = reason_of(error) if isinstance(error, Py4JJavaError) else _first_line(error)
         if "DATA_SOURCE_NOT_FOUND" in reason:
             return OptionError(
-                f"argument --format: Spark has no format {quoted(self.format)}; give parquet, "
+                f"argument --format: Spark has no format {quote(self.format)}; give parquet, "
                 "json, csv, orc or text; others come with packages"
             )
         return OptionError(
@@ -93,7 +93,7 @@ class Input:
         )
 
 
-def _parsed(ddl: str) -> StructType:
+def _parse_ddl(ddl: str) -> StructType:
     problem = "it is empty"
     try:
         if isinstance(schema := StructType.fromDDL(ddl), StructType) and schema.fields:
@@ -101,7 +101,7 @@ def _parsed(ddl: str) -> StructType:
     except (ParseException, IllegalArgumentException) as error:
         problem = _first_line(error)
     raise OptionError(
-        f"argument --schema: {quoted(ddl)} is not columns with types, as 'id long, body string': {problem}"
+        f"argument --schema: {quote(ddl)} is not columns with types, as 'id long, body string': {problem}"
     )
 
 
@@ -159,7 +159,9 @@ def messages(frame: DataFrame, columns: MessageColumns) -> DataFrame:
     converted.
     """
     made = [
-        _made(frame, "value", columns.value, _text) if columns.value else to_json(struct("*")).alias("value")
+        _make_column(frame, "value", columns.value, _text)
+        if columns.value
+        else to_json(struct("*")).alias("value")
     ]
     for name, given, make in (
         ("key", columns.key, _text),
@@ -170,20 +172,20 @@ def messages(frame: DataFrame, columns: MessageColumns) -> DataFrame:
         ("topic", columns.topic, _text),
     ):
         if given is not None:
-            made.append(_made(frame, name, given, make))
+            made.append(_make_column(frame, name, given, make))
     return frame.select(*made)
 
 
-def _made(frame: DataFrame, name: str, given: str, make: _Make) -> Column:
+def _make_column(frame: DataFrame, name: str, given: str, make: _Make) -> Column:
     if given not in frame.columns:
         close = close_matches(given, frame.columns, 1)
-        hint = f"did you mean {quoted(close[0])}?" if close else f"there are {', '.join(frame.columns)}"
-        raise OptionError(f"argument --{name}-column: there is no column {quoted(given)}; {hint}")
+        hint = f"did you mean {quote(close[0])}?" if close else f"there are {', '.join(frame.columns)}"
+        raise OptionError(f"argument --{name}-column: there is no column {quote(given)}; {hint}")
     data_type = frame.schema[given].dataType
     column = make(col(f"`{given.replace('`', '``')}`"), data_type)
     if column is None:
         raise OptionError(
-            f"argument --{name}-column: {quoted(given)} is {data_type.simpleString()}, and must be "
+            f"argument --{name}-column: {quote(given)} is {data_type.simpleString()}, and must be "
             f"{_ALLOWED[name]}: cast it"
         )
     return column.alias(name)
@@ -321,9 +323,9 @@ class PublishOptions:
 class PublishArguments:
     """All arguments of the job. Raises ``OptionError`` (fatal)."""
 
-    input: Input = nested(Input)
-    columns: MessageColumns = nested(MessageColumns)
-    options: PublishOptions = nested(PublishOptions)
+    input: Input = nest_options(Input)
+    columns: MessageColumns = nest_options(MessageColumns)
+    options: PublishOptions = nest_options(PublishOptions)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", replace(self.columns, topic=self.options.topic_column))

@@ -19,7 +19,7 @@ from pyspark.sql.functions import lit
 
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.clients.writing.write_partitions import write_partitions_type
-from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, RowError, plural, quoted
+from spark_kafkawire.errors import DeliveryError, KafkaWireError, OptionError, RowError, plural, quote
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.source.exactly_once import (
@@ -32,7 +32,7 @@ from spark_kafkawire.tables.table import Row
 
 from ..ending import Interrupted
 from ..files import printable_path
-from ..progress import Progress, aligned, print_summary
+from ..progress import Progress, align_rows, print_summary
 from ..spark import Files, watching
 from ..state import Positions, name_fields, name_order, sole_run
 from .comparison import Difference, Survey, TargetPartitions, survey
@@ -70,22 +70,22 @@ def publish_exactly_once(
     """
     spark = rows.sparkSession
     if options.state is None:
-        return _written_exactly_once(rows, options.write, progress)
+        return _write_exactly_once(rows, options.write, progress)
     files, folder = Files(spark), options.state.folder
     with sole_run(files, [folder]):
         state = PublishState(files, folder)
-        publication, _ = surveyed(rows, options.write, progress, name)
+        publication, _ = survey_rows(rows, options.write, progress, name)
         state.begin(publication)
         if done := state.done():
             return Published((), done.messages, was_done=True)
-        published = _written_exactly_once(
-            rows, _named(options.write, name or state.transactional_id), progress, publication.count
+        published = _write_exactly_once(
+            rows, _name_write(options.write, name or state.transactional_id), progress, publication.count
         )
         state.finish(Done(publication.count, 0))
         return published
 
 
-def _written_exactly_once(
+def _write_exactly_once(
     rows: DataFrame, options: WriteOptions, progress: Progress, count: int | None = None
 ) -> Published:
     writer = create_exactly_once_writer(options, rows.schema, overwrite=False)
@@ -93,30 +93,30 @@ def _written_exactly_once(
         return Published(*write_exactly_once(rows, writer))
 
 
-def _named(options: WriteOptions, name: str) -> WriteOptions:
+def _name_write(options: WriteOptions, name: str) -> WriteOptions:
     assert options.transactions is not None
     return replace(options, transactions=replace(options.transactions, prefix=name, is_named=True))
 
 
-def surveyed(
+def survey_rows(
     rows: DataFrame, options: WriteOptions, progress: Progress, transactional_id: str | None = None
 ) -> tuple[Publication, frozenset[str]]:
     """The rows to publish, and the columns that are null in some row. Raises ``RowError`` (fatal)."""
     if options.topic is not None:
         rows = rows.withColumn("topic", lit(options.topic))
     with progress.work("looking at the rows") as work, watching(rows.sparkSession, work):
-        found = survey(rows)
-    topics = _topics(found, options)
-    return Publication(options.discovery.place, topics, transactional_id), found.columns_with_nulls
+        result = survey(rows)
+    topics = _topics(result, options)
+    return Publication(options.discovery.place, topics, transactional_id), result.columns_with_nulls
 
 
-def _topics(found: Survey, options: WriteOptions) -> dict[str, TopicRows]:
+def _topics(result: Survey, options: WriteOptions) -> dict[str, TopicRows]:
     topics = {} if options.topic is None else {options.topic: TopicRows(0, "0")}
-    for topic, rows in found.topics.items():
+    for topic, rows in result.topics.items():
         if topic is None:
             raise RowError(f"argument --topic-column: {rows.count} row(s) name no topic; fill it")
         if fault := write_partitions_type(options).topic_fault(topic):
-            raise RowError(f"argument --topic-column: topic {quoted(topic)}: {fault}")
+            raise RowError(f"argument --topic-column: topic {quote(topic)}: {fault}")
         topics[topic] = rows
     return topics
 
@@ -173,14 +173,14 @@ class ResumablePublish:
                 "the next"
             )
         self._state.finish(Done(publication.count, doubled_count))
-        own_count = sum(each["messages"] for each in written)
+        own_count = sum(item["messages"] for item in written)
         return Published(written, publication.count - own_count, doubled_count)
 
     def _begin(self) -> tuple[Publication, Difference]:
         rows, topic = self._rows, self._options.topic
         if topic is not None:
             rows = rows.withColumn("topic", lit(topic))
-        publication, columns_with_nulls = surveyed(self._rows, self._options, self._progress)
+        publication, columns_with_nulls = survey_rows(self._rows, self._options, self._progress)
         self._state.begin(publication)
         return publication, Difference(rows, columns_with_nulls, self._schema)
 
@@ -233,7 +233,7 @@ def write(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Row]:
     The numbers are the commit messages of the tasks. They do not include messages of other programs, nor
     those of a task that failed and ran again. Errors of a task come as Spark's own error.
     """
-    results = _of_tasks(rows, lambda batches: writer.write(batches).receipts)
+    results = _call_in_tasks(rows, lambda batches: writer.write(batches).receipts)
     return total(receipt for receipts in results for receipt in receipts)
 
 
@@ -244,7 +244,7 @@ def write_once(rows: DataFrame, writer: KafkaWireBatchWriter) -> list[Row]:
     wrote are unknown. A task that fails ends as others do, so that Spark does not run it again; its error is
     raised when all tasks have ended.
     """
-    outcomes = _of_tasks(rows, _Once(writer))
+    outcomes = _call_in_tasks(rows, _Once(writer))
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error
@@ -262,7 +262,7 @@ def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list
 
     messages: list[TransactionMessage] = []
     try:
-        results = _of_tasks(rows, attempt)
+        results = _call_in_tasks(rows, attempt)
         messages = [message for message, _ in results]
         writer.commit(messages)
     except Interrupted as interrupted:
@@ -271,7 +271,7 @@ def write_exactly_once(rows: DataFrame, writer: ExactlyOnceWriter) -> tuple[list
     except Exception:
         writer.abort(messages)
         raise
-    found_count = sum(each.row_count for each in messages if each.transaction is None)
+    found_count = sum(item.row_count for item in messages if item.transaction is None)
     return total(receipt for _, receipts in results for receipt in receipts), found_count
 
 
@@ -297,7 +297,7 @@ class _Once:
             return _Outcome(error=error)
 
 
-def _of_tasks(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], T]) -> list[T]:
+def _call_in_tasks(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], T]) -> list[T]:
     """The results of the function for the rows of each task."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -312,7 +312,7 @@ def report(published: Published, stream: TextIO, *, as_json: bool) -> dict[str, 
     Raises ``DeliveryError`` (fatal) where rows are in a topic too often; all is printed then.
     """
     if not as_json and published.written:
-        print(*aligned(table_of(published.written)), sep="\n", file=stream, flush=True)
+        print(*align_rows(table_of(published.written)), sep="\n", file=stream, flush=True)
     summary = summary_of(published.written, with_partitions=as_json)
     if published.found_count is None:
         return summary
@@ -358,35 +358,35 @@ def total(receipts: Iterable[PartitionReceipt]) -> list[Row]:
     return [
         {
             **name_fields(tp),
-            "messages": sum(each.message_count for each in own),
-            "bytes": sum(each.size for each in own),
-            "start_offset": min(_known(each.start_offset for each in own), default=None),
-            "stop_offset": max(_known(each.stop_offset for each in own), default=None),
+            "messages": sum(item.message_count for item in own),
+            "bytes": sum(item.size for item in own),
+            "start_offset": min(_list_known(item.start_offset for item in own), default=None),
+            "stop_offset": max(_list_known(item.stop_offset for item in own), default=None),
         }
         for tp, own in sorted(by_partition.items(), key=lambda item: name_order(item[0]))
     ]
 
 
-def _known(offsets: Iterable[int | None]) -> list[int]:
-    return [each for each in offsets if each is not None]
+def _list_known(offsets: Iterable[int | None]) -> list[int]:
+    return [item for item in offsets if item is not None]
 
 
 def summary_of(written: Sequence[Row], *, with_partitions: bool) -> dict[str, object]:
     """The totals, and with ``with_partitions`` those of each partition."""
-    totals = {name: sum(each[name] for each in written) for name in ("messages", "bytes")}
+    totals = {name: sum(item[name] for item in written) for name in ("messages", "bytes")}
     return {**totals, **({"partitions": [*written]} if with_partitions else {})}
 
 
 def table_of(written: Sequence[Row]) -> list[list[str]]:
     """A row of text for each partition."""
     rows = []
-    for each in written:
-        first, last = each["start_offset"], each["stop_offset"]
+    for item in written:
+        first, last = item["start_offset"], item["stop_offset"]
         rows.append(
             [
-                f"{TopicPartition(each['topic'], each['partition'], each.get('broker'))}",
-                f"{each['messages']:,} {plural(each['messages'], 'message')}",
-                f"{each['bytes']:,} bytes",
+                f"{TopicPartition(item['topic'], item['partition'], item.get('broker'))}",
+                f"{item['messages']:,} {plural(item['messages'], 'message')}",
+                f"{item['bytes']:,} bytes",
                 "" if first is None else f"offsets {first} to {last}",
             ]
         )

@@ -19,9 +19,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
-from spark_kafkawire.errors import OptionError, plural, quoted
+from spark_kafkawire.errors import OptionError, plural, quote
 
-from ..state import BrokenSeal, JobState, Milestone, Positions, StateFormat, by_partition, by_topic
+from ..state import (
+    BrokenSeal,
+    JobState,
+    Milestone,
+    Positions,
+    StateFormat,
+    group_by_topic,
+    iterate_by_partition,
+)
 
 T = TypeVar("T")
 
@@ -66,7 +74,7 @@ class Publication:
             before, now = self.topics.get(topic), given.topics.get(topic)
             if before != now:
                 raise OptionError(
-                    f"{place} with {_rows_text(before)} for topic {quoted(topic)}, now there are "
+                    f"{place} with {_rows_text(before)} for topic {quote(topic)}, now there are "
                     f"{_rows_text(now, than=before)}: the input or an argument has changed; give what it was "
                     "begun with, or another directory"
                 )
@@ -93,9 +101,9 @@ class PublishState(JobState):
 
     def begin(self, given: Publication) -> None:
         """Record the publication. Raises ``OptionError`` if the state holds another one."""
-        others = [name for _, name in self._numbered(_RUNS)] + ([_DONE] if self._has(_DONE) else [])
+        others = [name for _, name in self._list_numbered(_RUNS)] + ([_DONE] if self._has(_DONE) else [])
         if others and not self._has(_PUBLICATION):
-            raise self.form.error(f"{self._shown(_PUBLICATION)} is missing, and {others[0]} is there")
+            raise self.form.error(f"{self._show(_PUBLICATION)} is missing, and {others[0]} is there")
         begun = self._read_of(Milestone.BEGUN, _PUBLICATION, _publication)
         if begun is not None:
             begun.check(given, self._folder)
@@ -115,22 +123,25 @@ class PublishState(JobState):
         """Record the ends of all partitions that this run may write to. Returns the number of the run. Raises
         ``FileError`` if another run begins at the same time."""
         number = self.run_count
-        self._create(f"run-{number}.json", {"ends": by_topic(ends)})
+        self._create(f"run-{number}.json", {"ends": group_by_topic(ends)})
         self._create(f"begun-{number}.json", {})
         return number
 
     @property
     def run_count(self) -> int:
         """Runs that have begun."""
-        return 1 + max((number for number, _ in self._numbered(_RUNS)), default=-1)
+        return 1 + max((number for number, _ in self._list_numbered(_RUNS)), default=-1)
 
     def starts(self) -> Positions:
         """The end of each partition before the first run that may have written to it."""
         starts: Positions = {}
         for number in range(self.run_count):
             if not self._has(name := f"run-{number}.json"):
-                raise self.form.error(f"{self._shown(name)} is missing, and a later run has begun")
-            starts = {**self._read(name, lambda content: dict(by_partition(content["ends"]))), **starts}
+                raise self.form.error(f"{self._show(name)} is missing, and a later run has begun")
+            starts = {
+                **self._read(name, lambda content: dict(iterate_by_partition(content["ends"]))),
+                **starts,
+            }
         return starts
 
     def finish(self, done: Done) -> None:
@@ -141,7 +152,7 @@ class PublishState(JobState):
     def done(self) -> Done | None:
         """The result of the publication, None if it is unfinished."""
         return self._read_of(
-            Milestone.DONE, _DONE, lambda found: Done(found["messages"], found["messages_doubled"])
+            Milestone.DONE, _DONE, lambda result: Done(result["messages"], result["messages_doubled"])
         )
 
     def _create(self, name: str, content: Mapping[str, Any], milestone: Milestone | None = None) -> None:
@@ -167,9 +178,7 @@ def _publication(content: Any) -> Publication:
 def _way(transactional_id: str | None) -> str:
     if transactional_id is None:
         return "without --exactly-once"
-    return (
-        f"with --transactional-id {quoted(transactional_id)}" if transactional_id else "with --exactly-once"
-    )
+    return f"with --transactional-id {quote(transactional_id)}" if transactional_id else "with --exactly-once"
 
 
 def _rows_text(rows: TopicRows | None, than: TopicRows | None = None) -> str:

@@ -57,7 +57,7 @@ class Keys:
         return (self.secret, *((self.session,) if self.session else ()))
 
 
-def signed_query(
+def sign_query(
     host: str,
     service: str,
     region: str,
@@ -78,7 +78,7 @@ def signed_query(
         "X-Amz-SignedHeaders": "host",
         **({"X-Amz-Security-Token": keys.session} if keys.session else {}),
     }
-    request = f"GET\n/\n{encoded_query(query)}\nhost:{host}\n\nhost\n{_NO_BODY}"
+    request = f"GET\n/\n{encode_query(query)}\nhost:{host}\n\nhost\n{_NO_BODY}"
     text = "\n".join((_ALGORITHM, stamp, "/".join(scope), hashlib.sha256(request.encode()).hexdigest()))
     key = f"AWS4{keys.secret}".encode()
     for part in scope:
@@ -86,7 +86,7 @@ def signed_query(
     return {**query, "X-Amz-Signature": hmac.digest(key, text.encode(), "sha256").hex()}
 
 
-def encoded_query(query: Mapping[str, str]) -> str:
+def encode_query(query: Mapping[str, str]) -> str:
     """A query in the order and the spelling in which it is signed."""
     pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in query.items())
     return "&".join(f"{name}={value}" for name, value in pairs)
@@ -136,13 +136,13 @@ class AwsLogin:
     def _asked(self, session: Any, region: str) -> Keys:
         key = self, self.sts_region or region
         try:
-            found = _CREDENTIALS.get(key) or self._found(session, *key[1:])
-            frozen = None if found is None else found.get_frozen_credentials()
+            result = _CREDENTIALS.get(key) or self._found(session, *key[1:])
+            frozen = None if result is None else result.get_frozen_credentials()
         except Exception as error:
             failure = _error_of(error)
         else:
             if frozen is not None:
-                _CREDENTIALS.keep(key, found)
+                _CREDENTIALS.keep(key, result)
                 return Keys(frozen.access_key, frozen.secret_key, frozen.token or None)
             failure = AuthenticationError("botocore finds no credentials")
         named = "" if self.profile is None else f" of profile {printable(self.profile)}"
@@ -162,16 +162,16 @@ class AwsLogin:
         )
 
         keys = self.role_keys
-        found = Credentials(keys.access, keys.secret, keys.session) if keys else session.get_credentials()
-        if found is None or self.role_arn is None:
-            return found
+        result = Credentials(keys.access, keys.secret, keys.session) if keys else session.get_credentials()
+        if result is None or self.role_arn is None:
+            return result
         # Connections retry as a whole.
         client = functools.partial(
             session.create_client, region_name=region, config=Config(retries={"total_max_attempts": 1})
         )
         external = {"ExternalId": self.role_external_id} if self.role_external_id else {}
         fetcher = AssumeRoleCredentialFetcher(
-            client, found, self.role_arn, extra_args={"RoleSessionName": self.role_session_name, **external}
+            client, result, self.role_arn, extra_args={"RoleSessionName": self.role_session_name, **external}
         )
         return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
 
@@ -262,13 +262,13 @@ class MskToken:
     def fetch(self, host: str, deadline: Deadline) -> Token:
         """A token of 900 seconds. It is not kept, because each connection signs one of its own."""
         region = region_of(host, self.login.profile)
-        return Token(signed_token(region, self.login.keys(region, deadline), now_utc()))
+        return Token(sign_token(region, self.login.keys(region, deadline), now_utc()))
 
 
-def signed_token(region: str, keys: Keys, now: datetime.datetime) -> str:
+def sign_token(region: str, keys: Keys, now: datetime.datetime) -> str:
     """The URL in the base 64 of URLs. The agent is added after the signature, as Amazon's own client does."""
     host = f"kafka.{region}.amazonaws.com"
-    query = encoded_query(signed_query(host, SERVICE, region, keys, ACTION, EXPIRES_S, now))
+    query = encode_query(sign_query(host, SERVICE, region, keys, ACTION, EXPIRES_S, now))
     url = f"https://{host}/?{query}&User-Agent={quote(AGENT, safe='-_.~')}"
     return base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
@@ -290,7 +290,7 @@ def _tokens(credentials: AwsLogin, host: str, deadline: Deadline) -> Tokens:
 
 def payload(host: str, region: str, keys: Keys, now: datetime.datetime) -> bytes:
     """The client's message: the parameters of a signed request to the broker."""
-    query = signed_query(host, SERVICE, region, keys, ACTION, EXPIRES_S, now)
+    query = sign_query(host, SERVICE, region, keys, ACTION, EXPIRES_S, now)
     signature = {name.lower(): value for name, value in query.items()}
     return json.dumps({"version": _VERSION, "host": host, "user-agent": AGENT, **signature}).encode()
 

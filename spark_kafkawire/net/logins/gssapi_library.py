@@ -183,7 +183,7 @@ class Library:
         """The bytes that a function puts into the argument ``_BUFFER``, and its major status."""
         buffer = _Buffer()
         try:
-            arguments = tuple(byref(buffer) if each is _BUFFER else each for each in arguments)
+            arguments = tuple(byref(buffer) if item is _BUFFER else item for item in arguments)
             major = self._call(function, *arguments)
             return ctypes.string_at(buffer.value, buffer.length) if buffer.value else b"", major
         finally:
@@ -248,10 +248,10 @@ class Library:
             getattr(self._functions, function)(byref(c_uint32()), byref(value))
 
     def _destroy(self, cache: bytes) -> None:
-        krb5, found = c_void_p(), c_void_p()
+        krb5, result = c_void_p(), c_void_p()
         if self._functions.krb5_init_context(byref(krb5)) == 0:
-            if self._functions.krb5_cc_resolve(krb5, cache, byref(found)) == 0:
-                self._functions.krb5_cc_destroy(krb5, found)
+            if self._functions.krb5_cc_resolve(krb5, cache, byref(result)) == 0:
+                self._functions.krb5_cc_destroy(krb5, result)
             self._functions.krb5_free_context(krb5)
 
 

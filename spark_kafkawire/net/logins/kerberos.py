@@ -44,9 +44,9 @@ from spark_kafkawire.errors import (
     KafkaWireError,
     TransportError,
     counted,
-    listed_some,
+    list_some,
     printable,
-    quoted,
+    quote,
 )
 from spark_kafkawire.kept import Kept
 from spark_kafkawire.regular_files import Unreadable, read_regular
@@ -131,14 +131,14 @@ _SPARKS_FOLDER: Final = "userFiles-"
 _LISTED_COUNT: Final = 5
 
 
-def found_key_tab(name: str) -> str:
+def find_key_tab(name: str) -> str:
     """The path of a key tab: of a name that is not absolute, in the working directory or in the folder of
     ``--files``."""
     path = name.removeprefix("FILE:")
     if os.path.isabs(path):
         return path
     places = (Path(folder, path) for folder in (Path(), *_folders_of_spark()))
-    return str(next((place for place in places if place.is_file()), Path(path)))
+    return str(next((location for location in places if location.is_file()), Path(path)))
 
 
 def _folders_of_spark() -> Iterator[Path]:
@@ -155,20 +155,20 @@ def check_key_tab(path: str, principal: str) -> None:
     say so."""
     data = _read(path)
     if not data.startswith(_VERSION):
-        raise _failed(path, "is not a key tab of version 2; make it with kadmin ktadd or ktutil")
+        raise _describe_failure(path, "is not a key tab of version 2; make it with kadmin ktadd or ktutil")
     try:
         known = list(dict.fromkeys(_principals(data)))
     except (struct.error, ValueError):
-        raise _failed(
+        raise _describe_failure(
             path, "is damaged: an entry does not end where it should; copy it again from where it was made"
         ) from None
     realm_is_open = _realm_of(principal) is None
     names = [name.rpartition("@")[0] if realm_is_open else name for name in known]
     if principal not in names:
-        listed = listed_some(known, _LISTED_COUNT, printable) or "none"
-        raise _failed(
+        listed = list_some(known, _LISTED_COUNT, printable) or "none"
+        raise _describe_failure(
             path,
-            f"has no key of the principal {quoted(principal)} of kafka.sasl.jaas.config; it has keys of "
+            f"has no key of the principal {quote(principal)} of kafka.sasl.jaas.config; it has keys of "
             f"{listed}; name one of these",
         )
 
@@ -200,13 +200,13 @@ def _principal(entry: bytes) -> str:
         (size,) = struct.unpack_from(">H", entry, pos)
         if pos + 2 + size > len(entry):
             raise ValueError
-        parts.append(_escaped(entry[pos + 2 : pos + 2 + size].decode("utf-8", "replace")))
+        parts.append(_escape(entry[pos + 2 : pos + 2 + size].decode("utf-8", "replace")))
         pos += 2 + size
     realm, *components = parts
     return f"{'/'.join(components)}@{realm}"
 
 
-def _escaped(part: str) -> str:
+def _escape(part: str) -> str:
     return re.sub(r"[/@\\]", r"\\\g<0>", part)
 
 
@@ -214,11 +214,11 @@ def _read(path: str) -> bytes:
     try:
         return read_regular(path, FILE_BYTES_MAX, "where the client connects", _WHERE, "is it a key tab?")
     except Unreadable as error:
-        raise _failed(path, str(error)) from error
+        raise _describe_failure(path, str(error)) from error
 
 
-def _failed(path: str, problem: str) -> AuthenticationError:
-    return AuthenticationError(f"SASL GSSAPI: the key tab {quoted(path)} {problem}")
+def _describe_failure(path: str, problem: str) -> AuthenticationError:
+    return AuthenticationError(f"SASL GSSAPI: the key tab {quote(path)} {problem}")
 
 
 T = TypeVar("T")
@@ -272,14 +272,14 @@ def first_token(
 def _current(library: Library, login: KerberosLogin, deadline: Deadline, used_part: float) -> Handle:
     """A credential with a valid ticket."""
     if login.key_tab is None:
-        return _asked(library, login, deadline)[0]
+        return _ask_credential(library, login, deadline)[0]
     if (kept := _CREDENTIALS.get(login)) is not None:
         return kept
     is_first = _CREDENTIALS.last(login) is None
     try:
         # Half of the time is left for the login with the last ticket.
         soon = deadline if is_first else deadline.sooner(deadline.remaining_s() / 2)
-        credential, lifetime_s = _asked(library, login, soon)
+        credential, lifetime_s = _ask_credential(library, login, soon)
     except TransportError:
         if (last := _CREDENTIALS.last(login)) is not None:
             return last
@@ -287,15 +287,15 @@ def _current(library: Library, login: KerberosLogin, deadline: Deadline, used_pa
     return _CREDENTIALS.keep(login, credential, used_part * lifetime_s, lifetime_s)
 
 
-def _asked(library: Library, login: KerberosLogin, deadline: Deadline) -> tuple[Handle, float]:
+def _ask_credential(library: Library, login: KerberosLogin, deadline: Deadline) -> tuple[Handle, float]:
     """A credential, and the lifetime of its ticket, seconds."""
     if login.key_tab is None:
-        cache = f" {quoted(login.ticket_cache)}" if login.ticket_cache else ""
-        place = f"the ticket cache{cache}, which klist shows, gives no ticket"
+        cache = f" {quote(login.ticket_cache)}" if login.ticket_cache else ""
+        location = f"the ticket cache{cache}, which klist shows, gives no ticket"
     else:
-        path = found_key_tab(login.key_tab)
+        path = find_key_tab(login.key_tab)
         check_key_tab(path, login.principal or "")
-        place = f"no ticket of {quoted(login.principal)} by the key tab {quoted(path)}"
+        location = f"no ticket of {quote(login.principal)} by the key tab {quote(path)}"
 
     def asked() -> tuple[Handle, float]:
         try:
@@ -305,7 +305,7 @@ def _asked(library: Library, login: KerberosLogin, deadline: Deadline) -> tuple[
                 credential = library.from_key_tab(login.principal or "", path)
             return credential, library.lifetime_s(credential)
         except GssapiError as failure:
-            raise error_of(failure, place) from None
+            raise error_of(failure, location) from None
 
     return _within(deadline, asked)
 

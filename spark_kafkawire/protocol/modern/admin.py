@@ -46,7 +46,7 @@ from typing import Final
 
 from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, UUID, Array, String
-from ..responses import Faults, below, not_topics, repeated, unlike
+from ..responses import Faults, below, find_repeated, not_topics, unlike
 from ..schema import Struct, wire
 from . import name_and_key
 from .limits import NO_TOPIC_ID, response_bytes_max
@@ -235,15 +235,17 @@ class DescribeLogDirsResponse:
 def _log_dir_faults(
     _request: DescribeLogDirsRequest, response: DescribeLogDirsResponse, _version: int
 ) -> Faults:
-    yield from repeated(each.log_dir for each in response.results)
+    yield from find_repeated(item.log_dir for item in response.results)
     replicas = [
         (topic.name, replica)
-        for each in response.results
-        for topic in each.topics
+        for item in response.results
+        for topic in item.topics
         for replica in topic.partitions
     ]
     # A replica that moves is in two directories.
-    yield from repeated((name, replica.partition_index, replica.is_future_key) for name, replica in replicas)
+    yield from find_repeated(
+        (name, replica.partition_index, replica.is_future_key) for name, replica in replicas
+    )
     for name, replica in replicas:
         yield from below(0, "partition", replica.partition_index, name)
         yield from below(0, "size", replica.partition_size, (name, replica.partition_index))
@@ -333,11 +335,11 @@ def _producer_faults(
 ) -> Faults:
     asked = [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     came = [
-        ((topic.name, each.partition_index), each) for topic in response.topics for each in topic.partitions
+        ((topic.name, item.partition_index), item) for topic in response.topics for item in topic.partitions
     ]
     yield from unlike(asked, (key for key, _ in came))
     for key, partition in came:
-        yield from repeated((*key, state.producer_id) for state in partition.active_producers)
+        yield from find_repeated((*key, state.producer_id) for state in partition.active_producers)
         for state in partition.active_producers:
             yield from below(0, "producer id", state.producer_id, key)
             yield from below(-1, "producer epoch", state.producer_epoch, key)

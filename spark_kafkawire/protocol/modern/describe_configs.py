@@ -18,7 +18,7 @@ from typing import Final
 
 from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, Array, String
-from ..responses import Faults, repeated, unlike
+from ..responses import Faults, find_repeated, unlike
 from ..schema import Struct, wire
 from . import name_and_key
 from .limits import response_bytes_max
@@ -94,13 +94,13 @@ class DescribeConfigsResponse:
 
 
 def _faults(request: DescribeConfigsRequest, response: DescribeConfigsResponse, _version: int) -> Faults:
-    asked = {(each.resource_type, each.resource_name): each for each in request.resources}
-    yield from unlike(asked, ((each.resource_type, each.resource_name) for each in response.results))
+    asked = {(item.resource_type, item.resource_name): item for item in request.resources}
+    yield from unlike(asked, ((item.resource_type, item.resource_name) for item in response.results))
     for result in response.results:
         resource = asked[result.resource_type, result.resource_name]
         found = [config.name for config in result.configs]
         if resource.configuration_keys is None:
-            yield from repeated(found)
+            yield from find_repeated(found)
         elif not result.error_code:
             yield from unlike(resource.configuration_keys, found, may_lack=True)
 

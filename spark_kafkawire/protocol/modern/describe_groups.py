@@ -23,7 +23,7 @@ from typing import Final
 
 from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
-from ..responses import Faults, repeated, unlike
+from ..responses import Faults, find_repeated, unlike
 from ..schema import Struct, wire
 from . import name_and_key
 from .error_codes import ErrorCode
@@ -87,7 +87,7 @@ class DescribeGroupsResponse:
 def _faults(request: DescribeGroupsRequest, response: DescribeGroupsResponse, _version: int) -> Faults:
     yield from unlike(request.groups, (group.group_id for group in response.groups))
     for group in response.groups:
-        yield from repeated((group.group_id, member.member_id) for member in group.members)
+        yield from find_repeated((group.group_id, member.member_id) for member in group.members)
 
 
 def _version_max(request: DescribeGroupsRequest) -> int:

@@ -68,7 +68,7 @@ from spark_kafkawire.errors import ProtocolError
 
 from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, UINT16, UUID, Array, Buffer, String
-from ..responses import Faults, repeated, unlike
+from ..responses import Faults, find_repeated, unlike
 from ..schema import Struct, codec, wire
 from . import name_and_key
 from .limits import response_bytes_max
@@ -105,7 +105,7 @@ class ListGroupsResponse:
 
 
 def _list_faults(_request: ListGroupsRequest, response: ListGroupsResponse, _version: int) -> Faults:
-    return repeated(group.group_id for group in response.groups)
+    return find_repeated(group.group_id for group in response.groups)
 
 
 LIST_GROUPS: Final = Api(
@@ -128,7 +128,7 @@ class ClassicAssignedTopic:
     partitions: tuple[int, ...] = wire(Array(INT32))
 
 
-def assigned_topics(assignment: Buffer) -> tuple[ClassicAssignedTopic, ...] | None:
+def parse_assigned_topics(assignment: Buffer) -> tuple[ClassicAssignedTopic, ...] | None:
     """Topics of an assignment. Empty for a member without one, None for bytes of another format."""
     buf = memoryview(assignment)
     if not buf:
@@ -141,10 +141,10 @@ def assigned_topics(assignment: Buffer) -> tuple[ClassicAssignedTopic, ...] | No
     return topics
 
 
-def _described_faults(request: Any, response: Any, _version: int) -> Faults:
+def _check_described(request: Any, response: Any, _version: int) -> Faults:
     yield from unlike(request.group_ids, (group.group_id for group in response.groups))
     for group in response.groups:
-        yield from repeated((group.group_id, member.member_id) for member in group.members)
+        yield from find_repeated((group.group_id, member.member_id) for member in group.members)
 
 
 #: ``member_type`` from brokers that do not report it.
@@ -229,7 +229,7 @@ CONSUMER_GROUP_DESCRIBE: Final = Api(
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     response_bytes_max,
-    faults=_described_faults,
+    faults=_check_described,
     versions=VersionRange(0, 1),
     flexible_since=0,
     throttles_since=0,
@@ -285,7 +285,7 @@ SHARE_GROUP_DESCRIBE: Final = Api(
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
     response_bytes_max,
-    faults=_described_faults,
+    faults=_check_described,
     versions=VersionRange(1, 1),
     flexible_since=1,
     throttles_since=0,
@@ -427,11 +427,11 @@ class DescribedStreamsGroup:
         if self.topology is None or self.topology.subtopologies is None:
             return None
         return {
-            each.subtopology_id: (
-                *each.source_topics,
-                *(topic.name for topic in each.repartition_source_topics),
+            item.subtopology_id: (
+                *item.source_topics,
+                *(topic.name for topic in item.repartition_source_topics),
             )
-            for each in self.topology.subtopologies
+            for item in self.topology.subtopologies
         }
 
 
@@ -448,7 +448,7 @@ STREAMS_GROUP_DESCRIBE: Final = Api(
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
     response_bytes_max,
-    faults=_described_faults,
+    faults=_check_described,
     versions=VersionRange(0, 0),
     flexible_since=0,
     throttles_since=0,

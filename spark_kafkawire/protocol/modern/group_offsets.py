@@ -66,7 +66,7 @@ from typing import Any, Final
 
 from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, UUID, Array, String
-from ..responses import Faults, below, not_an_address, not_topics, partitions_of, repeated, unlike
+from ..responses import Faults, below, find_repeated, not_an_address, not_topics, partitions_of, unlike
 from ..schema import Struct, wire
 from . import name_and_key
 from .limits import NO_TOPIC_ID, have_ids, response_bytes_max, small_response_bytes_max, with_names
@@ -157,18 +157,18 @@ class FindCoordinatorResponse:
 
     def coordinators_of(self, request: FindCoordinatorRequest) -> dict[FindCoordinatorRequest, Coordinator]:
         """The coordinators of all requested keys, by the request for each single key."""
-        found = (self.coordinator_of(request.key),) if self.coordinators is None else self.coordinators
-        return {replace(request, key=each.key, coordinator_keys=(each.key,)): each for each in found}
+        result = (self.coordinator_of(request.key),) if self.coordinators is None else self.coordinators
+        return {replace(request, key=item.key, coordinator_keys=(item.key,)): item for item in result}
 
 
 def _coordinator_faults(
     request: FindCoordinatorRequest, response: FindCoordinatorResponse, _version: int
 ) -> Faults:
     if response.coordinators is not None:
-        yield from unlike(request.coordinator_keys, (found.key for found in response.coordinators))
-    for found in (response,) if response.coordinators is None else response.coordinators:
-        if not found.error_code:
-            yield from not_an_address(found.node_id, found.host, found.port)
+        yield from unlike(request.coordinator_keys, (result.key for result in response.coordinators))
+    for result in (response,) if response.coordinators is None else response.coordinators:
+        if not result.error_code:
+            yield from not_an_address(result.node_id, result.host, result.port)
 
 
 FIND_COORDINATOR: Final = Api(
@@ -246,7 +246,7 @@ class OffsetCommitResponse:
     topics: tuple[OffsetCommitTopicResponse, ...] = wire(Array(Struct(OffsetCommitTopicResponse)))
 
 
-def committed_faults(request: Any, response: Any, _version: int) -> Faults:
+def check_committed(request: Any, response: Any, _version: int) -> Faults:
     """Faults of a response to OffsetCommit or TxnOffsetCommit."""
     topics = with_names(response.topics, request.topics)
     return unlike(partitions_of(request.topics), partitions_of(topics))
@@ -261,7 +261,7 @@ OFFSET_COMMIT: Final = Api(
     OffsetCommitRequest,
     OffsetCommitResponse,
     response_bytes_max,
-    faults=committed_faults,
+    faults=check_committed,
     versions=VersionRange(1, 10),
     flexible_since=8,
     throttles_since=4,
@@ -397,7 +397,7 @@ def _topic_faults(
 ) -> Faults:
     came = partitions_of(topics)
     if asked is None:
-        yield from repeated(came)
+        yield from find_repeated(came)
         yield from not_topics(topic.name for topic in topics)
     else:
         yield from unlike([(topic.name, index) for topic in asked for index in topic.partition_indexes], came)

@@ -49,10 +49,10 @@ def with_names(topics: Iterable[Any], asked: Iterable[Any]) -> list[Any]:
     brokers answer with ids alone (KIP-516). A topic that was not requested gets its id as its name."""
     names = {topic.topic_id: topic.name for topic in asked if topic.topic_id != NO_TOPIC_ID}
     return [
-        each
-        if each.name or each.topic_id == NO_TOPIC_ID
-        else replace(each, name=names.get(each.topic_id, str(each.topic_id)))
-        for each in topics
+        item
+        if item.name or item.topic_id == NO_TOPIC_ID
+        else replace(item, name=names.get(item.topic_id, str(item.topic_id)))
+        for item in topics
     ]
 
 

@@ -27,7 +27,7 @@ from spark_kafkawire.errors import counted
 
 from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, INT64, Array, String
-from ..responses import Faults, Key, below, named, partitions_of, unlike
+from ..responses import Faults, Key, below, partitions_of, show_key, unlike
 from ..schema import Struct, wire
 from . import name_and_key
 from .limits import response_bytes_max
@@ -146,7 +146,7 @@ def _partition_faults(key: Key, asked: ListOffsetsPartition, came: ListOffsetsPa
     if len(came.old_style_offsets) > asked.max_num_offsets:
         count = len(came.old_style_offsets)
         given = counted(count, "offset")
-        yield f"it gives {given} of {named(key)}, but {asked.max_num_offsets} was requested"
+        yield f"it gives {given} of {show_key(key)}, but {asked.max_num_offsets} was requested"
 
 
 LIST_OFFSETS: Final = Api(

@@ -28,7 +28,7 @@ from typing import Final
 
 from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, UUID, Array, String
-from ..responses import Faults, below, not_an_address, not_topics, repeated, unlike
+from ..responses import Faults, below, find_repeated, not_an_address, not_topics, unlike
 from ..schema import Struct, wire
 from . import name_and_key
 from .limits import NO_TOPIC_ID, response_bytes_max
@@ -126,12 +126,12 @@ def _version_max(request: MetadataRequest) -> int:
 
 
 def _faults(request: MetadataRequest, response: MetadataResponse, _version: int) -> Faults:
-    yield from repeated(broker.node_id for broker in response.brokers)
+    yield from find_repeated(broker.node_id for broker in response.brokers)
     for broker in response.brokers:
         yield from not_an_address(broker.node_id, broker.host, broker.port)
     yield from _topic_faults(request, response)
     for topic in response.topics:
-        yield from repeated((topic.name, partition.partition_index) for partition in topic.partitions)
+        yield from find_repeated((topic.name, partition.partition_index) for partition in topic.partitions)
         for partition in topic.partitions:
             yield from below(0, "partition", partition.partition_index, topic.name)
             yield from below(-1, "leader", partition.leader_id, topic.name)
@@ -142,7 +142,7 @@ def _topic_faults(request: MetadataRequest, response: MetadataResponse) -> Fault
     came = [topic.name for topic in response.topics if topic.name is not None]
     # All topics were requested. An empty list means that in version 0, and to noida-db (0.2) later, too.
     if not request.topics:
-        yield from repeated(came)
+        yield from find_repeated(came)
         yield from not_topics(came)
         return
     ids = {topic.topic_id for topic in request.topics if topic.name is None}

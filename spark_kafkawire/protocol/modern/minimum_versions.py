@@ -49,7 +49,7 @@ class MinimumVersions:
     @classmethod
     def of(cls, versions: BrokerVersions) -> MinimumVersions:
         """The versions that one broker offers."""
-        return cls(*(_offered(versions, key, enough) for _, key, enough in _COUNTED))
+        return cls(*(_count_offered(versions, key, enough) for _, key, enough in _COUNTED))
 
     def common_with(self, other: MinimumVersions) -> MinimumVersions:
         """The versions that both offer."""
@@ -70,6 +70,6 @@ class MinimumVersions:
 NO_MINIMUM: Final = MinimumVersions()
 
 
-def _offered(versions: BrokerVersions, key: int, enough: int) -> int:
+def _count_offered(versions: BrokerVersions, key: int, enough: int) -> int:
     offered = versions.ranges.get(key)
     return -1 if offered is None else min(offered.max, enough)

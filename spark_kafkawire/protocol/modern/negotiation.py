@@ -55,7 +55,7 @@ from spark_kafkawire.model import Generation
 from ..api import VERSION_MAX, Api, VersionRange
 from ..dialect import Dialect, ListedApis, kafka_headers
 from ..primitives import BOOL, INT16, INT32, INT64, Array, String
-from ..responses import Faults, below, repeated
+from ..responses import Faults, below, find_repeated
 from ..schema import Struct, codec, wire
 from ..versions import BrokerVersions
 from . import API_HOMES, name_and_key
@@ -150,7 +150,7 @@ def _read_refusal(body: memoryview) -> ApiVersionsResponse | None:
 
 
 def _faults(_request: ApiVersionsRequest, response: ApiVersionsResponse, _version: int) -> Faults:
-    yield from repeated(offer.api_key for offer in response.api_keys)
+    yield from find_repeated(offer.api_key for offer in response.api_keys)
     for offer in response.api_keys:
         yield from below(0, f"lowest version of API {offer.api_key}", offer.min_version)
         yield from below(offer.min_version, f"highest version of API {offer.api_key}", offer.max_version)
@@ -177,7 +177,7 @@ API_VERSIONS: Final = Api(
 )
 
 
-def offered(response: ApiVersionsResponse) -> BrokerVersions:
+def list_offered(response: ApiVersionsResponse) -> BrokerVersions:
     """The versions that a response offers.
 
     A response with UNSUPPORTED_VERSION offers the version of ApiVersions in which to ask again, 0 if it names
@@ -191,7 +191,7 @@ def offered(response: ApiVersionsResponse) -> BrokerVersions:
 def _transaction_version(response: ApiVersionsResponse) -> int:
     """The cluster's protocol of transactions: the second one once the whole cluster has finalized it,
     whatever a single broker supports. Source: KIP-890, KIP-584."""
-    levels = (each.max_version_level for each in response.finalized_features if each.name == _TRANSACTIONS)
+    levels = (item.max_version_level for item in response.finalized_features if item.name == _TRANSACTIONS)
     return 2 if max(levels, default=0) >= 2 else 1
 
 

@@ -85,10 +85,10 @@ from typing import Final
 
 from ..api import VERSION_MAX, Api, VersionRange
 from ..primitives import BOOL, INT16, INT32, INT64, UUID, Array, String
-from ..responses import Faults, below, not_topics, nothing_to_compare, repeated, unlike
+from ..responses import Faults, below, find_repeated, not_topics, nothing_to_compare, unlike
 from ..schema import Struct, wire
 from . import name_and_key
-from .group_offsets import OffsetCommitPartitionResponse, committed_faults
+from .group_offsets import OffsetCommitPartitionResponse, check_committed
 from .limits import NO_TOPIC_ID, have_ids, response_bytes_max, small_response_bytes_max
 
 
@@ -156,7 +156,7 @@ class AddOffsetsToTxnResponse:
     error_code: int = wire(INT16)
 
 
-def _added_faults(
+def _check_added(
     request: AddPartitionsToTxnRequest, response: AddPartitionsToTxnResponse, _version: int
 ) -> Faults:
     return unlike(
@@ -174,7 +174,7 @@ ADD_PARTITIONS_TO_TXN: Final = Api(
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     response_bytes_max,
-    faults=_added_faults,
+    faults=_check_added,
     versions=VersionRange(0, 3),
     flexible_since=3,
     throttles_since=1,
@@ -270,7 +270,7 @@ TXN_OFFSET_COMMIT: Final = Api(
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     response_bytes_max,
-    faults=committed_faults,
+    faults=check_committed,
     versions=VersionRange(0, 6),
     flexible_since=3,
     throttles_since=1,
@@ -409,12 +409,12 @@ class DescribeTransactionsResponse:
 def _list_faults(
     _request: ListTransactionsRequest, response: ListTransactionsResponse, _version: int
 ) -> Faults:
-    yield from repeated(listed.transactional_id for listed in response.transaction_states)
+    yield from find_repeated(listed.transactional_id for listed in response.transaction_states)
     for listed in response.transaction_states:
         yield from below(0, "producer id", listed.producer_id, listed.transactional_id)
 
 
-def _described_faults(
+def _check_described(
     request: DescribeTransactionsRequest, response: DescribeTransactionsResponse, _version: int
 ) -> Faults:
     yield from unlike(
@@ -447,7 +447,7 @@ DESCRIBE_TRANSACTIONS: Final = Api(
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     response_bytes_max,
-    faults=_described_faults,
+    faults=_check_described,
     versions=VersionRange(0, 0),
     flexible_since=0,
     throttles_since=0,

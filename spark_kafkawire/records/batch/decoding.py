@@ -42,7 +42,7 @@ from spark_kafkawire.protocol.buffers import Buffers
 from spark_kafkawire.protocol.primitives import Buffer
 
 from .. import compiler, log_index
-from ..arrays import Int32s, Int64s, Uint8s, byte_array, joined, room
+from ..arrays import Int32s, Int64s, Uint8s, byte_array, join_arrays, room
 from ..checksum import crc32c_address
 from ..columns import Columns, binary_array
 from ..compiler import BYTES, inlined, kernel
@@ -75,7 +75,7 @@ from ..log_index import (
     table_room,
 )
 from ..native import copy
-from ..spans import DecodeBuffers, gathered, head, room_for
+from ..spans import DecodeBuffers, gather_binary, head, room_for
 from .headers import BadHeaders, decode_headers
 from .varints import varint, varlong
 
@@ -292,7 +292,7 @@ def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: B
     bytes cannot hold, ``LimitError`` for a batch that decompresses to too much. All fatal.
     """
     if (index.table[rows, log_index.ATTRIBUTES] & CODEC_MASK).any():
-        yield from _decompressed(index, rows, limits, buffers)
+        yield from _decompress_batches(index, rows, limits, buffers)
     else:
         yield from _plain(index, rows, limits)
 
@@ -300,12 +300,12 @@ def regions_of(index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: B
 def _plain(index: BatchIndex, rows: Int64s, limits: DecodeLimits) -> Iterator[Regions]:
     first = 0
     while first < len(rows):
-        found = _placed(index, rows[first:], limits)
-        yield found
-        first += len(found.rows)
+        result = _place_records(index, rows[first:], limits)
+        yield result
+        first += len(result.rows)
 
 
-def _decompressed(
+def _decompress_batches(
     index: BatchIndex, rows: Int64s, limits: DecodeLimits, buffers: Buffers
 ) -> Iterator[Regions]:
     stage, sizes = _JoinedRecords(buffers), list[int]()
@@ -319,17 +319,17 @@ def _decompressed(
         if size >= part_bytes_max:
             # Large enough for a part of its own, and too large to copy.
             if sizes:
-                yield _placed(index, rows[first:i], limits, stage.take(), np.array(sizes))
-            yield _placed(index, rows[i : i + 1], limits, joined(parts), np.array([size]))
+                yield _place_records(index, rows[first:i], limits, stage.take(), np.array(sizes))
+            yield _place_records(index, rows[i : i + 1], limits, join_arrays(parts), np.array([size]))
             sizes, first, taken = [], i + 1, 0
             continue
         sizes.append(stage.append(parts))
         taken += max(size, MESSAGE_BYTES_MIN * count)
         if taken >= part_bytes_max:
-            yield _placed(index, rows[first : i + 1], limits, stage.take(), np.array(sizes))
+            yield _place_records(index, rows[first : i + 1], limits, stage.take(), np.array(sizes))
             sizes, first, taken = [], i + 1, 0
     if sizes:
-        yield _placed(index, rows[first:], limits, stage.take(), np.array(sizes))
+        yield _place_records(index, rows[first:], limits, stage.take(), np.array(sizes))
 
 
 def _records(
@@ -376,7 +376,7 @@ class _JoinedRecords:
         return byte_array(taken)
 
 
-def _placed(
+def _place_records(
     index: BatchIndex, rows: Int64s, limits: DecodeLimits, stage: Uint8s | None = None, sizes: Int64s = _PLAIN
 ) -> Regions:
     """The records of the first of these batches, as many as one part may have.
@@ -490,8 +490,8 @@ def _columns(
         raise _too_many_headers(regions, header_count, limits)
     return Columns(
         offsets[:row],
-        keys=gathered(regions.buf, head(keys, row), key_bytes, null_keys) if has_keys else None,
-        values=_gathered_values(values, row, value_bytes, null_values) if "value" in wanted else None,
+        keys=gather_binary(regions.buf, head(keys, row), key_bytes, null_keys) if has_keys else None,
+        values=_gather_values(values, row, value_bytes, null_values) if "value" in wanted else None,
         headers=_headers(regions, headers, row, header_count) if has_headers else None,
         timestamps_ms=timestamps[:row] if "timestamp" in wanted else None,
         timestamp_types=timestamp_types[:row] if "timestampType" in wanted else None,
@@ -513,7 +513,7 @@ def _room_for_values(regions: Regions, buffers: Buffers) -> _Values:
     return data, room(regions.count + 1, np.int32), room(regions.count, np.int32)
 
 
-def _gathered_values(values: _Values, count: int, size: int, nulls: int) -> pa.BinaryArray:
+def _gather_values(values: _Values, count: int, size: int, nulls: int) -> pa.BinaryArray:
     data, offsets, sizes = values
     return binary_array(data[:size], offsets[: count + 1], sizes[:count] >= 0 if nulls else None)
 
@@ -570,8 +570,8 @@ class AbortedTransactions:
         if not (aborted or self._left_out or _may_abort(index, rows[attributes[rows] & CONTROL_BIT != 0])):
             self._take_committed(index, rows)
             return None
-        found = np.zeros(index.count, np.bool_)
-        waiting = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
+        result = np.zeros(index.count, np.bool_)
+        waiting = sorted(((item.first_offset, item.producer_id) for item in aborted), reverse=True)
         open_producers: set[int] = set()
         for row in rows.tolist():
             while waiting and waiting[-1][0] < index.table[row, log_index.NEXT_OFFSET]:
@@ -579,8 +579,8 @@ class AbortedTransactions:
             if attributes[row] & CONTROL_BIT:
                 self._take_marker(index, row, open_producers)
             else:
-                found[row] = self._take_batch(index, row, open_producers)
-        return found
+                result[row] = self._take_batch(index, row, open_producers)
+        return result
 
     def _take_committed(self, index: BatchIndex, rows: Int64s) -> None:
         """Record the producers whose transactions continue after these batches; none of the batches is

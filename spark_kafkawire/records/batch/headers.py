@@ -22,7 +22,7 @@ from ..compiler import BYTES, kernel
 from ..log_index import BAD_RECORD, END
 from ..native import copy
 from ..rows import Column
-from ..spans import gathered, room_for, size_at
+from ..spans import gather_binary, room_for, size_at
 from .varints import varint, varint_size, write_varint
 
 
@@ -141,8 +141,8 @@ def decode_headers(buf: Uint8s, starts: Int32s, stops: Int32s, counts: Int32s, t
         raise BadHeaders(row, "the sizes of a record's headers do not add up")
     pairs = pa.StructArray.from_arrays(
         [
-            _strings(gathered(buf, keys, key_bytes, 0), offsets),
-            gathered(buf, values, value_bytes, nulls),
+            _strings(gather_binary(buf, keys, key_bytes, 0), offsets),
+            gather_binary(buf, values, value_bytes, nulls),
         ],
         fields=list(HEADER),
     )
@@ -195,7 +195,7 @@ def encode_headers(headers: pa.Array | None) -> Column:
     if bad.any():
         row = int(np.searchsorted(offsets, int(np.argmax(bad)), "right")) - 1
         raise RowError(f"row {row}: a header has no key; drop the header, or name it")
-    return _encoded(Column.of(keys, "a header's key"), Column.of(values, "its value"), offsets)
+    return _encode_headers(Column.of(keys, "a header's key"), Column.of(values, "its value"), offsets)
 
 
 def _is_null(array: pa.Array) -> npt.NDArray[np.bool_]:
@@ -203,7 +203,7 @@ def _is_null(array: pa.Array) -> npt.NDArray[np.bool_]:
     return nulls
 
 
-def _encoded(keys: Column, values: Column, offsets: Int64s) -> Column:
+def _encode_headers(keys: Column, values: Column, offsets: Int64s) -> Column:
     sizes = np.empty(len(offsets) - 1, np.int64)
     size_headers(offsets, keys.sizes, values.sizes, sizes)
     out = np.empty(int(sizes.sum()), np.uint8)

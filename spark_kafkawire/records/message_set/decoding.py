@@ -92,9 +92,9 @@ class _Flattening:
         level = self._outer
         while len(compressed := np.flatnonzero(level.index.codec)):
             if self._depth == self._limits.depth_max:
-                place = self._offset(level.origin[compressed[0]])
+                location = self._offset(level.origin[compressed[0]])
                 raise LimitError(
-                    f"message at offset {place} holds compressed messages nested deeper than"
+                    f"message at offset {location} holds compressed messages nested deeper than"
                     f" {self._depth} levels, which no producer writes; to skip it, start after it"
                 )
             level = self._next_level(level, compressed)
@@ -378,7 +378,7 @@ def _decode_nested(
     offset, next_offset = base_offset + outer.pos, base_offset + outer.next_pos
     compiler.expect(level.index.count)
     spans = (level.index.payload_pos, level.index.payload_size)
-    array = _gathered(level.buf, *spans, buffers) if values else None
+    array = _gather_payloads(level.buf, *spans, buffers) if values else None
     wrong_row = first_mismatch(level.buf, *spans, level.index.crc)
     if wrong_row is not None:
         origin = int(level.origin[wrong_row])
@@ -389,7 +389,7 @@ def _decode_nested(
     return Decoded(columns, size, cut=is_whole and outer.stop is not Stop.ROWS_FULL)
 
 
-def _gathered(buf: Uint8s, starts: Int64s, sizes: Int64s, buffers: Buffers) -> pa.BinaryArray:
+def _gather_payloads(buf: Uint8s, starts: Int64s, sizes: Int64s, buffers: Buffers) -> pa.BinaryArray:
     """The payloads, one after the other."""
     data = np.frombuffer(buffers.take(int(sizes.sum())), np.uint8)
     offsets = room(len(sizes) + 1, np.int32)

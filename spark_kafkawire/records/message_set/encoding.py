@@ -23,7 +23,7 @@ from .. import compiler
 from ..arrays import Int64s, Uint8s
 from ..checksum import crc32, crc32_each
 from ..compression import Codec, Format, codec_named
-from ..rows import cut, value_spans
+from ..rows import cut_rows, value_spans
 from . import kernels
 
 #: ``length int32 | magic int8 | attributes int8 | crc uint32`` of a magic-1 message.
@@ -136,7 +136,7 @@ class _SetEncoder:
     def sets(self, rows: _Rows, set_bytes_max: int) -> Iterator[EncodedSet]:
         """Sets of at most ``set_bytes_max`` bytes before compression, or one value."""
         compiler.expect(rows.count)
-        for start, stop in cut(np.diff(rows.offsets) + _HEADER.size, set_bytes_max):
+        for start, stop in cut_rows(np.diff(rows.offsets) + _HEADER.size, set_bytes_max):
             yield from self._fitting_sets(rows.slice(start, stop))
 
     def _fitting_sets(self, rows: _Rows) -> Iterator[EncodedSet]:

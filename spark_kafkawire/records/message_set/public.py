@@ -58,10 +58,10 @@ def encode_message_set(
     compressed message. Raises ``RowError`` for a null, ``OptionError`` for a value that is neither
     bytes nor str and for an unknown compression. All fatal.
     """
-    return bytes(encode(_as_array(values), compression))
+    return bytes(encode(_make_array(values), compression))
 
 
-def _as_array(values: Iterable[bytes | str] | pa.Array | pa.ChunkedArray) -> pa.Array:
+def _make_array(values: Iterable[bytes | str] | pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
     if isinstance(values, pa.ChunkedArray):

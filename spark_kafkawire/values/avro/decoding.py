@@ -15,7 +15,7 @@ import pyarrow as pa
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 from spark_kafkawire.records.compiler import expect
 
-from ..columns import Columns, Flags, Room, decoded, gathered, offsets_of
+from ..columns import Columns, Flags, Room, gather_spans, make_decoded, offsets_of
 from ..payloads import Decoded, Payloads
 from .kernels import DECIMAL_SIZE, DEPTH_MAX, decode_each, gather_decimals
 from .resolution import SOURCES, Node, program_of
@@ -55,17 +55,17 @@ class Decoder:
         present = np.flatnonzero(~payloads.is_null)
         messages = payloads if len(present) == len(payloads) else payloads.taken(present)
         if self._has_items:
-            counts, found, fields = self._run(messages, None)
-            good = present[found == 0]
+            counts, result, fields = self._run(messages, None)
+            good = present[result == 0]
             streams = Room(counts, np.int64)
             self._run(payloads.taken(good), streams, checking=False)
         else:
             streams = Room(np.full(self.program.stream_count, len(present)), np.int64)
-            counts, found, fields = self._run(messages, streams)
-            good = present[found == 0]
+            counts, result, fields = self._run(messages, streams)
+            good = present[result == 0]
         constants = byte_array(bytes(self.program.constants))
         column = _Columns(payloads.data, constants, streams, counts).of(self.root, len(good))
-        return decoded(len(payloads), [(column, good)], present, found, fields, self.program.paths)
+        return make_decoded(len(payloads), [(column, good)], present, result, fields, self.program.paths)
 
     def _run(
         self, payloads: Payloads, target: Room | None, *, checking: bool = True
@@ -115,7 +115,7 @@ class _Columns(Columns):
 
     def spans(self, node: Node, _rows: int, _is_null: Any) -> tuple[Int64s, Uint8s]:
         first = node.stream
-        return gathered(self.data, self.constants, self.stream(first + 1), self.stream(first + 2))
+        return gather_spans(self.data, self.constants, self.stream(first + 1), self.stream(first + 2))
 
     def numbers(self, node: Node, rows: int, _is_null: Any) -> npt.NDArray[Any]:
         values = self.stream(node.stream + 1)

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafkawire.errors import LimitError, OptionError, counted, printable, quoted
+from spark_kafkawire.errors import LimitError, OptionError, counted, printable, quote
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array, room
 from spark_kafkawire.records.compiler import expect
 
 from ..column_types import RECURSION_DEPTH, inside, is_binary, is_list, is_text, sql_name
-from ..feeds import Feed, Items, Live, Numbers, Place, RowOf, Spans, Streams, in_order
+from ..feeds import Feed, Items, Live, Numbers, Place, RowOf, Spans, Streams, join_streams
 from . import encoding_kernels as ops
 from .encoding_kernels import encode_each
 from .schema import (
@@ -28,8 +28,8 @@ from .schema import (
     Schema,
     arrow_type_of,
     default_of,
-    encoded,
-    encoded_integer,
+    encode_default,
+    encode_integer,
 )
 
 #: Bytes of all defaults: in a hostile schema each level doubles them.
@@ -141,10 +141,10 @@ class Symbols(Feed):
     symbols: tuple[str, ...]
 
     def put(self, column: pa.Array, _live: Live, streams: Streams, row_of: RowOf) -> None:
-        found = pc.index_in(column, value_set=pa.array(self.symbols, column.type)).fill_null(-1).to_numpy()
+        result = pc.index_in(column, value_set=pa.array(self.symbols, column.type)).fill_null(-1).to_numpy()
         remedy = "correct it, or add it to the schema"
-        self.place.refuse(found < 0, "is not a symbol of its enum", row_of, remedy)
-        streams.values[self.stream] = found.astype(np.int64)
+        self.place.refuse(result < 0, "is not a symbol of its enum", row_of, remedy)
+        streams.values[self.stream] = result.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +165,13 @@ class Decimals(Feed):
         if self.size is None:
             sizes = _least_sizes(content, fills)
         else:
-            content = _extended(content, fills, self.size)
+            content = _extend(content, fills, self.size)
             sizes = np.full(len(column), self.size, np.int64)
         ends = np.arange(1, len(column) + 1, dtype=np.int64) * content.shape[1]
         streams.put_spans(self.stream, content.reshape(-1), ends - sizes, sizes)
 
 
-def _extended(content: Uint8s, fills: Uint8s, size: int) -> Uint8s:
+def _extend(content: Uint8s, fills: Uint8s, size: int) -> Uint8s:
     more = size - _DECIMAL_SIZE
     if more <= 0:
         return content
@@ -260,42 +260,42 @@ class Fitting:
         kinds = [branch.kind for branch in avro.branches]
         null = kinds.index("null") if "null" in kinds else None
         if pa.types.is_null(arrow) and null is not None:
-            self._constant(encoded_integer(null))
+            self._constant(encode_integer(null))
             return Nothing()
         if avro.has_members:
             return self._members(avro, arrow, null, path)
         value = _branch(avro)
         if value is None:
             raise _misfit(avro, arrow, path)
-        stream, place = self._streams(), len(self.table)
+        stream, location = self._streams(), len(self.table)
         self.table += [0] * len(kinds)
-        self._emit(ops.CHOICE, stream, place)
-        self.table[place + value] = self._pc
+        self._emit(ops.CHOICE, stream, location)
+        self.table[location + value] = self._pc
         inner = self._present(avro.read_as(avro.branches[value]), arrow, path)
         if null is None:
             return Nullable(inner, _place(path), stream, None, value)
-        self.table[place + null] = self._pc
+        self.table[location + null] = self._pc
         return Nullable(inner, _place(path), stream, null, value)
 
     def _members(self, avro: AvroType, arrow: pa.DataType, null: int | None, path: str) -> Feed:
-        values = {f"member{index}": each for index, each in enumerate(avro.values)}
+        values = {f"member{index}": item for index, item in enumerate(avro.values)}
         if not pa.types.is_struct(arrow):
             raise _misfit(avro, arrow, path)
         self._refuse_columns(arrow, values, path)
-        stream, place = self._streams(), len(self.table)
+        stream, location = self._streams(), len(self.table)
         self.table += [0] * len(avro.branches)
-        self._emit(ops.CHOICE, stream, place)
+        self._emit(ops.CHOICE, stream, location)
         members, jumps = [], []
         for index, column in enumerate(arrow):
             branch = avro.branches.index(values[column.name])
-            self.table[place + branch] = self._pc
+            self.table[location + branch] = self._pc
             inner = self._present(values[column.name], column.type, inside(path, column.name))
             members.append((index, branch, inner))
             jumps.append(self._emit(ops.JUMP))
         for jump in jumps:
             self._aim(jump)
         if null is not None:
-            self.table[place + null] = self._pc
+            self.table[location + null] = self._pc
         return Members(_place(path), stream, tuple(members), null)
 
     def _present(self, avro: AvroType, arrow: pa.DataType, path: str) -> Feed:
@@ -309,19 +309,19 @@ class Fitting:
         return self._leaf(avro, arrow, path)
 
     def _record(self, avro: AvroType, arrow: pa.DataType, path: str) -> Feed:
-        names = {each.name: each for each in avro.fields}
+        names = {item.name: item for item in avro.fields}
         self._refuse_columns(arrow, names, path)
         indexes = {column.name: index for index, column in enumerate(arrow)}
         inner: list[tuple[int, Feed]] = []
         endless = None
         self._open.append(avro)
-        for each in avro.fields:
-            place = inside(path, each.name)
-            if each.name in indexes:
-                index = indexes[each.name]
-                inner.append((index, self._value(each.type, arrow.field(index).type, place)))
-            elif not self._missing(each, place):
-                endless = _place(place)
+        for item in avro.fields:
+            location = inside(path, item.name)
+            if item.name in indexes:
+                index = indexes[item.name]
+                inner.append((index, self._value(item.type, arrow.field(index).type, location)))
+            elif not self._missing(item, location):
+                endless = _place(location)
         self._open.pop()
         return Struct(tuple(inner), endless)
 
@@ -329,14 +329,14 @@ class Fitting:
         """A field without a column: its default, or nothing where its record contains itself too often for a
         column. Returns False where nothing cannot be written."""
         if each.has_default:
-            self._constant(encoded(default_of(each.default, each.type, path), each.type))
+            self._constant(encode_default(default_of(each.default, each.type, path), each.type))
         elif not _contains(each.type, [of for of in self._open if self._open.count(of) >= RECURSION_DEPTH]):
             raise OptionError(f"{_named(path)} has no column and no default: add a column to the DataFrame")
         elif each.type.kind in ("array", "map"):
             self._constant(b"\0")
         elif each.type.has_null:
             kinds = [branch.kind for branch in each.type.branches]
-            self._constant(encoded_integer(kinds.index("null")))
+            self._constant(encode_integer(kinds.index("null")))
         else:
             return False
         return True
@@ -362,7 +362,7 @@ class Fitting:
                 what = "is not in the Avro schema: drop it, or add it to the schema"
                 if column.name in seen:
                     what = "is there twice: rename one"
-                raise OptionError(f"the column {quoted(inside(path, column.name))} {what}")
+                raise OptionError(f"the column {quote(inside(path, column.name))} {what}")
             seen.add(column.name)
 
     # Leaves
@@ -505,7 +505,7 @@ class Encoder:
             streams,
             lambda index: int(rows[index]),
         )
-        values, starts = in_order(streams.values, self._fitting.stream_count, np.int64)
+        values, starts = join_streams(streams.values, self._fitting.stream_count, np.int64)
         inputs = values, starts, streams.content()
         offsets = np.zeros(len(rows) + 1, np.int64)
         self._run(inputs, offsets, np.zeros(1, np.uint8), 0)

@@ -260,7 +260,7 @@ def decode_each(
     ``checking``, texts and decimals are those of a run before. ``stack`` has ``2 * DEPTH_MAX`` places.
     """
     spare = SPARE_STEPS
-    place = 0 if flat else -1
+    location = 0 if flat else -1
     for row in range(len(starts)):
         pos = starts[row]
         stop = stops[row]
@@ -288,10 +288,10 @@ def decode_each(
             elif op < UNION:
                 first, size, pos, fault = value_of(data, pos, stop, table, op, b, c, checking)
                 if fault == 0 and a >= 0:
-                    put(out, bases, counts, a, 1, writing, place)
-                    put(out, bases, counts, a + 1, first, writing, place)
+                    put(out, bases, counts, a, 1, writing, location)
+                    put(out, bases, counts, a + 1, first, writing, location)
                     if op >= BYTES_OF:
-                        put(out, bases, counts, a + 2, size, writing, place)
+                        put(out, bases, counts, a + 2, size, writing, location)
             elif op == UNION:
                 first, pos, fault = index_of(data, pos, stop, c, _BAD_UNION)
                 if fault == 0:
@@ -299,7 +299,7 @@ def decode_each(
             elif op == CONSTANT:
                 steps -= c
                 for k in range(c):
-                    put(out, bases, counts, a + k, table[b + k], writing, place)
+                    put(out, bases, counts, a + k, table[b + k], writing, location)
             elif op == NEXT:
                 top = 2 * (depth - 1)
                 if stack[top] == 0:
@@ -309,8 +309,8 @@ def decode_each(
                     stack[top + 1] += 1
                 elif fault == 0:
                     if a >= 0:
-                        put(out, bases, counts, a, 1, writing, place)
-                        put(out, bases, counts, a + 1, stack[top + 1], writing, place)
+                        put(out, bases, counts, a, 1, writing, location)
+                        put(out, bases, counts, a + 1, stack[top + 1], writing, location)
                     depth -= 1
                     pc = b
             elif op == JUMP:
@@ -339,10 +339,10 @@ def decode_each(
                 for k in range(len(counts)):
                     counts[k] = saved[k]
         elif flat:
-            place += 1
+            location += 1
     if flat:
         for k in range(len(counts)):
-            counts[k] = place
+            counts[k] = location
 
 
 @kernel(f"void({BYTES}, {BYTES}, int64[::1], int64[::1], uint8[::1])")

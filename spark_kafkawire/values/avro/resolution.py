@@ -87,7 +87,7 @@ class Program:
         node = Node(of, len(self.nodes), self.stream_count, width)
         self.nodes.append(node)
         self.stream_count += width
-        node.children = tuple(self.node(each) for each in children)
+        node.children = tuple(self.node(item) for item in children)
         return node
 
     # Instructions
@@ -114,14 +114,14 @@ class Program:
 
     def constant(self, stream: int, *values: int) -> None:
         """Put values into streams, one after the other. Constants that follow each other are one."""
-        last, place = len(self.code) - ops.WIDTH, len(self.table)
+        last, location = len(self.code) - ops.WIDTH, len(self.table)
         self.table += values
         if last >= self._sealed and self.code[last] == ops.CONSTANT:
             _, a, b, c, _ = self.code[last:]
-            if a + c == stream and b + c == place:
+            if a + c == stream and b + c == location:
                 self.code[last + 3] += len(values)
                 return
-        self.emit(ops.CONSTANT, stream, place, len(values))
+        self.emit(ops.CONSTANT, stream, location, len(values))
 
     def span(self, content: bytes) -> tuple[int, int]:
         """The place of constant bytes, as ``gather`` knows it, and their size."""
@@ -138,12 +138,12 @@ class Program:
 
     def branches(self, union: AvroType, path: str, each_branch: Callable[[AvroType], None]) -> None:
         """Choose the instructions of a union's branch."""
-        place = len(self.table)
+        location = len(self.table)
         self.table += [0] * len(union.branches)
-        self.emit(ops.UNION, b=place, c=len(union.branches), path=path)
+        self.emit(ops.UNION, b=location, c=len(union.branches), path=path)
         jumps = []
         for index, branch in enumerate(union.branches):
-            self.table[place + index] = self.here()
+            self.table[location + index] = self.here()
             each_branch(branch)
             jumps.append(self.emit(ops.JUMP))
         for jump in jumps:
@@ -206,8 +206,8 @@ class Program:
         starts = []
         for record, _ in self._records:  # grows on the way
             starts.append(self.here())
-            for each in record.fields:
-                self.skip(each.type, "")
+            for item in record.fields:
+                self.skip(item.type, "")
             self.emit(ops.RETURN)
         for start, (_, calls) in zip(starts, self._records, strict=True):
             for call in calls:
@@ -217,7 +217,7 @@ class Program:
 def _shape(of: pa.DataType) -> tuple[int, Sequence[pa.DataType]]:
     """The count of a column's own streams, and its children."""
     if pa.types.is_struct(of):
-        return 1, [each.type for each in of]
+        return 1, [item.type for item in of]
     if pa.types.is_map(of):
         return 2, [of.key_type, of.item_type]
     if pa.types.is_list(of):
@@ -338,32 +338,32 @@ class Resolver:
         self.program.constant(node.stream, 1)
         wanted = {of.name: child for of, child in zip(node.type, node.children, strict=True)}
         sources = self._sources(writer, reader, wanted, path)
-        for each in writer.fields:
-            target = sources.get(each.name)
+        for item in writer.fields:
+            target = sources.get(item.name)
             if target is None or target.name not in wanted:
-                self.program.skip(each.type, inside(path, each.name))
+                self.program.skip(item.type, inside(path, item.name))
             else:
-                self._value(each.type, target.type, wanted[target.name], inside(path, target.name))
+                self._value(item.type, target.type, wanted[target.name], inside(path, target.name))
 
     def _sources(
         self, writer: AvroType, reader: AvroType, wanted: dict[str, Node], path: str
     ) -> dict[str, AvroField]:
         """The reader's fields by the names of the writer's. Fields that the writer lacks have defaults."""
-        written = {each.name for each in writer.fields}
-        taken = written & {each.name for each in reader.fields}
+        written = {item.name for item in writer.fields}
+        taken = written & {item.name for item in reader.fields}
         sources = {}
-        for each in reader.fields:
-            place = inside(path, each.name)
-            known = [name for name in each.aliases if name in written and name not in taken]
-            if each.name in taken or known:
-                source = each.name if each.name in taken else known[0]
-                sources[source] = each
+        for item in reader.fields:
+            location = inside(path, item.name)
+            known = [name for name in item.aliases if name in written and name not in taken]
+            if item.name in taken or known:
+                source = item.name if item.name in taken else known[0]
+                sources[source] = item
                 taken.add(source)
-            elif not each.has_default:
-                self._fail(Fault.MISSING_FIELD, place)
-            elif each.name in wanted:
-                default = default_of(each.default, each.type, place)
-                self._default(default, each.type, wanted[each.name], place)
+            elif not item.has_default:
+                self._fail(Fault.MISSING_FIELD, location)
+            elif item.name in wanted:
+                default = default_of(item.default, item.type, location)
+                self._default(default, item.type, wanted[item.name], location)
         return sources
 
     def _leaf(self, writer: AvroType, reader: AvroType, node: Node, path: str) -> None:
@@ -394,10 +394,10 @@ class Resolver:
         """The place of a decimal's greatest and least number in the table; -1 for other types."""
         if not pa.types.is_decimal(node.type):
             return -1
-        place = len(self.program.table)
+        location = len(self.program.table)
         for bound in (10**node.type.precision - 1, 1 - 10**node.type.precision):
             self.program.table += bound.to_bytes(ops.DECIMAL_SIZE, "big", signed=True)
-        return place
+        return location
 
     def _from(self, node: Node, source: str) -> None:
         """Note the source of a number; in its third stream, if the column has several sources."""
@@ -471,15 +471,15 @@ def _require(reader: AvroType, node: Node, path: str) -> None:
     of = node.type
     if reader.kind == "record" or reader.has_members:
         fits = pa.types.is_struct(of)
-        names = {each.name for each in reader.fields} | {f"member{at}" for at in range(len(reader.branches))}
-        for each in of if fits else ():
-            if each.name not in names:
+        names = {item.name for item in reader.fields} | {f"member{at}" for at in range(len(reader.branches))}
+        for item in of if fits else ():
+            if item.name not in names:
                 of_type = f"{reader.kind} {printable(reader.name or path)}"
                 raise OptionError(
-                    f"the Avro {of_type} has no field {printable(each.name)}: remove that column from "
+                    f"the Avro {of_type} has no field {printable(item.name)}: remove that column from "
                     ".schema()"
                 )
-            names.remove(each.name)
+            names.remove(item.name)
     elif reader.kind == "array":
         fits = pa.types.is_list(of)
     elif reader.kind == "map":
@@ -531,10 +531,10 @@ def resolves(writer: AvroType, reader: AvroType) -> bool:
 
 def matching_branch(writer: AvroType, reader: AvroType) -> AvroType | None:
     """The branch of the writer's own type in a reader's union, or the first that it resolves to."""
-    for each in reader.branches:
-        if each is writer or (each.kind, each.name) == (writer.kind, writer.name):
-            return each
-    return next((each for each in reader.branches if resolves(writer, each)), None)
+    for item in reader.branches:
+        if item is writer or (item.kind, item.name) == (writer.kind, writer.name):
+            return item
+    return next((item for item in reader.branches if resolves(writer, item)), None)
 
 
 def _last(name: str) -> str:
@@ -559,13 +559,13 @@ def _new_field(writer: AvroType, reader: AvroType, path: str, seen: set[tuple[in
     elif not resolves(writer, reader):
         return None
     elif writer.kind == "record":
-        known = {name: each for each in reader.fields for name in (each.name, *each.aliases)}
-        for each in writer.fields:
-            place = whole_path(path, each.name)
-            if each.name not in known:
-                return place
-            pairs.append((each.type, known[each.name].type, place))
+        known = {name: item for item in reader.fields for name in (item.name, *item.aliases)}
+        for item in writer.fields:
+            location = whole_path(path, item.name)
+            if item.name not in known:
+                return location
+            pairs.append((item.type, known[item.name].type, location))
     elif writer.kind in ("array", "map"):
         pairs = [(writer.item_type, reader.item_type, path)]
-    found = (_new_field(*pair, seen) for pair in pairs)
-    return next((each for each in found if each is not None), None)
+    result = (_new_field(*pair, seen) for pair in pairs)
+    return next((item for item in result if item is not None), None)

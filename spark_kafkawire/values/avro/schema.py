@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_kafkawire.errors import OptionError, printable, quoted
+from spark_kafkawire.errors import OptionError, printable, quote
 
 from ..column_types import PRECISION_MAX, RECURSION_DEPTH, Nesting, inside, is_list, is_text, sql_name
 
@@ -156,9 +156,9 @@ class _ArrowTypes(Nesting):
         depths_inside = self.inside(avro.name, f"the Avro record {printable(avro.name)}", depths)
         if depths_inside is None:
             return None
-        named = [(each, self.of(each.type, depths_inside)) for each in avro.fields]
+        named = [(item, self.of(item.type, depths_inside)) for item in avro.fields]
         return pa.struct(
-            [pa.field(each.name, of, each.type.has_null) for each, of in named if of is not None]
+            [pa.field(item.name, of, item.type.has_null) for item, of in named if of is not None]
         )
 
     def _union(self, avro: AvroType, depths: Mapping[str, int]) -> pa.DataType | None:
@@ -168,7 +168,7 @@ class _ArrowTypes(Nesting):
             return avro.widened
         if len(avro.values) == 1:
             return self.of(avro.values[0], depths)
-        members = [(f"member{index}", self.of(each, depths)) for index, each in enumerate(avro.values)]
+        members = [(f"member{index}", self.of(item, depths)) for index, item in enumerate(avro.values)]
         return pa.struct([pa.field(name, of, True) for name, of in members if of is not None])
 
 
@@ -292,33 +292,33 @@ class _Parser:
         if name in PRIMITIVES:
             return AvroType(name)
         full = name if "." in name else inside(namespace, name)
-        for each in (full, name):
-            if each in self.names:
-                return self.names[each]
-            if each in self.references:
-                self._read_reference(each)
-                if each in self.names:
-                    return self.names[each]
-        for each in list(self.references):  # a reference may have another name than the type in it
-            self._read_reference(each)
+        for item in (full, name):
+            if item in self.names:
+                return self.names[item]
+            if item in self.references:
+                self._read_reference(item)
+                if item in self.names:
+                    return self.names[item]
+        for item in list(self.references):  # a reference may have another name than the type in it
+            self._read_reference(item)
             if full in self.names:
                 return self.names[full]
-        raise OptionError(f"{place}: the type {quoted(name)} is not defined; define it, or correct the name")
+        raise OptionError(f"{place}: the type {quote(name)} is not defined; define it, or correct the name")
 
     def _read_reference(self, name: str) -> None:
         text = self.references.pop(name, None)
         if text is not None:
-            self.type_of(_json(text), "", f"the referenced schema {quoted(name)}")
+            self.type_of(_json(text), "", f"the referenced schema {quote(name)}")
 
     def _union(self, content: list[Any], namespace: str, place: str) -> AvroType:
-        branches = [self.type_of(each, namespace, f"{place}[{i}]") for i, each in enumerate(content)]
+        branches = [self.type_of(item, namespace, f"{place}[{i}]") for i, item in enumerate(content)]
         seen: set[str] = set()
         for branch in branches:
             key = branch.name or branch.kind
             if branch.kind == "union":
                 raise OptionError(f"{place}: a union contains a union; list the branches of both in one")
             if key in seen:
-                raise OptionError(f"{place}: a union contains {quoted(key)} twice; remove one")
+                raise OptionError(f"{place}: a union contains {quote(key)} twice; remove one")
             seen.add(key)
         if not branches:
             raise OptionError(f"{place}: a union has no branches; list one at least")
@@ -334,7 +334,7 @@ class _Parser:
             inside = given if isinstance(given, str) else ""
             name = f"{inside}.{name}" if inside else name
         if name in self.names:
-            raise OptionError(f"{place}: the type {quoted(name)} is defined twice; rename one")
+            raise OptionError(f"{place}: the type {quote(name)} is defined twice; rename one")
         aliases = tuple(
             a if "." in a or not inside else f"{inside}.{a}" for a in _texts(content, "aliases", place)
         )
@@ -347,11 +347,11 @@ class _Parser:
         fields = _member(content, "fields", place)
         if not isinstance(fields, list):
             raise OptionError(f"{place}: the fields of a record are not a list; write them in [ ]")
-        record.fields = tuple(self._field(each, inside, printable(record.name)) for each in fields)
-        names = [each.name for each in record.fields]
+        record.fields = tuple(self._field(item, inside, printable(record.name)) for item in fields)
+        names = [item.name for item in record.fields]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise OptionError(f"{place}: the record has the field {quoted(twice)} twice; rename one")
+            raise OptionError(f"{place}: the record has the field {quote(twice)} twice; rename one")
         return record
 
     def _field(self, content: Any, namespace: str, place: str) -> AvroField:
@@ -368,7 +368,7 @@ class _Parser:
         default = content.get("default")
         if default is not None and default not in enum.symbols:
             raise OptionError(
-                f"{place}: the default {quoted(default)} of an enum is not among its symbols; add it there"
+                f"{place}: the default {quote(default)} of an enum is not among its symbols; add it there"
             )
         enum.default = default
         return enum
@@ -377,9 +377,7 @@ class _Parser:
         fixed, _ = self._define(content, namespace, place)
         size = _member(content, "size", place)
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _FIXED_SIZE_MAX:
-            raise OptionError(
-                f"{place}: {quoted(size)} is not a size of a fixed; give 0 to {_FIXED_SIZE_MAX}"
-            )
+            raise OptionError(f"{place}: {quote(size)} is not a size of a fixed; give 0 to {_FIXED_SIZE_MAX}")
         fixed.size = size
         return _with_logical(fixed, content)
 
@@ -399,7 +397,7 @@ def _text(content: dict[str, Any], key: str, place: str) -> str:
 
 def _texts(content: dict[str, Any], key: str, place: str) -> list[str]:
     texts = content.get(key, [])
-    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+    if not isinstance(texts, list) or not all(isinstance(item, str) for item in texts):
         raise OptionError(f"{place}: the key {key} is not a list of texts; correct the schema")
     return texts
 
@@ -424,10 +422,10 @@ def _with_logical(avro: AvroType, content: dict[str, Any]) -> AvroType:
 def _is_decimal(avro: AvroType, precision: Any, scale: Any) -> bool:
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
         return False
-    return avro.kind == "bytes" or precision <= fixed_digits(avro.size)
+    return avro.kind == "bytes" or precision <= count_fixed_digits(avro.size)
 
 
-def fixed_digits(size: int) -> int:
+def count_fixed_digits(size: int) -> int:
     """Decimal digits that every number of ``size`` bytes can have."""
     # Beyond 127 bytes the digits are more than any decimal of Spark has.
     return len(str(2 ** (8 * min(size, 127) - 1) - 1)) - 1 if size > 0 else 0
@@ -442,14 +440,14 @@ def schema_of(arrow_type: pa.DataType, name: str = "topLevelRecord") -> Schema:
     Raises ``OptionError`` (fatal) for a type that Avro does not have, or a name that Avro does not allow.
     """
     namespace, _, last = name.rpartition(".")
-    return parse(json.dumps(_derived(arrow_type, last, namespace)))
+    return parse(json.dumps(_derive_type(arrow_type, last, namespace)))
 
 
-def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
+def _derive_type(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
     full = inside(namespace, name)
     if pa.types.is_struct(arrow_type):
-        fields = [_derived_field(each, full) for each in arrow_type]
-        return {"type": "record", "name": _checked(full), "fields": fields}
+        fields = [_derive_field(item, full) for item in arrow_type]
+        return {"type": "record", "name": _check_name(full), "fields": fields}
     if pa.types.is_map(arrow_type):
         if not is_text(arrow_type.key_type):
             raise OptionError(
@@ -460,9 +458,9 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
     if is_list(arrow_type):
         return {"type": "array", "items": _nullable(arrow_type.value_field, name, namespace)}
     if pa.types.is_decimal(arrow_type):
-        size = next(size for size in range(1, 33) if fixed_digits(size) >= arrow_type.precision)
+        size = next(size for size in range(1, 33) if count_fixed_digits(size) >= arrow_type.precision)
         logical = {"logicalType": "decimal", "precision": arrow_type.precision, "scale": arrow_type.scale}
-        return {"type": "fixed", "name": _checked(f"{full}.fixed"), "size": size, **logical}
+        return {"type": "fixed", "name": _check_name(f"{full}.fixed"), "size": size, **logical}
     derived = _DERIVED.get(sql_name(arrow_type))
     if derived is not None and not (pa.types.is_timestamp(arrow_type) and arrow_type.unit != "us"):
         return derived
@@ -471,23 +469,23 @@ def _derived(arrow_type: pa.DataType, name: str, namespace: str) -> Any:
     )
 
 
-def _derived_field(column: pa.Field, record: str) -> dict[str, Any]:
+def _derive_field(column: pa.Field, record: str) -> dict[str, Any]:
     if not _NAME.match(column.name):
         raise OptionError(
-            f"column {quoted(column.name)} of {printable(record)} is not a valid Avro name: rename the column"
+            f"column {quote(column.name)} of {printable(record)} is not a valid Avro name: rename the column"
         )
     derived = {"name": column.name, "type": _nullable(column, column.name, record)}
     return {**derived, "default": None} if column.nullable else derived
 
 
 def _nullable(column: pa.Field, name: str, namespace: str) -> Any:
-    derived = _derived(column.type, name, namespace)
+    derived = _derive_type(column.type, name, namespace)
     return ["null", derived] if column.nullable and derived != "null" else derived
 
 
-def _checked(full: str) -> str:
+def _check_name(full: str) -> str:
     if not all(map(_NAME.match, full.split("."))):
-        raise OptionError(f"{quoted(full)} is not a valid Avro name: use letters, digits and underscores")
+        raise OptionError(f"{quote(full)} is not a valid Avro name: use letters, digits and underscores")
     return full
 
 
@@ -556,14 +554,14 @@ class _Defaults:
             return self._branch(default, avro)
         if avro.kind == "record":
             given = {**default}
-            return {each.name: self.of(_given(each, given), each.type) for each in avro.fields}
+            return {item.name: self.of(_take_given(item, given), item.type) for item in avro.fields}
         if avro.kind == "array":
             if type(default) is not list:
                 raise TypeError
-            return [self.of(each, avro.item_type) for each in default]
+            return [self.of(item, avro.item_type) for item in default]
         if avro.kind == "map":
             self.size += sum(len(key.encode()) for key in default)
-            return {key: self.of(each, avro.item_type) for key, each in default.items()}
+            return {key: self.of(item, avro.item_type) for key, item in default.items()}
         value = _leaf_value(default, avro)
         self.size += len(value) if isinstance(value, str | bytes) else 0
         return value
@@ -577,7 +575,7 @@ class _Defaults:
         raise TypeError
 
 
-def _given(field: AvroField, given: dict[str, Any]) -> Any:
+def _take_given(field: AvroField, given: dict[str, Any]) -> Any:
     if field.name not in given and not field.has_default:
         raise KeyError(field.name)
     return given.get(field.name, field.default)
@@ -594,7 +592,7 @@ def _leaf_value(default: Any, avro: AvroType) -> Any:
         if -(2**bits) <= default < 2**bits:
             return default
     if avro.kind in ("float", "double") and of in (int, float):
-        return struct.unpack("<f" if avro.kind == "float" else "<d", _packed(default, avro))[0]
+        return struct.unpack("<f" if avro.kind == "float" else "<d", _pack_number(default, avro))[0]
     if avro.kind in ("string", "enum") and of is str:
         default.encode()
         if avro.kind == "string" or default in avro.symbols:
@@ -606,38 +604,38 @@ def _leaf_value(default: Any, avro: AvroType) -> Any:
     raise TypeError
 
 
-def _packed(number: float, avro: AvroType) -> bytes:
+def _pack_number(number: float, avro: AvroType) -> bytes:
     return struct.pack("<f" if avro.kind == "float" else "<d", number)
 
 
-def encoded(value: Any, avro: AvroType) -> bytes:
+def encode_default(value: Any, avro: AvroType) -> bytes:
     """The value that ``default_of`` gave, as Avro."""
     if isinstance(value, Branch):
-        return encoded_integer(value.index) + encoded(value.value, avro.branches[value.index])
+        return encode_integer(value.index) + encode_default(value.value, avro.branches[value.index])
     if avro.kind == "record":
-        return b"".join(encoded(value[each.name], each.type) for each in avro.fields)
+        return b"".join(encode_default(value[item.name], item.type) for item in avro.fields)
     if avro.kind in ("array", "map"):
         items = [
-            (encoded_bytes(each.encode()) + encoded(value[each], avro.item_type))
+            (encode_bytes(item.encode()) + encode_default(value[item], avro.item_type))
             if avro.kind == "map"
-            else encoded(each, avro.item_type)
-            for each in value
+            else encode_default(item, avro.item_type)
+            for item in value
         ]
-        return (encoded_integer(len(items)) + b"".join(items) if items else b"") + b"\0"
+        return (encode_integer(len(items)) + b"".join(items) if items else b"") + b"\0"
     if avro.kind == "enum":
-        return encoded_integer(avro.symbols.index(value))
+        return encode_integer(avro.symbols.index(value))
     if avro.kind in ("int", "long"):
-        return encoded_integer(value)
+        return encode_integer(value)
     if avro.kind in ("float", "double"):
-        return _packed(value, avro)
+        return _pack_number(value, avro)
     if avro.kind == "fixed":
         return bytes(value)
     if avro.kind in ("bytes", "string"):
-        return encoded_bytes(value if isinstance(value, bytes) else value.encode())
+        return encode_bytes(value if isinstance(value, bytes) else value.encode())
     return b"" if value is None else bytes([value])
 
 
-def encoded_integer(value: int) -> bytes:
+def encode_integer(value: int) -> bytes:
     """A zigzag integer of 64 bits."""
     rest = (value << 1) ^ (value >> 63)
     out = bytearray()
@@ -648,6 +646,6 @@ def encoded_integer(value: int) -> bytes:
     return bytes(out)
 
 
-def encoded_bytes(content: bytes) -> bytes:
+def encode_bytes(content: bytes) -> bytes:
     """Bytes or a string with its size before it."""
-    return encoded_integer(len(content)) + content
+    return encode_integer(len(content)) + content

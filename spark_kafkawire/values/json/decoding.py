@@ -21,7 +21,7 @@ from spark_kafkawire.records.arrays import Int32s, Int64s, Uint8s, byte_array, r
 from spark_kafkawire.records.compiler import expect
 
 from ..column_types import inside, sql_name
-from ..columns import Columns, Flags, Room, decoded, offsets_of
+from ..columns import Columns, Flags, Room, make_decoded, offsets_of
 from ..payloads import Decoded, Payloads, payloads_of
 from . import kernels as ops
 from .kernels import DEPTH_MAX, FRAME, ODD, decode_each, gather
@@ -72,7 +72,7 @@ class Layout:
         """Nodes, fields, slots and nulls."""
         rows = [number for row in self.table for number in row]
         nodes, fields, slots, nulls = (
-            np.array(each or [0], np.int64) for each in (rows, self.fields, self.slots, self.nulls)
+            np.array(item or [0], np.int64) for item in (rows, self.fields, self.slots, self.nulls)
         )
         return nodes, fields, slots, nulls
 
@@ -105,12 +105,12 @@ class Layout:
             row[:3] = _leaf(of, reader, path)
         row[3] = int(nullable)
         row[4] = len(self.nulls)
-        self.nulls += [each.index for each in _null_with(node)]
+        self.nulls += [item.index for item in _null_with(node)]
         row[5] = len(self.nulls) - row[4]
         return node
 
     def _struct(self, node: Node, reader: JsonType | None) -> None:
-        known = {each.name: each.type for each in reader.fields} if reader is not None else {}
+        known = {item.name: item.type for item in reader.fields} if reader is not None else {}
         for column in node.type:
             given = known.get(column.name)
             nullable = column.nullable and (
@@ -128,24 +128,24 @@ class Layout:
         ]
         # Python's json escapes all letters but those of ASCII.
         named += [(child, json.dumps(json.loads(name))) for child, name in named if not name.isascii()]
-        place, count = len(self.slots), 1 << (2 * len(named)).bit_length()
+        location, count = len(self.slots), 1 << (2 * len(named)).bit_length()
         self.slots += [-1] * count
         for child, quoted in named:
             name = quoted[1:-1].encode()
             number = _hash(name)
             slot = number & (count - 1)
-            while self.slots[place + slot] >= 0:
+            while self.slots[location + slot] >= 0:
                 slot = (slot + 1) & (count - 1)
-            self.slots[place + slot] = len(self.fields)
+            self.slots[location + slot] = len(self.fields)
             self.fields += (child.index, number, len(self.names), len(name))
             self.names += name
-        return place, count
+        return location, count
 
     def _map(self, node: Node, reader: JsonType | None) -> None:
         of = node.type
         if not pa.types.is_string(of.key_type):
             raise OptionError(
-                f"{_named(node.path)}: keys of a JSON object are strings, not "
+                f"{_name_path(node.path)}: keys of a JSON object are strings, not "
                 f"{of.key_type}: name MAP<STRING, …> in .schema()"
             )
         values = reader.items if reader is not None else None
@@ -155,7 +155,7 @@ class Layout:
         )
 
 
-def _named(path: str) -> str:
+def _name_path(path: str) -> str:
     return f"column {printable(path)}" if path else "the column"
 
 
@@ -196,7 +196,7 @@ def _leaf(of: pa.DataType, reader: JsonType | None, path: str) -> tuple[int, int
     kinds: Any = {pa.null(): ops.EMPTY, pa.bool_(): ops.BOOLEAN, pa.binary(): ops.BINARY}
     if of not in kinds:
         raise OptionError(
-            f"{_named(path)}: JSON has no values of {sql_name(of)}: name another type in "
+            f"{_name_path(path)}: JSON has no values of {sql_name(of)}: name another type in "
             ".schema(), such as STRING"
         )
     return kinds[of], 0, 0
@@ -230,18 +230,18 @@ class Decoder:
         """The messages' values. Rows of tombstones and of faults are null, and do not influence others."""
         expect(len(payloads))
         present = np.flatnonzero(~payloads.is_null)
-        column, found, fields = self._run(payloads.taken(present), final=False)
-        columns = [(column, present[found == 0])]
-        odd = present[found == ODD]
+        column, result, fields = self._run(payloads.taken(present), final=False)
+        columns = [(column, present[result == 0])]
+        odd = present[result == ODD]
         if len(odd):
-            written = payloads_of(pa.array([_plain(each) for each in _texts(payloads, odd)], pa.binary()))
+            written = payloads_of(pa.array([_plain(item) for item in _texts(payloads, odd)], pa.binary()))
             column, odd_found, odd_fields = self._run(written, final=True)
-            fields[found == ODD] = odd_fields
-            found[found == ODD] = odd_found
+            fields[result == ODD] = odd_fields
+            result[result == ODD] = odd_found
             columns.append((column, odd[odd_found == 0]))
         # The root has no name, and neither have its items.
         fields = np.where(self._has_path[fields], fields, -1)
-        return decoded(len(payloads), columns, present, found, fields, self._paths)
+        return make_decoded(len(payloads), columns, present, result, fields, self._paths)
 
     def _run(self, payloads: Payloads, *, final: bool) -> tuple[pa.Array, Uint8s, Int32s]:
         rows, row = len(payloads), 0
@@ -284,10 +284,10 @@ class _Columns(Columns):
         return offsets_of(sizes if is_null is None else np.where(is_null, 0, sizes))
 
     def spans(self, node: Node, _rows: int, _is_null: Any) -> tuple[Int64s, Uint8s]:
-        offsets, content = self._gathered(*self.of_node(node))
+        offsets, content = self._gather(*self.of_node(node))
         return _from_base64(content, offsets) if pa.types.is_binary(node.type) else (offsets, content)
 
-    def _gathered(self, marks: Uint8s, firsts: Int64s, sizes: Int64s) -> tuple[Int64s, Uint8s]:
+    def _gather(self, marks: Uint8s, firsts: Int64s, sizes: Int64s) -> tuple[Int64s, Uint8s]:
         sizes = np.where(marks == ops.ABSENT, 0, sizes)
         offsets = offsets_of(sizes)
         content = room(max(1, int(offsets[-1])), np.uint8)
@@ -313,8 +313,8 @@ class _Columns(Columns):
         for mark in (ops.LONG_NUMBER, ops.TINY_NUMBER):
             rows = np.flatnonzero(marks == mark)
             if len(rows):
-                offsets, content = self._gathered(marks[rows], firsts[rows], seconds[rows])
-                doubles[rows] = _parsed(content, offsets, is_tiny=mark == ops.TINY_NUMBER)
+                offsets, content = self._gather(marks[rows], firsts[rows], seconds[rows])
+                doubles[rows] = _parse_content(content, offsets, is_tiny=mark == ops.TINY_NUMBER)
         is_special = marks == ops.SPECIAL
         if is_special.any():
             doubles[is_special] = _SPECIALS[firsts[is_special] + 1]
@@ -332,7 +332,7 @@ _POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
 _SPECIALS: Final = np.array([-np.inf, np.nan, np.inf])
 
 
-def _parsed(content: Uint8s, offsets: Int64s, *, is_tiny: bool) -> Any:
+def _parse_content(content: Uint8s, offsets: Int64s, *, is_tiny: bool) -> Any:
     texts = pa.Array.from_buffers(
         pa.string(),
         len(offsets) - 1,
@@ -354,8 +354,8 @@ def _from_base64(content: Uint8s, offsets: Int64s) -> tuple[Int64s, Uint8s]:
     sizes = np.diff(offsets) // 4 * 3
     extra = np.diff(padding[offsets])
     ends = np.repeat(np.cumsum(sizes), extra)
-    place = np.arange(len(ends)) - np.repeat(np.cumsum(extra) - extra, extra)
-    return offsets_of(sizes - extra), np.delete(plain, ends - 1 - place)
+    location = np.arange(len(ends)) - np.repeat(np.cumsum(extra) - extra, extra)
+    return offsets_of(sizes - extra), np.delete(plain, ends - 1 - location)
 
 
 def _texts(payloads: Payloads, rows: Int64s) -> list[bytes]:
@@ -371,22 +371,22 @@ class _Number(str):
 
 def _plain(message: bytes) -> bytes:
     """A message in which each key is there once, with its last value, and nothing is escaped needlessly."""
-    return _written(
+    return _write_value(
         json.loads(message, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
     ).encode()
 
 
-def _written(value: Any) -> str:
+def _write_value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ",".join([f"{_quoted(key)}:{_written(each)}" for key, each in value.items()]) + "}"
+        return "{" + ",".join([f"{_quote(key)}:{_write_value(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list):
-        return "[" + ",".join([_written(each) for each in value]) + "]"
+        return "[" + ",".join([_write_value(item) for item in value]) + "]"
     if isinstance(value, _Number):
         return str(value)
-    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+    return _quote(value) if isinstance(value, str) else json.dumps(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     # A surrogate by itself has no other form than its escape.
     has_surrogate = any("\ud800" <= letter <= "\udfff" for letter in text)
     return json.dumps(text, ensure_ascii=has_surrogate)

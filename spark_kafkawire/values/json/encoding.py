@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafkawire.errors import OptionError, RowError, printable, quoted
+from spark_kafkawire.errors import OptionError, RowError, printable, quote
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 
 from ..column_types import inside, is_binary, is_list, is_text, sql_name
-from ..feeds import broken, is_valid
+from ..feeds import find_broken, is_valid
 from .schema import ANY, JsonType, Schema
 
 _CONTROLS: Final = 32
@@ -79,22 +79,22 @@ def _check(of: JsonType, column: pa.DataType, path: str) -> None:
 
 
 def _check_fields(of: JsonType, column: pa.DataType, path: str) -> None:
-    known = {each.name: each.type for each in of.fields}
-    names = [each.name for each in column]
+    known = {item.name: item.type for item in of.fields}
+    names = [item.name for item in column]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise OptionError(f"{_named(path)} has the field {quoted(twice[0])} twice: rename one")
-    for each in column:
-        place = inside(path, each.name)
-        if of.kind == "object" and each.name not in known:
+        raise OptionError(f"{_named(path)} has the field {quote(twice[0])} twice: rename one")
+    for item in column:
+        location = inside(path, item.name)
+        if of.kind == "object" and item.name not in known:
             raise OptionError(
-                f"the JSON schema has no property {quoted(place)}: drop the column, or change the schema"
+                f"the JSON schema has no property {quote(location)}: drop the column, or change the schema"
             )
-        _check(known.get(each.name, of.items or ANY), each.type, place)
+        _check(known.get(item.name, of.items or ANY), item.type, location)
     missing = sorted(of.required - set(names))
     if missing:
-        place = inside(path, missing[0])
+        location = inside(path, missing[0])
         raise OptionError(
-            f"the JSON schema requires the property {quoted(place)}, for which there is no column: add one"
+            f"the JSON schema requires the property {quote(location)}, for which there is no column: add one"
         )
 
 
@@ -141,9 +141,9 @@ class _Texts:
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.string())
         if is_text(column.type):
-            return _quoted(_checked(column.cast(pa.string()), of, path, rows))
+            return _quote(_check_strings(column.cast(pa.string()), of, path, rows))
         if is_binary(column.type):
-            return _joined('"', _base64(column.cast(pa.binary())), '"')
+            return _join('"', _base64(column.cast(pa.binary())), '"')
         if pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type):
             return _times(column, of, path, rows)
         if pa.types.is_floating(column.type):
@@ -152,29 +152,29 @@ class _Texts:
         return column.cast(pa.string())
 
     def _struct(self, column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
-        known = {each.name: each.type for each in of.fields}
+        known = {item.name: item.type for item in of.fields}
         is_there = column.is_valid().to_numpy(zero_copy_only=False)
         pieces = []
         for field, values in zip(column.type, column.flatten(), strict=True):
-            place = inside(path, field.name)
+            location = inside(path, field.name)
             given = known.get(field.name, of.items or ANY)
             is_null = values.is_null().to_numpy(zero_copy_only=False) & is_there
-            text = self.of(values, given, place, rows)
+            text = self.of(values, given, location, rows)
             if not of.may_lack(field.name):
                 if not given.nullable:
-                    _refuse(is_null, rows, place, "is null, and the JSON schema requires it")
+                    _refuse(is_null, rows, location, "is null, and the JSON schema requires it")
                 text = text.fill_null("null")
-            pieces.append(_joined(f",{json.dumps(field.name, ensure_ascii=False)}:", text))
+            pieces.append(_join(f",{json.dumps(field.name, ensure_ascii=False)}:", text))
         if not pieces:
             return _null_like(column, pa.array(["{}"] * len(column), pa.string()))
         # Arrow's null_handling="skip" loses rows in which all fields are null.
         members = pc.binary_join_element_wise(*pieces, "", null_handling="replace", null_replacement="")
-        return _null_like(column, _joined(pc.binary_replace_slice(members, 0, 1, "{"), "}"))
+        return _null_like(column, _join(pc.binary_replace_slice(members, 0, 1, "{"), "}"))
 
     def _list(self, column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
         sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
         texts = self._items(column.flatten(), of.items or ANY, path, np.repeat(rows, sizes))
-        return _null_like(column, _joined("[", _grouped(texts, sizes), "]"))
+        return _null_like(column, _join("[", _group_texts(texts, sizes), "]"))
 
     def _map(self, column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
         pairs = pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
@@ -188,9 +188,9 @@ class _Texts:
         sizes = pc.fill_null(pc.list_value_length(entries), 0).to_numpy().astype(np.int64)
         keys, values = entries.flatten().flatten()
         inner = np.repeat(rows, sizes)
-        keys = _quoted(_checked(keys.cast(pa.string()), ANY, path, inner))
-        texts = _joined(_joined(keys, ":"), self._items(values, of.items or ANY, path, inner))
-        return _null_like(column, _joined("{", _grouped(texts, sizes), "}"))
+        keys = _quote(_check_strings(keys.cast(pa.string()), ANY, path, inner))
+        texts = _join(_join(keys, ":"), self._items(values, of.items or ANY, path, inner))
+        return _null_like(column, _join("{", _group_texts(texts, sizes), "}"))
 
     def _items(self, values: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
         """Items of arrays and maps, which are never left out."""
@@ -200,7 +200,7 @@ class _Texts:
         return self.of(values, of, path, rows).fill_null("null")
 
 
-def _joined(*parts: Any) -> pa.Array:
+def _join(*parts: Any) -> pa.Array:
     return pc.binary_join_element_wise(*parts, "")
 
 
@@ -208,7 +208,7 @@ def _null_like(column: pa.Array, texts: pa.Array) -> pa.Array:
     return texts if column.null_count == 0 else pc.if_else(column.is_valid(), texts, None)
 
 
-def _grouped(texts: pa.Array, sizes: Int64s) -> pa.Array:
+def _group_texts(texts: pa.Array, sizes: Int64s) -> pa.Array:
     """Texts of items, joined by commas for each of their lists."""
     lists = pa.ListArray.from_arrays(pa.array(_offsets(sizes), pa.int32()), texts)
     return pc.binary_join(lists, ",")
@@ -220,10 +220,10 @@ def _offsets(sizes: Int64s) -> Int64s:
     return offsets
 
 
-def _checked(column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
+def _check_strings(column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
     """The strings, if all are UTF-8, which Spark does not promise, and of the schema's enum."""
     if not is_valid(column):
-        _refuse(broken(column), rows, path, "is not UTF-8")
+        _refuse(find_broken(column), rows, path, "is not UTF-8")
     if of.symbols:
         is_known = pc.or_(pc.is_in(column, value_set=pa.array(of.symbols)), pc.is_null(column))
         _refuse(~is_known.to_numpy(zero_copy_only=False), rows, path, "is not in the JSON schema's enum")
@@ -237,7 +237,7 @@ def _bytes_of(column: pa.Array) -> tuple[Uint8s, Int64s]:
     return byte_array(data if data is not None else b""), bounds.astype(np.int64)
 
 
-def _quoted(column: pa.Array) -> pa.Array:
+def _quote(column: pa.Array) -> pa.Array:
     if len(column):
         data, bounds = _bytes_of(column)
         content = data[bounds[0] : bounds[-1]]
@@ -247,7 +247,7 @@ def _quoted(column: pa.Array) -> pa.Array:
             column = pc.replace_substring(column, '"', '\\"')
         for code in np.unique(content[content < _CONTROLS]).tolist():
             column = pc.replace_substring(column, chr(code), json.dumps(chr(code))[1:-1])
-    return _joined('"', column, '"')
+    return _join('"', column, '"')
 
 
 def _base64(column: pa.Array) -> pa.Array:
@@ -283,4 +283,4 @@ def _times(column: pa.Array, of: JsonType, path: str, rows: Int64s) -> pa.Array:
     is_bad = (numbers < _FIRST_DAY * unit) | (numbers >= _STOP_DAY * unit)
     _refuse(is_bad, rows, path, "is outside of the years 1 to 9999")
     texts = column.cast(pa.string())
-    return _joined('"', texts if is_date else pc.replace_substring(texts, " ", "T"), '"')
+    return _join('"', texts if is_date else pc.replace_substring(texts, " ", "T"), '"')

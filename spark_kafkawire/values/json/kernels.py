@@ -26,15 +26,15 @@ from .lexing import (
     TRUE,
     UNFIT,
     WRONG_TYPE,
-    after_space,
     date,
     decimal,
     escape,
     integer,
     is_base64,
     number,
+    skip_space,
+    skip_string,
     special,
-    string,
     timestamp,
     word,
 )
@@ -245,7 +245,7 @@ def decode_each(
         full = 0
         state = _VALUE
         while True:
-            pos = after_space(data, pos, stop)
+            pos = skip_space(data, pos, stop)
             if state == _END:
                 if pos < stop:
                     fault = _TRAILING
@@ -266,10 +266,10 @@ def decode_each(
                 node = stack[top]
                 pos += 1
                 if frame == _STRUCT:
-                    place = nodes[node * NODE + 6]
+                    location = nodes[node * NODE + 6]
                     count = nodes[node * NODE + 7]
                     if stack[top + 3] < count and odd == 0:
-                        for k in range(place, place + count * FIELD, FIELD):
+                        for k in range(location, location + count * FIELD, FIELD):
                             child = fields[k]
                             if stamps[child] != stack[top + 2]:
                                 if nodes[child * NODE + 3] == 0:
@@ -281,8 +281,8 @@ def decode_each(
                                 if budget < 0:
                                     fault = _TOO_LARGE
                                     break
-                                place = nodes[child * NODE + 4]
-                                for m in range(place, place + size):
+                                location = nodes[child * NODE + 4]
+                                for m in range(location, location + size):
                                     full |= put(bases, counts, out, nulls[m], ABSENT, 0, 0)
                         if fault:
                             break
@@ -302,7 +302,7 @@ def decode_each(
             flags = 0
             if byte == 34:
                 start += 1
-                pos, size, flags, fault = string(data, start, stop)
+                pos, size, flags, fault = skip_string(data, start, stop)
                 if fault:
                     break
             if state in (_KEY, _FIRST_KEY):
@@ -312,9 +312,9 @@ def decode_each(
                 node = stack[top]
                 frame = stack[top + 1]
                 if frame == _STRUCT:
-                    place = node * NODE
+                    location = node * NODE
                     child = field_of(
-                        data, start, pos - 1, nodes[place + 1], nodes[place + 2], slots, fields, names
+                        data, start, pos - 1, nodes[location + 1], nodes[location + 2], slots, fields, names
                     )
                     node = SKIP
                     if child >= 0:
@@ -328,18 +328,18 @@ def decode_each(
                     elif flags & ESCAPES and not final:
                         odd = 1
                 elif frame == _MAP:
-                    place = nodes[node * NODE + 6]
+                    location = nodes[node * NODE + 6]
                     if flags & LONE_SURROGATE:
                         fault = BAD_UTF8
-                        at = place
+                        at = location
                         break
                     mark = ESCAPED if flags & ESCAPES else VALUE
-                    full |= put(bases, counts, out, place, mark, start, size)
+                    full |= put(bases, counts, out, location, mark, start, size)
                     stack[top + 2] += 1
                     node = nodes[node * NODE + 7]
                 else:
                     node = SKIP
-                pos = after_space(data, pos, stop)
+                pos = skip_space(data, pos, stop)
                 if pos >= stop or data[pos & PLACE] != 58:
                     fault = BAD_JSON
                     break
@@ -356,8 +356,8 @@ def decode_each(
             kind, a, b = SKIP, 0, 0
             if node >= 0:
                 at = node
-                place = node * NODE
-                kind, a, b = nodes[place], nodes[place + 1], nodes[place + 2]
+                location = node * NODE
+                kind, a, b = nodes[location], nodes[location + 1], nodes[location + 2]
             mark, first, second = VALUE, 0, 0
             is_number = 0
             end = stop
@@ -413,13 +413,13 @@ def decode_each(
                     if nodes[node * NODE + 3] == 0:
                         fault = WRONG_TYPE
                         break
-                    place = nodes[node * NODE + 4]
+                    location = nodes[node * NODE + 4]
                     size = nodes[node * NODE + 5]
                     budget -= size
                     if budget < 0:
                         fault = _TOO_LARGE
                         break
-                    for m in range(place, place + size):
+                    for m in range(location, location + size):
                         full |= put(bases, counts, out, nulls[m], ABSENT, 0, 0)
                     kind = SKIP
             elif byte == 116 or byte == 102:

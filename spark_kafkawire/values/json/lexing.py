@@ -36,7 +36,7 @@ _INF: Final = int.from_bytes(b"INF", "big")
 
 
 @inlined
-def after_space(data: Any, pos: int, stop: int) -> int:
+def skip_space(data: Any, pos: int, stop: int) -> int:
     """The place of the next byte that is not space."""
     while pos < stop and (data[pos & PLACE] == 32 or 9 <= data[pos & PLACE] <= 10 or data[pos & PLACE] == 13):
         pos += 1
@@ -121,7 +121,7 @@ def escape(data: Any, pos: int, stop: int) -> tuple[int, int]:
 
 
 @inlined
-def string(data: Any, pos: int, stop: int) -> tuple[int, int, int, int]:
+def skip_string(data: Any, pos: int, stop: int) -> tuple[int, int, int, int]:
     """The place after a string whose content begins at ``pos``, its size without escapes, flags, a fault."""
     size = 0
     flags = 0

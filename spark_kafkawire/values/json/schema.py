@@ -20,7 +20,7 @@ from urllib.parse import unquote, urljoin
 
 import pyarrow as pa
 
-from spark_kafkawire.errors import OptionError, printable, quoted
+from spark_kafkawire.errors import OptionError, printable, quote
 
 from ..column_types import PRECISION_MAX, RECURSION_DEPTH, is_list, sql_name
 
@@ -94,8 +94,8 @@ def arrow_type_of(of: JsonType) -> pa.DataType:
     if of.kind == "object":
         return pa.struct(
             [
-                pa.field(each.name, arrow_type_of(each.type), of.may_lack(each.name) or each.type.nullable)
-                for each in of.fields
+                pa.field(item.name, arrow_type_of(item.type), of.may_lack(item.name) or item.type.nullable)
+                for item in of.fields
             ]
         )
     if of.kind in ("array", "map"):
@@ -117,13 +117,13 @@ def union(types: Iterable[JsonType]) -> JsonType:
     common is ``any``.
     """
     given = list(types)
-    nullable = any(each.nullable or each.kind == "null" for each in given)
-    values = [each for each in given if each.kind != "null"]
+    nullable = any(item.nullable or item.kind == "null" for item in given)
+    values = [item for item in given if item.kind != "null"]
     if not values:
         return JsonType("null", True)
     common = values[0]
-    for each in values[1:]:
-        common = _either(common, each)
+    for item in values[1:]:
+        common = _either(common, item)
     return replace(common, nullable=nullable or common.nullable)
 
 
@@ -133,9 +133,9 @@ def _either(one: JsonType, other: JsonType) -> JsonType:
     if one.kind != other.kind or one.logical != other.logical or (one.scale != other.scale):
         return ANY
     if one.kind == "object":
-        named = {each.name: each.type for each in one.fields}
-        for each in other.fields:
-            named[each.name] = union([named[each.name], each.type]) if each.name in named else each.type
+        named = {item.name: item.type for item in one.fields}
+        for item in other.fields:
+            named[item.name] = union([named[item.name], item.type]) if item.name in named else item.type
         fields = tuple(JsonField(name, of) for name, of in named.items())
         return JsonType("object", fields=fields, required=one.required & other.required)
     if one.kind in ("array", "map"):
@@ -160,12 +160,12 @@ def both(one: JsonType, other: JsonType) -> JsonType | None:
         return None
     if one.kind != "object":
         return replace(one, nullable=nullable, symbols=one.symbols or other.symbols)
-    named = {each.name: each.type for each in one.fields}
-    for each in other.fields:
-        common = both(named[each.name], each.type) if each.name in named else each.type
+    named = {item.name: item.type for item in one.fields}
+    for item in other.fields:
+        common = both(named[item.name], item.type) if item.name in named else item.type
         if common is None:
             return None
-        named[each.name] = common
+        named[item.name] = common
     fields = tuple(JsonField(name, of) for name, of in named.items())
     return JsonType("object", nullable, fields, required)
 
@@ -178,7 +178,7 @@ class Documents:
 
     def __init__(self, root: Any, references: Mapping[str, str]) -> None:
         self._named = {
-            name: parsed(text, f"the reference {printable(name)}") for name, text in references.items()
+            name: parse_json(text, f"the reference {printable(name)}") for name, text in references.items()
         }
         self._named[""] = root
         self._by_id: dict[str, tuple[str, Any]] = {}
@@ -188,7 +188,7 @@ class Documents:
                 if _id_of(content):
                     self._by_id.setdefault(urljoin(own, _id_of(content)), (name, content))
 
-    def resolved(self, ref: Any, document: str, place: str) -> tuple[str, Any]:
+    def resolve(self, ref: Any, document: str, place: str) -> tuple[str, Any]:
         """The name of the document in which a reference ends, and the content there."""
         if not isinstance(ref, str):
             raise OptionError(f"{place}: a $ref is not a text; correct the schema")
@@ -201,11 +201,11 @@ class Documents:
             elif isinstance(content, list) and token.isdecimal() and int(token) < len(content):
                 content = content[int(token)]
             else:
-                raise OptionError(f"{place}: the schema has no {quoted(ref)}; add it, or correct the $ref")
+                raise OptionError(f"{place}: the schema has no {quote(ref)}; add it, or correct the $ref")
         if fragment and not fragment.startswith("/"):
-            content = _anchored(content, fragment)
+            content = _find_anchored(content, fragment)
             if content is None:
-                raise OptionError(f"{place}: the schema has no {quoted(ref)}; add it, or correct the $ref")
+                raise OptionError(f"{place}: the schema has no {quote(ref)}; add it, or correct the $ref")
         return name, content
 
     def _document(self, base: str, document: str, place: str) -> tuple[str, Any]:
@@ -217,11 +217,11 @@ class Documents:
             if known in self._by_id:
                 return self._by_id[known]
         raise OptionError(
-            f"{place}: the schema refers to {quoted(base)}, which is not in its references; add it there"
+            f"{place}: the schema refers to {quote(base)}, which is not in its references; add it there"
         )
 
 
-def parsed(text: str, place: str) -> Any:
+def parse_json(text: str, place: str) -> Any:
     """The JSON of a schema. Raises ``OptionError`` (fatal)."""
     try:
         content = json.loads(text)
@@ -233,16 +233,16 @@ def parsed(text: str, place: str) -> Any:
 
 
 def _id_of(content: Any) -> str:
-    found = content.get("$id", "") if isinstance(content, dict) else ""
-    return found.removesuffix("#") if isinstance(found, str) else ""
+    result = content.get("$id", "") if isinstance(content, dict) else ""
+    return result.removesuffix("#") if isinstance(result, str) else ""
 
 
 def _definitions(document: Any) -> list[Any]:
     places = [document.get(key) for key in _DEFINITIONS] if isinstance(document, dict) else []
-    return [content for place in places if isinstance(place, dict) for content in place.values()]
+    return [content for location in places if isinstance(location, dict) for content in location.values()]
 
 
-def _anchored(document: Any, name: str) -> Any:
+def _find_anchored(document: Any, name: str) -> Any:
     for content in (document, *_definitions(document)):
         if isinstance(content, dict) and (content.get("$anchor") == name or content.get("$id") == f"#{name}"):
             return content
@@ -284,14 +284,14 @@ def parse(text: str, references: Mapping[str, str] | None = None) -> Schema:
     of the mistake.
     """
     try:
-        content = parsed(text, "the JSON schema")
+        content = parse_json(text, "the JSON schema")
         root = _Parser(Documents(content, references or {})).type_of(content, _Place("the JSON schema"))
         if root is None:
             raise OptionError(
                 "the JSON schema contains itself and nothing else, so no column can hold it: add a property"
             )
         texts = [content.get(key) for key in ("title", "$id")] if isinstance(content, dict) else []
-        name = next((each for each in texts if isinstance(each, str) and each), None)
+        name = next((item for item in texts if isinstance(item, str) and item), None)
         return Schema(root, name, json.dumps(content, separators=(",", ":")), references or {})
     except RecursionError:
         raise OptionError("the JSON schema is nested too deeply to be read: flatten it") from None
@@ -327,32 +327,32 @@ class _Parser:
             )
         parts = [self._own(content, place)]
         if "$ref" in content:
-            parts.append(self._referred(content, place))
-        for index, each in enumerate(_list(content, "allOf", place)):
-            parts.append(self.type_of(each, place.inside(f"allOf.{index}")))
+            parts.append(self._follow_reference(content, place))
+        for index, item in enumerate(_list(content, "allOf", place)):
+            parts.append(self.type_of(item, place.inside(f"allOf.{index}")))
         for key in ("oneOf", "anyOf"):
             branches = _list(content, key, place)
-            types = [self.type_of(each, place.inside(f"{key}.{at}")) for at, each in enumerate(branches)]
+            types = [self.type_of(item, place.inside(f"{key}.{at}")) for at, item in enumerate(branches)]
             if types:
-                parts.append(union(each for each in types if each is not None))
+                parts.append(union(item for item in types if item is not None))
         return self._all(parts, place)
 
     def _all(self, parts: list[JsonType | None], place: _Place) -> JsonType | None:
-        found = ANY
-        for each in parts:
-            if each is None:
+        result = ANY
+        for item in parts:
+            if item is None:
                 return None
-            common = both(found, each)
+            common = both(result, item)
             if common is None:
                 raise OptionError(
-                    f"{place.name}: the schema asks for a value that is both {found.kind} and {each.kind}; "
+                    f"{place.name}: the schema asks for a value that is both {result.kind} and {item.kind}; "
                     "correct it"
                 )
-            found = common
-        return found
+            result = common
+        return result
 
-    def _referred(self, content: dict[str, Any], place: _Place) -> JsonType | None:
-        document, target = self.documents.resolved(content["$ref"], place.document, place.name)
+    def _follow_reference(self, content: dict[str, Any], place: _Place) -> JsonType | None:
+        document, target = self.documents.resolve(content["$ref"], place.document, place.name)
         key = document, id(target)
         depth = place.depths.get(key, 0)
         if depth >= RECURSION_DEPTH:
@@ -363,23 +363,23 @@ class _Parser:
         """The type without references and branches."""
         kinds = content.get("type", [])
         kinds = kinds if isinstance(kinds, list) else [kinds]
-        unknown = [each for each in kinds if each not in _KINDS]
+        unknown = [item for item in kinds if item not in _KINDS]
         if unknown:
             raise OptionError(
-                f"{place.name}: {quoted(unknown[0])} is no type of JSON; write one of {', '.join(_KINDS)}"
+                f"{place.name}: {quote(unknown[0])} is no type of JSON; write one of {', '.join(_KINDS)}"
             )
         if not kinds:
-            kinds = _implied(content)
-        types = [self._of_kind(kind, content, place) for kind in kinds]
+            kinds = _infer_types(content)
+        types = [self._parse_kind(kind, content, place) for kind in kinds]
         if None in types:
             return None
-        found = union(each for each in types if each is not None) if types else ANY
+        result = union(item for item in types if item is not None) if types else ANY
         values = content["enum"] if "enum" in content else [content["const"]] if "const" in content else None
         if values is not None:
-            found = _enumerated(found, values, place)
-        return replace(found, nullable=True) if content.get("nullable") is True else found
+            result = _type_of_enumerated(result, values, place)
+        return replace(result, nullable=True) if content.get("nullable") is True else result
 
-    def _of_kind(self, kind: str, content: dict[str, Any], place: _Place) -> JsonType | None:
+    def _parse_kind(self, kind: str, content: dict[str, Any], place: _Place) -> JsonType | None:
         if kind == "object":
             return self._object(content, place)
         if kind == "array":
@@ -395,21 +395,21 @@ class _Parser:
             raise OptionError(f"{place.name}: properties are not an object; write them in {{ }}")
         required = content.get("required", [])
         names = (
-            frozenset(each for each in required if isinstance(each, str))
+            frozenset(item for item in required if isinstance(item, str))
             if isinstance(required, list)
             else ()
         )
         if not properties:
             items = self._values(content, place)
             return None if items is None else JsonType("map", items=items, required=frozenset(names))
-        types = {name: self.type_of(each, place.inside(name)) for name, each in properties.items()}
+        types = {name: self.type_of(item, place.inside(name)) for name, item in properties.items()}
         fields = [JsonField(name, of) for name, of in types.items() if of is not None]
         indexes = {
-            name: each.get("connect.index") if isinstance(each, dict) else None
-            for name, each in properties.items()
+            name: item.get("connect.index") if isinstance(item, dict) else None
+            for name, item in properties.items()
         }
         if all(type(index) is int for index in indexes.values()):
-            fields.sort(key=lambda each: int(indexes[each.name] or 0))
+            fields.sort(key=lambda item: int(indexes[item.name] or 0))
         return JsonType("object", fields=tuple(fields), required=frozenset(names))
 
     def _values(self, content: dict[str, Any], place: _Place) -> JsonType | None:
@@ -419,18 +419,18 @@ class _Parser:
         more = content.get("additionalProperties", not given)
         if more is not False or not given:
             given.append(more or True)
-        types = [self.type_of(each, place.inside("values")) for each in given]
-        return None if None in types else union(each for each in types if each is not None)
+        types = [self.type_of(item, place.inside("values")) for item in given]
+        return None if None in types else union(item for item in types if item is not None)
 
 
 def _list(content: dict[str, Any], key: str, place: _Place) -> list[Any]:
-    found = content.get(key, [])
-    if not isinstance(found, list):
+    result = content.get(key, [])
+    if not isinstance(result, list):
         raise OptionError(f"{place.name}: {key} is not a list; write it in [ ]")
-    return found
+    return result
 
 
-def _implied(content: dict[str, Any]) -> list[str]:
+def _infer_types(content: dict[str, Any]) -> list[str]:
     """The types that a schema without ``type`` speaks of."""
     if any(key in content for key in _OF_OBJECTS):
         return ["object"]
@@ -439,44 +439,44 @@ def _implied(content: dict[str, Any]) -> list[str]:
 
 def _leaf(kind: str, content: dict[str, Any], place: _Place) -> JsonType:
     title, width = content.get("title"), content.get("connect.type")
-    found = JsonType(kind, kind == "null", width=width if isinstance(width, str) else "")
+    result = JsonType(kind, kind == "null", width=width if isinstance(width, str) else "")
     if kind == "string" and (width == "bytes" or content.get("contentEncoding") == "base64"):
-        return replace(found, logical="bytes")
+        return replace(result, logical="bytes")
     if kind == "integer" and title == f"{_CONNECT}Timestamp":
-        return replace(found, logical="timestamp")
+        return replace(result, logical="timestamp")
     if kind == "integer" and title == f"{_CONNECT}Date":
-        return replace(found, logical="date")
+        return replace(result, logical="date")
     if kind == "number" and title == f"{_CONNECT}Decimal":
-        return _decimal(found, content, place)
-    return found
+        return _decimal(result, content, place)
+    return result
 
 
-def _decimal(found: JsonType, content: dict[str, Any], place: _Place) -> JsonType:
+def _decimal(result: JsonType, content: dict[str, Any], place: _Place) -> JsonType:
     parameters = content.get("connect.parameters")
     given = parameters if isinstance(parameters, dict) else {}
     try:
         scale, precision = int(given["scale"]), int(given.get(_PRECISION, PRECISION_MAX))
     except (KeyError, TypeError, ValueError):
-        return found  # a number without a scale
+        return result  # a number without a scale
     if not 0 <= scale <= precision <= PRECISION_MAX or precision < 1:
         raise OptionError(
             f"{place.name}: a decimal of {precision} digits, {scale} of them after the point, does not "
             f"exist in Spark; give at most {PRECISION_MAX} digits"
         )
-    return replace(found, logical="decimal", precision=precision, scale=scale)
+    return replace(result, logical="decimal", precision=precision, scale=scale)
 
 
-def _enumerated(found: JsonType, values: Any, place: _Place) -> JsonType:
+def _type_of_enumerated(result: JsonType, values: Any, place: _Place) -> JsonType:
     """The type of listed values, as far as they have ``found``."""
     if not isinstance(values, list):
         raise OptionError(f"{place.name}: an enum is not a list; write it in [ ]")
-    types = union(JsonType(_kind_of(each), each is None) for each in values)
-    symbols = tuple(each for each in values if isinstance(each, str))
-    if found.kind == "any":
-        found = types
-    if found.kind == "string" and types.kind == "string":
-        found = replace(found, symbols=symbols)
-    return replace(found, nullable=found.nullable and types.nullable)
+    types = union(JsonType(_kind_of(item), item is None) for item in values)
+    symbols = tuple(item for item in values if isinstance(item, str))
+    if result.kind == "any":
+        result = types
+    if result.kind == "string" and types.kind == "string":
+        result = replace(result, symbols=symbols)
+    return replace(result, nullable=result.nullable and types.nullable)
 
 
 def _kind_of(value: Any) -> str:
@@ -496,20 +496,20 @@ def schema_of(arrow_type: pa.DataType, name: str = "topLevelRecord") -> Schema:
     derived = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": name,
-        **_derived(arrow_type, name),
+        **_derive_type(arrow_type, name),
     }
     return parse(json.dumps(derived))
 
 
-def _derived(of: pa.DataType, place: str) -> dict[str, Any]:
+def _derive_type(of: pa.DataType, place: str) -> dict[str, Any]:
     if pa.types.is_struct(of):
         properties = {
-            each.name: {**_nullable(each, f"{place}.{each.name}"), "connect.index": index}
-            for index, each in enumerate(of)
+            item.name: {**_nullable(item, f"{place}.{item.name}"), "connect.index": index}
+            for index, item in enumerate(of)
         }
         if len(properties) < of.num_fields:
             raise OptionError(f"column {printable(place)}: a field is there twice: rename one")
-        required = [each.name for each in of if not each.nullable]
+        required = [item.name for item in of if not item.nullable]
         return {"type": "object", "properties": properties, **({"required": required} if required else {})}
     if pa.types.is_map(of):
         values = _nullable(of.item_field, f"{place}.value")
@@ -529,7 +529,7 @@ def _derived(of: pa.DataType, place: str) -> dict[str, Any]:
 
 
 def _nullable(column: pa.Field, place: str) -> dict[str, Any]:
-    derived = _derived(column.type, place)
+    derived = _derive_type(column.type, place)
     return (
         {"oneOf": [{"type": "null"}, derived]} if column.nullable and derived["type"] != "null" else derived
     )

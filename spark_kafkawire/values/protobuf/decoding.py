@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.errors import OptionError, quote
 from spark_kafkawire.records.arrays import Int64s, Uint8s, byte_array
 from spark_kafkawire.records.compiler import expect
 
-from ..columns import Columns, Flags, Room, checked, gathered
+from ..columns import Columns, Flags, Room, check_offsets, gather_spans
 from ..payloads import Decoded, Payloads
 from .kernels import DEPTH_MAX, FRAME, decode_each
 from .resolution import Node, Resolver
@@ -45,7 +45,7 @@ class _Columns(Columns):
         return None if node.flag < 0 else self._flags(node.flag, rows) == 0
 
     def offsets(self, node: Node, rows: int, _is_null: Any) -> Int64s:
-        return checked(np.append(self._stream(node.stream, rows), self._counts[node.domain]))
+        return check_offsets(np.append(self._stream(node.stream, rows), self._counts[node.domain]))
 
     def spans(self, node: Node, rows: int, is_null: Flags | None) -> tuple[Int64s, Uint8s]:
         starts, sizes = self._stream(node.stream, rows), self._stream(node.stream + 1, rows)
@@ -54,7 +54,7 @@ class _Columns(Columns):
         if is_absent is not None:
             starts = np.where(is_absent, -1, starts)
             sizes = np.where(is_absent, 0 if node.is_null else len(default), sizes)
-        return gathered(self._data, byte_array(default), starts, sizes)
+        return gather_spans(self._data, byte_array(default), starts, sizes)
 
     def numbers(self, node: Node, rows: int, is_null: Flags | None) -> npt.NDArray[Any]:
         if node.kind != "time":
@@ -186,10 +186,10 @@ def _expect_same(source: Schema, target: Schema) -> None:
     if source.name == target.name:
         return
     try:
-        target.at_name(str(source.name))
+        target.find_message_type(str(source.name))
     except OptionError:
         return  # it has another name in the reader's schema
     raise OptionError(
-        f"the messages are of the type {quoted(source.name)}, and the column is of {quoted(target.name)}: "
+        f"the messages are of the type {quote(source.name)}, and the column is of {quote(target.name)}: "
         "set valueMessage to the first"
     )

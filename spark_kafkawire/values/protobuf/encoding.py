@@ -13,16 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafkawire.errors import LimitError, OptionError, counted, printable, quoted
+from spark_kafkawire.errors import LimitError, OptionError, counted, printable, quote
 from spark_kafkawire.records.arrays import Int64s, Uint8s, room
 from spark_kafkawire.records.compiler import expect
 
 from ..column_types import inside, is_list, sql_name
-from ..feeds import Feed, Items, Numbers, Place, RowOf, Spans, Streams, in_order
+from ..feeds import Feed, Items, Numbers, Place, RowOf, Spans, Streams, join_streams
 from . import encoding_kernels as ops
 from .encoding_kernels import FRAME, ROOM, encode_each
 from .schema import Schema
-from .types import DELIMITED, Enum, Field, Message, fields_by_name, named, unknown_number
+from .types import DELIMITED, Enum, Field, Message, fields_by_name, name_of, unknown_number
 
 #: Columns that fit a type, the narrowest one first.
 _INT32: Final = (pa.int32(), pa.int8(), pa.int16())
@@ -103,9 +103,9 @@ class Group(Feed):
     oneofs: tuple[tuple[Place, tuple[int, ...]], ...]
 
     def put(self, column: pa.Array, live: Any, streams: Streams, row_of: RowOf) -> None:
-        for place, indexes in self.oneofs:
+        for location, indexes in self.oneofs:
             set_ones = [column.field(index).is_valid().to_numpy(zero_copy_only=False) for index in indexes]
-            place.refuse(live & (np.sum(set_ones, axis=0) > 1), "have values", row_of)
+            location.refuse(live & (np.sum(set_ones, axis=0) > 1), "have values", row_of)
         for index, feed in self.feeds:
             feed.put(column.field(index), live, streams, row_of)
 
@@ -136,9 +136,9 @@ class Names(Feed):
 
     def put(self, column: pa.Array, live: Any, streams: Streams, row_of: RowOf) -> Int64s:
         names = pa.array([name for name, _ in self.enum.values], column.type)
-        found = pc.index_in(column, value_set=names).fill_null(-1).to_numpy()
-        numbers: Int64s = np.array([*(number for _, number in self.enum.values), 0], np.int64)[found]
-        is_unknown = live & (found < 0)
+        result = pc.index_in(column, value_set=names).fill_null(-1).to_numpy()
+        numbers: Int64s = np.array([*(number for _, number in self.enum.values), 0], np.int64)[result]
+        is_unknown = live & (result < 0)
         if is_unknown.any() and not self.enum.is_closed:
             others = column.filter(pa.array(is_unknown)).to_pylist()
             numbers[is_unknown] = [unknown_number(self.enum, name) or 0 for name in others]
@@ -179,11 +179,11 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
 
-def _of_floats(column: pa.Array) -> npt.NDArray[Any]:
+def _bits_of_floats(column: pa.Array) -> npt.NDArray[Any]:
     return _numbers(column).view(np.uint32)
 
 
-def _of_doubles(column: pa.Array) -> npt.NDArray[Any]:
+def _bits_of_doubles(column: pa.Array) -> npt.NDArray[Any]:
     return _numbers(column).astype(np.float64, copy=False).view(np.int64)
 
 
@@ -203,7 +203,7 @@ class Fitting:
         self.scopes: list[int] = []
         for scope in self._scopes:
             self.scopes += (len(self.code), len(scope))
-            self.code += [each for instruction in sorted(scope, key=_by_tag) for each in instruction]
+            self.code += [item for instruction in sorted(scope, key=_tag_key) for item in instruction]
 
     def _stream(self, count: int = 1) -> int:
         self.streams += count
@@ -225,16 +225,16 @@ class Fitting:
         self._scopes.append(scope)
         feeds: list[tuple[int, Feed]] = []
         oneofs: dict[str, list[int]] = {}
-        for each in message.fields:
-            place = inside(path, each.name)
-            if each.name in columns:
-                index, column_type = columns[each.name]
-                feeds.append((index, self._column(each, column_type, place, depth, scope)))
-                if each.oneof:
-                    oneofs.setdefault(each.oneof, []).append(index)
-            elif each.label == "required":
-                raise OptionError(f"{_field(place)} is required, and has no column: add one")
-        several = tuple((_oneof(path, name), tuple(each)) for name, each in oneofs.items() if len(each) > 1)
+        for item in message.fields:
+            location = inside(path, item.name)
+            if item.name in columns:
+                index, column_type = columns[item.name]
+                feeds.append((index, self._column(item, column_type, location, depth, scope)))
+                if item.oneof:
+                    oneofs.setdefault(item.oneof, []).append(index)
+            elif item.label == "required":
+                raise OptionError(f"{_field(location)} is required, and has no column: add one")
+        several = tuple((_oneof(path, name), tuple(item)) for name, item in oneofs.items() if len(item) > 1)
         return Group(tuple(feeds), several)
 
     def _column(self, each: Field, of: pa.DataType, path: str, depth: int, scope: list[list[int]]) -> Feed:
@@ -251,7 +251,7 @@ class Fitting:
             scope[-1][ops.FIRST] = stream
             return Items(stream, (feed,))
         entry: list[list[int]] = []
-        place = len(self._scopes)
+        location = len(self._scopes)
         self._scopes.append(entry)
         self.depth_max = max(self.depth_max, depth + 2)
         types = (of.key_type, of.item_type)
@@ -259,21 +259,21 @@ class Fitting:
             self._value(part, part_type, f"{path}.{part.name}", depth + 1, entry, -1)
             for part, part_type in zip(each.message.fields, types, strict=True)
         ]
-        scope.append(_instruction(each, ops.MESSAGE, stream, -1, -1, place))
+        scope.append(_instruction(each, ops.MESSAGE, stream, -1, -1, location))
         return Items(stream, tuple(feeds))
 
     def _value(
         self, each: Field, of: pa.DataType, path: str, depth: int, scope: list[list[int]], flag: int
     ) -> Feed:
         """One value in a slot; without a flag it is an item or a part of a map's entry."""
-        place = Place(_field(path), "correct the value")
+        location = Place(_field(path), "correct the value")
         is_required = each.label == "required" or flag < 0
         if each.is_message:
             op = ops.GROUP if each.kind == "group" else ops.MESSAGE
             scope.append(_instruction(each, op, -1, flag, -1, len(self._scopes)))
             if each.message.time is not None and _is_time(of, each.message.time):
-                return Slot(self._time(of, depth), place, flag, is_required)
-            return Slot(self._message(each.message, of, path, depth + 1), place, flag, is_required)
+                return Slot(self._time(of, depth), location, flag, is_required)
+            return Slot(self._message(each.message, of, path, depth + 1), location, flag, is_required)
         if of not in _FITTING[each.kind]:
             targets = " or ".join(dict.fromkeys(sql_name(fitting) for fitting in _FITTING[each.kind]))
             raise OptionError(
@@ -283,7 +283,7 @@ class Fitting:
         op = _OPS.get(each.kind, ops.VARINT)
         stream = self._stream(2 if op == ops.SPAN else 1)
         scope.append(_instruction(each, op, -1, flag, stream, 0))
-        return Slot(_feed(each, of, place, stream), place, flag, is_required, each.has_presence)
+        return Slot(_feed(each, of, location, stream), location, flag, is_required, each.has_presence)
 
     def _time(self, of: pa.DataType, depth: int) -> Feed:
         self.depth_max = max(self.depth_max, depth + 2)
@@ -304,12 +304,12 @@ def _columns(message: Message, of: pa.DataType) -> dict[str, tuple[int, pa.DataT
     for name in columns:
         if name not in known:
             raise OptionError(
-                f"{named(message)} has no field {printable(name)} for the column: drop or rename it"
+                f"{name_of(message)} has no field {printable(name)} for the column: drop or rename it"
             )
     if len(columns) < len(list(of)):
         names = [column.name for column in of]
         twice = next(name for name in names if names.count(name) > 1)
-        raise OptionError(f"{named(message)} has the column {quoted(twice)} twice: rename one")
+        raise OptionError(f"{name_of(message)} has the column {quote(twice)} twice: rename one")
     return columns
 
 
@@ -318,7 +318,7 @@ def _instruction(each: Field, op: int, first: int, flag: int, stream: int, scope
     return [op, each.number << 3 | wire_type, first, flag, stream, int(each.is_packed), scope]
 
 
-def _by_tag(instruction: list[int]) -> int:
+def _tag_key(instruction: list[int]) -> int:
     return instruction[ops.TAG]
 
 
@@ -329,7 +329,7 @@ def _feed(each: Field, of: pa.DataType, place: Place, stream: int) -> Feed:
         return Names(place, stream, each.enum)
     if each.kind in ("uint32", "fixed32"):
         return Unsigned(place, stream, each.kind)
-    return Numbers(stream, {"float": _of_floats, "double": _of_doubles}.get(each.kind, _numbers))
+    return Numbers(stream, {"float": _bits_of_floats, "double": _bits_of_doubles}.get(each.kind, _numbers))
 
 
 def _oneof(path: str, name: str) -> Place:
@@ -343,7 +343,7 @@ def _is_time(of: pa.DataType, time: pa.DataType) -> bool:
 
 
 def _field(path: str, message: Message | None = None) -> str:
-    return f"the Protobuf field {printable(path)}" if path or message is None else named(message)
+    return f"the Protobuf field {printable(path)}" if path or message is None else name_of(message)
 
 
 _SIZE_MAX: Final = 2**31 - 1
@@ -385,8 +385,8 @@ class Encoder:
 
     def _run(self, streams: Streams, is_valid: Uint8s) -> tuple[Int64s, Uint8s]:
         """The bounds of messages, and the bytes that they lie in."""
-        values, places = in_order(streams.values, self._fitting.streams, np.int64)
-        flags, flag_places = in_order(streams.flags, self._fitting.flags, np.uint8)
+        values, places = join_streams(streams.values, self._fitting.streams, np.int64)
+        flags, flag_places = join_streams(streams.flags, self._fitting.flags, np.uint8)
         content = streams.content()
         out = room(ROOM + len(content) + _VALUE_SIZE * (len(values) + len(is_valid)), np.uint8)
         offsets = np.full(len(is_valid) + 1, len(out), np.int64)

@@ -92,9 +92,9 @@ def encode_each(
                 low = slot
                 cursor = slot
                 if program[at + FIRST] >= 0:
-                    place = places[program[at + FIRST]] + slot
-                    low = values[place]
-                    cursor = values[place + 1] - 1
+                    location = places[program[at + FIRST]] + slot
+                    low = values[location]
+                    cursor = values[location + 1] - 1
                 elif program[at + FLAG] >= 0 and flags[flag_places[program[at + FLAG]] + slot] == 0:
                     cursor = slot - 1
                 if cursor < low:
@@ -180,9 +180,9 @@ def encode_each(
             stack[top + 4] = cursor
             stack[top + 5] = pos
             slot = cursor
-            place = 2 * program[at + SCOPE]
-            first = scopes[place]
-            at = first + (scopes[place + 1] - 1) * WIDTH
+            location = 2 * program[at + SCOPE]
+            first = scopes[location]
+            at = first + (scopes[location + 1] - 1) * WIDTH
         if is_full:
             return int(row)
         offsets[row] = pos

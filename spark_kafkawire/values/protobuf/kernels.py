@@ -301,24 +301,26 @@ def decode_each(
                 if inner >= capacity[items]:
                     full = items
                     break
-                place = items * DOMAIN
-                for k in range(domains[place + D_FLAG], domains[place + D_FLAG] + domains[place + D_FLAGS]):
+                location = items * DOMAIN
+                for k in range(
+                    domains[location + D_FLAG], domains[location + D_FLAG] + domains[location + D_FLAGS]
+                ):
                     flags[presents[table[k]] + inner] = 0
-                first = domains[place + D_START]
-                for k in range(first, first + 2 * domains[place + D_STARTS], 2):
+                first = domains[location + D_START]
+                for k in range(first, first + 2 * domains[location + D_STARTS], 2):
                     out[streams[table[k]] + inner] = counts[table[k + 1]]
                 counts[items] = inner + 1
                 if op == MESSAGE:
-                    steps -= domains[place + D_SIZE]
+                    steps -= domains[location + D_SIZE]
                     if steps < 0:
                         fault = _TOO_LARGE
                         break
             elif op >= 0:
                 is_default = size == 0 if op == SPAN else value == 0
-                place = presents[program[at + FLAG]] + slot
+                location = presents[program[at + FLAG]] + slot
                 first = program[at + CLEARED]
                 oneof = program[at + ANY]
-                if oneof < 0 or flags[place] != 0:
+                if oneof < 0 or flags[location] != 0:
                     count = 0
                 elif flags[presents[oneof] + slot] == 0:
                     flags[presents[oneof] + slot] = 1
@@ -338,7 +340,7 @@ def decode_each(
                     if kept < counts[cleared]:
                         counts[cleared] = kept
                         cut[cleared] = 1
-                flags[place] = 0 if is_default and program[at + IMPLICIT] else 1
+                flags[location] = 0 if is_default and program[at + IMPLICIT] else 1
             if op == MESSAGE or wire == START_GROUP:
                 if depth >= DEPTH_MAX - 1:
                     fault = _TOO_DEEP

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, NoReturn
 
-from spark_kafkawire.errors import OptionError, quoted
+from spark_kafkawire.errors import OptionError, quote
 
 from ..column_types import inside
 from .types import DELIMITED, FIXED32, FIXED64, SCALARS, VARINT, Enum, Field, Message
@@ -76,7 +76,7 @@ class Tokens:
         while pos < len(self._text):
             match = _TOKEN.match(self._text, pos)
             if match is None:
-                self.refuse(f"{quoted(self._text[pos])} is not part of a schema", pos)
+                self.refuse(f"{quote(self._text[pos])} is not part of a schema", pos)
             if match.lastgroup != "blank":
                 yield Token(str(match.lastgroup), match.group(), pos)
             pos = match.end()
@@ -105,16 +105,16 @@ class Tokens:
     def expect(self, *texts: str) -> str:
         """Pass one of these symbols or keywords."""
         return self.accept(*texts) or self.refuse(
-            f"{' or '.join(map(quoted, texts))} is expected, not {quoted(self.peek().text)}"
+            f"{' or '.join(map(quote, texts))} is expected, not {quote(self.peek().text)}"
         )
 
     def name(self, *, dotted: bool = False) -> str:
         """Pass a name."""
         token = self.peek()
         if token.kind != "name" or ("." in token.text and not dotted):
-            self.refuse(f"a name is expected, not {quoted(token.text)}")
+            self.refuse(f"a name is expected, not {quote(token.text)}")
         if token.text.count(".") > _PARTS_MAX or len(token.text) > _NAME_SIZE_MAX:
-            self.refuse(f"the name {quoted(token.text)} is too long")
+            self.refuse(f"the name {quote(token.text)} is too long")
         return self.next().text
 
     def integer(self) -> int:
@@ -124,7 +124,7 @@ class Tokens:
         try:
             number = int(text[:_DIGITS_MAX], 8 if text.startswith("0") and text.isdigit() else 0)
         except ValueError:
-            self.refuse(f"an integer is expected, not {quoted(text)}")
+            self.refuse(f"an integer is expected, not {quote(text)}")
         self.next()
         return -number if is_negative else number
 
@@ -135,20 +135,20 @@ class Tokens:
         try:
             number = float(int(text[:_DIGITS_MAX], 0)) if text[:2].lower() == "0x" else float(text)
         except (ValueError, OverflowError):
-            self.refuse(f"a number is expected, not {quoted(text)}")
+            self.refuse(f"a number is expected, not {quote(text)}")
         self.next()
         return factor * number
 
     def string(self) -> bytes:
         """Pass a string, or several one after the other, which are one."""
         if self.peek().kind != "string":
-            self.refuse(f"a string is expected, not {quoted(self.peek().text)}")
+            self.refuse(f"a string is expected, not {quote(self.peek().text)}")
         content = bytearray()
         while self.peek().kind == "string":
-            content += self._unescaped(self.next())
+            content += self._unescape(self.next())
         return bytes(content)
 
-    def _unescaped(self, token: Token) -> bytes:
+    def _unescape(self, token: Token) -> bytes:
         text, content, pos = token.text[1:-1], bytearray(), 0
         for match in _ESCAPE.finditer(text):
             content += text[pos : match.start()].encode("utf-8", "surrogatepass")
@@ -175,7 +175,7 @@ class Tokens:
             if token.kind == "symbol":
                 depth += (token.text in "{[(") - (token.text in "}])")
                 if depth < 0:
-                    self.refuse(f"{quoted(token.text)} closes nothing", token.pos)
+                    self.refuse(f"{quote(token.text)} closes nothing", token.pos)
                 if depth == 0 and token.text in ";}":
                     return
 
@@ -218,9 +218,9 @@ class File:
     def add(self, named: Message | Enum, pos: int) -> None:
         """Add a message or an enum by its full name."""
         if len(named.name) > _FULL_NAME_MAX:
-            self.tokens.refuse(f"the full name {quoted(named.name)} is too long", pos)
+            self.tokens.refuse(f"the full name {quote(named.name)} is too long", pos)
         if named.name in self.names:
-            self.tokens.refuse(f"the type {quoted(named.name)} is declared twice", pos)
+            self.tokens.refuse(f"the type {quote(named.name)} is declared twice", pos)
         self.names[named.name] = named
 
 
@@ -266,7 +266,7 @@ class _FileParser:
             self.tokens.expect("=")
             syntax = self.tokens.string()
             if syntax not in (b"proto2", b"proto3"):
-                self.tokens.refuse(f"the syntax {quoted(syntax.decode('utf-8', 'replace'))} is not supported")
+                self.tokens.refuse(f"the syntax {quote(syntax.decode('utf-8', 'replace'))} is not supported")
             self.tokens.expect(";")
             self.file.is_proto3 = syntax == b"proto3"
 
@@ -289,12 +289,12 @@ def parse_enum(file: File, scope: str) -> None:
         tokens.expect("=")
         number = tokens.integer()
         if name in values or not -(2**31) <= number < 2**31:
-            tokens.refuse(f"the enum value {quoted(name)} is declared twice or is no int32")
+            tokens.refuse(f"the enum value {quote(name)} is declared twice or is no int32")
         values[name] = number
         _options(tokens)
         tokens.expect(";")
     if not values:
-        tokens.refuse(f"the enum {quoted(enum.name)} has no values", pos)
+        tokens.refuse(f"the enum {quote(enum.name)} has no values", pos)
     enum.values = tuple(values.items())
 
 
@@ -324,9 +324,9 @@ class _MessageParser:
         self.tokens.expect("{")
         while not self.tokens.accept("}"):
             self._statement()
-        names, numbers = [each.name for each in self.fields], [each.number for each in self.fields]
+        names, numbers = [item.name for item in self.fields], [item.number for item in self.fields]
         if len(set(names)) < len(names) or len(set(numbers)) < len(numbers):
-            self.tokens.refuse(f"the message {quoted(message.name)} has a field or a number twice", pos)
+            self.tokens.refuse(f"the message {quote(message.name)} has a field or a number twice", pos)
         message.fields, message.messages = tuple(self.fields), tuple(self.messages)
         message.hidden = tuple(self.hidden)
 
@@ -344,7 +344,7 @@ class _MessageParser:
         elif self.tokens.accept("oneof"):
             self._oneof()
         else:
-            self._labelled()
+            self._parse_label()
 
     def _oneof(self) -> None:
         oneof = self.tokens.name()
@@ -355,7 +355,7 @@ class _MessageParser:
             elif not self.tokens.accept(";"):
                 self._field("", oneof)
 
-    def _labelled(self) -> None:
+    def _parse_label(self) -> None:
         label = self.tokens.accept(*_LABELS)
         if label == "required" and self.file.is_proto3:
             self.tokens.refuse("proto3 has no required fields")
@@ -376,16 +376,16 @@ class _MessageParser:
         number = self._number()
         kind = type_name if type_name in (*SCALARS, "group") and type_name != "enum" else ""
         has_presence = label != "repeated" and bool(not self.file.is_proto3 or label or oneof)
-        each = Field(name, number, kind, "" if label == "optional" else label, None, oneof, has_presence)
+        item = Field(name, number, kind, "" if label == "optional" else label, None, oneof, has_presence)
         options = _options(self.tokens)
         can_be_packed = label == "repeated" and kind not in ("string", "bytes", "group")
-        each.is_packed = can_be_packed and self._is_packed(options)
-        self.fields.append(each)
+        item.is_packed = can_be_packed and self._is_packed(options)
+        self.fields.append(item)
         if kind == "group":
-            self._group(each, name, pos)
+            self._group(item, name, pos)
             return
         self.tokens.expect(";")
-        self._refer(each, type_name, options.get("default"), pos)
+        self._refer(item, type_name, options.get("default"), pos)
 
     def _refer(self, each: Field, type_name: str, default: list[Token] | None, pos: int) -> None:
         if default and (self.file.is_proto3 or each.is_repeated):
@@ -430,7 +430,7 @@ class _MessageParser:
         pos = self.tokens.peek().pos
         number = self.tokens.integer()
         if not 1 <= number <= _NUMBER_MAX:
-            self.tokens.refuse(f"{quoted(number)} is no number of a field", pos)
+            self.tokens.refuse(f"{quote(number)} is no number of a field", pos)
         return number
 
 
@@ -515,9 +515,9 @@ class _Descriptor:
 
     def parts(self, number: int) -> list[bytes]:
         """The strings, bytes or messages of a field."""
-        found = self._values.get(number, [])
-        parts = [value for value in found if isinstance(value, bytes)]
-        return parts if len(parts) == len(found) else _refuse(f"its field {number} is an integer")
+        result = self._values.get(number, [])
+        parts = [value for value in result if isinstance(value, bytes)]
+        return parts if len(parts) == len(result) else _refuse(f"its field {number} is an integer")
 
     def inner(self, number: int) -> list[_Descriptor]:
         """The messages of a field."""
@@ -531,7 +531,7 @@ class _Descriptor:
         except UnicodeDecodeError:
             _refuse(f"its field {number} is not UTF-8")
         if form is not None and not form.match(text):
-            _refuse(f"{quoted(text)} is no name or value in a schema")
+            _refuse(f"{quote(text)} is no name or value in a schema")
         return text
 
 
@@ -569,21 +569,21 @@ def _varint(data: bytes, pos: int) -> tuple[int, int]:
 
 def _file(file: _Descriptor) -> str:
     syntax = file.string(12) or "proto2"
-    lines = [f"syntax = {_string(syntax.encode())};"]
+    lines = [f"syntax = {_encode_string(syntax.encode())};"]
     if file.string(2):
         lines.append(f"package {file.string(2, _FULL_NAME)};")
-    lines += [f"import {_string(name)};" for name in file.parts(3)]
-    lines += [_enum(each) for each in file.inner(5)]
-    lines += [_message(each, syntax == "proto3", 0) for each in file.inner(4)]
+    lines += [f"import {_encode_string(name)};" for name in file.parts(3)]
+    lines += [_enum(item) for item in file.inner(5)]
+    lines += [_message(item, syntax == "proto3", 0) for item in file.inner(4)]
     return "\n".join(lines)
 
 
-def _string(content: bytes) -> str:
+def _encode_string(content: bytes) -> str:
     return '"' + "".join(f"\\{byte:03o}" for byte in content) + '"'
 
 
 def _enum(enum: _Descriptor) -> str:
-    values = [f"{each.string(1, _NAME)} = {_int32(each.integer(2))};" for each in enum.inner(2)]
+    values = [f"{item.string(1, _NAME)} = {_int32(item.integer(2))};" for item in enum.inner(2)]
     return f"enum {enum.string(1, _NAME)} {{ {' '.join(values)} }}"
 
 
@@ -606,11 +606,11 @@ class _Body:
 
     def __init__(self, message: _Descriptor, is_proto3: bool, depth: int) -> None:
         self._is_proto3, self._depth = is_proto3, depth
-        self._nested = {each.string(1, _NAME): each for each in message.inner(3)}
-        self._entries = {name for name, each in self._nested.items() if _is_entry(each)}
-        self._places = {name: place for place, name in enumerate(self._nested)}
-        self._oneofs = [each.string(1, _NAME) for each in message.inner(8)]
-        self._enums = [_enum(each) for each in message.inner(4)]
+        self._nested = {item.string(1, _NAME): item for item in message.inner(3)}
+        self._entries = {name for name, item in self._nested.items() if _is_entry(item)}
+        self._places = {name: location for location, name in enumerate(self._nested)}
+        self._oneofs = [item.string(1, _NAME) for item in message.inner(8)]
+        self._enums = [_enum(item) for item in message.inner(4)]
         self._fields = message.inner(2)
 
     def lines(self) -> list[str]:
@@ -620,23 +620,23 @@ class _Body:
         field that follows them in the order of nested messages: the indexes of messages count all of them.
         """
         lines, names, start = self._enums, list(self._nested), 0
-        by_fields = [name for each in self._fields if (name := self._declares(each))]
+        by_fields = [name for item in self._fields if (name := self._declares(item))]
         in_field = set(by_fields)
         if len(in_field) < len(by_fields):  # in each level twice as many
             _refuse("two of its fields declare the same message")
         oneof = ""
-        for each in self._fields:
-            declared, of = self._declares(each), self._oneof(each)
+        for item in self._fields:
+            declared, of = self._declares(item), self._oneof(item)
             if oneof and of != oneof:
                 lines.append("}")
             if of != oneof:
                 lines += [f"oneof {of} {{"] if of else []
             oneof = of
-            place = self._places[declared] if declared and not of else -1
-            if place >= start:
-                lines += [self._message(name) for name in names[start:place] if name not in in_field]
-                start = place + 1
-            lines.append(self._field(each, of))
+            location = self._places[declared] if declared and not of else -1
+            if location >= start:
+                lines += [self._message(name) for name in names[start:location] if name not in in_field]
+                start = location + 1
+            lines.append(self._field(item, of))
         lines += ["}"] if oneof else []
         return lines + [self._message(name) for name in names[start:] if name not in in_field]
 
@@ -662,7 +662,7 @@ class _Body:
         if nested and each.integer(5) == _MESSAGE:
             inner = {entry.integer(3): entry for entry in self._nested[nested].inner(2)}
             if set(inner) != {1, 2}:
-                _refuse(f"the entries of the map {quoted(name)} are no key and value")
+                _refuse(f"the entries of the map {quote(name)} are no key and value")
             return f"map<{_type(inner[1])}, {_type(inner[2])}> {name} = {number};"
         label = "" if oneof else self._label(each)
         if nested:
@@ -697,7 +697,7 @@ def _type(each: _Descriptor) -> str:
 def _default(each: _Descriptor) -> str:
     kind = each.integer(5)
     if kind == _STRING:
-        return _string(each.parts(7)[-1])
+        return _encode_string(each.parts(7)[-1])
     if kind == _BYTES:
         return f'"{each.string(7, _ESCAPED)}"'
     return each.string(7, _NUMBER)

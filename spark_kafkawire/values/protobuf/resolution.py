@@ -14,7 +14,7 @@ from spark_kafkawire.records.arrays import Int64s
 from ..column_types import inside, sql_name
 from ..payloads import Fault
 from . import kernels as ops
-from .types import DURATION, SCALARS, TIMESTAMP, Enum, Field, Message, fields_by_name, named
+from .types import DURATION, SCALARS, TIMESTAMP, Enum, Field, Message, fields_by_name, name_of
 
 _OPS: Final = {
     "int32": ops.INT32,
@@ -111,7 +111,7 @@ class Resolver:
         """The program of this pair. Raises ``OptionError`` (fatal) for what has no program."""
         if not pa.types.is_struct(arrow_type):
             raise OptionError(
-                f"{named(reader)} cannot be read as {sql_name(arrow_type)}: name a "
+                f"{name_of(reader)} cannot be read as {sql_name(arrow_type)}: name a "
                 "struct in .schema(), or leave it out"
             )
         root = self._struct(writer, reader, arrow_type, 0, -1, "", [])
@@ -119,9 +119,9 @@ class Resolver:
         scopes: list[int] = []
         for scope in self.scopes:
             scopes += (len(code) // ops.WIDTH, len(scope))
-            code += [each for instruction in sorted(scope) for each in instruction]
-        domains = [each for domain in self.domains for each in self._numbers(domain)]
-        arrays = tuple(np.array(each or [0], np.int64) for each in (code, scopes, domains, self.table))
+            code += [item for instruction in sorted(scope) for item in instruction]
+        domains = [item for domain in self.domains for item in self._numbers(domain)]
+        arrays = tuple(np.array(item or [0], np.int64) for item in (code, scopes, domains, self.table))
         of_streams, of_flags = np.array(self.streams, np.int64), np.array(self.flags, np.int64)
         return Program(root, tuple(self.paths), arrays, len(self.domains), of_streams, of_flags)
 
@@ -170,37 +170,39 @@ class Resolver:
         wanted = _columns(reader, of)
         scope: list[list[int]] = []
         self.scopes.append(scope)
-        written = {each.number: each for each in writer.fields}
+        written = {item.number: item for item in writer.fields}
         nodes: dict[str, Node] = {}
         oneofs: dict[str, list[_Member]] = {}
-        for each in reader.fields:
-            place = inside(path, each.name)
+        for item in reader.fields:
+            location = inside(path, item.name)
             member = _Member([], [])
-            if each.name in wanted:
-                source = written.get(each.number, each)
-                nodes[each.name] = self._field(source, each, wanted[each.name], domain, flag, place, member)
-            elif each.label == "required" or each.oneof:
-                self._unread(each, domain, flag, place, member)
+            if item.name in wanted:
+                source = written.get(item.number, item)
+                nodes[item.name] = self._field(
+                    source, item, wanted[item.name], domain, flag, location, member
+                )
+            elif item.label == "required" or item.oneof:
+                self._unread(item, domain, flag, location, member)
             else:
                 continue
             scope.append(member.instruction)
             cleared += member.cleared
-            if each.oneof:
-                oneofs.setdefault(each.oneof, []).append(member)
+            if item.oneof:
+                oneofs.setdefault(item.oneof, []).append(member)
         for members in oneofs.values():
             self._exclude(members, domain, cleared)
         return Node("struct", of, flag, children=tuple(nodes[name] for name in wanted))
 
     def _exclude(self, members: list[_Member], domain: int, cleared: list[int]) -> None:
         """Let each member of a oneof take away the others."""
-        flag, place = self._flag(domain), len(self.table)
+        flag, location = self._flag(domain), len(self.table)
         cleared += (flag, -1, -1)
         for member in members:
             self.table += member.cleared
         for member in members:
             member.instruction[ops.ANY] = flag
-            member.instruction[ops.CLEARED] = place
-            member.instruction[ops.CLEARED_COUNT] = (len(self.table) - place) // 3
+            member.instruction[ops.CLEARED] = location
+            member.instruction[ops.CLEARED_COUNT] = (len(self.table) - location) // 3
 
     def _unread(self, each: Field, domain: int, around: int, path: str, member: _Member) -> None:
         """A field without a column whose presence counts."""
@@ -235,7 +237,7 @@ class Resolver:
             member.instruction[ops.ARG] = Fault.UNRESOLVABLE_SCHEMA
             writer = reader
         if reader.is_repeated:
-            node = self._repeated(writer, reader, of, domain, path, member)
+            node = self._resolve_repeated(writer, reader, of, domain, path, member)
         else:
             flag = self._flag(domain)
             member.cleared = [flag, -1, -1]
@@ -245,7 +247,7 @@ class Resolver:
             self._require(reader, domain, around, flag, path)
         return node
 
-    def _repeated(
+    def _resolve_repeated(
         self, writer: Field, reader: Field, of: pa.DataType, domain: int, path: str, member: _Member
     ) -> Node:
         is_type = pa.types.is_map if reader.label == "map" else pa.types.is_list
@@ -266,8 +268,8 @@ class Resolver:
             children = (self._value(writer, reader, of.value_type, items, -1, path, inside),)
         # What is taken away with an item are domains: flags belong to slots that are taken away.
         member.cleared += [
-            entry if place % 3 < 2 or entry >= 0 else items
-            for place, entry in enumerate(_domains_of(inside.cleared))
+            entry if location % 3 < 2 or entry >= 0 else items
+            for location, entry in enumerate(_domains_of(inside.cleared))
         ]
         member.instruction = inside.instruction
         member.instruction[ops.ITEMS] = items
@@ -348,7 +350,7 @@ def _columns(message: Message, of: pa.DataType) -> dict[str, pa.DataType]:
     for column in of:
         if column.name not in known:
             raise OptionError(
-                f"{named(message)} has no field {printable(column.name)}: remove that column from .schema()"
+                f"{name_of(message)} has no field {printable(column.name)}: remove that column from .schema()"
             )
     return {column.name: column.type for column in of}
 
@@ -359,18 +361,18 @@ def reads(writer: Field, reader: Field) -> bool:
         return False
     if writer.is_message and reader.is_message:
         return writer.wire_type == reader.wire_type
-    kinds = {_meaning(writer), _meaning(reader)}
+    kinds = {_describe_meaning(writer), _describe_meaning(reader)}
     return len(kinds) == 1 or (kinds == {"message", "bytes"} and "string" not in (writer.kind, reader.kind))
 
 
-def _meaning(each: Field) -> str:
+def _describe_meaning(each: Field) -> str:
     return each.kind if each.is_message else SCALARS[each.kind][2]
 
 
 def _domains_of(cleared: list[int]) -> list[int]:
     """The entries of domains among entries of ``kernels.clear``."""
-    entries = [cleared[place : place + 3] for place in range(0, len(cleared), 3)]
-    return [each for entry in entries if entry[1] >= 0 for each in entry]
+    entries = [cleared[location : location + 3] for location in range(0, len(cleared), 3)]
+    return [item for entry in entries if entry[1] >= 0 for item in entry]
 
 
 def _expect(fits: bool, each: Field, of: pa.DataType, path: str) -> None:

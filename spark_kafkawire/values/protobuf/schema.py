@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_kafkawire.errors import OptionError, listed_some, printable, quoted
+from spark_kafkawire.errors import OptionError, list_some, printable, quote
 
 from ..column_types import RECURSION_DEPTH, inside, is_list, sql_name
 from .parsing import File, Reference, Tokens, parse_file, text_of
@@ -210,7 +210,7 @@ _CHARACTERS_MAX: Final = 2 << 20
 _FILES_MAX: Final = 1_000
 
 
-def linked(text: str, references: Mapping[str, str]) -> File:
+def link(text: str, references: Mapping[str, str]) -> File:
     """Parse a text and those that it imports, and connect fields with their types.
 
     An import is looked up in ``references``, then among Protobuf's own. One that is found in neither is an
@@ -220,23 +220,23 @@ def linked(text: str, references: Mapping[str, str]) -> File:
     text = text_of(text)
     _expect_few(len(text), 1)
     root = parse_file(text, "the Protobuf schema")
-    files, missing = _imported(root, references, len(text))
+    files, missing = _import_files(root, references, len(text))
     names: dict[str, Message | Enum] = {}
     for file in files:
         for name, named in file.names.items():
             if name in names:
                 raise OptionError(
-                    f"{file.tokens.place}: the type {quoted(name)} is declared in another file, too: remove "
+                    f"{file.tokens.place}: the type {quote(name)} is declared in another file, too: remove "
                     "one"
                 )
             names[name] = named
     for file in files:
-        for each in file.references:
-            _connect(each, file, names, missing)
+        for item in file.references:
+            _connect(item, file, names, missing)
     return root
 
 
-def _imported(root: File, references: Mapping[str, str], size: int) -> tuple[list[File], list[str]]:
+def _import_files(root: File, references: Mapping[str, str], size: int) -> tuple[list[File], list[str]]:
     files, missing, seen = [root], [], set()
     for file in files:  # grows in the loop
         for name in file.imports:
@@ -251,7 +251,7 @@ def _imported(root: File, references: Mapping[str, str], size: int) -> tuple[lis
             text = text_of(text)
             size += len(text)
             _expect_few(size, len(files) + 1)
-            files.append(parse_file(text, f"the Protobuf schema {quoted(name)}"))
+            files.append(parse_file(text, f"the Protobuf schema {quote(name)}"))
     return files, missing
 
 
@@ -268,66 +268,66 @@ def _expect_few(size: int, count: int) -> None:
 def _connect(
     reference: Reference, file: File, names: Mapping[str, Message | Enum], missing: list[str]
 ) -> None:
-    each = reference.field
+    item = reference.field
     if reference.type_name:
-        found = _found(reference, names)
-        if found is None:
+        result = _find_type(reference, names)
+        if result is None:
             hint = (
-                f"; imports that are not among its references: {listed_some(missing, 3, quoted)}"
+                f"; imports that are not among its references: {list_some(missing, 3, quote)}"
                 if missing
                 else ""
             )
-            file.tokens.refuse(f"the type {quoted(reference.type_name)} is unknown{hint}", reference.pos)
-        each.type = found
-        each.kind = "enum" if isinstance(found, Enum) else "message"
-        each.has_presence |= each.kind == "message" and not each.is_repeated
-        each.is_packed &= each.kind == "enum"
+            file.tokens.refuse(f"the type {quote(reference.type_name)} is unknown{hint}", reference.pos)
+        item.type = result
+        item.kind = "enum" if isinstance(result, Enum) else "message"
+        item.has_presence |= item.kind == "message" and not item.is_repeated
+        item.is_packed &= item.kind == "enum"
     if reference.default is not None:
-        each.default = _default(reference, file.tokens.part(reference.default))
+        item.default = _default(reference, file.tokens.part(reference.default))
 
 
-def _found(reference: Reference, names: Mapping[str, Message | Enum]) -> Message | Enum | None:
+def _find_type(reference: Reference, names: Mapping[str, Message | Enum]) -> Message | Enum | None:
     """The type that a name means: the innermost one around the field."""
     if reference.type_name.startswith("."):
         return names.get(reference.type_name[1:])
     scope = reference.scope
     while True:
-        found = names.get(inside(scope, reference.type_name))
-        if found is not None or not scope:
-            return found
+        result = names.get(inside(scope, reference.type_name))
+        if result is not None or not scope:
+            return result
         scope = scope.rpartition(".")[0]
 
 
 def _default(reference: Reference, tokens: Tokens) -> Any:
-    each = reference.field
-    if each.kind == "enum":
-        numbers = dict(each.enum.values)
+    item = reference.field
+    if item.kind == "enum":
+        numbers = dict(item.enum.values)
         name = tokens.name()
         value: Any = numbers.get(name)
         if value is None:
-            tokens.refuse(f"{quoted(name)} is no value of the enum {quoted(each.enum.name)}", reference.pos)
-    elif each.kind == "bool":
+            tokens.refuse(f"{quote(name)} is no value of the enum {quote(item.enum.name)}", reference.pos)
+    elif item.kind == "bool":
         value = int(tokens.expect("true", "false") == "true")
-    elif each.kind in ("string", "bytes"):
+    elif item.kind in ("string", "bytes"):
         value = tokens.string()
-    elif each.kind in ("float", "double"):
+    elif item.kind in ("float", "double"):
         value = tokens.number()
-    elif each.is_message:
+    elif item.is_message:
         tokens.refuse("a field of a message type cannot have a default: remove it", reference.pos)
     else:
-        value = _signed(each.kind, tokens.integer(), tokens, reference.pos)
+        value = _sign(item.kind, tokens.integer(), tokens, reference.pos)
     if tokens.peek().kind != "end":
         tokens.refuse("the default has more than one value", reference.pos)
     return value
 
 
-def _signed(kind: str, number: int, tokens: Tokens, pos: int) -> int:
+def _sign(kind: str, number: int, tokens: Tokens, pos: int) -> int:
     """The integer as a column has it: unsigned ones become negative where their first bit is set."""
     bits = 32 if kind.endswith("32") else 64
     is_unsigned = kind in ("uint32", "uint64", "fixed32", "fixed64")
     low, high = (0, 2**bits) if is_unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1))
     if not low <= number < high:
-        tokens.refuse(f"{quoted(number)} is no {kind}", pos)
+        tokens.refuse(f"{quote(number)} is no {kind}", pos)
     return number - 2**bits if number >= 2 ** (bits - 1) else number
 
 
@@ -353,7 +353,7 @@ class Schema:
     @cached_property
     def root(self) -> Message:
         """The message of ``indexes``."""
-        message = _at(self.file, self.indexes)
+        message = _find_message(self.file, self.indexes)
         assert message is not None
         return message
 
@@ -375,9 +375,9 @@ class Schema:
         """The schema with the message of these indexes; None if it has none."""
         if indexes == self.indexes:
             return self
-        return None if _at(self.file, indexes) is None else replace(self, indexes=indexes)
+        return None if _find_message(self.file, indexes) is None else replace(self, indexes=indexes)
 
-    def at_name(self, name: str) -> Schema:
+    def find_message_type(self, name: str) -> Schema:
         """The schema with the message of this name: a full one, or one without the package.
 
         Raises ``OptionError`` (fatal) if the text declares none, or only a reference does.
@@ -387,9 +387,9 @@ class Schema:
         for full in (name.lstrip("."), package + name):
             if full in places:
                 return replace(self, indexes=places[full])
-        known = listed_some(list(places), 5, quoted)
+        known = list_some(list(places), 5, quote)
         raise OptionError(
-            f"the Protobuf schema has no message {quoted(name)}; it has {known}; name one of these"
+            f"the Protobuf schema has no message {quote(name)}; it has {known}; name one of these"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -407,8 +407,8 @@ def parse(
 
     Raises ``OptionError`` (fatal) that names the line of the mistake.
     """
-    file = linked(text, references or {})
-    if _at(file, indexes) is None:
+    file = link(text, references or {})
+    if _find_message(file, indexes) is None:
         raise OptionError(
             "the Protobuf schema declares no message: add one"
             if not file.messages
@@ -417,21 +417,21 @@ def parse(
     return Schema(file, text, references or {}, indexes, recursion_depth)
 
 
-def _at(file: File, indexes: tuple[int, ...]) -> Message | None:
+def _find_message(file: File, indexes: tuple[int, ...]) -> Message | None:
     """The message at a place.
 
     Confluent's serializers in Java count declared messages. Those in Python and Go count groups and entries
     of maps, too, which shows only where an index is larger than the number of declared messages.
     """
-    found: Message | None = None
+    result: Message | None = None
     declared, all_of_them = file.messages, file.messages
     for index in indexes:
         inside = declared if 0 <= index < len(declared) else all_of_them
         if not 0 <= index < len(inside):
             return None
-        found = inside[index]
-        declared, all_of_them = list(found.messages), list(found.hidden)
-    return found
+        result = inside[index]
+        declared, all_of_them = list(result.messages), list(result.hidden)
+    return result
 
 
 def _places(file: File) -> dict[str, tuple[int, ...]]:
@@ -440,9 +440,9 @@ def _places(file: File) -> dict[str, tuple[int, ...]]:
         message.name: (index,) for index, message in enumerate(file.messages)
     }
     waiting = list(zip(file.messages, places.values(), strict=True))
-    for message, place in waiting:  # grows in the loop
+    for message, location in waiting:  # grows in the loop
         for index, nested in enumerate(message.messages):
-            places[nested.name] = (*place, index)
+            places[nested.name] = (*location, index)
             waiting.append((nested, places[nested.name]))
     return places
 
@@ -454,12 +454,12 @@ def schema_of(arrow_type: pa.DataType, name: str = "topLevelRecord") -> Schema:
     """
     package, _, last = name.rpartition(".")
     if not all(map(_NAME.match, name.split("."))):
-        raise OptionError(f"{quoted(name)} is no name in Protobuf: use letters, digits and underscores")
+        raise OptionError(f"{quote(name)} is no name in Protobuf: use letters, digits and underscores")
     if not pa.types.is_struct(arrow_type):
         raise OptionError(f"a Protobuf message is made of a struct, not of {arrow_type}: use struct(…)")
     derived = _Derived()
     lines = derived.message(last, arrow_type, "", last)
-    imports = [f'import "google/protobuf/{each}.proto";' for each in sorted(derived.imports)]
+    imports = [f'import "google/protobuf/{item}.proto";' for item in sorted(derived.imports)]
     head = ['syntax = "proto3";', *([f"package {package};"] if package else []), *imports]
     return parse("\n".join([*head, *lines]) + "\n")
 
@@ -494,7 +494,7 @@ class _Derived:
         """The line of a field; lines of the message that it needs are added to ``inner``."""
         if not _NAME.match(column.name):
             raise OptionError(
-                f"column {printable(path)}: {quoted(column.name)} is no name in Protobuf: rename it"
+                f"column {printable(path)}: {quote(column.name)} is no name in Protobuf: rename it"
             )
         of = column.type
         if pa.types.is_map(of):

@@ -79,7 +79,7 @@ class Message:
     @property
     def time(self) -> pa.DataType | None:
         """The Arrow type of a timestamp or a duration, which are messages of seconds and nanos; else None."""
-        if [each.name for each in self.fields] != ["seconds", "nanos"]:
+        if [item.name for item in self.fields] != ["seconds", "nanos"]:
             return None
         return _TIMES.get(self.name.rpartition(".")[2])
 
@@ -144,7 +144,7 @@ class _ArrowTypes(Nesting):
 
     def struct(self, message: Message, depths: Mapping[str, int]) -> pa.DataType | None:
         """The type of a message; None if it has no columns."""
-        columns = [column for each in message.fields if (column := self.column(each, depths)) is not None]
+        columns = [column for item in message.fields if (column := self.column(item, depths)) is not None]
         return pa.struct(columns) if columns else None
 
     def column(self, each: Field, depths: Mapping[str, int]) -> pa.Field | None:
@@ -165,7 +165,7 @@ class _ArrowTypes(Nesting):
             return SCALARS[each.kind][0]
         if each.message.time is not None:
             return each.message.time
-        depths_inside = self.inside(each.message.name, named(each.message), depths)
+        depths_inside = self.inside(each.message.name, name_of(each.message), depths)
         if depths_inside is None:
             return None
         if sum(depths.values()) >= DEPTH_MAX:
@@ -195,9 +195,9 @@ def unknown_number(enum: Enum, name: str) -> int | None:
 
 def fields_by_name(message: Message) -> dict[str, Field]:
     """The fields of a message by their names."""
-    return {each.name: each for each in message.fields}
+    return {item.name: item for item in message.fields}
 
 
-def named(message: Message) -> str:
+def name_of(message: Message) -> str:
     """The name of a message for errors."""
     return f"the Protobuf message {printable(message.name)}"

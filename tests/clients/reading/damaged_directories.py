@@ -78,8 +78,8 @@ def read(
     options = FetchOptions(bad_records=bad_records, fail_on_data_loss=False)
     for columns in LogFiles(task, options, window_bytes=window_bytes).columns():
         if columns.corrupt is not None:
-            [found] = columns.corrupt.to_pylist()
-            places.append((found["startOffset"], found["endOffset"]))
+            [result] = columns.corrupt.to_pylist()
+            places.append((result["startOffset"], result["endOffset"]))
             continue
         assert columns.values is not None
         indexes = [0] * columns.count if log.form != V07 else columns.index.tolist()  # type: ignore[union-attr]

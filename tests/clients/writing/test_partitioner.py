@@ -78,10 +78,10 @@ def partitioner_of(
 
 
 def split(partitioner: Partitioner, rows: Rows) -> dict[str, list[bytes]]:
-    found: dict[str, list[bytes]] = {}
+    result: dict[str, list[bytes]] = {}
     for part, records in partitioner.split(rows):
-        found.setdefault(f"{part}", []).extend(records.values.to_pylist())
-    return found
+        result.setdefault(f"{part}", []).extend(records.values.to_pylist())
+    return result
 
 
 def int32(values: list[int | None]) -> pa.Array:
@@ -113,7 +113,7 @@ def test_a_batch_of_many_runs_goes_on_where_it_lies() -> None:
     assert memory == {values.buffers()[2].address}, "values were copied"
 
 
-def test_logs_beyond_65536_are_told_apart() -> None:
+def test_logs_beyond_65536_are_distinguished() -> None:
     """Rows are sorted by 16-bit numbers where there are no more partitions."""
     extra = [TopicPartition("t", number, 1) for number in range(2, 65_540)]
     partitioner = partitioner_of(targets(*extra), first=65_534, strategy="roundrobin")
@@ -129,8 +129,8 @@ def test_a_key_picks_from_the_list_sorted_by_broker_and_partition() -> None:
     for number, name in enumerate(NAMES):
         own = [
             key
-            for key, place in zip(keys, positive_hashes(binary(keys)) % len(NAMES), strict=True)
-            if place == number
+            for key, location in zip(keys, positive_hashes(binary(keys)) % len(NAMES), strict=True)
+            if location == number
         ]
         assert parts[f"t {name}"] == own
 
@@ -319,7 +319,7 @@ def test_many_small_writes_are_spread_as_chance_would_have_it(partitions: int) -
 
 
 @pytest.mark.parametrize(("total", "rows"), [(1 << 20, 10), (20 << 20, 10), (200 << 20, 10_000)])
-def test_one_write_gives_each_partition_as_much_but_for_a_run(total: int, rows: int) -> None:
+def test_one_write_gives_each_partition_as_much_except_for_a_run(total: int, rows: int) -> None:
     turns, given = turns_of(3), np.zeros(3)
     for _ in range(total // 1000 // rows):
         given += 1000 * np.bincount(spread(turns, sizes(rows, 1000)), minlength=3)
@@ -360,7 +360,7 @@ def test_a_run_does_not_go_on_in_the_next_batch_once_it_is_about_full() -> None:
     st.integers(1, 5),
     st.integers(1, 1 << 21),
 )
-def test_no_run_is_larger_than_it_may_be_but_for_one_row(
+def test_no_run_is_larger_than_it_may_be_except_for_one_row(
     batches: list[list[int]], partitions: int, most: int
 ) -> None:
     turns = StickyPartitions(range(partitions), most, random.Random(1))

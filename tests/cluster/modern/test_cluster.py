@@ -93,9 +93,9 @@ def test_bounds_come_from_all_leaders_which_are_asked_once_in_the_order_of_the_p
 ) -> None:
     backwards = partitions[::-1]
     mock_cluster.start_request_tracking()
-    found = cluster_of(mock_cluster.bootstrap_servers).bounds(backwards)
-    assert found == expected(partitions)
-    assert list(found) == backwards
+    result = cluster_of(mock_cluster.bootstrap_servers).bounds(backwards)
+    assert result == expected(partitions)
+    assert list(result) == backwards
     asked = [request.broker_id for request in mock_cluster.requests() if request.api_key == LIST_OFFSETS]
     assert sorted(asked) == [1, 1, 2, 2, 3, 3]  # where logs start, and where they end
 
@@ -167,7 +167,7 @@ def test_brokers_before_tiered_storage_have_all_on_their_disks(version: int, ask
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
         asked = server.broker.alter(ListOffsetsPartitionResponse, lambda honest, *_: honest)
         assert cluster_of(server.bootstrap_servers).local_starts([PARTITION]) == {PARTITION: 0}
-        assert [each.timestamp for each in asked] == [asked_for]
+        assert [item.timestamp for item in asked] == [asked_for]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_all_questions_for_offsets_name_the_isolation_level(isolation_level: int
         cluster.bounds([PARTITION])
         cluster.start_offsets({PARTITION: 5}, {})
         cluster.stop_offsets({PARTITION: 5}, {})
-    assert [each.isolation_level for each in asked] == [isolation_level] * 4
+    assert [item.isolation_level for item in asked] == [isolation_level] * 4
 
 
 def test_committed_reads_end_where_an_open_transaction_begins(noida: NoidaBroker) -> None:
@@ -237,10 +237,10 @@ def test_committed_reads_end_where_an_open_transaction_begins(noida: NoidaBroker
     partition = TopicPartition(topic, 0)
     librdkafka.produce(noida.bootstrap_servers, topic, [Record(b"v")] * 3)
     with librdkafka.transaction(noida.bootstrap_servers, topic, [Record(b"open")] * 4, outcome="open"):
-        found = cluster_of(noida.bootstrap_servers).bounds([partition])
-        assert found == {partition: PartitionBounds(partition, 0, 7)}
-        found = cluster_of(noida.bootstrap_servers, READ_COMMITTED).bounds([partition])
-        assert found == {partition: PartitionBounds(partition, 0, 3)}
+        result = cluster_of(noida.bootstrap_servers).bounds([partition])
+        assert result == {partition: PartitionBounds(partition, 0, 7)}
+        result = cluster_of(noida.bootstrap_servers, READ_COMMITTED).bounds([partition])
+        assert result == {partition: PartitionBounds(partition, 0, 3)}
 
 
 def test_a_topic_that_brokers_list_and_do_not_know_is_named() -> None:
@@ -260,7 +260,7 @@ def test_topics_that_were_listed_are_asked_for_again_where_the_list_did_not_desc
         cluster = cluster_of(server.bootstrap_servers)
 
         def in_the_making(honest: MetadataResponse, request: MetadataRequest) -> MetadataResponse:
-            topics = (replace(each, partitions=()) if each.name == "b" else each for each in honest.topics)
+            topics = (replace(item, partitions=()) if item.name == "b" else item for item in honest.topics)
             return honest if request.topics is not None else replace(honest, topics=tuple(topics))
 
         def asked(*topics: str) -> list[Api]:
@@ -309,8 +309,8 @@ def test_assigned_partitions_that_are_not_there_are_left_out_with_a_warning(
         assert cluster_of(noida.bootstrap_servers).assigned(partitions) == (partitions[0],)
         assert cluster_of(noida.bootstrap_servers).assigned(partitions[2:]) == ()
     assert caplog.messages == [
-        f"option assign: {found} left out, as in Spark's own connector; topic {topic} has 2 partitions"
-        for found in (f"{topic} 2, {topic} 7 are", f"{topic} 7 is")
+        f"option assign: {result} left out, as in Spark's own connector; topic {topic} has 2 partitions"
+        for result in (f"{topic} 2, {topic} 7 are", f"{topic} 7 is")
     ]
 
 
@@ -336,8 +336,8 @@ def test_every_version_tells_committed_offsets(version: int) -> None:
         modern.FIND_COORDINATOR.key: VersionRange(min(version - 1, 4), min(version - 1, 4)),
     }
     with LogServer({"t": [MemoryLog()]}, offered=offered) as server:
-        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([PARTITION])
-        assert found == {PARTITION: 1}
+        result = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([PARTITION])
+        assert result == {PARTITION: 1}
 
 
 @contextlib.contextmanager
@@ -368,8 +368,8 @@ def test_a_transaction_that_commits_offsets_is_waited_for_where_brokers_tell(
     version: int, requests: int
 ) -> None:
     with committing(version, answers=5) as (server, asked):
-        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([PARTITION])
-    assert found == {PARTITION: 7}
+        result = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([PARTITION])
+    assert result == {PARTITION: 7}
     assert len(asked) == requests
 
 
@@ -406,12 +406,12 @@ def test_a_coordinator_that_is_not_there_yet_is_waited_for(version: int) -> None
 
         def find(honest: FindCoordinatorResponse, _: FindCoordinatorRequest) -> FindCoordinatorResponse:
             code = codes.pop() if codes else 0
-            coordinators = tuple(replace(each, error_code=code) for each in honest.coordinators or ())
+            coordinators = tuple(replace(item, error_code=code) for item in honest.coordinators or ())
             return replace(honest, error_code=code, coordinators=coordinators)
 
         server.broker.alter(FindCoordinatorRequest, find)
-        found = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([PARTITION])
-        assert (found, codes) == ({PARTITION: 1}, [])
+        result = cluster_of(server.bootstrap_servers, group_id="g").committed_offsets([PARTITION])
+        assert (result, codes) == ({PARTITION: 1}, [])
 
 
 def test_committed_offsets_need_a_group() -> None:

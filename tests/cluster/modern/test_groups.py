@@ -78,21 +78,19 @@ def mock(mock_cluster: MockCluster) -> MockCluster:
     return mock_cluster
 
 
-def test_a_group_stands_where_the_newest_offsets_are(
-    noida: NoidaBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_group_has_the_newest_offsets(noida: NoidaBroker, caplog: pytest.LogCaptureFixture) -> None:
     topic = noida.create_topic(partitions=2)
     commits = commits_to({"kafka.bootstrap.servers": noida.bootstrap_servers}, f"group-of-{topic}")
     for offset in range(1, 101):
         commits.commit({TopicPartition(topic, 0): offset, TopicPartition(topic, 1): 2 * offset})
-    assert commits.settled(DEADLINE_S)
+    assert commits.settle(DEADLINE_S)
     for partition, offset in ((0, 100), (1, 200)):
-        found = librdkafka.committed_offset(noida.bootstrap_servers, f"group-of-{topic}", topic, partition)
-        assert found == offset
+        result = librdkafka.committed_offset(noida.bootstrap_servers, f"group-of-{topic}", topic, partition)
+        assert result == offset
     assert warnings(caplog) == []
 
 
-def test_a_group_that_stands_further_on_is_put_back_which_is_told(
+def test_put_back_and_report_a_group_that_is_further_on(
     noida: NoidaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = noida.create_topic()
@@ -100,7 +98,7 @@ def test_a_group_that_stands_further_on_is_put_back_which_is_told(
     librdkafka.commit_offsets(noida.bootstrap_servers, group, topic, {0: 9})
     commits = commits_to({"kafka.bootstrap.servers": noida.bootstrap_servers}, group)
     commits.commit({partition: 4})
-    assert commits.settled(DEADLINE_S)
+    assert commits.settle(DEADLINE_S)
     assert librdkafka.committed_offset(noida.bootstrap_servers, group, topic) == 4
     [reported] = warnings(caplog)
     assert reported.startswith(f"group '{group}': the committed offset 9 of {topic} 0 is set back to 4, the")
@@ -114,38 +112,36 @@ def test_a_group_that_stands_further_on_is_put_back_which_is_told(
         (OFFSET_COMMIT, UNKNOWN_MEMBER_ID, "OffsetCommit of group 'g' on .*: the group has members, .* stop"),
     ],
 )
-def test_a_commit_that_is_refused_is_told_and_made_good_by_the_next_one(
+def test_report_a_refused_commit_and_repeat_it_with_the_next_one(
     mock: MockCluster, caplog: pytest.LogCaptureFixture, api_key: int, error: int, reported: str
 ) -> None:
     caplog.set_level(logging.INFO, "spark_kafkawire")
     mock.push_request_errors(api_key, error)
     commits = commits_to({"kafka.bootstrap.servers": mock.bootstrap_servers}, "g")
     commits.commit({PARTITION: 1})
-    assert not commits.settled(DEADLINE_S)
+    assert not commits.settle(DEADLINE_S)
     [warning] = warnings(caplog)
     assert warning.startswith("group 'g': offsets are not committed: ")
     assert re.search(reported, warning)
     assert warning.endswith("; the query continues, and its next batch tries again")
     commits.retry()
-    assert commits.settled(DEADLINE_S)
+    assert commits.settle(DEADLINE_S)
     assert librdkafka.committed_offset(mock.bootstrap_servers, "g", "t") == 1
     assert caplog.records[-1].getMessage() == "group 'g': commits succeed again"
 
 
-def test_a_failure_that_goes_on_is_told_once_a_minute(
-    mock: MockCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_report_a_lasting_failure_once_a_minute(mock: MockCluster, caplog: pytest.LogCaptureFixture) -> None:
     now_s = 0.0
     commits = GroupCommits(cluster_of(mock.bootstrap_servers).groups, "g", clock=lambda: now_s)
     for warning_count, now_s in ((1, 0.0), (1, WARN_AGAIN_S - 1), (2, WARN_AGAIN_S)):
         mock.push_request_errors(OFFSET_COMMIT, GROUP_REFUSED)
         commits.commit({PARTITION: int(now_s)})
-        assert not commits.settled(DEADLINE_S)
+        assert not commits.settle(DEADLINE_S)
         assert len(warnings(caplog)) == warning_count
 
 
 @pytest.mark.slow
-def test_a_coordinator_that_is_silent_holds_up_nobody_and_is_given_up(
+def test_give_up_a_silent_coordinator_without_a_wait(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with NoidaBroker() as broker:
@@ -155,13 +151,13 @@ def test_a_coordinator_that_is_silent_holds_up_nobody_and_is_given_up(
         try:
             for offset in range(3):
                 commits.commit({TopicPartition(topic, 0): offset})  # each returns at once
-            assert not commits.settled(0.0)
-            assert not commits.settled(DEADLINE_S)
+            assert not commits.settle(0.0)
+            assert not commits.settle(DEADLINE_S)
             assert "offsets are not committed" in warnings(caplog)[-1]
         finally:
             broker.resume()
         commits.retry()
-        assert commits.settled(DEADLINE_S)
+        assert commits.settle(DEADLINE_S)
         assert librdkafka.committed_offset(broker.bootstrap_servers, "g", topic) == 2
 
 
@@ -171,11 +167,11 @@ def test_groups_of_07_follow_in_zookeeper(
     partition, node = TopicPartition("debian-plain", 1, 0), "/consumers/follower/offsets/debian-plain/0-1"
     commits = commits_to({"zookeeper.connect": corpus.zookeeper_connect}, "follower")
     commits.commit({partition: 12_345})
-    assert commits.settled(DEADLINE_S)
+    assert commits.settle(DEADLINE_S)
     assert corpus_zookeeper.get(node)[0] == b"12345"
     corpus_zookeeper.create("/consumers/follower/ids/follower_host-1", makepath=True, ephemeral=True)
     commits.commit({partition: 20_000})
-    assert not commits.settled(DEADLINE_S)
+    assert not commits.settle(DEADLINE_S)
     assert corpus_zookeeper.get(node)[0] == b"12345"
     [reported] = warnings(caplog)
     assert (
@@ -208,8 +204,8 @@ def test_a_group_is_listed_with_all_partitions_that_it_has_offsets_for(noida: No
 def test_a_broker_that_cannot_list_a_groups_logs_has_all_of_them_asked(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=2)
     mock_cluster.set_api_versions(OFFSET_FETCH, 1, 1)
-    found = cluster_of(mock_cluster.bootstrap_servers).groups.partitions("g")
-    assert found == (TopicPartition("t", 0), TopicPartition("t", 1))
+    result = cluster_of(mock_cluster.bootstrap_servers).groups.partitions("g")
+    assert result == (TopicPartition("t", 0), TopicPartition("t", 1))
 
 
 def test_a_broker_that_tells_no_members_is_an_error(mock_cluster: MockCluster) -> None:
@@ -223,8 +219,8 @@ def test_another_client_reads_what_was_committed(noida: NoidaBroker) -> None:
     cluster = cluster_of(noida.bootstrap_servers)
     cluster.groups.commit(f"group-of-{topic}", {partitions[0]: 5, partitions[2]: 1 << 40})
     assert librdkafka.committed_offset(noida.bootstrap_servers, f"group-of-{topic}", topic, 2) == 1 << 40
-    found = cluster.groups.offsets(f"group-of-{topic}", partitions)
-    assert found == {partitions[0]: 5, partitions[1]: None, partitions[2]: 1 << 40}
+    result = cluster.groups.offsets(f"group-of-{topic}", partitions)
+    assert result == {partitions[0]: 5, partitions[1]: None, partitions[2]: 1 << 40}
 
 
 def test_nothing_is_asked_where_there_is_nothing_to_commit() -> None:
@@ -286,16 +282,18 @@ def test_an_offset_counts_where_its_transaction_is_committed(
     transactions.add_partitions(begun, [partition])
     transactions.commit_offsets(begun, name, {partition: (7, "what it is about")})
     assert state_of(transactions, begun) == ONGOING
-    assert name in {each.transactional_id for each in transactions.listed((ONGOING,))}
+    assert name in {item.transactional_id for item in transactions.listed((ONGOING,))}
     assert committed_texts(metadata, name, options.net, stable_in=None) == ()
     for _ in range(2):  # again says the same
         transactions.end(begun, committed=committed)
     expected = ((7, "what it is about", partition.topic),) if committed else ()
     assert committed_texts(metadata, name, options.net, stable_in=[partition]) == expected
-    assert name not in {each.transactional_id for each in transactions.listed((ONGOING,))}
+    assert name not in {item.transactional_id for item in transactions.listed((ONGOING,))}
 
 
-def test_who_begins_an_id_anew_fences_the_one_before(noida: NoidaBroker, transactions: Transactions) -> None:
+def test_a_new_producer_of_an_id_fences_the_one_before(
+    noida: NoidaBroker, transactions: Transactions
+) -> None:
     partition = TopicPartition(noida.create_topic(), 0)
     name = f"fenced-{partition.topic}"
     first = transactions.begin(name, 60_000)
@@ -325,7 +323,7 @@ BROKERS = 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["_listed_by", "_states_of"])
+@pytest.mark.parametrize("name", ["_list_by", "_states_of"])
 def test_all_brokers_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     asked = threading.Barrier(BROKERS)
     send = getattr(Transactions, name)
@@ -340,7 +338,7 @@ def test_all_brokers_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch,
         transactions = Transactions(metadata, options.net)
         ids = [f"x-{number}-7.0.{number}" for number in range(2_500)]
         monkeypatch.setattr(Transactions, name, send_with_the_others)
-        if name == "_listed_by":
+        if name == "_list_by":
             assert transactions.listed() == []
             assert cluster.requests()["ListTransactions"] == BROKERS
             assert metadata._last_response is not None
@@ -362,8 +360,8 @@ def test_ids_that_have_another_coordinator_by_now_are_looked_up() -> None:
         asked.append(request.transactional_ids)
         states = (
             DescribedTransaction(
-                error_code=codes[each].pop(0),
-                transactional_id=each,
+                error_code=codes[item].pop(0),
+                transactional_id=item,
                 transaction_state=ONGOING,
                 transaction_timeout_ms=1,
                 transaction_start_time_ms=1,
@@ -371,7 +369,7 @@ def test_ids_that_have_another_coordinator_by_now_are_looked_up() -> None:
                 producer_epoch=0,
                 topics=(),
             )
-            for each in request.transactional_ids
+            for item in request.transactional_ids
         )
         return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=tuple(states))
 
@@ -380,12 +378,12 @@ def test_ids_that_have_another_coordinator_by_now_are_looked_up() -> None:
         options = WriteOptions.parse({"kafka.bootstrap.servers": server.bootstrap_servers})
         metadata = Metadata(options.discovery.bootstrap_servers, options.net)
         listed = [
-            ListedTransaction(transactional_id=each, producer_id=1, transaction_state=ONGOING)
-            for each in codes
+            ListedTransaction(transactional_id=item, producer_id=1, transaction_state=ONGOING)
+            for item in codes
         ]
         [broker] = metadata.known_brokers()
-        found = Transactions(metadata, options.net).described_by({broker: listed})
-    assert sorted(found) == ["here", "moved"]
+        result = Transactions(metadata, options.net).describe_listed({broker: listed})
+    assert sorted(result) == ["here", "moved"]
     assert asked == [tuple(codes), ("moved",), ("removed",)]
 
 
@@ -410,15 +408,15 @@ def partitions(noida: NoidaBroker) -> list[TopicPartition]:
 def test_the_first_and_the_youngest_record_have_times(
     noida: NoidaBroker, partitions: list[TopicPartition]
 ) -> None:
-    found = cluster_of(noida.bootstrap_servers).record_times(partitions)
-    assert found == {partitions[0]: RecordTimes(TIMES_MS[0], TIMES_MS[1]), partitions[1]: RecordTimes()}
+    result = cluster_of(noida.bootstrap_servers).record_times(partitions)
+    assert result == {partitions[0]: RecordTimes(TIMES_MS[0], TIMES_MS[1]), partitions[1]: RecordTimes()}
 
 
 def test_a_broker_older_than_3_0_does_not_tell_the_youngest(mock: MockCluster) -> None:
     mock.set_api_versions(LIST_OFFSETS, 1, 6)
     mock.start_request_tracking()
-    found = cluster_of(mock.bootstrap_servers).record_times([PARTITION])
-    assert found[PARTITION].max_ms is None
+    result = cluster_of(mock.bootstrap_servers).record_times([PARTITION])
+    assert result[PARTITION].max_ms is None
     assert [request.api_key for request in mock.requests()].count(LIST_OFFSETS) == 1
 
 

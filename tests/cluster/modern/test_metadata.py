@@ -193,7 +193,7 @@ def first_contact(server: Broker, timeout_s: float) -> NetOptions:
     return replace(net, retry=replace(net.retry, bootstrap=bootstrap))
 
 
-def test_a_zookeeper_in_the_place_of_a_broker_is_told_soon(zookeeper: ZooKeeperServer, pool: Pool) -> None:
+def test_report_a_zookeeper_in_the_place_of_a_broker_soon(zookeeper: ZooKeeperServer, pool: Pool) -> None:
     server = Broker(-1, zookeeper.host, zookeeper.port)
     began_s = time.monotonic()
     with pytest.raises(ProtocolError) as error:
@@ -218,7 +218,7 @@ def http(connection: socket.socket) -> None:
         (socket.socket.close, ConnectionLost, r"does this port need another kafka\.security\.protocol"),
     ],
 )
-def test_another_server_in_the_place_of_a_broker_is_told_by_what_it_does(
+def test_report_another_server_in_the_place_of_a_broker_by_what_it_does(
     pool: Pool, script: Script, kind: type[KafkaWireError], reported: str
 ) -> None:
     with Peer(script) as peer:
@@ -263,7 +263,7 @@ def naming(server: LogServer, **changes: Any) -> dict[str, Any]:
 
 def at(*servers: LogServer) -> tuple[MetadataBroker, ...]:
     """Brokers 0, 1, ... at the addresses of servers."""
-    return tuple(MetadataBroker(node_id=id_, host=HOST, port=each.port) for id_, each in enumerate(servers))
+    return tuple(MetadataBroker(node_id=id_, host=HOST, port=item.port) for id_, item in enumerate(servers))
 
 
 def _closing(api: Api, frame: bytes) -> Sent:
@@ -304,8 +304,8 @@ def test_a_broker_that_asks_for_it_sends_the_client_to_the_bootstrap_servers(
 
 def test_a_cluster_that_asks_for_it_again_and_again_is_one_error(pool: Pool) -> None:
     with moved(pool, 300.0) as (metadata, old, new):
-        for each in (old, new):
-            naming(each, error_code=ErrorCode.REBOOTSTRAP_REQUIRED, brokers=(), topics=())
+        for item in (old, new):
+            naming(item, error_code=ErrorCode.REBOOTSTRAP_REQUIRED, brokers=(), topics=())
         before = new.requests.count(modern.METADATA)
         with pytest.raises(
             BrokerError, match=r"^gave up after 2 attempts in .*: Metadata of bootstrap server"
@@ -355,8 +355,8 @@ def test_brokers_check_that_they_are_the_ones_that_are_meant(pool: Pool) -> None
         leader = metadata.leader_of(PARTITION).broker
         with pytest.raises(BrokerError, match=r"^broker 0 \S+: ApiVersions: the broker asks"):
             pool.take(leader, settings)
-        assert [(each.cluster_id, each.node_id) for each in asked] == [("log-broker", 0)]
-        of_tasks = net.of_brokers(NO_MINIMUM).connection
+        assert [(item.cluster_id, item.node_id) for item in asked] == [("log-broker", 0)]
+        of_tasks = net.adapt_to_brokers(NO_MINIMUM).connection
         assert of_tasks.cluster_id == "log-broker"
         with pool.lend(replace(leader, id=7), of_tasks):
             assert (asked[-1].cluster_id, asked[-1].node_id) == ("log-broker", 7)
@@ -371,8 +371,8 @@ def test_topics_keep_their_ids_in_a_write(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
         kept, free = (metadata_of(server.bootstrap_servers, pool) for _ in range(2))
         kept.keep_ids()
-        for each in (kept, free):
-            each.refresh(["t"])
+        for item in (kept, free):
+            item.refresh(["t"])
         server.broker.topic_ids["t"] = uuid.UUID(int=9)
         free.refresh(["t"])
         with pytest.raises(
@@ -443,9 +443,9 @@ def test_a_partition_that_the_topic_has_not_is_unknown(noida: NoidaBroker, pool:
 
 def test_internal_topics_are_marked(noida: NoidaBroker, pool: Pool) -> None:
     noida.create_topic(name="seen")
-    found = {topic.name: topic.is_internal for topic in metadata_of(noida.bootstrap_servers, pool).topics()}
-    assert found["seen"] is False
-    assert found["__consumer_offsets"] is True
+    result = {topic.name: topic.is_internal for topic in metadata_of(noida.bootstrap_servers, pool).topics()}
+    assert result["seen"] is False
+    assert result["__consumer_offsets"] is True
 
 
 def test_a_read_creates_no_topic(noida: NoidaBroker, pool: Pool) -> None:
@@ -460,7 +460,7 @@ def answering_topics(server: LogServer, *answers: MetadataTopic) -> None:
     server.broker.answer_with(MetadataTopic, lambda _: left.pop(0) if len(left) > 1 else left[0])
 
 
-def test_a_topic_without_partitions_is_waited_for_and_told_among_all(pool: Pool) -> None:
+def test_wait_for_and_list_a_topic_without_partitions(pool: Pool) -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
         whole = server.broker.topic("t")
         answering_topics(server, replace(whole, partitions=()), whole)
@@ -471,9 +471,7 @@ def test_a_topic_without_partitions_is_waited_for_and_told_among_all(pool: Pool)
 
 
 @pytest.mark.parametrize("known", [(0, 2), (1,), (2, 5, 0, 1)])
-def test_a_partition_that_is_not_told_is_waited_for_and_then_an_error(
-    pool: Pool, known: tuple[int, ...]
-) -> None:
+def test_wait_for_a_partition_that_is_not_listed_and_then_fail(pool: Pool, known: tuple[int, ...]) -> None:
     # ZooKeeper's clusters tell nothing of a new partition whose replicas were never alive.
     with LogServer({"t": [MemoryLog()] * 6}) as server:
         whole = server.broker.topic("t")
@@ -555,8 +553,8 @@ class Log:
         self.times.append((broker, time))
         offset = self.start if time == EARLIEST_TIMESTAMP else self.end
         error_code = 0 if broker == self.leader else NOT_LEADER
-        found = ListOffsetsPartitionResponse(partition_index=0, error_code=error_code, offset=offset)
-        topic = ListOffsetsTopicResponse(name="t", partitions=(found,))
+        result = ListOffsetsPartitionResponse(partition_index=0, error_code=error_code, offset=offset)
+        topic = ListOffsetsTopicResponse(name="t", partitions=(result,))
         return ListOffsetsResponse(topics=(topic,), throttle_time_ms=self.throttle_time_ms)
 
 
@@ -579,7 +577,7 @@ def followed(log: Log) -> Iterator[ModernCluster]:
 
 def polled(cluster: ModernCluster) -> PartitionBounds:
     """The bounds of a poll."""
-    return cluster.followed_bounds(cluster.partitions_of(["t"]))[PARTITION]
+    return cluster.follow_bounds(cluster.partitions_of(["t"]))[PARTITION]
 
 
 def test_an_end_that_moves_back_is_seen_at_once() -> None:
@@ -642,13 +640,13 @@ def test_a_new_connection_to_the_leader_is_asked_and_read_again() -> None:
 def test_a_poll_asks_for_ends_alone_and_builds_nothing_without_news() -> None:
     with FakeCluster(partitions=20, brokers=2) as fake:
         cluster = cluster_of(fake.bootstrap)
-        cluster.followed_bounds(cluster.partitions_of([TOPIC]))
-        before = cluster.followed_bounds(cluster.partitions_of([TOPIC]))
+        cluster.follow_bounds(cluster.partitions_of([TOPIC]))
+        before = cluster.follow_bounds(cluster.partitions_of([TOPIC]))
         fake.requests()
-        assert cluster.followed_bounds(cluster.partitions_of([TOPIC])) is before
+        assert cluster.follow_bounds(cluster.partitions_of([TOPIC])) is before
         assert fake.requests() == {"Metadata": 1, "ListOffsets": 2}
         fake.grow(3)
-        after = cluster.followed_bounds(cluster.partitions_of([TOPIC]))
+        after = cluster.follow_bounds(cluster.partitions_of([TOPIC]))
         assert list(after) == list(before)
         for tp in before:
             assert after[tp].latest == before[tp].latest + (BATCH_RECORDS if tp.partition < 3 else 0)
@@ -659,9 +657,9 @@ def test_a_poll_asks_for_ends_alone_and_builds_nothing_without_news() -> None:
 def test_a_forgotten_topic_is_asked_for_again() -> None:
     with FakeCluster(partitions=4, brokers=2) as fake:
         cluster = cluster_of(fake.bootstrap)
-        first = cluster.followed_bounds(cluster.partitions_of([TOPIC]))
+        first = cluster.follow_bounds(cluster.partitions_of([TOPIC]))
         cluster.forget(TopicPartition(TOPIC, 0))
         fake.grow(4)
-        found = cluster.followed_bounds(cluster.partitions_of([TOPIC]))
-        assert {each.latest for each in found.values()} == {2 * BATCH_RECORDS}
-        assert {each.latest for each in first.values()} == {BATCH_RECORDS}
+        result = cluster.follow_bounds(cluster.partitions_of([TOPIC]))
+        assert {item.latest for item in result.values()} == {2 * BATCH_RECORDS}
+        assert {item.latest for item in first.values()} == {BATCH_RECORDS}

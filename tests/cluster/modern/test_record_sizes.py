@@ -63,7 +63,7 @@ def test_gaps_have_no_bytes_and_damage_is_left_to_the_task() -> None:
         assert [cluster.sample_sizes({A: 0}) for _ in answers] == [*answers.values()]
 
 
-def test_errors_are_raised_but_for_an_offset_that_is_gone() -> None:
+def test_errors_are_raised_except_for_an_offset_that_is_gone() -> None:
     with LogServer({"t": [MemoryLog()]}) as server:
         librdkafka.produce(server.bootstrap_servers, "t", [Record(b"v")])
         cluster, codes = cluster_of(server.bootstrap_servers), [UNAUTHORIZED, NOT_LEADER, OFFSET_OUT_OF_RANGE]
@@ -75,7 +75,7 @@ def test_errors_are_raised_but_for_an_offset_that_is_gone() -> None:
             with pytest.raises(BrokerError, match=r"^Fetch of t 0 on broker ") as failed:
                 cluster.sample_sizes({A: 0})
             assert failed.value.retriable is is_retriable
-        epochs = {each.topics[0].partitions[0].current_leader_epoch for each in asked}
+        epochs = {item.topics[0].partitions[0].current_leader_epoch for item in asked}
         assert epochs == {LEADER_EPOCH}
 
 

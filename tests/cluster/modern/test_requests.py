@@ -120,7 +120,7 @@ def test_every_version_tells_the_policy(version: int) -> None:
         assert policy(server.bootstrap_servers) == {"compact", "delete"}
 
 
-def test_brokers_before_it_are_told_as_such() -> None:
+def test_report_brokers_that_are_too_old() -> None:
     offered = {key: versions for key, versions in OFFERED.items() if key != modern.DESCRIBE_CONFIGS.key}
     with (
         LogServer({"t": [MemoryLog()]}, offered=offered) as server,
@@ -134,7 +134,7 @@ NUMBERS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8}
 
 
 def test_operations_and_resources_have_the_numbers_of_kafka() -> None:
-    assert {each.name: each.value for each in AclOperation} == NUMBERS
+    assert {item.name: item.value for item in AclOperation} == NUMBERS
     assert {name: TheirOperation[name].value for name in NUMBERS} == NUMBERS
     assert (describe_configs.TOPIC_RESOURCE, describe_configs.BROKER_RESOURCE) == (2, 4)
     assert (ResourceType.TOPIC.value, ResourceType.BROKER.value) == (2, 4)
@@ -165,9 +165,9 @@ def test_an_operation_is_the_bit_of_its_number(operation: AclOperation, is_allow
             node = metadata.MetadataBroker(node_id=0, host="127.0.0.1", port=server.port)
             topics = tuple(
                 metadata.MetadataTopic(
-                    error_code=0, name=each.name, partitions=(), topic_authorized_operations=bits
+                    error_code=0, name=item.name, partitions=(), topic_authorized_operations=bits
                 )
-                for each in request.topics or ()
+                for item in request.topics or ()
             )
             return metadata.MetadataResponse(
                 brokers=(node,), topics=topics, cluster_authorized_operations=bits
@@ -248,9 +248,9 @@ class Issuer:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(delegation_tokens, "time", found)
-    return found
+    result = Clock()
+    monkeypatch.setattr(delegation_tokens, "time", result)
+    return result
 
 
 def net_of(peer: Peer, password: str = SECRET) -> NetOptions:
@@ -349,7 +349,7 @@ def test_a_stopped_stream_expires_its_token_once(clock: Clock, caplog: pytest.Lo
         (ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, "log in as the user who created it"),
     ],
 )
-def test_brokers_that_give_no_token_are_told_with_what_to_do(clock: Clock, code: int, message: str) -> None:
+def test_report_brokers_that_give_no_token_with_what_to_do(clock: Clock, code: int, message: str) -> None:
     issuer = Issuer(clock, codes=[int(code)])
     with Peer(login_broker(reply=issuer)) as peer, pytest.raises(BrokerError) as caught:
         login_of_tasks(net_of(peer))
@@ -366,7 +366,7 @@ def test_a_controller_that_moves_is_asked_again(clock: Clock) -> None:
     assert issuer.asked == ["create", "create"]
 
 
-def test_a_wrong_password_of_the_driver_is_told(clock: Clock) -> None:
+def test_report_a_wrong_password_of_the_driver(clock: Clock) -> None:
     with Peer(login_broker(reply=Issuer(clock))) as peer, pytest.raises(KafkaWireError) as caught:
         login_of_tasks(net_of(peer, "wr0ng"))
     assert "the broker refuses the credentials (error 58" in str(caught.value)

@@ -91,8 +91,8 @@ def test_a_second_commit_changes_the_offset_nodes_and_nothing_else(
     after = {node.path: client.exists(node.path).mzxid for node in read_tree(client, ROOT)}
     written = {f"{ROOT}/offsets/{TOPIC}/{tp.name}" for tp in moved}
     assert {path for path in after if after[path] != before.get(path)} == written
-    found = cluster(tree).groups.offsets(GROUP, PARTITIONS)
-    assert found == {**dict.fromkeys(PARTITIONS, 54), **moved}
+    result = cluster(tree).groups.offsets(GROUP, PARTITIONS)
+    assert result == {**dict.fromkeys(PARTITIONS, 54), **moved}
 
 
 def test_a_group_with_live_consumers_is_left_alone(client: KazooClient, tree: TreeWriter) -> None:
@@ -108,7 +108,9 @@ def test_a_group_with_live_consumers_is_left_alone(client: KazooClient, tree: Tr
     assert changed == {Node(f"{ROOT}/offsets/{TOPIC}/0-0", "0", ephemeral=False)}
 
 
-def test_what_a_group_has_not_committed_is_none(client: KazooClient, tree: TreeWriter) -> None:
+def test_a_partition_that_a_group_has_not_committed_has_no_offset(
+    client: KazooClient, tree: TreeWriter
+) -> None:
     restore(client, LEFT)
     unknown = TopicPartition("another", 0, 0)
     assert cluster(tree).groups.offsets(GROUP, [unknown, PARTITIONS[1]]) == {unknown: None, PARTITIONS[1]: 54}
@@ -116,11 +118,11 @@ def test_what_a_group_has_not_committed_is_none(client: KazooClient, tree: TreeW
 
 
 @pytest.mark.parametrize("data", [b"", b"-1", b"5.0", b"x" * 100, b"9223372036854775808", b"\xff"])
-def test_what_is_no_offset_is_told_with_its_node(data: bytes, tree: TreeWriter) -> None:
+def test_report_an_invalid_offset_with_its_node(data: bytes, tree: TreeWriter) -> None:
     tree.put(f"{ROOT}/offsets/{TOPIC}/0-0", data)
     tree.put(f"{ROOT}/offsets/{TOPIC}/0-1", b"54")
-    found = cluster(tree).groups.offsets(GROUP, PARTITIONS[:2], strict=False)
-    assert found == {PARTITIONS[0]: None, PARTITIONS[1]: 54}
+    result = cluster(tree).groups.offsets(GROUP, PARTITIONS[:2], strict=False)
+    assert result == {PARTITIONS[0]: None, PARTITIONS[1]: 54}
     with pytest.raises(DiscoveryError, match=rf"node {ROOT}/offsets/{TOPIC}/0-0 holds .*not an offset$"):
         cluster(tree).groups.offsets(GROUP, PARTITIONS)
 

@@ -98,11 +98,11 @@ def client(topic: TreeWriter) -> Iterator[KazooClient]:
 
 def owners(client: KazooClient) -> dict[str, str]:
     """Owners of partitions, as the nodes say."""
-    found = {}
+    result = {}
     for name in NAMES:
         with contextlib.suppress(NoNodeError):
-            found[name] = client.get(f"/consumers/g/owners/{TOPIC}/{name}")[0].decode()
-    return found
+            result[name] = client.get(f"/consumers/g/owners/{TOPIC}/{name}")[0].decode()
+    return result
 
 
 def released(member: Member) -> dict[TopicPartition, OwnedPartition]:
@@ -113,7 +113,7 @@ def released(member: Member) -> dict[TopicPartition, OwnedPartition]:
 
 
 def names(member: Member) -> list[str]:
-    return sorted(each.name for each in released(member))
+    return sorted(item.name for item in released(member))
 
 
 def test_a_member_writes_what_the_jvm_has_written(topic: TreeWriter, join: Join, client: KazooClient) -> None:
@@ -124,17 +124,17 @@ def test_a_member_writes_what_the_jvm_has_written(topic: TreeWriter, join: Join,
     [name] = [path.rpartition("/")[2] for path in recorded if path.startswith("/consumers/g/ids/")]
     member = join(topic.discovery, 2)
     owned = member.hold()
-    assert member.commit({each: (34, owned[each]) for each in owned}) == []
-    assert sorted(each.name for each in owned) == NAMES
+    assert member.commit({item: (34, owned[item]) for item in owned}) == []
+    assert sorted(item.name for item in owned) == NAMES
     assert {own.offset for own in owned.values()} == {None}
 
     def tree_of(path: str) -> dict[str, tuple[str | None, bool]]:
         data, stat = client.get(path)
         text = None if data is None else data.decode().replace(member.id, name).replace("lab-group", "g")
-        found = {path.replace(member.id, name): (text, bool(stat.ephemeralOwner))}
+        result = {path.replace(member.id, name): (text, bool(stat.ephemeralOwner))}
         for child in client.get_children(path):
-            found |= tree_of(f"{path}/{child}")
-        return found
+            result |= tree_of(f"{path}/{child}")
+        return result
 
     as_recorded = {
         path: (data and data.replace("lab-group", "g"), is_ephemeral)
@@ -166,7 +166,7 @@ def test_what_is_held_is_given_up_when_it_is_let_go(
     poll(lambda: second.others or names(second), "the second one's look")
     assert set(owners(client).values()) == {f"{first.id}-0"}
     assert set(second.others.values()) == {f"{first.id}-0"}
-    assert first.commit({each: (50, held[each]) for each in held}) == []
+    assert first.commit({item: (50, held[item]) for item in held}) == []
     poll(lambda: first._owned.is_waited_for, "the first one to know of the second")
     with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, "spark_kafkawire"):
         patch.setattr(member_module, "JVM_WAIT_S", 0.0)
@@ -174,7 +174,7 @@ def test_what_is_held_is_given_up_when_it_is_let_go(
         # No call of the first one's is needed for that.
         poll(lambda: len(second.hold()) == 3, "half of the topic")
         poll(
-            lambda: any("other consumers waited" in each.getMessage() for each in list(caplog.records)),
+            lambda: any("other consumers waited" in item.getMessage() for item in list(caplog.records)),
             "a warning",
         )
     assert {own.offset for own in second.hold().values()} == {50}
@@ -191,7 +191,7 @@ def test_the_thread_of_a_partition_moves_without_giving_it_up(
     client.create("/consumers/g/ids/g_0", b'{ "cc-topic": 1 }', ephemeral=True)
     poll(lambda: len(member.hold()) == 4, "four partitions")
     after = member.hold()
-    assert {each: before[each] for each in after} == after
+    assert {item: before[item] for item in after} == after
     assert owners(client) == {name: f"{member.id}-{index // 2}" for index, name in enumerate(NAMES[2:])}
 
 
@@ -242,7 +242,7 @@ def test_new_brokers_topics_and_their_ends_are_seen(tree: TreeWriter, join: Join
         (f"offsets/{TOPIC}/0-1", b"here", DiscoveryError, "'here', which is not an offset"),
     ],
 )
-def test_a_group_that_cannot_be_joined_is_told(
+def test_report_a_group_that_cannot_be_joined(
     path: str, data: bytes, kind: type[KafkaWireError], reported: str, topic: TreeWriter, join: Join
 ) -> None:
     topic.put(f"/consumers/g/{path}", data)
@@ -255,12 +255,12 @@ def test_a_group_that_cannot_be_joined_is_told(
     )
 
 
-def test_a_chroot_that_is_not_there_is_told(tree: TreeWriter, join: Join) -> None:
+def test_report_a_chroot_that_is_not_there(tree: TreeWriter, join: Join) -> None:
     with pytest.raises(DiscoveryError, match=r"the chroot .* is not in ZooKeeper"):
         join(tree.discovery).hold()
 
 
-def test_a_foreign_owner_that_stays_is_told(
+def test_report_a_foreign_owner_that_stays(
     topic: TreeWriter,
     join: Join,
     client: KazooClient,
@@ -305,14 +305,14 @@ def test_a_session_that_expires_is_followed_by_new_claims_and_commits_nothing_of
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         own_zookeeper.expire_sessions()
         after = poll(new_claims, "new claims")
-    assert sorted(each.name for each in after) == NAMES
-    assert member.commit({each: (9, before[each]) for each in before}) == list(before)
+    assert sorted(item.name for item in after) == NAMES
+    assert member.commit({item: (9, before[item]) for item in before}) == list(before)
     assert member.commit({topic_partition("0-0"): (9, after[topic_partition("0-0")])}) == []
     reported = [record.getMessage() for record in caplog.records if record.name == "spark_kafkawire"]
     assert len([text for text in reported if "was lost, and with it 6 partitions" in text]) == 1
 
 
-def test_a_zookeeper_that_is_away_is_told_and_has_kept_the_claims_when_it_is_back(
+def test_report_a_zookeeper_that_is_away_and_find_the_claims_when_it_is_back(
     own_zookeeper: ZooKeeperServer, broken: TreeWriter, join: Join
 ) -> None:
     # One that starts may take a connection and never answer it. Who knows one address waits for that as long
@@ -330,16 +330,16 @@ def test_a_zookeeper_that_is_away_is_told_and_has_kept_the_claims_when_it_is_bac
     with pytest.raises(
         KafkaWireError, match=r"option zookeeper.connect: .*(no answer within 1 s|session broke)"
     ):
-        member.commit({each: (9, before[each]) for each in before})
+        member.commit({item: (9, before[item]) for item in before})
     leaving = join(broken.discovery)
     leaving.close()  # in vain, and soon
     own_zookeeper.start()
     after = poll(answer, "an answer")
     assert after == before
-    assert member.commit({each: (9, before[each]) for each in before}) == []
+    assert member.commit({item: (9, before[item]) for item in before}) == []
 
 
-def test_a_login_that_is_refused_is_told(topic: TreeWriter, join: Join) -> None:
+def test_report_a_login_that_is_refused(topic: TreeWriter, join: Join) -> None:
     discovery = Discovery(zookeeper_connect=topic.connect, zookeeper_auth=("nothing", "user:s3cret"))
     with pytest.raises(DiscoveryError, match=r"zookeeper\.auth") as error:
         join(discovery, timeout_s=5.0, retry_timeout_s=5.0).hold()
@@ -353,7 +353,7 @@ def test_a_login_that_is_refused_is_told(topic: TreeWriter, join: Join) -> None:
         ("ids/g_0", b'{ "cc-topic": 1 }', "the partitions of that consumer are not read"),
     ],
 )
-def test_partitions_that_nobody_reads_are_told_again_and_again(
+def test_warn_again_and_again_about_partitions_without_a_reader(
     path: str,
     data: bytes,
     reported: str,
@@ -369,7 +369,7 @@ def test_partitions_that_nobody_reads_are_told_again_and_again(
     topic.put(f"/consumers/g/{path}", data)
 
     def warned() -> list[str]:
-        return [text for each in list(caplog.records) if reported in (text := each.getMessage())]
+        return [text for item in list(caplog.records) if reported in (text := item.getMessage())]
 
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         member = join(topic.discovery)
@@ -388,7 +388,7 @@ def test_a_long_name_of_a_live_consumer_is_found_among_those_that_are_registered
     client.create(f"/consumers/g/ids/{name}", b'{ "cc-topic": 0 }', ephemeral=True, makepath=True)
     topic.put(f"/consumers/g/owners/{TOPIC}/0-1", f"{name}-0".encode())
     member = join(topic.discovery)
-    assert names(member) == [each for each in NAMES if each != "0-1"]
+    assert names(member) == [item for item in NAMES if item != "0-1"]
     assert member.abandoned == []
 
 
@@ -412,8 +412,8 @@ SILENT = "aa-python"
 
 def nodes_of(stage: str, kind: str) -> dict[str, str]:
     """The data of a recorded stage's nodes of consumers, ``ids`` or ``owners``."""
-    found: Any = STAGES[stage]
-    tree = found["tree"] if isinstance(found, dict) else found
+    result: Any = STAGES[stage]
+    tree = result["tree"] if isinstance(result, dict) else result
     nodes = {node["path"]: node["data"] for node in tree if not node["children"] and node["data"]}
     return {
         path: data
@@ -480,9 +480,9 @@ def listed(parts: set[str], counts: dict[str, int]) -> dict[str, tuple[str, ...]
     count = len(names) // len(threads) if threads else 0
     more = len(names) % len(threads) if threads else 0
     shares = {}
-    for place, thread in enumerate(threads):
-        start = count * place + min(place, more)
-        shares[thread] = tuple(names[start : start + count + (0 if place + 1 > more else 1)])
+    for location, thread in enumerate(threads):
+        start = count * location + min(location, more)
+        shares[thread] = tuple(names[start : start + count + (0 if location + 1 > more else 1)])
     return shares
 
 
@@ -527,7 +527,7 @@ def test_members_that_see_the_same_own_every_partition_of_their_topics_once(
     view = GroupView(counts, partitions)
     shares = [view.share_of(consumer) for consumer in counts]
     owned = [tp for share in shares for tp in share]
-    read = {topic for each in counts.values() for topic, count in each.items() if count}
+    read = {topic for item in counts.values() for topic, count in item.items() if count}
     assert sorted(owned) == sorted(
         TopicPartition(topic, number, broker)
         for topic in read & partitions.keys()
@@ -571,8 +571,8 @@ def test_a_subscription_is_written_as_the_jvm_writes_it() -> None:
     ],
 )
 def test_a_filter_takes_topics_whose_whole_names_match_as_in_java(text: str, topics: list[str]) -> None:
-    found = thread_counts("/ids/c", text.encode(), ["lab", "cc-topic", "cc-comp"])
-    assert found == dict.fromkeys(topics, 2)
+    result = thread_counts("/ids/c", text.encode(), ["lab", "cc-topic", "cc-comp"])
+    assert result == dict.fromkeys(topics, 2)
 
 
 @for_each(
@@ -593,7 +593,7 @@ def test_a_filter_takes_topics_whose_whole_names_match_as_in_java(text: str, top
         "[" * 9999,
     ],
 )
-def test_what_no_consumer_can_share_by_is_told_with_its_node(text: str) -> None:
+def test_report_an_invalid_subscription_with_its_node(text: str) -> None:
     reported = r"^node /consumers/g/ids/c.*(no consumer of 0\.7 can read|not a supported regular expression)"
     with pytest.raises(DiscoveryError, match=reported) as error:
         thread_counts("/consumers/g/ids/c", text.encode(), ["t"])

@@ -63,12 +63,12 @@ class Members:
 
     def read(self) -> Counter[tuple[str, int]]:
         """Count of reads of each offset of each partition."""
-        found: Counter[tuple[str, int]] = Counter()
+        result: Counter[tuple[str, int]] = Counter()
         for path in self._folder.glob("read-*"):
             for line in path.read_text().splitlines(keepends=True):
                 name, start, stop = line.split()
-                found.update((name, offset) for offset in range(int(start), int(stop)))
-        return found
+                result.update((name, offset) for offset in range(int(start), int(stop)))
+        return result
 
     def offsets(self) -> dict[str, int]:
         return {name: int(data) for name, data in self._data("offsets").items()}
@@ -123,9 +123,9 @@ def group_of(
 
 def partitions_read(members: Members, end: int) -> Counter[int]:
     """Counts of offsets by how often they were read; asserts that all of them were."""
-    found = members.read()
-    assert found.keys() == {(name, offset) for name in NAMES for offset in range(end)}
-    return Counter(found.values())
+    result = members.read()
+    assert result.keys() == {(name, offset) for name in NAMES for offset in range(end)}
+    return Counter(result.values())
 
 
 @short_and_long("steps, end", short=(2, END), long=(40, 15 * END))

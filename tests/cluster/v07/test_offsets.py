@@ -117,7 +117,7 @@ def test_an_answer_is_read_as_end_and_segment_starts(
 
 def listing(*answers: bytes | int) -> Callable[[socket.socket], None]:
     """A peer that gives answers to OFFSETS one after the other, again and again: frames, or a start alone."""
-    frames = itertools.cycle(response(each) if isinstance(each, int) else each for each in answers)
+    frames = itertools.cycle(response(item) if isinstance(item, int) else item for item in answers)
 
     def script(connection: socket.socket) -> None:
         while request := read_frame(connection):
@@ -173,10 +173,10 @@ def test_all_bounds_come_in_the_order_of_the_partitions(start_broker: StartBroke
     servers = [start_broker(broker_id) for broker_id in range(3)]
     produce(servers[1], "t", 2)
     partitions = [TopicPartition("t", partition, broker) for partition in (2, 0) for broker in (1, 2, 0)]
-    found = all_bounds(view_of(*servers), partitions, NET)
-    assert list(found) == partitions
+    result = all_bounds(view_of(*servers), partitions, NET)
+    assert list(result) == partitions
     assert {
-        tp: partition_bounds.latest for tp, partition_bounds in found.items() if partition_bounds.latest
+        tp: partition_bounds.latest for tp, partition_bounds in result.items() if partition_bounds.latest
     } == {TopicPartition("t", 2, 1): len(HELLO)}
     assert all_bounds(view_of(*servers), [], NET) == {}
 
@@ -185,10 +185,10 @@ def test_a_thousand_partitions_on_ten_brokers_are_asked_within_seconds(start_bro
     servers = [start_broker(broker_id, {"num.partitions": "100"}) for broker_id in range(10)]
     partitions = [TopicPartition("t", partition, broker) for broker in range(10) for partition in range(100)]
     began_s = time.monotonic()
-    found = all_bounds(view_of(*servers), partitions, NET)
+    result = all_bounds(view_of(*servers), partitions, NET)
     # 0.1 s on two cores, the ten brokers in this process included.
     assert time.monotonic() - began_s < GRACE_S
-    assert len(found) == 1000
+    assert len(result) == 1000
 
 
 # --- brokers that fail ---
@@ -226,7 +226,7 @@ def test_a_broker_that_stalls_is_a_timeout_that_names_log_and_broker(start_broke
         (TopicPartition("a/b", 0, 0), ErrorCode.UNKNOWN),
     ],
 )
-def test_a_partition_that_the_broker_closes_on_is_told(
+def test_report_a_partition_that_the_broker_closes_on(
     partition: TopicPartition, code: ErrorCode, start_broker: StartBroker
 ) -> None:
     server = start_broker(0)
@@ -238,7 +238,7 @@ def test_a_partition_that_the_broker_closes_on_is_told(
     assert str(error.value).startswith(f"{partition} on {broker_of(server)}: the broker ")
 
 
-def test_the_first_unanswered_log_is_told_where_the_broker_says_no_more() -> None:
+def test_report_the_first_unanswered_log_where_the_broker_says_no_more() -> None:
     def closes_on_70(connection: socket.socket) -> None:
         while request := read_frame(connection):
             if request[:2] != OFFSETS_KEY or int.from_bytes(request[5:9], "big") == 70:
@@ -253,7 +253,7 @@ def test_the_first_unanswered_log_is_told_where_the_broker_says_no_more() -> Non
     assert "gave up after 3 attempts" in str(error.value)
 
 
-def test_a_dead_broker_is_told_after_the_retries() -> None:
+def test_report_a_dead_broker_after_the_retries() -> None:
     broker = closed_port()
     with pytest.raises(ConnectFailed) as error:
         bounds(broker, [PARTITION], NET)
@@ -261,14 +261,14 @@ def test_a_dead_broker_is_told_after_the_retries() -> None:
     assert "gave up after 3 attempts" in str(error.value)
 
 
-def test_a_partition_of_a_broker_that_is_not_alive_is_told_before_anything_is_asked() -> None:
+def test_report_a_partition_of_a_broker_that_is_not_alive_before_anything_is_asked() -> None:
     cluster = ClusterView((Broker(1, "no-such-host.invalid", 1),), ())
     partitions = [TopicPartition("t", 0, 1), TopicPartition("t", 0, 3)]
     with pytest.raises(DiscoveryError, match=r"^t 3-0: broker 3 is not alive"):
         all_bounds(cluster, partitions, NET)
 
 
-def test_of_several_brokers_that_fail_the_first_is_told(start_broker: StartBroker) -> None:
+def test_report_the_first_of_several_brokers_that_fail(start_broker: StartBroker) -> None:
     faults = [Fault("OFFSETS", 1, FaultKind.GARBAGE)]
     servers = [start_broker(0), start_broker(1, faults=faults), start_broker(2, faults=faults)]
     partitions = [TopicPartition("t", 0, broker) for broker in (2, 1, 0)]
@@ -293,7 +293,7 @@ def test_of_several_brokers_that_fail_the_first_is_told(start_broker: StartBroke
         (b"\x7f\xff\xff\xff", ProtocolError, "announces 2147483647 bytes, at most 1048582"),
     ],
 )
-def test_a_wrong_answer_is_told_with_the_log(answer: bytes, kind: type[KafkaWireError], message: str) -> None:
+def test_report_a_wrong_answer_with_the_log(answer: bytes, kind: type[KafkaWireError], message: str) -> None:
     with Peer(stalling(answer)) as peer, pytest.raises(kind) as error:
         bounds(peer.broker, [PARTITION], NO_RETRY)
     assert message in str(error.value)
@@ -333,7 +333,7 @@ def test_a_segment_that_retention_takes_between_two_answers_is_no_error() -> Non
         }
 
 
-def test_more_segments_than_can_be_read_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_more_segments_than_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_test, "OFFSETS_COUNT_MAX", 4)
     with Peer(listing(response(30, 20, 10), 10)) as peer:
         assert bounds(peer.broker, [PARTITION], NET)[PARTITION].segment_starts == (10, 20)
@@ -359,7 +359,7 @@ def test_every_flipped_bit_and_cut_of_an_answer_gives_bounds_or_our_error() -> N
             connection.sendall(next(waiting))
             listing(0)(connection)
 
-    found = refused = 0
+    result = refused = 0
     with Peer(script) as peer:
         for _ in answers:
             try:
@@ -367,7 +367,7 @@ def test_every_flipped_bit_and_cut_of_an_answer_gives_bounds_or_our_error() -> N
             except KafkaWireError:
                 refused += 1
             else:
-                found += 1
+                result += 1
                 assert 0 == partition_bounds.earliest <= partition_bounds.latest
-    assert found + refused == len(answers)
-    assert min(found, refused) > 20
+    assert result + refused == len(answers)
+    assert min(result, refused) > 20

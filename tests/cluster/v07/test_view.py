@@ -80,8 +80,8 @@ def test_a_topic_is_all_configured_partitions_of_the_brokers_that_hold_it(start_
     produce(servers[0], "t", 1)
     produce(servers[1], "t", 4)
     discovery = by_list(*servers)
-    found = partitions_of_topics(view(discovery, NET), discovery, ["t"], NET)
-    assert names(found) == ["t 0-0", "t 1-0", "t 0-1", "t 1-1", "t 0-2", "t 1-2", "t 1-3", "t 1-4"]
+    result = partitions_of_topics(view(discovery, NET), discovery, ["t"], NET)
+    assert names(result) == ["t 0-0", "t 1-0", "t 0-1", "t 1-1", "t 0-2", "t 1-2", "t 1-3", "t 1-4"]
 
 
 def test_zookeeper_and_the_brokers_say_the_same(start_broker: StartBroker, tree: TreeWriter) -> None:
@@ -96,8 +96,8 @@ def test_zookeeper_and_the_brokers_say_the_same(start_broker: StartBroker, tree:
     topics = ["one", "größe", "five", "empty"]
 
     def complete() -> ClusterView | None:
-        found = view(tree.discovery, NET)
-        return found if len({(tp.topic, tp.broker) for tp in found.partitions}) == len(topics) + 2 else None
+        result = view(tree.discovery, NET)
+        return result if len({(tp.topic, tp.broker) for tp in result.partitions}) == len(topics) + 2 else None
 
     cluster = poll(complete, "the brokers have registered all topics")
     assert cluster
@@ -137,7 +137,7 @@ def test_a_topic_that_no_broker_holds_is_unknown(start_broker: StartBroker) -> N
 
 
 @pytest.mark.parametrize("topic", ["a/b", "..", "x" * 256, "tab\t"])
-def test_a_topic_name_that_brokers_refuse_is_told(topic: str, start_broker: StartBroker) -> None:
+def test_report_a_topic_name_that_brokers_refuse(topic: str, start_broker: StartBroker) -> None:
     server = start_broker()
     with pytest.raises(BrokerError, match=r"the broker refuses the topic name \(error -1 UNKNOWN\)") as error:
         probe(broker_of(server), ["fine", topic], NET)
@@ -151,7 +151,7 @@ REGISTERED: Final = ClusterView(
 ZOOKEEPER: Final = Discovery(zookeeper_connect="h:2181")
 
 
-def test_an_unknown_topic_is_told_with_those_like_it_alone() -> None:
+def test_report_an_unknown_topic_with_those_like_it_alone() -> None:
     with pytest.raises(UnknownTopicError) as error:
         partitions_of_topics(REGISTERED, ZOOKEEPER, ["topic-003", "topik-077", "xyz"], NET)
     message = str(error.value)
@@ -160,7 +160,7 @@ def test_an_unknown_topic_is_told_with_those_like_it_alone() -> None:
     )
 
 
-def test_many_unknown_topics_are_told_in_short() -> None:
+def test_report_many_unknown_topics_in_short() -> None:
     with pytest.raises(UnknownTopicError) as error:
         partitions_of_topics(REGISTERED, ZOOKEEPER, [f"topik-{index:03}" for index in range(1000)], NET)
     reported, hint = str(error.value).split(" and 990 more; did you mean ")
@@ -213,7 +213,7 @@ def test_a_lost_connection_is_replaced(start_broker: StartBroker) -> None:
         (FaultKind.GARBAGE, ProtocolError),
     ],
 )
-def test_a_broker_that_fails_for_good_is_told_with_the_topic(
+def test_report_a_broker_that_fails_for_good_with_the_topic(
     fault: FaultKind, kind: type[Exception], start_broker: StartBroker
 ) -> None:
     server = start_broker(0, faults=[Fault("MULTIFETCH", nth, fault) for nth in range(1, 9)])
@@ -221,7 +221,7 @@ def test_a_broker_that_fails_for_good_is_told_with_the_topic(
         probe(broker_of(server), ["t"], net_07(0.2, 1, 0.001))
 
 
-def test_a_dead_broker_in_the_list_is_told(start_broker: StartBroker) -> None:
+def test_report_a_dead_broker_in_the_list(start_broker: StartBroker) -> None:
     dead = closed_port()
     discovery = Discovery(broker_list=(broker_of(start_broker(0)), dead))
     with pytest.raises(ConnectFailed) as error:

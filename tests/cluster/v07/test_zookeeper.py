@@ -218,9 +218,7 @@ def test_nodes_that_vanish_while_they_are_read_are_left_out(
         ),
     ],
 )
-def test_a_tree_without_a_live_broker_is_told(
-    path: str, chroot: str, reported: str, tree: TreeWriter
-) -> None:
+def test_report_a_tree_without_a_live_broker(path: str, chroot: str, reported: str, tree: TreeWriter) -> None:
     tree.put(path)
     assert fails(Discovery(zookeeper_connect=f"{tree.connect}{chroot}")) == reported
 
@@ -264,7 +262,7 @@ def test_a_chroot_that_was_left_out_is_asked_for(zookeeper: ZooKeeperServer) -> 
         ("/brokers/topics/t/0", b"999999999", "announces 999999999 partitions or more, at most 250000"),
     ],
 )
-def test_a_node_with_bad_data_is_told_by_its_path(
+def test_report_a_node_with_bad_data_by_its_path(
     path: str, data: bytes, message: str, tree: TreeWriter
 ) -> None:
     tree.put_broker(7)
@@ -312,7 +310,7 @@ LATER_BEGINS: Final = (
         (['{"host":7,"endpoints":[1,{}],"port":"x\\n"}'], "HOST:PORT"),
     ],
 )
-def test_brokers_of_later_kafka_are_told_with_the_option_that_finds_them(
+def test_report_brokers_of_later_kafka_with_the_option_that_finds_them(
     registrations: list[str], reported: str, tree: TreeWriter
 ) -> None:
     for number, data in enumerate(registrations):
@@ -321,7 +319,7 @@ def test_brokers_of_later_kafka_are_told_with_the_option_that_finds_them(
     assert fails(tree.discovery) == f"{LATER_BEGINS}{reported} instead"
 
 
-def test_a_broker_in_the_place_of_zookeeper_is_told_soon_with_its_option(noida: NoidaBroker) -> None:
+def test_report_a_broker_in_place_of_zookeeper_soon_with_its_option(noida: NoidaBroker) -> None:
     began_s = time.monotonic()
     reported = fails(Discovery(zookeeper_connect=f"127.0.0.1:1,{noida.bootstrap_servers}/kafka"), 600.0)
     assert time.monotonic() - began_s < GRACE_S
@@ -331,7 +329,7 @@ def test_a_broker_in_the_place_of_zookeeper_is_told_soon_with_its_option(noida: 
     )
 
 
-def test_an_http_server_in_the_place_of_zookeeper_is_told_soon() -> None:
+def test_report_an_http_server_in_the_place_of_zookeeper_soon() -> None:
     def http(connection: socket.socket) -> None:
         connection.recv(1 << 10)
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
@@ -392,7 +390,7 @@ def response(xid: int, body: bytes, error: int = 0) -> bytes:
         (playing(session_then(response(1, b"", error=-4711))), "this is not a ZooKeeper"),
     ],
 )  # fmt: skip
-def test_what_is_no_zookeeper_is_told_at_the_deadline(
+def test_report_another_server_in_place_of_zookeeper_at_the_deadline(
     peer: AbstractContextManager[Broker], message: str
 ) -> None:
     with peer as address:
@@ -447,7 +445,7 @@ def test_a_protected_tree_is_read_with_the_right_credential_only(tree: TreeWrite
     assert fails(with_auth(f"you:{SECRET}")) == denied
 
 
-def test_a_credential_is_not_told_by_a_zookeeper_that_is_down() -> None:
+def test_show_no_credential_where_zookeeper_is_down() -> None:
     down = f"127.0.0.1:{closed_port().port}"
     fails(Discovery(zookeeper_connect=down, zookeeper_auth=("digest", f"me:{SECRET}")), SHORT_S)
 
@@ -490,7 +488,7 @@ def served(own_zookeeper: ZooKeeperServer) -> ZooKeeperServer:
     return own_zookeeper
 
 
-def test_an_expired_session_is_replaced_and_everything_read_anew(served: ZooKeeperServer) -> None:
+def test_replace_an_expired_session_and_read_everything_again(served: ZooKeeperServer) -> None:
     turns, read = reading_after(served.expire_sessions)
     view = read_tree(Discovery(zookeeper_connect=served.connect), TIMEOUT_S, read)
     assert view.partitions == tuple(partitions("t", 0, 3))
@@ -508,7 +506,7 @@ def test_a_zookeeper_restarted_while_it_is_read_gives_all_there_is(served: ZooKe
 
 
 @pytest.mark.parametrize("end", ["frozen", "killed"])
-def test_a_zookeeper_lost_while_it_is_read_is_told_at_the_deadline(end: str, served: ZooKeeperServer) -> None:
+def test_report_a_zookeeper_lost_while_it_is_read_at_the_deadline(end: str, served: ZooKeeperServer) -> None:
     def disturb() -> None:
         assert served.pid
         if end == "killed":

@@ -97,8 +97,8 @@ def test_after_the_first_batch_either_connector_goes_on(checkpoint: Checkpoint) 
         checkpoint.batch(0, text, done=True)
         checkpoint.batch(1, text, done=False)
         before = checkpoint.files()
-        found = checkpoint.reported("--to", target, "--write")
-        assert found["notes"] == [f"format({target}): source 0 continues without changes"]
+        result = checkpoint.reported("--to", target, "--write")
+        assert result["notes"] == [f"format({target}): source 0 continues without changes"]
         assert checkpoint.files() == before
 
 
@@ -113,9 +113,9 @@ def test_a_first_batch_begins_where_it_began(checkpoint: Checkpoint) -> None:
     # With the start that Spark's own has written down.
     checkpoint.batch(0, THEIRS, done=False)
     checkpoint.start()
-    found = checkpoint.reported("--to", "kafkawire")
-    assert found["sources"][0]["start"] == json.loads(START)
-    [line] = found["notes"]
+    result = checkpoint.reported("--to", "kafkawire")
+    assert result["sources"][0]["start"] == json.loads(START)
+    [line] = result["notes"]
     assert line.endswith(f"with these startingOffsets, until its first batch is done: {START}")
     [line] = checkpoint.reported("--to", "kafka")["notes"]
     assert line.endswith("continues without changes")
@@ -133,13 +133,13 @@ def test_a_pinned_first_batch_of_ours_gets_its_start_written_and_what_was_there_
     checkpoint.batch(0, PINNED, done=False)
     checkpoint.start()  # of a try of Spark's own connector, at what was latest then
     before = checkpoint.files()
-    found = checkpoint.reported("--to", "kafka")
-    assert found["notes"] == [
+    result = checkpoint.reported("--to", "kafka")
+    assert result["notes"] == [
         f"format(kafka): source 0 continues from these offsets once they are written: {THEIRS}"
     ]
     assert checkpoint.files() == before  # without --write
-    found = checkpoint.reported("--to", "kafka", "--write")["notes"][1]
-    assert "written: sources/0/0; the old file is in" in found
+    result = checkpoint.reported("--to", "kafka", "--write")["notes"][1]
+    assert "written: sources/0/0; the old file is in" in result
     after = checkpoint.files()
     assert after.pop("kafkawire-backup/sources-0-0.0") == before["sources/0/0"]
     # Hadoop would compare the new text with the old checksum.
@@ -174,13 +174,13 @@ def test_what_a_killed_driver_left_of_its_first_batch_is_set_aside(checkpoint: C
     checkpoint.write(f"offsets/{LEFT}", "v1")
     checkpoint.write("offsets/.what.tmp", "is not Spark's")
     before = checkpoint.files()
-    found = checkpoint.reported()["notes"]
-    assert [line.split()[0] for line in found] == [f"offsets/.{LEFT}.crc", f"offsets/{LEFT}"]
-    assert all("killed before it recorded its first batch" in line for line in found)
+    result = checkpoint.reported()["notes"]
+    assert [line.split()[0] for line in result] == [f"offsets/.{LEFT}.crc", f"offsets/{LEFT}"]
+    assert all("killed before it recorded its first batch" in line for line in result)
     checkpoint.reported("--to", "kafkawire")
     assert checkpoint.files() == before  # without --write
-    found = checkpoint.reported("--to", "kafkawire", "--write")["notes"]
-    assert [line for line in found if line.startswith("set aside: ")] == [
+    result = checkpoint.reported("--to", "kafkawire", "--write")["notes"]
+    assert [line for line in result if line.startswith("set aside: ")] == [
         f"set aside: {name} is {checkpoint.folder}/kafkawire-backup/offsets-0-unfinished.{number}"
         for number, name in enumerate((f"offsets/.{LEFT}.crc", f"offsets/{LEFT}"))
     ]
@@ -201,7 +201,7 @@ def test_what_a_killed_driver_left_beside_a_batch_stays(checkpoint: Checkpoint, 
     assert checkpoint.files() == before
 
 
-def test_what_is_no_checkpoint_is_told(checkpoint: Checkpoint) -> None:
+def test_report_a_folder_that_is_not_a_checkpoint(checkpoint: Checkpoint) -> None:
     def complaint_after(name: str, text: str) -> str:
         before = checkpoint.files().get(name, b"").decode()
         checkpoint.write(name, text)
@@ -254,8 +254,8 @@ def test_a_query_is_placed_where_its_last_batch_is_done(
     assert checkpoint.reported("--place", place)["notes"] == [f"{shown}, with --write"]
     assert checkpoint.files() == untouched
     kept = f"{checkpoint.folder}/kafkawire-backup/offsets-3.0"
-    found = checkpoint.reported("--place", place, "--write")
-    assert found["notes"] == [shown, f"written: offsets/3; the old file is in {kept}"]
+    result = checkpoint.reported("--place", place, "--write")
+    assert result["notes"] == [shown, f"written: offsets/3; the old file is in {kept}"]
     assert offsets_of(checkpoint, 3) == ["v1", '{"batchWatermarkMs":0}', after, "-"]
     assert Path(kept).read_text().split("\n")[2] == before
     assert not (checkpoint.folder / "offsets/.3.crc").exists()
@@ -265,9 +265,9 @@ def test_a_batch_with_a_loss_is_set_aside_where_a_query_is_placed(checkpoint: Ch
     for number in (5, 6):
         checkpoint.batch(number, OURS, done=True)
     checkpoint.batch(7, json.dumps({"t": {"0": 5, "1": 4}}), done=False)
-    found = checkpoint.reported("--place", '{"t":{"1":4}}', "--write")["notes"]
+    result = checkpoint.reported("--place", '{"t":{"1":4}}', "--write")["notes"]
     backup = f"{checkpoint.folder}/kafkawire-backup"
-    assert found[1:] == [
+    assert result[1:] == [
         f"set aside: batch 7, which is not done, is {backup}/offsets-7.0",
         f"written: offsets/6; the old file is in {backup}/offsets-6.0",
     ]

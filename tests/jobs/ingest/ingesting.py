@@ -99,7 +99,7 @@ class LocalOutput(Output):
 
     def write(self, plan: Plan, messages: Any, _: str | None) -> int:
         attempt = self._begun(plan)
-        offsets = "".join(f"{at}\n" for each in messages for at in range(each.start_offset, each.stop_offset))
+        offsets = "".join(f"{at}\n" for item in messages for at in range(item.start_offset, item.stop_offset))
         self._files.create(f"{attempt}/part-0", offsets)
         self._show(plan, attempt)
         return offsets.count("\n")
@@ -115,5 +115,5 @@ class LocalIngest(Ingest):
     def _write(self, plan: Plan, ranges: Any) -> int:
         if not ranges:
             return super()._write(plan, ranges)
-        self._losses += self._lost_meanwhile(ranges)
+        self._losses += self._describe_lost_meanwhile(ranges)
         return self._output.write(plan, ranges, None)

@@ -20,9 +20,9 @@ from spark_kafkawire.jobs.ingest.output import (
     CORRUPT,
     Output,
     OutputOptions,
-    decoded,
+    decode_messages,
     given_schema,
-    inferred_schema,
+    infer_schema,
 )
 from spark_kafkawire.jobs.ingest.run import Ingest
 from spark_kafkawire.jobs.ingest.state import (
@@ -30,7 +30,7 @@ from spark_kafkawire.jobs.ingest.state import (
     IngestState,
     Plan,
     Remembered,
-    limited,
+    limit_ranges,
     next_plan,
     ranges_to_read,
 )
@@ -57,16 +57,16 @@ def test_a_plan_is_read_as_it_was_recorded() -> None:
         assert Plan.from_json(plan.to_json(), "here") == plan
 
 
-def test_what_is_no_plan_is_told_with_its_place() -> None:
+def test_report_an_invalid_plan_with_its_path() -> None:
     rest = '"positions": {}, "schema": null, "losses": []'
     ranges = '{"t": {"x": [0, 1]}}', '{"t": {"0": [0]}}', '{"t": 1}'
-    texts = "", "{}", "[]", '{"batch": 0}', *(f'{{"batch": 0, "ranges": {each}, {rest}}}' for each in ranges)
+    texts = "", "{}", "[]", '{"batch": 0}', *(f'{{"batch": 0, "ranges": {item}, {rest}}}' for item in ranges)
     for text in texts:
         with pytest.raises(StateError, match=r"^/state/7\.done\.json is not a plan of ingest"):
             Plan.from_json(text, "/state/7.done.json")
 
 
-def test_ranges_reach_from_where_each_partition_stands_to_its_end() -> None:
+def test_ranges_reach_from_each_position_to_the_end() -> None:
     ranges, losses = ranges_to_read([bounds(A, 0, 10), bounds(B, 3, 3)], {A: 4, B: 3}, fail_on_data_loss=True)
     assert (ranges, losses) == ([OffsetRange(A, 4, 10), OffsetRange(B, 3, 3)], {})
 
@@ -85,13 +85,13 @@ def test_what_is_gone_is_an_error_unless_the_user_says_otherwise(start: int, mes
 
 def test_a_limit_is_shared_in_proportion() -> None:
     whole = [OffsetRange(A, 10, 110), OffsetRange(B, 0, 300), OffsetRange(C, 7, 7)]
-    found = {each.topic_partition: bounds(each.topic_partition, 0, each.stop_offset) for each in whole}
+    result = {item.topic_partition: bounds(item.topic_partition, 0, item.stop_offset) for item in whole}
     all_of_it = [100, 300]
     for size_max, sizes in (
         *((None, all_of_it), (1000, all_of_it), (400, all_of_it)),
         *((40, [10, 30]), (3, [1, 2]), (1, [1, 1])),
     ):
-        parts = limited(whole, size_max, found)
+        parts = limit_ranges(whole, size_max, result)
         assert [part.size for part in parts] == sizes
         assert [part.start_offset for part in parts] == [10, 0]
 
@@ -99,12 +99,12 @@ def test_a_limit_is_shared_in_proportion() -> None:
 def test_a_range_of_bytes_ends_where_a_segment_does() -> None:
     """A partition of one segment is read whole, whatever the limit is."""
     whole = OffsetRange(OLD, 0, 1000)
-    found = {OLD: bounds(OLD, 0, 1000, 0, 400, 700)}
+    result = {OLD: bounds(OLD, 0, 1000, 0, 400, 700)}
     stops = {1: 400, 399: 400, 400: 400, 699: 400, 700: 700, 999: 700, 1000: 1000}
     for size_max, stop in stops.items():
-        assert limited([whole], size_max, found) == (OffsetRange(OLD, 0, stop),)
+        assert limit_ranges([whole], size_max, result) == (OffsetRange(OLD, 0, stop),)
     single = OffsetRange(OLD, 10, 1000)
-    assert limited([single], 1, {OLD: bounds(OLD, 0, 1000, 0)}) == (single,)
+    assert limit_ranges([single], 1, {OLD: bounds(OLD, 0, 1000, 0)}) == (single,)
 
 
 def test_plans_follow_each_other_and_logs_that_are_not_read_keep_their_place() -> None:
@@ -145,24 +145,24 @@ def messages_of(spark: SparkSession, *values: str | None) -> DataFrame:
 
 def test_what_is_not_one_json_object_of_the_schema_is_kept_as_it_is(spark: SparkSession) -> None:
     values = (*NOT_JSON, None, '{"n":1}', ' {"n" : 1, "other": "]}"} \n')
-    frame = decoded(messages_of(spark, *values), "json", given_schema("n long"))
-    found = [row.value for row in frame.orderBy("offset").collect()]
-    assert [value and value[CORRUPT] for value in found] == [*NOT_JSON, None, None, None]
-    assert [value and value.n for value in found] == [None] * len(NOT_JSON) + [None, 1, 1]
+    frame = decode_messages(messages_of(spark, *values), "json", given_schema("n long"))
+    result = [row.value for row in frame.orderBy("offset").collect()]
+    assert [value and value[CORRUPT] for value in result] == [*NOT_JSON, None, None, None]
+    assert [value and value.n for value in result] == [None] * len(NOT_JSON) + [None, 1, 1]
 
 
 def test_a_field_that_an_object_names_twice_is_one_field(spark: SparkSession) -> None:
     messages = messages_of(spark, '{"n":1,"n":2,"in":[{"a":1,"a":"text"}]}')
-    schema = inferred_schema(spark, messages)
+    schema = infer_schema(spark, messages)
     assert [field["name"] for field in json.loads(schema)["fields"]] == ["in", "n", CORRUPT]
-    [row] = decoded(messages, "json", schema).select("value.*").collect()
+    [row] = decode_messages(messages, "json", schema).select("value.*").collect()
     assert (row.n, row["in"][0].a, row[CORRUPT]) == (2, "text", None)
 
 
 def test_fields_that_spark_cannot_tell_apart_are_refused_and_not_left_out(spark: SparkSession) -> None:
     messages = messages_of(spark, '{"in":{"a":1}}', '{"in":{"A":2}}')
     with pytest.raises(OptionError, match=r"--decode: .* fields 'A' and 'a', which .* give a --schema with"):
-        inferred_schema(spark, messages)
+        infer_schema(spark, messages)
     assert spark.conf.get("spark.sql.caseSensitive") == "false"
 
 
@@ -172,11 +172,11 @@ FILES: Final = LocalFiles()
 
 def plans(count: int) -> list[Plan]:
     """Plans of a partition, ten offsets each."""
-    found: list[Plan] = []
+    result: list[Plan] = []
     for at in range(0, 10 * count, 10):
-        last = found[-1] if found else None
-        found.append(next_plan(last, [OffsetRange(PARTITION, at, at + 10)], {PARTITION: at}, None))
-    return found
+        last = result[-1] if result else None
+        result.append(next_plan(last, [OffsetRange(PARTITION, at, at + 10)], {PARTITION: at}, None))
+    return result
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def test_json_is_decoded_and_text_is_partitioned_by_columns_and_by_sql(
     assert sorted(row.value for row in rows) == sorted(value.decode() for value in values)
 
 
-def test_what_retention_deleted_is_an_error_or_a_loss_that_is_told_once(feed: Feed) -> None:
+def test_report_what_retention_deleted_once_as_an_error_or_a_loss(feed: Feed) -> None:
     """By the run that finishes the batch."""
     topic, group = feed.topic, f"g-{feed.topic}"
     bearing: dict[str, Any] = {"connection": {"failOnDataLoss": "false"}, "records_max": 2, "group": group}
@@ -259,7 +259,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next_one(
     assert feed.offsets == [*range(25)]
 
 
-def test_a_checkpoint_that_is_no_folder_or_holds_something_else_is_told(feed: Feed, tmp_path: Path) -> None:
+def test_report_a_checkpoint_that_is_not_a_folder_or_has_other_content(feed: Feed, tmp_path: Path) -> None:
     file, damaged = tmp_path / "file", tmp_path / "damaged"
     file.write_text("something else")
     damaged.mkdir()
@@ -344,7 +344,7 @@ def old_options(corpus: EmbeddedCluster, output: OutputOptions, **options: Any) 
 
 
 @pytest.mark.parametrize("by_pattern", [pytest.param(False, marks=pytest.mark.nightly), True])
-def test_logs_that_earlier_runs_read_are_not_passed_over_in_silence(
+def test_report_missing_logs_that_earlier_runs_read(
     corpus: EmbeddedCluster, old_topic: str, output: OutputOptions, by_pattern: bool
 ) -> None:
     selection = {"subscribePattern": f"^{old_topic}$"} if by_pattern else {"subscribe": old_topic}
@@ -375,7 +375,7 @@ def test_logs_that_earlier_runs_read_are_not_passed_over_in_silence(
     assert offsets_of(output) == sorted([*range(2 * SIZE)] * 2)
 
 
-def test_logs_that_the_group_has_read_are_not_passed_over_in_silence(
+def test_report_missing_logs_that_the_group_has_read(
     corpus: EmbeddedCluster, corpus_zookeeper: KazooClient, old_topic: str, output: OutputOptions
 ) -> None:
     corpus_zookeeper.create(f"/consumers/{old_topic}/offsets/{old_topic}/1-0", b"0", makepath=True)
@@ -408,7 +408,7 @@ def test_a_broker_that_has_not_announced_yet_what_was_read_of_it_is_asked(
     assert offsets_of(output) == sorted([*range(SIZE), *range(2 * SIZE)])
 
 
-def test_a_topic_of_a_pattern_that_was_deleted_is_told_once(
+def test_report_a_deleted_topic_of_a_pattern_once(
     noida: NoidaBroker, topic: str, output: OutputOptions
 ) -> None:
     for name in (f"{topic}-a", f"{topic}-b"):
@@ -455,7 +455,7 @@ def test_a_directory_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.read.parquet(output.path).count() == count
 
 
-def test_a_group_that_somebody_else_moved_doubles_and_loses_nothing(feed: Feed) -> None:
+def test_a_group_that_another_process_moved_doubles_and_loses_nothing(feed: Feed) -> None:
     topic, group = feed.topic, f"g-{feed.topic}"
     feed.produce(5)
     assert "group_moved" not in feed.run(group=group)
@@ -568,7 +568,7 @@ def topics(noida: NoidaBroker, monkeypatch: pytest.MonkeyPatch) -> Topics:
     return made
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_beginning_however_long_it_is(
+def test_read_a_recreated_topic_from_its_beginning_however_long_it_is(
     noida: NoidaBroker, topic: str, output: OutputOptions, topics: Topics
 ) -> None:
     topics.create(topic, range(5))

@@ -101,11 +101,11 @@ def copied(
     noida: NoidaBroker, topic: str, partition_count: int = 6, isolation_level: str = "read_uncommitted"
 ) -> list[tuple[int, str]]:
     """Count of the messages of each partition of the target, and their checksum, as librdkafka reads them."""
-    found = []
+    result = []
     for partition in range(partition_count):
         values = read(noida, topic, partition, isolation_level)
-        found.append((len(values), values_sha256(iter(values))))
-    return found
+        result.append((len(values), values_sha256(iter(values))))
+    return result
 
 
 def read(

@@ -171,7 +171,7 @@ def test_logs_are_copied_in_order_to_partitions_of_their_own(
     check(summary)
     assert copied(noida, target) == recorded()
     assert (summary["logs"], summary["messages"], summary["failed"]) == (6, 15917, [])
-    assert [each["source"] for each in summary["partitions"]] == [
+    assert [item["source"] for item in summary["partitions"]] == [
         f"{GZIP_TOPIC} {broker}-{partition}" for broker in (0, 1) for partition in range(3)
     ]
 
@@ -195,7 +195,7 @@ def test_a_run_that_was_killed_is_gone_on_with(
     summary = run(clusters, tmp_path, {GZIP_TOPIC: target}, 40_000)
     check(summary)
     assert copied(noida, target) == recorded()
-    assert sum(each["messages"] for each in summary["partitions"]) == 15917
+    assert sum(item["messages"] for item in summary["partitions"]) == 15917
 
 
 def test_messages_are_counted_while_tasks_copy_them(copying: Copying) -> None:
@@ -243,13 +243,13 @@ def test_a_later_run_copies_what_came_since(copying: Copying) -> None:
     copying.produce(1, b"four")
     summary = copying.run()
     assert [
-        each["messages"] for each in summary["partitions"] if each["source"] == f"{copying.source} 1-0"
+        item["messages"] for item in summary["partitions"] if item["source"] == f"{copying.source} 1-0"
     ] == [1]
     assert len(summary["partitions"]) == 1
     assert copying.read(3) == [b"one", b"two", b"three", b"foreign", b"four"]
 
 
-def test_a_partition_that_was_copied_is_not_passed_over_in_silence(copying: Copying) -> None:
+def test_report_a_missing_partition_that_was_copied(copying: Copying) -> None:
     copying.options["retries"] = "1"
     copying.run()
     copying.produce(0, b"four")
@@ -323,9 +323,9 @@ def test_with_source_headers_messages_of_other_producers_are_passed_over(copying
     check(summary)
     assert copying.read() == [b"one", b"two", b"three", b"foreign", b"four"]
     [last] = [
-        each
-        for each in librdkafka.consume(copying.noida.bootstrap_servers, copying.target)
-        if each.value == b"four"
+        item
+        for item in librdkafka.consume(copying.noida.bootstrap_servers, copying.target)
+        if item.value == b"four"
     ]
     assert [key for key, _ in last.headers] == [
         f"source.{name}" for name in ("topic", "broker", "partition", "offset", "index")
@@ -511,7 +511,7 @@ def test_pieces_are_copied_in_transactions_that_the_user_names(
     # Its marker is behind them.
     assert librdkafka.offsets(noida.bootstrap_servers, topic)[1] == len(VALUES) + 1
     listed = Transactions(*connection(noida)).listed()
-    assert f"name-{topic}-{topic}-0-log" in {each.transactional_id for each in listed}
+    assert f"name-{topic}-{topic}-0-log" in {item.transactional_id for item in listed}
 
     code, out, err = run_here("migrate", *arguments)
     assert (code, out) == (2, "")
@@ -542,9 +542,9 @@ def test_a_dead_cluster_migrates_to_a_live_one(run_here: RunHere, noida: NoidaBr
     code, out, _ = run_here("migrate", *arguments)
     summary = json.loads(out)
     messages = sum(count for count, _ in recorded())
-    size = sum(each["log_bytes"] for each in partitions_of())
+    size = sum(item["log_bytes"] for item in partitions_of())
     assert (code, summary["messages"], summary["bytes"], summary["failed"]) == (0, messages, size, [])
-    ends = [librdkafka.offsets(noida.bootstrap_servers, "of-a-dead-cluster", each)[1] for each in range(6)]
+    ends = [librdkafka.offsets(noida.bootstrap_servers, "of-a-dead-cluster", item)[1] for item in range(6)]
     assert sum(ends) == messages
     code, out, _ = run_here("migrate", *arguments)
     assert (code, json.loads(out)["messages"]) == (0, 0)
@@ -562,7 +562,7 @@ def counts(summary: dict[str, Any]) -> tuple[int, int]:
     return summary["messages"], summary["messages_found"]
 
 
-def test_what_a_task_has_committed_that_nobody_heard_of_is_known(
+def test_find_what_a_task_committed_without_an_answer(
     pieces: Copying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of it is compared, with an older copy of the state neither."""

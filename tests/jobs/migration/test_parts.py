@@ -143,13 +143,13 @@ def begun_copy(topic_id: str | None) -> PartitionCopy:
     return PartitionCopy(Route(SOURCE, TARGET), Leader(Broker(0, "localhost", 1)), 0, 0, progress)
 
 
-def test_a_target_that_was_made_anew_since_the_last_run_is_refused() -> None:
+def test_refuse_a_target_that_was_recreated_since_the_last_run() -> None:
     """By the ids that topics have."""
     with LogServer({"t": [MemoryLog()]}) as server:
         clusters = clusters_of("localhost:1", server.bootstrap_servers, ["old"])
-        found = str(server.broker.topic_id("t"))
-        for known in (found, None):  # an earlier run's brokers may have had no ids
-            assert prepare_topics(clusters, [begun_copy(known)], create=False) == {TARGET: found}
+        result = str(server.broker.topic_id("t"))
+        for known in (result, None):  # an earlier run's brokers may have had no ids
+            assert prepare_topics(clusters, [begun_copy(known)], create=False) == {TARGET: result}
         with pytest.raises(
             OptionError, match=r"^topic 't' of the target was deleted and created again since"
         ):
@@ -164,7 +164,7 @@ PLANNED = {"source": "t 0-0", "target": "new 0", "start_offset": 5, "stop_offset
 
 
 def summary(*partitions: dict[str, Any]) -> dict[str, Any]:
-    failed = [each["source"] for each in partitions if each.get("equal") is False]
+    failed = [item["source"] for item in partitions if item.get("equal") is False]
     return {"logs": len(partitions), "partitions": list(partitions), "failed": failed, "data_loss": []}
 
 
@@ -184,7 +184,7 @@ def test_a_table_tells_of_each_partition_and_the_summary_of_all() -> None:
         assert out.getvalue() == table
 
 
-def test_what_is_not_equal_is_told_before_the_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_what_differs_before_the_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DeliveryError) as caught:
         report(summary(FINE, WRONG), io.StringIO(), as_json=True)
     assert str(caught.value) == (
@@ -303,7 +303,7 @@ VALUES = st.lists(st.none() | st.binary(max_size=4), max_size=30)
 def cut(values: list[bytes | None], places: list[int]) -> list[pa.Array]:
     """The values as slices of one array."""
     array = binary(values)
-    stops = sorted({0, len(values), *(place % (len(values) + 1) for place in places)})
+    stops = sorted({0, len(values), *(location % (len(values) + 1) for location in places)})
     return [array.slice(start, stop - start) for start, stop in pairwise(stops)]
 
 

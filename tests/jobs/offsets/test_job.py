@@ -393,7 +393,7 @@ def test_a_cluster_that_is_not_there_is_a_failure(run: Run) -> None:
 
 
 @pytest.mark.parametrize("form", [pytest.param((), marks=pytest.mark.nightly), ("--json",)])
-def test_a_reader_that_has_seen_enough_ends_the_job_in_silence(
+def test_end_the_job_silently_when_its_reader_has_gone(
     form: tuple[str, ...], cluster: EmbeddedCluster
 ) -> None:
     command = [sys.executable, str(SCRIPT), *at(cluster), *form]
@@ -419,7 +419,7 @@ def servers_at(servers: str, **options: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": servers, "requestTimeout": "10s", **options}
 
 
-def test_a_partition_without_leader_is_told_and_not_waited_for(mock_cluster: MockCluster) -> None:
+def test_a_partition_without_leader_is_reported_and_not_waited_for(mock_cluster: MockCluster) -> None:
     report = Surveyed.of(servers_at(mock_cluster.bootstrap_servers)).report([], quiet)
     assert (report.topics, report.logs, len(report.brokers)) == ((), (), 3)
     mock_cluster.create_topic("t", partitions=2)
@@ -450,7 +450,7 @@ def test_each_leader_is_asked_four_times_however_many_partitions_it_has(mock_clu
     assert max(asked.values()) <= 4
 
 
-def test_offsets_for_other_topics_are_strays_only_where_all_topics_are_told(noida: NoidaBroker) -> None:
+def test_offsets_of_other_topics_are_strays_only_where_all_topics_are_surveyed(noida: NoidaBroker) -> None:
     first, second = (noida.create_topic() for _ in range(2))
     group = f"group-of-{first}"
     librdkafka.commit_offsets(noida.bootstrap_servers, group, first, {0: 3})
@@ -470,7 +470,7 @@ def tree(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterator
         yield writer
 
 
-def test_a_partition_of_a_dead_broker_is_told(tree: TreeWriter, caplog: pytest.LogCaptureFixture) -> None:
+def test_report_a_partition_of_a_dead_broker(tree: TreeWriter, caplog: pytest.LogCaptureFixture) -> None:
     tree.put_broker(0, port=9)
     tree.put_topic("t", {7: 3})
     tree.put("/consumers/g/offsets/t/7-0", b"no offset")
@@ -498,7 +498,7 @@ def test_a_partition_of_a_dead_broker_is_told(tree: TreeWriter, caplog: pytest.L
     ]
 
 
-def test_a_list_of_brokers_is_told_of_the_topics_that_are_named(corpus: EmbeddedCluster) -> None:
+def test_a_list_of_brokers_knows_the_topics_that_are_named(corpus: EmbeddedCluster) -> None:
     options = {"broker.list": corpus.broker_list, "subscribe": "debian-gzip"}
     surveyed = Surveyed.of(options)
     assert (surveyed.place, surveyed.generation) == (f"broker.list={corpus.broker_list}", Generation.V07)

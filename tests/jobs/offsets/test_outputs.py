@@ -55,9 +55,9 @@ def surveyed(generation: Generation) -> Surveyed:
         record_times=lambda _: {} if is_old else dict(zip(logs, TIMES, strict=False)),
         brokers=lambda: BROKERS,
     )
-    place = "zookeeper.connect=h:2181" if is_old else "kafka.bootstrap.servers=h0:9092"
+    location = "zookeeper.connect=h:2181" if is_old else "kafka.bootstrap.servers=h0:9092"
     partitions = tuple(sorted([*logs, UNSERVED[generation]]))
-    return Surveyed(place, generation, cluster, partitions, has_all_topics=True)
+    return Surveyed(location, generation, cluster, partitions, has_all_topics=True)
 
 
 @pytest.mark.parametrize("generation", list(Generation))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafkawire.jobs.offsets import page as offsets_table
-from spark_kafkawire.jobs.offsets.page import PARTITIONS_UNFOLDED_MAX, Markup, joined, page, tag
+from spark_kafkawire.jobs.offsets.page import PARTITIONS_UNFOLDED_MAX, Markup, join_markup, page, tag
 from spark_kafkawire.jobs.offsets.report import ClusterReport
 from spark_kafkawire.model import TopicPartition
 from tests.support.browser import Browser, find_browser
@@ -24,7 +24,7 @@ def test_texts_and_values_are_escaped_once_and_attributes_have_names_of_html() -
     assert tag("td", '<b>"&', title="'\"><script>") == (
         '<td title="&#x27;&quot;&gt;&lt;script&gt;">&lt;b&gt;&quot;&amp;</td>'
     )
-    assert tag("p", tag("i"), joined("<", Markup("<br>"))) == "<p><i></i>&lt;<br></p>"
+    assert tag("p", tag("i"), join_markup("<", Markup("<br>"))) == "<p><i></i>&lt;<br></p>"
     made = tag("input", data_v=0, class_="a", hidden=True, disabled=False, id="")
     assert made == '<input data-v="0" class="a" hidden>'
 
@@ -60,7 +60,7 @@ class Reader(HTMLParser):
         return [attributes for element, attributes in self.elements if element == name]
 
 
-def test_a_partition_that_nobody_serves_is_marked() -> None:
+def test_mark_a_partition_that_no_broker_serves() -> None:
     text = page(report_07((TopicPartition("t", 0, 7), None, (3,)), groups=("g",)))
     assert "No broker serves 1 partition now." in text
     assert "no broker serves the partitions that it has offsets for" in text

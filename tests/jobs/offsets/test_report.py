@@ -21,13 +21,13 @@ from spark_kafkawire.jobs.offsets.report import (
     GroupTotal,
     Standing,
     complaints,
+    find_standing,
     printable,
     row_of,
     size_text,
-    standing,
     time_text,
 )
-from spark_kafkawire.jobs.offsets.run import exported, imported
+from spark_kafkawire.jobs.offsets.run import export_text, import_text
 from spark_kafkawire.jobs.offsets.terminal import (
     WRITES_LISTED_MAX,
     print_report,
@@ -51,8 +51,8 @@ def test_lag_is_what_the_log_still_holds_for_the_group() -> None:
         RecordTimes(),
         {f"{at}": at for at in offsets},
     )
-    found = [(standing(at, 100, 150), *row["groups"][f"{at}"].values()) for at in offsets]
-    assert found == [
+    result = [(find_standing(at, 100, 150), *row["groups"][f"{at}"].values()) for at in offsets]
+    assert result == [
         (None, None, None, 0),
         (Standing.BEHIND, 90, 50, 10),
         (None, 100, 50, 0),
@@ -112,7 +112,7 @@ def test_an_offset_outside_of_its_log_is_a_complaint_and_a_group_without_any() -
         (beyond, ["2 offsets beyond the end of the log, t 0-0 first"]),
         ([(UNSERVED, None, (7,))], ["1 offset in partitions that no broker serves now, t 0-2 first"]),
     ):
-        assert complaints(report_07(*partitions, groups=("g",))) == [f"group 'g': {each}" for each in said]
+        assert complaints(report_07(*partitions, groups=("g",))) == [f"group 'g': {item}" for item in said]
     report = report_07(partition_07("t", "0-0", 0, (0,), 9, 3, 4), groups=("g", "h"))
     unknown = tuple(GroupOffset("h", TopicPartition("t", number, 1), 5) for number in range(1200))
     assert complaints(replace(report, unknown=unknown)) == [
@@ -170,7 +170,7 @@ def test_a_terminal_cuts_no_number_and_no_time(monkeypatch: pytest.MonkeyPatch) 
     for width in (60, 80, 120):
         text = "\n".join(shown_at(width, report_modern(partition, groups=("etl",)), monkeypatch))
         shown = "a-topic-with-a-long-name", "1,000,000,000", "3,000,000,000", "2023-11-14 22:13:20"
-        assert [each for each in shown if each not in text] == []
+        assert [item for item in shown if item not in text] == []
     # Columns of common widths are one table.
     partitions = [partition_modern("orders-by-customer", number, 0, 9_999_999) for number in range(12)]
     old = partition_07("debian-gzip", "0-1", 1000, (1000, 1200), 10**10, 10**9)
@@ -195,17 +195,17 @@ def test_long_names_and_many_groups_fold_and_all_of_them_is_there(
     topic = "".join(f"topic{number:03}." for number in range(27))
     groups = tuple(f"{'team.' * 30}{number}" for number in range(6))
     partition = partition_modern(topic, 0, 0, 10**12, *(10**11 + number for number in range(6)))
-    found = tables(shown_at(width, report_modern(partition, groups=groups), monkeypatch))
-    assert len(found) > 1
-    for table in found:
+    result = tables(shown_at(width, report_modern(partition, groups=groups), monkeypatch))
+    assert len(result) > 1
+    for table in result:
         rule = next(number for number, line in enumerate(table) if set(line) == {"─"})
         row = table[rule + 1 :]
         name_width = len(row[0].split()[0])
         assert name_width >= 24
         assert "".join(line[:name_width].strip() for line in row) == topic
         assert row[0].split()[1] == "0"
-    titles = "".join("".join(line.split()) for table in found for line in table)
-    cells = {word for table in found for line in table for word in line.split()}
+    titles = "".join("".join(line.split()) for table in result for line in table)
+    cells = {word for table in result for line in table for word in line.split()}
     assert {f"{10**11 + number:,}" for number in range(6)} <= cells
     assert {f"{9 * 10**11 - number:,}" for number in range(6)} <= cells
     assert titles.count("team.") >= 6 * 25
@@ -224,9 +224,9 @@ OFFSETS = st.integers(0, 2**63 - 1)
 
 def test_lines_are_those_of_kafkas_tools() -> None:
     for generation, entry, line in ((BYTES, ENTRY_07, LINE_07), (RECORDS, ENTRY_MODERN, LINE_MODERN)):
-        assert exported([entry], generation) == line
+        assert export_text([entry], generation) == line
         for text in (line, line.replace("\n", "\r\n"), f"\n{line}\n"):
-            assert imported(text, generation) == (entry,)
+            assert import_text(text, generation) == (entry,)
 
 
 def test_the_path_of_a_line_is_a_recorded_node() -> None:
@@ -234,9 +234,9 @@ def test_the_path_of_a_line_is_a_recorded_node() -> None:
     offsets = [node for node in tree if "/offsets/cc-topic/" in node["path"]]
     text = "".join(f"{node['path']}:{node['data']}\n" for node in offsets)
     assert len(offsets) == 6
-    entries = imported(text, BYTES)
+    entries = import_text(text, BYTES)
     assert entries[0] == GroupOffset("lab-group", TopicPartition("cc-topic", 0, 0), 34)
-    assert sorted(exported(entries, BYTES).splitlines()) == sorted(text.splitlines())
+    assert sorted(export_text(entries, BYTES).splitlines()) == sorted(text.splitlines())
 
 
 @given(group=NAMES, topic=NAMES, partition=NUMBERS, broker=NUMBERS, offset=OFFSETS)
@@ -246,21 +246,21 @@ def test_every_name_comes_back(group: str, topic: str, partition: int, broker: i
         (RECORDS, TopicPartition(topic, partition)),
     ):
         entry = GroupOffset(group, tp, offset)
-        assert imported(exported([entry], generation), generation) == (entry,)
+        assert import_text(export_text([entry], generation), generation) == (entry,)
 
 
 @given(text=st.text(alphabet='/consumer:,0123-"\n\r \x00ü'))
 def test_any_text_is_offsets_or_an_option_error(text: str) -> None:
     for generation in Generation:
         with contextlib.suppress(OptionError):
-            assert imported(text, generation)
+            assert import_text(text, generation)
 
 
 @pytest.mark.parametrize("generation", list(Generation))
 @pytest.mark.parametrize(("group", "topic"), [("a\nb", "t"), ("g", "t\r"), ("\0", "t"), ("g", "\0t")])
 def test_a_name_that_no_line_can_hold_is_not_exported(generation: Generation, group: str, topic: str) -> None:
     with pytest.raises(OptionError, match="holds a line break or a NUL"):
-        exported([GroupOffset(group, TopicPartition(topic, 0, 0), 1)], generation)
+        export_text([GroupOffset(group, TopicPartition(topic, 0, 0), 1)], generation)
 
 
 def test_a_line_that_is_no_offset_is_named() -> None:
@@ -275,22 +275,22 @@ def test_a_line_that_is_no_offset_is_named() -> None:
     ):
         for line in lines:
             with pytest.raises(OptionError, match=f"line 2 is not {form}"):
-                imported(f"{first}{line}\n", generation)
+                import_text(f"{first}{line}\n", generation)
     for text, said in (
         (LINE_07 + LINE_07, "line 2 repeats the partition of line 1"),
         ("\n\n", "holds no offset"),
     ):
         with pytest.raises(OptionError, match=said):
-            imported(text, BYTES)
+            import_text(text, BYTES)
 
 
 def test_only_the_groups_that_are_asked_for_are_imported() -> None:
     """Lines of one group may leave its name out."""
-    assert imported("topic1,0,285038193\n", RECORDS, ["group1"]) == (ENTRY_MODERN,)
+    assert import_text("topic1,0,285038193\n", RECORDS, ["group1"]) == (ENTRY_MODERN,)
     text = LINE_07 + LINE_07.replace("group1", "group2")
-    assert imported(text, BYTES, ["group1"]) == (ENTRY_07,)
+    assert import_text(text, BYTES, ["group1"]) == (ENTRY_07,)
     with pytest.raises(OptionError, match="no offset of a group of --group"):
-        imported(text, BYTES, ["group3"])
+        import_text(text, BYTES, ["group3"])
 
 
 @pytest.mark.parametrize(("text", "generation"), [(LINE_07, BYTES), (LINE_MODERN, RECORDS)])
@@ -302,5 +302,5 @@ def test_a_file_that_was_cut_within_a_line_is_an_error_wherever_that_was(
         with pytest.raises(
             OptionError, match=r"^argument --import: (line 2 is not|the last line has no line f)"
         ):
-            imported(other + text[:size], generation)
-    assert len(imported(other + text, generation)) == 2
+            import_text(other + text[:size], generation)
+    assert len(import_text(other + text, generation)) == 2

@@ -74,11 +74,11 @@ def test_parquet_becomes_messages(
     summary = json.loads(out)
     assert summary["messages"] == 40
     assert [
-        (each["topic"], each["partition"], each["messages"], each["start_offset"], each["stop_offset"])
-        for each in summary["partitions"]
+        (item["topic"], item["partition"], item["messages"], item["start_offset"], item["stop_offset"])
+        for item in summary["partitions"]
     ] == [(topic, 0, 20, 0, 20), (topic, 1, 20, 1, 21)]
-    found = consumed(noida, topic, 0) + consumed(noida, topic, 1)[1:]
-    assert sorted((each.key, each.value, each.headers, each.timestamp_ms) for each in found) == sorted(
+    result = consumed(noida, topic, 0) + consumed(noida, topic, 1)[1:]
+    assert sorted((item.key, item.value, item.headers, item.timestamp_ms) for item in result) == sorted(
         (b"%d" % number, body.encode(), (("n", b"%d" % number),), at) for number, body, _, _, at in rows
     )
 
@@ -97,10 +97,10 @@ def test_csv_becomes_json_in_kafka_0_7_once(
     for written_count in (2, 0):
         code, out, err = run_here("publish", *arguments, "--quiet")
         assert (code, err) == (0, "")
-        *logs, written, _, found, doubled = (line.rsplit("  ", 1) for line in out.splitlines())
+        *logs, written, _, result, doubled = (line.rsplit("  ", 1) for line in out.splitlines())
         assert all(words[0].startswith("published-csv ") for words in logs)
-        assert (int(written[1]), int(found[1])) == (written_count, 2 - written_count)
-        assert [written[0].strip(), found[0].strip()] == ["messages", "messages found"]
+        assert (int(written[1]), int(result[1])) == (written_count, 2 - written_count)
+        assert [written[0].strip(), result[0].strip()] == ["messages", "messages found"]
         assert doubled == ["messages doubled", "0"]
     options = {"zookeeper.connect": corpus.zookeeper_connect, "subscribe": "published-csv"}
     values = spark.read.format("kafkawire").options(**options).load().select("value").collect()
@@ -150,7 +150,7 @@ def test_a_column_of_a_wrong_type_or_that_is_not_there_is_named(spark: SparkSess
         made(spark, "1", value="x")
 
 
-def test_what_was_written_is_told_by_log() -> None:
+def test_report_what_was_written_by_log() -> None:
     one, other = TopicPartition("t", 0, 1), TopicPartition("t", 2, 0)
     receipts = [PartitionReceipt(one, 3, 300, 100, 400), PartitionReceipt(other, 1, 10, None, None)]
     receipts.append(PartitionReceipt(one, 1499, 89_700, 50, 90))
@@ -194,7 +194,7 @@ def test_rows_are_counted_while_a_task_writes_them(
     )
     halfway = Writing(count, goes_on)
     written = publish(waiting(stored, goes_on), options, Progress(halfway)).written
-    assert sum(each["messages"] for each in written) == count
+    assert sum(item["messages"] for item in written) == count
     messages_shown, fraction = halfway.shown[0]
     # Only a run with a state has counted the rows before.
     assert fraction == (messages_shown / count if has_state else None)
@@ -219,8 +219,8 @@ class Case:
     """Rows against records."""
 
     def __init__(self, spark: SparkSession, rows: DataFrame, records: Sequence[tuple[Any, ...]]) -> None:
-        found = survey(rows)
-        self.difference = Difference(rows, found.columns_with_nulls, MODERN)
+        result = survey(rows)
+        self.difference = Difference(rows, result.columns_with_nulls, MODERN)
         self.records = spark.createDataFrame(records, RECORD)
 
     def missing(self) -> list[Any]:
@@ -229,8 +229,8 @@ class Case:
 
     def compared(self) -> tuple[int, int]:
         """Counts of missing and of doubled rows."""
-        found = self.difference.compare(self.records)
-        return found.missing_count, found.doubled_count
+        result = self.difference.compare(self.records)
+        return result.missing_count, result.doubled_count
 
 
 def given_rows(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
@@ -251,22 +251,22 @@ def test_equal_rows_count_and_the_first_ones_are_there(spark: SparkSession) -> N
     given = [(topic, value) for topic, (values, _, _) in COMPARED.items() for value in values]
     there = [(topic, *record(value)[1:]) for topic, (_, values, _) in COMPARED.items() for value in values]
     case = Case(spark, given_rows(spark, given, "value string"), there)
-    found = case.difference.missing(case.records).collect()
+    result = case.difference.missing(case.records).collect()
     for topic, (_, _, missing) in COMPARED.items():
-        assert "".join(row.value for row in found if row.topic == topic) == missing
+        assert "".join(row.value for row in result if row.topic == topic) == missing
     # What is there too often is counted and not written.
-    assert case.compared() == (len(found), 2)
+    assert case.compared() == (len(result), 2)
 
 
 def test_missing_rows_come_in_the_order_of_their_input_partition(spark: SparkSession) -> None:
     rows = spark.range(0, 400, 1, 4).selectExpr("'t' AS topic", "CAST(id AS string) AS value")
     case = Case(spark, rows, [record(b"%d" % number) for number in range(0, 400, 3)])
     parts = case.difference.missing(case.records).rdd.glom().collect()
-    found = [[int(row.value) for row in part] for part in parts]
-    for part in found:
+    result = [[int(row.value) for row in part] for part in parts]
+    for part in result:
         # Input partitions may share a task, one after the other.
         assert part == sorted(part)
-    assert sorted(itertools.chain(*found)) == [number for number in range(400) if number % 3]
+    assert sorted(itertools.chain(*result)) == [number for number in range(400) if number % 3]
 
 
 def test_keys_headers_and_nulls_tell_rows_apart(spark: SparkSession) -> None:
@@ -295,9 +295,9 @@ def test_keys_headers_and_nulls_tell_rows_apart(spark: SparkSession) -> None:
     numbers = range(len(given))
     rows = given_rows(spark, [(f"{number}", *row[1:]) for number in numbers for row in given], schema)
     there = [
-        (f"{number}", *records[place if place != number else number - 1][1:])
+        (f"{number}", *records[location if location != number else number - 1][1:])
         for number in numbers
-        for place in numbers
+        for location in numbers
     ]
     case = Case(spark, rows, there)
     assert case.compared() == (len(given), len(given))
@@ -421,7 +421,7 @@ def test_a_run_that_was_cut_off_is_finished_by_the_next_and_then_nothing_is_writ
     librdkafka.produce(noida.bootstrap_servers, topics[1], [Record(b"foreign")])
 
     second = run(rows, options, tmp_path)
-    written = sum(each["messages"] for each in second.written)
+    written = sum(item["messages"] for item in second.written)
     assert (written + (second.found_count or 0), second.doubled_count) == (COUNT, 0)
     assert 0 < written < COUNT
     others = Counter({(b"1", b"value 1"): 1, (None, b"foreign"): 1})
@@ -443,7 +443,7 @@ def test_a_run_that_was_cut_off_is_finished_by_the_next_and_then_nothing_is_writ
             run(rows_of(spark).selectExpr("*", f"{wrong} AS topic"), options, tmp_path / "wrong")
 
 
-def test_rows_of_tasks_that_spark_ran_again_are_written_in_the_next_round_or_told(
+def test_write_or_report_rows_of_tasks_that_spark_ran_again(
     spark: SparkSession, noida: NoidaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = noida.create_topic(partitions=2)
@@ -462,7 +462,7 @@ def test_rows_of_tasks_that_spark_ran_again_are_written_in_the_next_round_or_tol
     rounds.clear()
     topic = options["topic"] = noida.create_topic(partitions=2)
     done = run(rows_of(spark), options, tmp_path / "other")
-    assert sum(each["messages"] for each in done.written) == COUNT
+    assert sum(item["messages"] for item in done.written) == COUNT
     assert len(rounds) == 2
     assert found(noida, topic) == expected()
 
@@ -479,7 +479,7 @@ def test_a_task_that_spark_runs_again_writes_nothing(monkeypatch: pytest.MonkeyP
         assert outcome == publish_job._Outcome() if attempt else str(outcome.error) == "t 0: lost"
 
 
-def test_a_row_that_cannot_be_written_is_told_when_all_tasks_have_ended(
+def test_report_a_row_that_cannot_be_written_when_all_tasks_have_ended(
     spark: SparkSession, noida: NoidaBroker, tmp_path: Path
 ) -> None:
     topic = noida.create_topic(partitions=2)
@@ -490,7 +490,7 @@ def test_a_row_that_cannot_be_written_is_told_when_all_tasks_have_ended(
     assert sum(found(noida, topic).values()) == 5
 
 
-def test_equal_messages_of_others_are_told(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
+def test_report_equal_messages_of_others(spark: SparkSession, noida: NoidaBroker, tmp_path: Path) -> None:
     topic = noida.create_topic(partitions=2)
     options = {"kafka.bootstrap.servers": noida.bootstrap_servers, "topic": topic}
     rows = spark.range(0, 10, 1, 2).selectExpr("CAST(id AS string) AS value")
@@ -591,7 +591,7 @@ def once(spark: SparkSession, noida: NoidaBroker) -> Once:
 
 
 def counts(published: Published) -> tuple[int, int | None]:
-    return sum(each["messages"] for each in published.written), published.found_count
+    return sum(item["messages"] for item in published.written), published.found_count
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, after_it: bool) -> None:
@@ -661,7 +661,7 @@ def test_a_given_name_is_refused_for_another_topic_and_for_other_rows(
     assert [code == 0 for code, _, _ in ended] == [True, False, False]
     assert f"to topic '{topic}', and not to topic '{other}', for which there are rows now" in ended[1][2]
     assert "with as many rows and bytes, but another content" in ended[2][2]
-    assert once.seen() == [b"value %d" % each for each in range(100, 150)]
+    assert once.seen() == [b"value %d" % item for item in range(100, 150)]
     assert committed(once.servers, other, 2) == []
 
 

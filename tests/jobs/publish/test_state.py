@@ -13,7 +13,7 @@ import pytest
 
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
 from spark_kafkawire.jobs.files import FileError, LocalFiles
-from spark_kafkawire.jobs.publish.comparison import bounds_of, range_since, settled
+from spark_kafkawire.jobs.publish.comparison import await_settled, bounds_of, range_since
 from spark_kafkawire.jobs.publish.options import SETTLE_S, PublishOptions
 from spark_kafkawire.jobs.publish.state import (
     Done,
@@ -186,13 +186,13 @@ def test_what_a_killed_run_did_not_note_is_noted_by_the_next(
 
 @pytest.mark.parametrize(("name", "own"), [("run-0.json", False), ("done.json", False), ("run-1.json", True)])
 def test_a_file_of_another_publication_or_run_is_refused(folder: str, name: str, own: bool) -> None:
-    for each in (folder, f"{folder}-other"):
-        state = ended(each)
+    for item in (folder, f"{folder}-other"):
+        state = ended(item)
         if name == "done.json":
             state.finish(Done(1001, 0))
-    place = "run-0.json" if own else name
-    shutil.copy(f"{folder}{'' if own else '-other'}/{name}", f"{folder}/{place}")
-    with pytest.raises(StateError, match=rf"/{place} .*: it is of another publication or run; put the"):
+    location = "run-0.json" if own else name
+    shutil.copy(f"{folder}{'' if own else '-other'}/{name}", f"{folder}/{location}")
+    with pytest.raises(StateError, match=rf"/{location} .*: it is of another publication or run; put the"):
         every_use(PublishState(LocalFiles(), folder))
 
 
@@ -245,7 +245,7 @@ def test_logs_are_still_when_they_have_not_grown_for_a_while() -> None:
         def ends(clock: Clock = clock, grows_for_s: float = grows_for_s) -> dict[TopicPartition, int]:
             return {PARTITION: int(min(clock.now_s - 100, grows_for_s) * 10)}
 
-        settled(ends, 10.0, clock, clock.sleep)
+        await_settled(ends, 10.0, clock, clock.sleep)
         assert clock.now_s - 100 == pytest.approx(waited_s, abs=1.01)
 
 

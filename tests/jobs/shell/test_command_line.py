@@ -21,7 +21,7 @@ from spark_kafkawire.commands import COMMANDS
 from spark_kafkawire.errors import DataLossError, DiscoveryError, OptionError
 from spark_kafkawire.jobs.arguments import connection_args, positive, read_arguments, topic_args
 from spark_kafkawire.jobs.command_line import Job, JobParser
-from spark_kafkawire.jobs.ending import ExitCode, explained, reason_of
+from spark_kafkawire.jobs.ending import ExitCode, explain, reason_of
 from spark_kafkawire.jobs.progress import Progress, print_summary
 from tests.net.login_broker import KEY_ID, USER, login_broker
 from tests.net.peers import Peer
@@ -179,7 +179,7 @@ def test_an_error_is_one_line_and_tells_the_exit_code(capsys: pytest.CaptureFixt
             1,
         ),
     ):
-        assert explained(error) == (line, code)
+        assert explain(error) == (line, code)
         assert ended(error, "--quiet") == code
         assert capsys.readouterr() == ("", f"copy: {line}\n")
 
@@ -198,16 +198,16 @@ def test_an_options_file_that_cannot_be_read_and_an_option_that_is_there_twice_a
     ):
         options_of("--options-file", str(file))
     file.write_text(f"retries={SECRET}\n# a comment\nRETRIES {SECRET}\n", "utf-8")
-    for argv, place, name in (
+    for argv, location, name in (
         (("--option", f"Retries={SECRET}", "--option", f"retries={SECRET}"), "--option", "retries"),
         (("--options-file", str(file)), f"--options-file: {file}", "RETRIES"),
     ):
         with pytest.raises(OptionError) as error:
             options_of(*argv)
-        assert str(error.value) == f"argument {place}: option {name} is given twice; give it once"
+        assert str(error.value) == f"argument {location}: option {name} is given twice; give it once"
 
 
-def test_what_stands_in_lines_of_a_summary_and_of_errors_is_printable(
+def test_lines_of_a_summary_and_of_errors_are_printable(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     hostile = "t\x1b[31m\r\n\u202e"
@@ -327,7 +327,7 @@ def options_file(folder: Path, servers: str, mechanism: str) -> Path:
 
 
 def test_all_jobs_with_a_connection_are_here() -> None:
-    modules = {each.module for each in COMMANDS.values()}
+    modules = {item.module for item in COMMANDS.values()}
     connecting = {
         name for name in modules if not arguments_of(command(name).JOB.parser()).isdisjoint(CONNECTING)
     }

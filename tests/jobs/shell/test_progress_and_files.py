@@ -14,7 +14,7 @@ import pytest
 from spark_kafkawire.errors import LimitError, OptionError
 from spark_kafkawire.jobs import files
 from spark_kafkawire.jobs.files import read_file, write_file
-from spark_kafkawire.jobs.progress import Bar, Lines, Progress, Work, aligned, progress_on, repeating
+from spark_kafkawire.jobs.progress import Bar, Lines, Progress, Work, align_rows, progress_on, repeating
 from spark_kafkawire.jobs.progress import format_duration as time_text
 from spark_kafkawire.jobs.progress import format_size as size_text
 from tests.support.special_files import KINDS, special_file
@@ -184,9 +184,9 @@ def test_sizes_have_a_unit_and_times_are_read_at_a_glance() -> None:
     assert [*map(time_text, (0.4, 61, 3723.4))] == ["0:00", "1:01", "1:02:03"]
 
 
-def test_words_stand_to_the_left_and_numbers_to_the_right() -> None:
-    assert aligned([]) == []
-    assert aligned([["a", "1,000 messages", ""], ["longer", "5 messages", "equal"]]) == [
+def test_align_words_left_and_numbers_right() -> None:
+    assert align_rows([]) == []
+    assert align_rows([["a", "1,000 messages", ""], ["longer", "5 messages", "equal"]]) == [
         "a       1,000 messages",
         "longer      5 messages  equal",
     ]
@@ -247,7 +247,7 @@ def test_a_pipe_is_read_to_its_end() -> None:
         os.close(reader)
 
 
-def test_a_pipe_whose_other_end_nobody_has_or_that_does_not_end_is_named_after_a_while(
+def test_report_a_pipe_without_another_end_or_without_an_end_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "PIPE_TIMEOUT_S", 0.1)

@@ -133,8 +133,8 @@ def filled(noida: NoidaBroker, count: int) -> str:
 
 def numbers(noida: NoidaBroker, topic: str) -> list[int]:
     partitions = [(topic, partition) for partition in range(2)]
-    found = librdkafka.consume_partitions(noida.bootstrap_servers, partitions)
-    return sorted(int(record.value or b"") for records in found.values() for record in records)
+    result = librdkafka.consume_partitions(noida.bootstrap_servers, partitions)
+    return sorted(int(record.value or b"") for records in result.values() for record in records)
 
 
 @READ_LIMITS

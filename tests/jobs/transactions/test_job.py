@@ -93,15 +93,15 @@ def test_a_finish_waits_until_nothing_is_ending(
     topic = new_topic(job.bootstrap_servers)
     write = once(job.bootstrap_servers, topic, topic)
     message = write.message(write.writer(), 0)
-    survey, found = TransactionsSurvey.of, list[TransactionsSurvey]()
+    survey, result = TransactionsSurvey.of, list[TransactionsSurvey]()
 
     def ends_late(options: WriteOptions, name: str | None, *, needs_list: bool = True) -> TransactionsSurvey:
         """Before the end, and for some looks after it, brokers report the transaction."""
-        found.append(survey(options, name, needs_list=needs_list))
-        if 1 < len(found) <= 1 + looks:
-            [ongoing] = found[0].transactions
-            return replace(found[-1], transactions=({**ongoing, "state": "PrepareAbort"},))
-        return found[-1]
+        result.append(survey(options, name, needs_list=needs_list))
+        if 1 < len(result) <= 1 + looks:
+            [ongoing] = result[0].transactions
+            return replace(result[-1], transactions=({**ongoing, "state": "PrepareAbort"},))
+        return result[-1]
 
     monkeypatch.setattr(TransactionsSurvey, "of", ends_late)
     options = ("--transactional-id", topic, "--finish", "--force", "--option=requestTimeout=500")
@@ -110,10 +110,10 @@ def test_a_finish_waits_until_nothing_is_ending(
     if code:
         assert f"1 transaction(s) are still open, '{message.transaction.id}' first; run again" in err
     else:
-        assert len(found) == 2 + looks
+        assert len(result) == 2 + looks
 
 
-def test_a_name_and_a_list_that_brokers_do_not_know_are_told(job: TransactionsJob) -> None:
+def test_report_a_name_and_a_list_that_brokers_do_not_know(job: TransactionsJob) -> None:
     for more in ([], ["--finish", "--force"]):
         code, out, err = job.run("--transactional-id", "unknown", *more)
         assert (code, out, err.count("\n")) == (2, "", 1)
@@ -144,11 +144,11 @@ def test_the_report_and_its_json_are_as_they_were() -> None:
     own, other = attempt_id("w", 0, "f00d.5.0"), "connect-7"
     open_ = Transaction(own, 4001, 3, 12)
     decision = Decision(7, BatchId("day", 2, is_stream=True), 3, 2, (open_,))
-    found = TransactionsSurvey(
+    result = TransactionsSurvey(
         "w",
         tuple(
-            transactions.transaction_row(each, {(own, 4001, 3)})
-            for each in (described(own, "Ongoing", u=(1,), t=(2, 0)), described(other, "PrepareAbort"))
+            transactions.transaction_row(item, {(own, 4001, 3)})
+            for item in (described(own, "Ongoing", u=(1,), t=(2, 0)), described(other, "PrepareAbort"))
         ),
         tuple(
             transactions.waiting_row(TopicPartition("t", at), 5, end, (own, other))
@@ -156,5 +156,5 @@ def test_the_report_and_its_json_are_as_they_were() -> None:
         ),
         {"w": decision, "v": Decision(1, BatchId("x"), 1, 1, lost=1)},
     )
-    table, report = "\n".join(transactions.table_of(found)), json.dumps(transactions.json_of(found))
+    table, report = "\n".join(transactions.table_of(result)), json.dumps(transactions.json_of(result))
     assert f"{table}\n{report}\n".replace("}, {", "},\n{") == GOLDEN.read_text("utf-8")

@@ -28,7 +28,7 @@ from spark_kafkawire.net.logins.aws import (
     MskToken,
     payload,
     region_of,
-    signed_token,
+    sign_token,
 )
 from spark_kafkawire.net.logins.oauthbearer import Bearer
 from spark_kafkawire.net.logins.tokens.clouds import AzureToken, GoogleToken
@@ -99,10 +99,10 @@ def google_metadata(request: bytes) -> bytes:
 def check_of_google(token: Token) -> None:
     header, claims, raw = (decoded(part) for part in token.value.split("."))
     assert json.loads(header) == {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
-    found = json.loads(claims)
-    assert abs(found.pop("iat") - time.time()) < GRACE_S
-    assert abs(found.pop("exp") - time.time() - 3600) < GRACE_S
-    assert found == {"iss": "Google", "scope": "kafka", "sub": ACCOUNT}
+    result = json.loads(claims)
+    assert abs(result.pop("iat") - time.time()) < GRACE_S
+    assert abs(result.pop("exp") - time.time() - 3600) < GRACE_S
+    assert result == {"iss": "Google", "scope": "kafka", "sub": ACCOUNT}
     assert raw.decode() == SECRET
     assert token.lifetime_s == 3600
 
@@ -283,9 +283,9 @@ def test_a_bad_metadata_service_of_azure_is_reported(
 ) -> None:
     with Peer(asked_for(answer)) as peer:
         monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://127.0.0.1:{peer.broker.port}")
-        found = refused(AzureToken(SCOPE), kind)
-    assert found.startswith("Azure: ")
-    assert message in found
+        result = refused(AzureToken(SCOPE), kind)
+    assert result.startswith("Azure: ")
+    assert message in result
 
 
 @pytest.mark.parametrize("expires_in", [None, "", "soon", "-1", "\N{FULLWIDTH DIGIT NINE}", [1], True])
@@ -339,7 +339,7 @@ def aws_refused(
 @pytest.mark.parametrize("session", [None, SESSION])
 @pytest.mark.parametrize("region", ["eu-west-1", "us-gov-east-1", "cn-north-1"])
 def test_a_token_is_the_url_that_botocore_signs(session: str | None, region: str) -> None:
-    token = signed_token(region, Keys(KEY_ID, AWS_SECRET, session), NOW)
+    token = sign_token(region, Keys(KEY_ID, AWS_SECRET, session), NOW)
     assert "=" not in token
     url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
     assert (url.scheme, url.netloc, url.path) == ("https", f"kafka.{region}.amazonaws.com", "/")
@@ -533,8 +533,8 @@ def test_a_role_is_assumed_and_renewed_in_time(
     answers = role_answer(300), role_answer()
     with sts(certificates, *answers, monkeypatch=monkeypatch, seen=seen) as peer:
         for _ in range(4):
-            found = keys_of(login)
-            assert found == Keys("ASIAROLE", f"{AWS_SECRET}role", f"{SESSION}role")
+            result = keys_of(login)
+            assert result == Keys("ASIAROLE", f"{AWS_SECRET}role", f"{SESSION}role")
         assert peer.connection_count == 2
     head, _, body = seen[0].decode().partition("\r\n\r\n")
     assert "/us-east-2/sts/aws4_request" in head
@@ -575,9 +575,9 @@ def test_a_refused_role_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with sts(certificates, answer, monkeypatch=monkeypatch):
-        found = aws_refused(role_login(), kind)
-    assert found.startswith("AWS: ")
-    assert message in found
+        result = aws_refused(role_login(), kind)
+    assert result.startswith("AWS: ")
+    assert message in result
 
 
 def test_no_request_goes_without_trust(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -591,4 +591,4 @@ def test_no_request_goes_without_trust(certificates: Certificates, monkeypatch: 
 def test_no_secret_is_in_a_repr() -> None:
     login = AwsLogin(role_keys=Keys(KEY_ID, AWS_SECRET, SESSION))
     texts: list[Any] = [login, MskToken(login), Sasl("AWS_MSK_IAM", login)]
-    assert all("s3cret" not in f"{each!r} {each!s}" for each in texts)
+    assert all("s3cret" not in f"{item!r} {item!s}" for item in texts)

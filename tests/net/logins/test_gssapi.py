@@ -27,7 +27,7 @@ from spark_kafkawire.net.logins.kerberos import (
     KerberosLogin,
     check_key_tab,
     exchange,
-    found_key_tab,
+    find_key_tab,
 )
 from spark_kafkawire.net.sasl import Sasl
 from spark_kafkawire.net.settings import ConnectionSettings, Security
@@ -163,7 +163,7 @@ def test_a_broker_ends_after_few_rounds() -> None:
         tokens.send(b"")
 
 
-def test_a_key_of_another_ticket_lets_nobody_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_refuse_a_key_of_another_ticket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     data = KEY_TAB.read_bytes()
     other = tmp_path / "other.keytab"
     other.write_bytes(data[:-6] + bytes([data[-6] ^ 1]) + data[-5:])
@@ -272,8 +272,8 @@ def test_every_truncation_and_flipped_byte_of_a_key_tab_is_an_error_or_a_princip
     damaged += [bytes([*data[:pos], byte ^ 0xFF, *data[pos + 1 :]]) for pos, byte in enumerate(data)]
     path = tmp_path / "damaged.keytab"
     messages = []
-    for each in damaged:
-        path.write_bytes(each)
+    for item in damaged:
+        path.write_bytes(item)
         messages.append(refused(path, "nobody"))
     for kind in ("is damaged", "has no key of the principal", "is not a key tab"):
         assert any(kind in message for message in messages)
@@ -287,17 +287,17 @@ def test_a_file_that_spark_sends_is_found_by_name(monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", [*sys.path, os.fspath(sent)])
     (sent / "a.keytab").touch()
-    assert found_key_tab("a.keytab") == os.fspath(sent / "a.keytab")
-    assert found_key_tab("FILE:a.keytab") == os.fspath(sent / "a.keytab")
+    assert find_key_tab("a.keytab") == os.fspath(sent / "a.keytab")
+    assert find_key_tab("FILE:a.keytab") == os.fspath(sent / "a.keytab")
     (here / "a.keytab").touch()
-    assert found_key_tab("./a.keytab") == "a.keytab"
-    assert found_key_tab("/etc/b.keytab") == "/etc/b.keytab"
-    assert found_key_tab("b.keytab") == "b.keytab"
+    assert find_key_tab("./a.keytab") == "a.keytab"
+    assert find_key_tab("/etc/b.keytab") == "/etc/b.keytab"
+    assert find_key_tab("b.keytab") == "b.keytab"
     of_driver = tmp_path / "userFiles-1"
     of_driver.mkdir()
     (of_driver / "b.keytab").touch()
     monkeypatch.setattr(sys, "path", [*sys.path, os.fspath(of_driver / "streaming_job")])
-    assert found_key_tab("b.keytab") == os.fspath(of_driver / "b.keytab")
+    assert find_key_tab("b.keytab") == os.fspath(of_driver / "b.keytab")
 
 
 def test_a_key_tab_is_checked_before_a_kdc_is_asked() -> None:

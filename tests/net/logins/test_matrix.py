@@ -165,7 +165,7 @@ class Door:
         with pytest.raises(KafkaWireError) as caught:
             self.connect(peer, options, secret)
         whole = "".join(traceback.format_exception(caught.value))
-        assert not [each for each in (SECRET, TOKEN, WRONG) if each in whole]
+        assert not [item for item in (SECRET, TOKEN, WRONG) if item in whole]
         assert "\n" not in str(caught.value)
         assert isinstance(caught.value, AuthenticationError | OptionError) or secret
         return f"{type(caught.value).__name__}: {caught.value}"
@@ -185,8 +185,8 @@ def test_each_mechanism_has_rows() -> None:
 
 def test_right_credentials_are_let_in(door: Door) -> None:
     with door.listener(login_broker()) as peer:
-        found = door.connect(peer, door.rows.options(door.rows.secret), door.rows.secret)
-    assert found == METADATA_RESPONSE
+        result = door.connect(peer, door.rows.options(door.rows.secret), door.rows.secret)
+    assert result == METADATA_RESPONSE
 
 
 def test_right_credentials_need_no_extra_but_those_of_aws(door: Door) -> None:

@@ -144,7 +144,7 @@ def fails(answer: bytes, certificates: Certificates, kind: type[KafkaWireError] 
         (http_answer(granted("a\x01auth=b")), "response has no access_token; check that the URL"),
     ],
 )  # fmt: skip
-def test_a_refusal_is_told(answer: bytes, message: str, certificates: Certificates) -> None:
+def test_report_a_refusal(answer: bytes, message: str, certificates: Certificates) -> None:
     assert message in fails(answer, certificates)
 
 
@@ -165,8 +165,8 @@ def test_a_broken_answer_may_be_asked_for_again(answer: bytes, certificates: Cer
 
 
 def read_token(answer: bytes) -> tuple[str, float]:
-    found = token_in(answer_in(cast(io.RawIOBase, io.BytesIO(answer)), "POST"), "the login")
-    return found.value, found.lifetime_s
+    result = token_in(answer_in(cast(io.RawIOBase, io.BytesIO(answer)), "POST"), "the login")
+    return result.value, result.lifetime_s
 
 
 def test_a_token_that_lives_forever_is_asked_for_again_some_day() -> None:
@@ -188,7 +188,7 @@ def test_an_endpoint_that_is_not_trusted_gets_no_secret(certificates: Certificat
     assert seen == []
 
 
-def test_an_endpoint_that_is_not_there_or_silent_is_told_in_time(certificates: Certificates) -> None:
+def test_report_an_endpoint_that_is_not_there_or_silent_in_time(certificates: Certificates) -> None:
     broker = closed_port()
     with Peer(serving(server_of(certificates.server), stalling())) as peer:
         with pytest.raises(ConnectFailed, match="token endpoint localhost: cannot connect"):
@@ -364,10 +364,10 @@ def test_an_assertion_of_a_file_is_read_for_each_token(certificates: Certificate
     with secured(certificates, http_answer(granted(expires_in=0)), seen=seen) as peer:
         tls = Tls(certificates.authority.read_text())
         source = JwtAssertion(url_of(peer), assertion_file=str(path), tls=tls)
-        for each in ("one.a.b", "two.a.b"):
-            path.write_text(each)
+        for item in ("one.a.b", "two.a.b"):
+            path.write_text(item)
             assert got(source).value == TOKEN
-            assert f"assertion={each}".encode() in seen[-1]
+            assert f"assertion={item}".encode() in seen[-1]
         path.write_text("")
         assert refused(source).startswith("option kafka.sasl.oauthbearer.assertion.file: ")
     assert len(seen) == 2
@@ -431,10 +431,10 @@ def test_the_times_of_a_request_are_bounded_by_their_own_options(certificates: C
             got(source, 60)
         with pytest.raises(RequestTimedOut, match=r"0\.2 s \(requestTimeout\)"):
             got(replace(source, patience=Patience(read_timeout_s=50)), 0.2)
-    bound = Patience(connect_timeout_s=2).bounded(Deadline.after(30))
+    bound = Patience(connect_timeout_s=2).bound(Deadline.after(30))
     assert str(bound.to_dial()) == "2 s (kafka.sasl.login.connect.timeout.ms)"
     assert str(bound) == "30 s (requestTimeout)"
-    longer = Patience(connect_timeout_s=60).bounded(Deadline.after(30))
+    longer = Patience(connect_timeout_s=60).bound(Deadline.after(30))
     assert str(longer.to_dial()) == "30 s (requestTimeout)"
 
 
@@ -628,8 +628,8 @@ def test_redirects_end(grant: dict[str, str], certificates: Certificates, status
     with_tls = server_of(certificates.server)
     other_script = asked_for(http_answer(granted()))
     with Peer(serving(with_tls, other_script) if scheme == "https" else other_script) as other:
-        place = f"Location: {scheme}://{SERVER_NAME}:{other.broker.port}/token"
-        script = asked_for(http_answer(granted(), f"{status} Elsewhere", place))
+        location = f"Location: {scheme}://{SERVER_NAME}:{other.broker.port}/token"
+        script = asked_for(http_answer(granted(), f"{status} Elsewhere", location))
         with Peer(serving(with_tls, script)) as endpoint:
             url = f"https://{SERVER_NAME}:{endpoint.broker.port}/token"
             message = hostile_refused(url, grant, certificates, AuthenticationError)

@@ -46,9 +46,9 @@ class Maker:
         return "|".join(self._sequence(depth) for _ in range(count))
 
     def _sequence(self, depth: int) -> str:
-        return "".join(self._repeated(depth) for _ in range(self._draw.randint(1, 3)))
+        return "".join(self._resolve_repeated(depth) for _ in range(self._draw.randint(1, 3)))
 
-    def _repeated(self, depth: int) -> str:
+    def _resolve_repeated(self, depth: int) -> str:
         part = self._atom(depth)
         is_place = part[:1] in "^$" or part[:2] in PLACES or part[:3] in ("(?=", "(?!", "(?<")
         if is_place or self._draw.random() < 0.6:
@@ -128,12 +128,12 @@ def main() -> None:
     """Write the file anew."""
     version = subprocess.run(["java", "-version"], check=True, capture_output=True, text=True).stderr
     patterns = [*dict.fromkeys([*HAND_MADE, *random_patterns()])]
-    found = {
+    result = {
         "made by": f"tests/options/java_patterns/record.py, judged by {version.splitlines()[0]}",
         "names": NAMES,
         "found": dict(zip(patterns, judged(patterns), strict=True)),
     }
-    FOUND.write_text(json.dumps(found, indent=0) + "\n", "ascii")
+    FOUND.write_text(json.dumps(result, indent=0) + "\n", "ascii")
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ def _field_values(
 
 
 def _values_of(wire_type: AnyType, version: int, flexible: bool) -> st.SearchStrategy[Any]:
-    found: st.SearchStrategy[Any]
+    result: st.SearchStrategy[Any]
     match wire_type:
         case Int():
             if not wire_type.signed:
@@ -140,16 +140,16 @@ def _values_of(wire_type: AnyType, version: int, flexible: bool) -> st.SearchStr
         case Uuid():
             return st.uuids()
         case String():
-            found = st.text(max_size=6)
+            result = st.text(max_size=6)
         case Bytes():
-            found = st.binary(max_size=6)
+            result = st.binary(max_size=6)
         case Array():
-            found = st.lists(_values_of(wire_type.element, version, flexible), max_size=2).map(tuple)
+            result = st.lists(_values_of(wire_type.element, version, flexible), max_size=2).map(tuple)
         case Struct():
-            found = values(wire_type.message, version, flexible)
+            result = values(wire_type.message, version, flexible)
         case _:
             raise AssertionError(f"no values for {wire_type}")
-    return st.none() | found if getattr(wire_type, "nullable", False) else found
+    return st.none() | result if getattr(wire_type, "nullable", False) else result
 
 
 def _full(message: type[Any], version: int, flexible: bool) -> Any:
@@ -268,8 +268,8 @@ def throttles_since(api: Api) -> int | None:
 
 def _kafka_python_class(case: Case) -> Any:
     name = case.api.name + ("Request" if case.kind == "request" else "Response")
-    [found] = {getattr(module, name) for module in KAFKA_PYTHON if hasattr(module, name)}
-    return found
+    [result] = {getattr(module, name) for module in KAFKA_PYTHON if hasattr(module, name)}
+    return result
 
 
 def kafka_python_choice(api: Api, broker: tuple[int, ...]) -> int | None:

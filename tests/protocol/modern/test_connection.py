@@ -24,7 +24,7 @@ from spark_kafkawire.protocol.modern.fetch import (
     FetchTopic,
     FetchTopicResponse,
 )
-from spark_kafkawire.protocol.modern.group_members import ClassicAssignedTopic, assigned_topics
+from spark_kafkawire.protocol.modern.group_members import ClassicAssignedTopic, parse_assigned_topics
 from spark_kafkawire.protocol.modern.group_offsets import GROUP, TRANSACTION, FindCoordinatorRequest
 from spark_kafkawire.protocol.modern.init_producer_id import InitProducerIdRequest
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
@@ -44,7 +44,7 @@ from spark_kafkawire.protocol.modern.negotiation import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    offered,
+    list_offered,
 )
 from spark_kafkawire.protocol.modern.produce import ProduceRequest, ProduceResponse
 from spark_kafkawire.protocol.primitives import join
@@ -70,7 +70,7 @@ OLDER: Final = BrokerVersions(
 
 def negotiated(versions: BrokerVersions = OLDER, client_id: str | None = "kw") -> Connection:
     connection = Connection(modern.DIALECT, client_id)
-    connection.negotiated(versions)
+    connection.use_versions(versions)
     return connection
 
 
@@ -117,8 +117,8 @@ def test_responses_of_several_kinds_are_paired_in_order_in_any_chunks() -> None:
         for request in requests:
             connection.send(request)
         assert connection.in_flight == 4
-        found = feed(connection, cut(frames, [size]))
-        assert [(response.request, response.body) for response in found] == list(
+        result = feed(connection, cut(frames, [size]))
+        assert [(response.request, response.body) for response in result] == list(
             zip(requests, responses, strict=True)
         )
 
@@ -140,7 +140,7 @@ def test_the_response_to_another_request_poisons_the_connection(correlation_id: 
     with pytest.raises(ProtocolError) as first:
         feed(connection, [response_frame(METADATA_RESPONSE, 5, correlation_id)])
     assert str(first.value).startswith(f"Metadata request 0 got the response to request {correlation_id}; ")
-    for later in (lambda: connection.send(fetch()), connection.wanted, lambda: connection.received(1)):
+    for later in (lambda: connection.send(fetch()), connection.wanted, lambda: connection.receive(1)):
         with pytest.raises(ProtocolError) as again:
             later()
         assert again.value is first.value
@@ -155,7 +155,7 @@ def test_the_answer_to_the_second_question_tells_that_the_first_was_passed_over(
     assert connection.in_flight == 0
 
 
-def test_correlation_ids_start_anew_where_their_field_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_correlation_ids_start_again_where_their_field_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "CORRELATION_ID_MAX", 1)
     connection = negotiated()
     sent = [join(connection.send(MetadataRequest(topics=None)))[8:12] for _ in range(3)]
@@ -221,14 +221,14 @@ def test_a_refused_api_versions_request_is_answered_in_version_0_and_asked_again
     refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)
     [response] = feed(connection, [response_frame(refusal, 0, 0)])
     assert response.body == refusal
-    connection.negotiated(offered(response.body))
+    connection.use_versions(list_offered(response.body))
     sent = join(connection.send(ApiVersionsRequest()))
     assert sent[6:8] == version.to_bytes(2, "big")
     answer = ApiVersionsResponse(
         error_code=0, api_keys=(ApiVersion(api_key=3, min_version=1, max_version=9),), throttle_time_ms=0
     )
     [response] = feed(connection, [response_frame(answer, version, 1)])
-    connection.negotiated(offered(response.body))
+    connection.use_versions(list_offered(response.body))
     assert connection.version_of(modern.METADATA) == 9
     with pytest.raises(UnsupportedVersionError, match="does not offer Fetch"):
         connection.version_of(modern.FETCH)
@@ -245,7 +245,7 @@ def test_a_refusal_whose_list_of_versions_makes_no_sense_is_asked_again_in_versi
     content = bytes.fromhex("00000000" + body)
     [response] = feed(connection, [len(content).to_bytes(4, "big") + content])
     assert response.body == ApiVersionsResponse(error_code=35, api_keys=())
-    connection.negotiated(offered(response.body))
+    connection.use_versions(list_offered(response.body))
     assert connection.version_of(modern.API_VERSIONS) == 0
 
 
@@ -319,21 +319,21 @@ ASSIGNMENT: Final = bytes.fromhex("0001 00000001 0002 6162 00000002 00000000 000
 
 
 def test_topics_are_read_with_their_partitions() -> None:
-    assert assigned_topics(ASSIGNMENT) == (ClassicAssignedTopic(topic="ab", partitions=(0, 2)),)
-    assert assigned_topics(memoryview(b"")) == ()
+    assert parse_assigned_topics(ASSIGNMENT) == (ClassicAssignedTopic(topic="ab", partitions=(0, 2)),)
+    assert parse_assigned_topics(memoryview(b"")) == ()
 
 
 @for_each("size", range(1, len(ASSIGNMENT) - 4))
 def test_a_cut_assignment_is_of_another_format(size: int) -> None:
-    assert assigned_topics(ASSIGNMENT[:size]) is None
+    assert parse_assigned_topics(ASSIGNMENT[:size]) is None
 
 
 def test_a_wrong_byte_is_another_assignment_or_of_another_format() -> None:
-    for place in range(len(ASSIGNMENT)):
+    for location in range(len(ASSIGNMENT)):
         damaged = bytearray(ASSIGNMENT)
-        damaged[place] ^= 0x80
-        found = assigned_topics(damaged)
-        assert found is None or all(isinstance(each, ClassicAssignedTopic) for each in found)
+        damaged[location] ^= 0x80
+        result = parse_assigned_topics(damaged)
+        assert result is None or all(isinstance(item, ClassicAssignedTopic) for item in result)
 
 
 # --- Coordinators that are looked for together ---
@@ -347,6 +347,6 @@ def test_each_key_is_in_one_of_as_few_requests() -> None:
         *map(FindCoordinatorRequest.for_transaction, ids),
     ]
     together = FindCoordinatorRequest.together(wanted)
-    assert [len(each.coordinator_keys) for each in together] == [1_000, 1_000, 500, 3]
+    assert [len(item.coordinator_keys) for item in together] == [1_000, 1_000, 500, 3]
     for kind, keys in ((GROUP, groups), (TRANSACTION, ids)):
-        assert [key for each in together if each.key_type == kind for key in each.coordinator_keys] == keys
+        assert [key for item in together if item.key_type == kind for key in item.coordinator_keys] == keys

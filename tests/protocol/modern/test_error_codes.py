@@ -107,7 +107,7 @@ def test_an_unknown_code_is_fatal_and_named_by_its_number() -> None:
 
 
 @pytest.mark.parametrize("code", [code for code in Code if code is not Code.NONE])
-def test_a_brokers_code_is_told_by_number_name_and_meaning(code: Code) -> None:
+def test_a_brokers_code_is_reported_by_number_name_and_meaning(code: Code) -> None:
     error = error_of_07(code, "t 0-1 on broker 0 (h:1)")
     assert error.code == code
     assert str(error).startswith("t 0-1 on broker 0 (h:1): the ")
@@ -125,7 +125,7 @@ def test_each_code_asks_for_what_cures_them() -> None:
     }
 
 
-def test_a_code_that_nobody_knows_is_told_by_number() -> None:
+def test_report_an_unknown_code_by_number() -> None:
     error = error_of_07(77, "t 0-1")
     assert str(error) == "t 0-1: the broker answered with the unknown error code 77; see its log"
     assert (error.code, error.action) == (77, Action.FAIL)

@@ -47,7 +47,7 @@ def answered(request: Any, answer: Any, version: int) -> Any:
     connection = Connection(dialect)
     api = dialect.api_of(request)
     if dialect.correlates:
-        connection.negotiated(BrokerVersions({api.key: VersionRange(version, version)}))
+        connection.use_versions(BrokerVersions({api.key: VersionRange(version, version)}))
     connection.send(request)
     [came] = feed(connection, [join(dialect.write_response(api, answer, version))])
     return came.body
@@ -76,8 +76,8 @@ PRODUCING: Final = made(
 
 
 def produced(*topics: str, **changes: Any) -> Any:
-    found = [{"name": topic, "partition_responses": [{"base_offset": 0, **changes}]} for topic in topics]
-    return response(modern.PRODUCE, responses=found)
+    result = [{"name": topic, "partition_responses": [{"base_offset": 0, **changes}]} for topic in topics]
+    return response(modern.PRODUCE, responses=result)
 
 
 def listing(time: int) -> Any:
@@ -86,8 +86,8 @@ def listing(time: int) -> Any:
 
 
 def listed(*partitions: int, topic: str = "t", **changes: Any) -> Any:
-    found = [{"partition_index": partition, "offset": 0, **changes} for partition in partitions]
-    return response(modern.LIST_OFFSETS, topics=[{"name": topic, "partitions": found}])
+    result = [{"partition_index": partition, "offset": 0, **changes} for partition in partitions]
+    return response(modern.LIST_OFFSETS, topics=[{"name": topic, "partitions": result}])
 
 
 def asking(*names: str) -> Any:
@@ -103,8 +103,8 @@ COORDINATING: Final = group_offsets.FindCoordinatorRequest.for_group("g")
 
 
 def coordinated(**changes: Any) -> Any:
-    found = {"key": "g", "node_id": 1, "host": "h", "port": 9092, **changes}
-    return response(modern.FIND_COORDINATOR, coordinators=[found])
+    result = {"key": "g", "node_id": 1, "host": "h", "port": 9092, **changes}
+    return response(modern.FIND_COORDINATOR, coordinators=[result])
 
 
 def committed(topic: str = "t", group: str = "g", **changes: Any) -> Any:
@@ -136,8 +136,8 @@ CONFIGURED: Final = describe_configs.DescribeConfigsRequest(
 
 def configured(*topics: str, names: tuple[str, ...] = ()) -> Any:
     configs = [{"name": name, "value": "compact"} for name in names]
-    found = [{"resource_type": 2, "resource_name": topic, "configs": configs} for topic in topics]
-    return response(modern.DESCRIBE_CONFIGS, results=found)
+    result = [{"resource_type": 2, "resource_name": topic, "configs": configs} for topic in topics]
+    return response(modern.DESCRIBE_CONFIGS, results=result)
 
 
 def creating(count: int) -> Any:
@@ -150,7 +150,7 @@ def created(*names: str, **changes: Any) -> Any:
 
 
 def grouped(api: Api, *names: str, members: tuple[str, ...] = ()) -> Any:
-    of_each = [{"member_id": each, "member_epoch": 1} for each in members]
+    of_each = [{"member_id": item, "member_epoch": 1} for item in members]
     return response(api, groups=[{"group_id": name, "members": of_each} for name in names])
 
 
@@ -172,8 +172,8 @@ ADDING: Final = transactions.AddPartitionsToTxnRequest(
 
 def added(topic: str, *partitions: int) -> Any:
     results = [{"partition_index": index} for index in partitions]
-    found = [{"name": topic, "results_by_partition": results}]
-    return response(modern.ADD_PARTITIONS_TO_TXN, results_by_topic_v3_and_below=found)
+    result = [{"name": topic, "results_by_partition": results}]
+    return response(modern.ADD_PARTITIONS_TO_TXN, results_by_topic_v3_and_below=result)
 
 
 _OF_TXN: Final = {"transactional_id": "x", "group_id": "g", "producer_id": 1, "producer_epoch": 0}
@@ -188,14 +188,14 @@ DESCRIBING_TXN: Final = transactions.DescribeTransactionsRequest(transactional_i
 
 
 def listed_transactions(*ids: str, producer_id: int = 1) -> Any:
-    found = {"producer_id": producer_id, "transaction_state": "Ongoing"}
-    states = [{"transactional_id": each, **found} for each in ids]
+    result = {"producer_id": producer_id, "transaction_state": "Ongoing"}
+    states = [{"transactional_id": item, **result} for item in ids]
     return response(modern.LIST_TRANSACTIONS, transaction_states=states)
 
 
 def described_transactions(*ids: str, **changes: Any) -> Any:
-    found = {"transaction_timeout_ms": 1, "transaction_start_time_ms": 1, "producer_id": 1, **changes}
-    states = [{"transactional_id": each, "transaction_state": "Ongoing", **found} for each in ids]
+    result = {"transaction_timeout_ms": 1, "transaction_start_time_ms": 1, "producer_id": 1, **changes}
+    states = [{"transactional_id": item, "transaction_state": "Ongoing", **result} for item in ids]
     return response(modern.DESCRIBE_TRANSACTIONS, transaction_states=states)
 
 
@@ -221,14 +221,14 @@ PRODUCERS_OF: Final = admin.DescribeProducersRequest(
 
 
 def producers(*ids: int, topic: str = "t", **changes: Any) -> Any:
-    states = [{"producer_id": each, **changes} for each in ids]
+    states = [{"producer_id": item, **changes} for item in ids]
     topics = [{"name": topic, "partitions": [{"active_producers": states}]}]
     return response(modern.DESCRIBE_PRODUCERS, topics=topics)
 
 
 def offers(*ranges: tuple[int, int, int], error_code: int = 0) -> Any:
     names = ("api_key", "min_version", "max_version")
-    keys = [dict(zip(names, each, strict=True)) for each in ranges]
+    keys = [dict(zip(names, item, strict=True)) for item in ranges]
     return response(modern.API_VERSIONS, error_code=error_code, api_keys=keys)
 
 
@@ -447,7 +447,7 @@ NOTHING_07: Final = v07.FetchResponse(0, b"")
         (v07.OffsetsRequest("t", 0, -1, 2), v07.OffsetsResponse(0, (2, -1)), 0, "the offset -1"),
     ],
 )
-def test_a_response_that_is_none_to_its_request_is_refused(
+def test_refuse_a_response_that_does_not_match_its_request(
     request_: Any, response: Any, version: int, fault: str
 ) -> None:
     with pytest.raises(ProtocolError) as raised:

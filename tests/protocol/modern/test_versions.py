@@ -52,7 +52,7 @@ from .messages import (
 
 def test_the_dialect_has_all_apis_that_are_named_in_the_order_of_their_keys() -> None:
     named = [(name, key) for name, key, _ in APIS]
-    assert [(api.name, api.key) for api in modern.DIALECT.apis] == sorted(named, key=lambda each: each[1])
+    assert [(api.name, api.key) for api in modern.DIALECT.apis] == sorted(named, key=lambda item: item[1])
 
 
 @for_each("broker", BROKERS, ids=str)
@@ -69,7 +69,7 @@ def test_the_version_is_the_one_that_kafka_python_chooses(broker: tuple[int, ...
 
 
 @pytest.mark.parametrize("broker", [(0, 8, 2), (0, 9)], ids=str)
-def test_brokers_that_cannot_be_asked_are_told_what_they_know(broker: tuple[int, ...]) -> None:
+def test_assume_versions_of_brokers_that_cannot_be_asked(broker: tuple[int, ...]) -> None:
     assert modern.API_VERSIONS.key not in BROKERS[broker]
     for key, offered in modern.BEFORE_API_VERSIONS.ranges.items():
         known = VersionRange(*BROKERS[broker][key])
@@ -172,25 +172,25 @@ def notes(api: Api) -> dict[int, str]:
     """Additions of each version, as the head of an API's module lists them."""
     head = sys.modules[api.request.__module__].__doc__ or ""
     _, _, lines = head.partition(f"Versions of {api.name}::\n\n")
-    found: dict[int, str] = {}
+    result: dict[int, str] = {}
     for line in lines.partition("\n\n")[0].splitlines():
         match = NOTE.fullmatch(line)
         assert match, f"{api.name}: {line}"
         first, last, what = match.groups()
-        found |= dict.fromkeys(range(int(first), int(last or first) + 1), what)
-    return found
+        result |= dict.fromkeys(range(int(first), int(last or first) + 1), what)
+    return result
 
 
 @for_each("api", [*modern.DIALECT.apis], ids=lambda api: api.name)
 def test_the_head_of_each_module_tells_what_each_version_added(api: Api) -> None:
-    found = notes(api)
-    assert list(found) == list(range(len(found)))
-    spoken = {version for version, what in found.items() if not what.startswith("not spoken: ")}
+    result = notes(api)
+    assert list(result) == list(range(len(result)))
+    spoken = {version for version, what in result.items() if not what.startswith("not spoken: ")}
     assert spoken == set(range(api.versions.min, api.versions.max + 1))
-    assert [version for version, what in found.items() if what.startswith("flexible")] == (
+    assert [version for version, what in result.items() if what.startswith("flexible")] == (
         [] if api.flexible_since is None else [api.flexible_since]
     )
-    assert [version for version, what in found.items() if "throttled responses come at once" in what] == (
+    assert [version for version, what in result.items() if "throttled responses come at once" in what] == (
         [] if api.throttles_since is None else [api.throttles_since]
     )
 
@@ -348,7 +348,7 @@ def test_an_unsigned_varint_is_kafkas(value: int) -> None:
 
 
 @given(value=st.integers(0, 2**32 - 1), before=st.binary(max_size=3), after=st.binary(max_size=3))
-def test_an_unsigned_varint_is_read_back_where_it_stands(value: int, before: bytes, after: bytes) -> None:
+def test_read_an_unsigned_varint_back_at_its_position(value: int, before: bytes, after: bytes) -> None:
     out: list[Buffer] = [before]
     UNSIGNED_VARINT.write(value, out)
     data = join(out)

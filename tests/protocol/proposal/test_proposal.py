@@ -209,7 +209,7 @@ def test_a_produce_without_acknowledgement_awaits_no_response() -> None:
         ),
     ],
 )
-def test_a_response_that_is_none_to_its_request_is_refused(request_: Any, response: Any, fault: str) -> None:
+def test_refuse_a_response_that_does_not_match_its_request(request_: Any, response: Any, fault: str) -> None:
     with pytest.raises(ProtocolError, match=fault):
         answered(request_, response_bytes(request_, response))
 
@@ -262,7 +262,7 @@ def test_no_request_of_07_can_be_taken_for_one_of_the_proposal_nor_the_other_way
     """The first two bytes of a request are its id in both, and no id is of both."""
     keys = {dialect: {api.key for api in dialect.apis} for dialect in (v07.DIALECT, DIALECT)}
     assert keys == {v07.DIALECT: {0, 1, 2, 3, 4}, DIALECT: {700, 701}}
-    recorded = [each.request[4:] for each in golden.exchanges() if len(each.request) > 6]
+    recorded = [item.request[4:] for item in golden.exchanges() if len(item.request) > 6]
     ours = [bytes_of(text)[4:] for _, text, _ in REQUESTS]
     assert len(recorded) > 100
     for body in recorded:
@@ -293,7 +293,7 @@ def test_truncated_and_mutated_requests_and_responses_are_read_or_refused() -> N
     for turn in range(4_000):
         api, answer, correlation_id = answers[turn % len(answers)]
         changed = mutated(bodies[turn % len(bodies)], draw), mutated(answer, draw)
-        request, response = (each[: draw.randint(len(each) // 2, 2 * len(each))] for each in changed)
+        request, response = (item[: draw.randint(len(item) // 2, 2 * len(item))] for item in changed)
         for ask in (
             lambda request=request: DIALECT.read_request(memoryview(request)),
             lambda api=api, response=response, id=correlation_id: DIALECT.read_response(
@@ -315,7 +315,7 @@ def test_a_set_is_sent_without_being_copied() -> None:
 
 
 @for_each("code", [code for code in ErrorCode if code])
-def test_every_error_is_told_in_one_line_with_what_to_do(code: ErrorCode) -> None:
+def test_report_every_error_in_one_line_with_what_to_do(code: ErrorCode) -> None:
     text = str(broker_error(code, "Produce to t 0-1"))
     assert text.isprintable()
     assert f"error {code.value} {code.name}" in text

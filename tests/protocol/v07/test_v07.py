@@ -268,7 +268,7 @@ def test_a_lying_response_poisons_the_connection(request_: object, data: str, me
     for later in (
         lambda: connection.send(OFFSETS),
         connection.wanted,
-        lambda: connection.received(1),
+        lambda: connection.receive(1),
     ):
         with pytest.raises(ProtocolError) as again:
             later()
@@ -307,8 +307,8 @@ def test_a_connection_goes_from_state_to_state(
     came: str, response_count: int, wanted_size: int, state: str
 ) -> None:
     connection = connection_awaiting(OFFSETS, OFFSETS)
-    found = feed(connection, [bytes([byte]) for byte in bytes.fromhex(came)])
-    assert (len(found), len(connection.wanted()), connection._state.name) == (
+    result = feed(connection, [bytes([byte]) for byte in bytes.fromhex(came)])
+    assert (len(result), len(connection.wanted()), connection._state.name) == (
         response_count,
         wanted_size,
         state,
@@ -325,7 +325,7 @@ def test_a_connection_that_is_poisoned_stays_so(came: str) -> None:
     with pytest.raises(ProtocolError) as first:
         feed(connection, [bytes([byte]) for byte in bytes.fromhex(came)])
     assert connection._state.name == "POISONED"
-    for later in (connection.wanted, lambda: connection.send(OFFSETS), lambda: connection.received(1)):
+    for later in (connection.wanted, lambda: connection.send(OFFSETS), lambda: connection.receive(1)):
         with pytest.raises(ProtocolError) as again:
             later()
         assert again.value is first.value

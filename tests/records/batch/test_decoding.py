@@ -34,12 +34,12 @@ def values(
     data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1, **more: Any
 ) -> list[bytes | None]:
     columns = decode_batches(index_batches(data), start_offset, stop_offset, **more)
-    return [record.value for each in columns for record in column_records(each)]
+    return [record.value for item in columns for record in column_records(item)]
 
 
 def offsets(data: bytes, start_offset: int = 0, stop_offset: int = 2**63 - 1, **more: Any) -> list[int]:
     columns = decode_batches(index_batches(data), start_offset, stop_offset, **more)
-    return [offset for each in columns for offset in each.offset.tolist()]
+    return [offset for item in columns for offset in item.offset.tolist()]
 
 
 def test_gaps_and_lost_ends_of_compaction_are_stepped_over() -> None:
@@ -121,8 +121,8 @@ def test_columns_that_are_not_wanted_are_not_built(name: str, attribute: str) ->
         decode_batches(index, wanted=COLUMNS - {name}),
     )
     attributes = ("values", "keys", "headers", "timestamps_ms", "timestamp_types")
-    assert [each for each in attributes if getattr(alone, each) is not None] == [attribute]
-    assert [each for each in attributes if getattr(others, each) is None] == [attribute]
+    assert [item for item in attributes if getattr(alone, item) is not None] == [attribute]
+    assert [item for item in attributes if getattr(others, item) is None] == [attribute]
 
 
 def test_headers_keep_their_order_duplicates_and_nulls() -> None:
@@ -132,7 +132,7 @@ def test_headers_keep_their_order_duplicates_and_nulls() -> None:
     assert columns.headers is not None
     columns.headers.validate(full=True)
     assert columns.headers.null_count == 1
-    assert [each.headers for each in column_records(columns)] == [
+    assert [item.headers for item in column_records(columns)] == [
         (),
         (("a", b"1"), ("größe", None), ("a", b""), ("", b"2")),
         (("a", b"1"),),
@@ -353,7 +353,7 @@ def test_a_batch_of_too_many_records_is_refused(compression: str) -> None:
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_columns_come_in_parts_of_the_limit(compression: str) -> None:
     data = b"".join(batch([record(0, bytes(40))], i, compression=compression) for i in range(30))
-    counts = [each.count for each in decode_batches(index_batches(data), limits=SMALL)]
+    counts = [item.count for item in decode_batches(index_batches(data), limits=SMALL)]
     assert sum(counts) == 30
     assert 2 <= max(counts) <= 5
     assert offsets(data, limits=SMALL) == list(range(30))

@@ -52,18 +52,18 @@ def encoded(records: list[Record], **options: Any) -> list[EncodedBatch]:
 
 def decoded(data: Any) -> list[Record]:
     columns = decode_batches(index_batches(data))
-    return [record for each in columns for record in column_records(each)]
+    return [record for item in columns for record in column_records(item)]
 
 
 def numbered(records: list[Record]) -> list[Record]:
-    return [dataclasses.replace(each, offset=i) for i, each in enumerate(records)]
+    return [dataclasses.replace(item, offset=i) for i, item in enumerate(records)]
 
 
 @pytest.mark.usefixtures("kernels")
 @given(RECORDS, st.sampled_from(COMPRESSIONS))
 def test_what_is_encoded_decodes_to_the_same_records(records: list[Record], compression: str) -> None:
     batches = encoded(records, compression=compression)
-    assert sum(each.count for each in batches) == len(records)
+    assert sum(item.count for item in batches) == len(records)
     for batch in batches:
         data = bytes(batch.with_producer())
         part, records = records[: batch.count], records[batch.count :]
@@ -74,12 +74,12 @@ def test_what_is_encoded_decodes_to_the_same_records(records: list[Record], comp
 @pytest.mark.usefixtures("kernels")
 @given(RECORDS, st.sampled_from(of_magic(1)), st.sampled_from([0, 1]))
 def test_old_messages_decode_to_the_same_records(records: list[Record], compression: str, magic: int) -> None:
-    records = [dataclasses.replace(each, headers=()) for each in records]
+    records = [dataclasses.replace(item, headers=()) for item in records]
     for batch in encoded(records, compression=compression, magic=magic):
         data = bytes(batch.with_producer())
         part, records = records[: batch.count], records[batch.count :]
         expected = [
-            dataclasses.replace(each, timestamp_ms=each.timestamp_ms if magic else -1) for each in part
+            dataclasses.replace(item, timestamp_ms=item.timestamp_ms if magic else -1) for item in part
         ]
         assert decoded(data) == numbered(expected)
         assert compression not in judged_by_kafka_python(magic) or judged(data) == numbered(expected)
@@ -97,7 +97,7 @@ def test_uncompressed_batches_are_byte_for_byte_those_of_kafka_python(records: l
 
 @given(RECORDS.filter(bool), st.sampled_from([0, 1]))
 def test_uncompressed_messages_are_those_of_kafka_python(records: list[Record], magic: int) -> None:
-    records = [dataclasses.replace(each, headers=()) for each in records]
+    records = [dataclasses.replace(item, headers=()) for item in records]
     (batch,) = encoded(records, magic=magic)
     assert bytes(batch.with_producer()) == MessageSet(tuple(numbered(records)), magic).encoded()
 
@@ -117,7 +117,7 @@ def test_batches_are_as_full_as_they_may_be(magic: int, sizes: tuple[int, int]) 
 
     def counts(batch_bytes_max: int) -> list[int]:
         batches = encoded([Record(bytes(100))] * 10, magic=magic, batch_bytes_max=batch_bytes_max)
-        return [each.count for each in batches]
+        return [item.count for item in batches]
 
     assert counts(head + 3 * size) == [3, 3, 3, 1]
     assert counts(head + 3 * size - 1) == [2] * 5
@@ -130,11 +130,11 @@ def test_splitting_counts_bytes_before_compression_and_keeps_the_order(compressi
     records = [Record(chance.randbytes(chance.randrange(300)), timestamp_ms=i) for i in range(600)]
     batches = encoded(records, compression=compression, batch_bytes_max=1000)
     for batch in batches:
-        found = decoded(bytes(batch.with_producer()))
-        plain = encoded(found)[0]
-        assert batch.count == len(found)
+        result = decoded(bytes(batch.with_producer()))
+        plain = encoded(result)[0]
+        assert batch.count == len(result)
         assert len(plain.data) <= 1000
-        assert [each.value for each in found] == [each.value for each in records[: batch.count]]
+        assert [item.value for item in result] == [item.value for item in records[: batch.count]]
         records = records[batch.count :]
     assert records == []
 
@@ -155,9 +155,9 @@ def test_any_string_or_binary_type_is_written_also_a_slice_of_it(value_type: pa.
     array = pa.array(["before", "größe", None, "", "after"], value_type)[1:4]
     for magic in (0, 1, 2):
         (batch,) = encode_batches(Records(array, array), magic=magic, **LIMITS)
-        found = judged(batch.with_producer())
-        assert [(each.key, each.value) for each in found] == [
-            (each, each) for each in ("größe".encode(), None, b"")
+        result = judged(batch.with_producer())
+        assert [(item.key, item.value) for item in result] == [
+            (item, item) for item in ("größe".encode(), None, b"")
         ]
 
 
@@ -167,7 +167,7 @@ def test_headers_of_any_similar_type_are_written_also_a_slice_of_them() -> None:
     for header_type in (HEADERS, similar):
         array = pa.array(headers, header_type)
         (batch,) = encode_batches(Records(pa.nulls(3, pa.binary()), headers=array[1:4]), **LIMITS)
-        assert [each.headers for each in judged(batch.with_producer())] == [
+        assert [item.headers for item in judged(batch.with_producer())] == [
             (),
             (("a", b"1"), ("a", None)),
             (("b", b""),),
@@ -178,11 +178,11 @@ def test_a_row_without_a_timestamp_has_the_time_of_encoding() -> None:
     values = pa.array([b"a", b"b"])
     for timestamps, expected in ((None, [77, 77]), (pa.array([None, 5], pa.int64()), [77, 5])):
         (batch,) = encode_batches(Records(values, timestamps_ms=timestamps), **LIMITS)
-        assert [each.timestamp_ms for each in judged(batch.with_producer())] == expected
+        assert [item.timestamp_ms for item in judged(batch.with_producer())] == expected
 
 
 def test_the_latest_timestamp_is_in_the_header_of_a_batch_and_of_what_is_compressed() -> None:
-    records = [Record(b"x", timestamp_ms=each) for each in (5, 9, 7)]
+    records = [Record(b"x", timestamp_ms=item) for item in (5, 9, 7)]
     (batch,) = encoded(records)
     assert struct.unpack_from(">qq", batch.data, 27) == (5, 9)
     (batch,) = encoded(records, magic=1, compression="gzip")
@@ -203,8 +203,8 @@ def test_parts_become_the_batches_of_all_their_rows(
             continue
         batches = encode_batches(*map(arrow_records, parts), magic=magic, **options)
         whole = encoded(records, magic=magic, batch_bytes_max=batch_bytes_max, compression=compression)
-        assert [(bytes(each.data), each.count) for each in batches] == [
-            (bytes(each.data), each.count) for each in whole
+        assert [(bytes(item.data), item.count) for item in batches] == [
+            (bytes(item.data), item.count) for item in whole
         ]
 
 

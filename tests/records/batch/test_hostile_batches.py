@@ -25,17 +25,17 @@ BothWays = Callable[..., list[Any]]
 
 def outcome(data: bytes, limits: DecodeLimits = LIMITS) -> Outcome:
     """All rows of the data, or the error in their place."""
-    found = list[Record]()
+    result = list[Record]()
     try:
         for columns in decode_batches(index_batches(data), 1, aborted=[Aborted(1, 5)], limits=limits):
             for array in (columns.keys, columns.values, columns.headers):
                 if array is not None:
                     array.validate(full=True)
                     assert len(array) == columns.count
-            found += column_records(columns)
+            result += column_records(columns)
     except KafkaWireError as error:
-        return type(error), f"{error} ({getattr(error, 'offset', None)})", found
-    return None, "", found
+        return type(error), f"{error} ({getattr(error, 'offset', None)})", result
+    return None, "", result
 
 
 @one_of(16)

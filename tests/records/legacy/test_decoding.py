@@ -40,7 +40,7 @@ def rows(
 ) -> list[tuple[int, Any]]:
     """Offset and value of all records."""
     columns = decoded(data, start_offset, stop_offset, **more)
-    return [(each.offset, each.value) for part in columns for each in column_records(part)]
+    return [(item.offset, item.value) for part in columns for item in column_records(part)]
 
 
 @for_each("compression", COMPRESSIONS)
@@ -49,7 +49,7 @@ def test_inner_offsets_of_magic_1_count_back_from_that_of_the_outer_message(comp
     expected = [(20, b"a"), (21, b"b"), (24, b"e")]
     data = wrapper(inner, 24, compression)
     assert index_batches(data).next_offset == 25
-    assert rows(data) == [(each.offset, each.value) for each in judged(data)] == expected
+    assert rows(data) == [(item.offset, item.value) for item in judged(data)] == expected
     # Compaction may take the first ones, and absolute offsets come to the same.
     assert rows(wrapper(inner[1:], 24, compression)) == expected[1:]
     assert rows(wrapper([message(21, b"b"), message(24, b"e")], 24, compression)) == expected[1:]
@@ -107,12 +107,12 @@ def test_a_range_may_begin_and_end_inside_a_compressed_message() -> None:
     assert rows(bytes(damaged), 11, 14) == [(11, b"1"), (12, b"2"), (13, b"3")]
 
 
-def test_null_and_empty_keys_and_values_are_told_apart() -> None:
+def test_null_and_empty_keys_and_values_are_distinguished() -> None:
     pairs = [(None, None), (b"", b""), (b"k", None), (None, b"v")]
     inner = [message(i, value, key) for i, (key, value) in enumerate(pairs)]
     for data in (b"".join(inner), wrapper(inner, 3)):
         (columns,) = decoded(data)
-        assert [(each.key, each.value) for each in column_records(columns)] == pairs
+        assert [(item.key, item.value) for item in column_records(columns)] == pairs
     (columns,) = decoded(b"".join(inner), 2, 3, wanted=COLUMNS - {"value"})
     assert columns.values is None
     (columns,) = decoded(b"".join(inner), 3)
@@ -123,12 +123,12 @@ def test_columns_come_in_parts_of_the_limit() -> None:
     data = b"".join(
         message(i, bytes(40)) if i % 3 else wrapper([message(0, bytes(40))], i) for i in range(30)
     )
-    counts = [each.count for each in decoded(data, limits=SMALL)]
+    counts = [item.count for item in decoded(data, limits=SMALL)]
     assert sum(counts) == 30
     assert 2 <= max(counts) <= 5
     assert [offset for offset, _ in rows(data, limits=SMALL)] == list(range(30))
     large = message(0, b"a") + wrapper([message(0, bytes(500))], 1)
-    assert [each.count for each in decoded(large, limits=SMALL)] == [1, 1]
+    assert [item.count for item in decoded(large, limits=SMALL)] == [1, 1]
 
 
 def test_every_cut_gives_the_whole_messages_before_it() -> None:

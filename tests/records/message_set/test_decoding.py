@@ -121,14 +121,14 @@ def test_a_cut_set_decodes_to_its_whole_messages(messages: list[Message], data: 
 def test_a_small_limit_ends_calls_between_messages(messages: list[Message], batch_bytes_max: int) -> None:
     data = message_set(messages)
     limits = DecodeLimits(batch_bytes_max=batch_bytes_max)
-    found, pos, cut = [], 0, False
+    result, pos, cut = [], 0, False
     while not cut:
         decoded = decode(data[pos:], pos, limits)
         assert decoded.size or decoded.cut
-        found += column_rows(decoded.columns)
+        result += column_rows(decoded.columns)
         pos, cut = pos + decoded.size, decoded.cut
     assert pos == len(data)
-    assert found == rows(messages)
+    assert result == rows(messages)
 
 
 def test_the_batch_limit_counts_what_nested_messages_hold() -> None:
@@ -193,14 +193,14 @@ def test_columns_do_not_depend_on_the_buffer_they_were_decoded_from() -> None:
     ],
 )
 @pytest.mark.usefixtures("compiled")
-def test_damage_is_told_with_the_offset_of_the_outermost_message(damaged: bytes) -> None:
+def test_report_damage_with_the_offset_of_the_outermost_message(damaged: bytes) -> None:
     before = message_set(THREE)
     with pytest.raises(CorruptDataError, match=f"{1000 + len(before)}") as error:
         decode(before + damaged + message_set(THREE), 1000)
     assert error.value.offset == 1000 + len(before)
 
 
-def test_damage_inside_and_outside_is_told() -> None:
+def test_report_damage_inside_and_outside() -> None:
     with pytest.raises(CorruptDataError, match="cut"):
         decode(Compressed((), codec=1, cut=message(b"value")[:-1]).encoded(), 0)
     with pytest.raises(CorruptDataError, match="offset 50"):

@@ -67,21 +67,21 @@ def test_sets_keep_the_order_and_the_limits(
     values: list[bytes], compression: str, set_bytes_max: int, message_size_max: int
 ) -> None:
     sets = sets_of(values, compression, set_bytes_max, message_size_max)
-    assert [value for each in sets for value in decoded(each.data)] == values
-    for each in sets:
-        content = decoded(each.data)
-        assert each.count == len(content) > 0
-        assert sum(10 + len(value) for value in content) <= set_bytes_max or each.count == 1
-        assert index_messages(each.data).payload_size.max() <= message_size_max
+    assert [value for item in sets for value in decoded(item.data)] == values
+    for item in sets:
+        content = decoded(item.data)
+        assert item.count == len(content) > 0
+        assert sum(10 + len(value) for value in content) <= set_bytes_max or item.count == 1
+        assert index_messages(item.data).payload_size.max() <= message_size_max
 
 
 def test_sets_are_as_full_as_they_may_be_and_halved_until_they_fit() -> None:
-    assert [each.count for each in sets_of([bytes(90)] * 10, set_bytes_max=300)] == [3, 3, 3, 1]
-    assert [each.count for each in sets_of([bytes(90)] * 3, set_bytes_max=299)] == [2, 1]
+    assert [item.count for item in sets_of([bytes(90)] * 10, set_bytes_max=300)] == [3, 3, 3, 1]
+    assert [item.count for item in sets_of([bytes(90)] * 3, set_bytes_max=299)] == [2, 1]
     values = [random.Random(i).randbytes(100) for i in range(16)]
     sets = sets_of(values, "snappy", message_size_max=600)
-    assert [each.count for each in sets] == [4, 4, 4, 4]
-    assert [value for each in sets for value in decoded(each.data)] == values
+    assert [item.count for item in sets] == [4, 4, 4, 4]
+    assert [value for item in sets for value in decoded(item.data)] == values
 
 
 def test_a_value_that_cannot_fit_is_named() -> None:
@@ -92,7 +92,7 @@ def test_a_value_that_cannot_fit_is_named() -> None:
     values = [bytes(5000), b"small", random.Random(1).randbytes(1200)]
     with pytest.raises(RowError, match=r"row 2: value of 1200 bytes is 12\d\d bytes compressed.*1000"):
         sets_of(values, "gzip", message_size_max=1000)
-    assert [each.count for each in sets_of(values[:2], "gzip", message_size_max=1000)] == [2]
+    assert [item.count for item in sets_of(values[:2], "gzip", message_size_max=1000)] == [2]
 
 
 def test_a_null_is_refused_with_its_row() -> None:

@@ -140,8 +140,8 @@ def test_a_recorded_segment_decodes_to_its_end(segment: dict[str, Any]) -> None:
 @for_each("fetched", CLIENT_FETCHES)
 def test_a_fetched_set_decodes_to_the_deep_messages_of_the_jvm_client(fetched: dict[str, Any]) -> None:
     data = b"".join(
-        message(bytes.fromhex(each["payload_hex"]), each["codec"], each["magic"])
-        for each in fetched["shallow"]["messages"]
+        message(bytes.fromhex(item["payload_hex"]), item["codec"], item["magic"])
+        for item in fetched["shallow"]["messages"]
     )
     rows = batch_rows(decode_message_set(data, fetched["initial_offset"]))
     deep = fetched["deep"]["messages"]
@@ -150,11 +150,11 @@ def test_a_fetched_set_decodes_to_the_deep_messages_of_the_jvm_client(fetched: d
     # The JVM gives all inner messages but the last the start of the outermost one as next offset.
     is_last = [row[0] != after[0] for row, after in zip(rows, [*rows[1:], (-1, 0, 0, b"")], strict=True)]
     assert [row[2] if last else row[0] for row, last in zip(rows, is_last, strict=True)] == [
-        each["offset"] for each in deep
+        item["offset"] for item in deep
     ]
 
 
-@for_each("recorded", [each for each in exchanges() if each.appended], ids=name_of)
+@for_each("recorded", [item for item in exchanges() if item.appended], ids=name_of)
 def test_what_the_broker_appended_decodes_whole(recorded: Exchange) -> None:
     decoded = decode(recorded.appended, 0)
     assert decoded.size == len(recorded.appended)
@@ -197,18 +197,18 @@ BothWays = Callable[..., list[Any]]
 
 def outcome(data: bytes, limits: DecodeLimits = LIMITS) -> Outcome:
     """All rows of the data, or the error in their place."""
-    found, pos, cut = list[Row](), 0, False
+    result, pos, cut = list[Row](), 0, False
     try:
         while not cut:
             decoded = decode(data[pos:], pos, limits)
             if decoded.columns.values is not None:
                 decoded.columns.values.validate(full=True)
-            found += column_rows(decoded.columns)
+            result += column_rows(decoded.columns)
             pos, cut = pos + decoded.size, decoded.cut
             assert decoded.size or cut, "decode neither advances nor ends"
     except KafkaWireError as error:
-        return type(error), f"{error} ({getattr(error, 'offset', None)})", found
-    return None, f"{pos} bytes", found
+        return type(error), f"{error} ({getattr(error, 'offset', None)})", result
+    return None, f"{pos} bytes", result
 
 
 @one_of(16)

@@ -71,12 +71,12 @@ def message_set(messages: Iterable[Message]) -> bytes:
 
 def rows(messages: Sequence[Message], base_offset: int = 0) -> list[Row]:
     """Rows of the messages when they lie at ``base_offset``."""
-    found, offset = [], base_offset
-    for each in messages:
-        next_offset = offset + len(each.encoded())
-        found += [(offset, i, next_offset, value) for i, value in enumerate(each.values())]
+    result, offset = [], base_offset
+    for item in messages:
+        next_offset = offset + len(item.encoded())
+        result += [(offset, i, next_offset, value) for i, value in enumerate(item.values())]
         offset = next_offset
-    return found
+    return result
 
 
 def batch_rows(batch: pa.RecordBatch) -> list[Row]:

@@ -168,7 +168,7 @@ def _changed_value(draw: st.DrawFn, writer: Any, names: Iterator[int]) -> Any:
 
 
 def _changed_union(draw: st.DrawFn, writer: list[Any], names: Iterator[int]) -> Any:
-    kinds = {each for each in writer if isinstance(each, str)}
+    kinds = {item for item in writer if isinstance(item, str)}
     is_recursive = bool(kinds - set(PRIMITIVES))  # deep down it has no column, and no fault
     hows = ["same", "same", "more"]
     if LOGICAL[3] not in writer:  # which the judge takes for a date, whatever the reader has
@@ -178,7 +178,7 @@ def _changed_union(draw: st.DrawFn, writer: list[Any], names: Iterator[int]) -> 
         return "double"
     if how == "one" and not is_recursive:
         return _changed_value(draw, draw(st.sampled_from(writer)), names)
-    branches = [each if isinstance(each, str) else _changed_value(draw, each, names) for each in writer]
+    branches = [item if isinstance(item, str) else _changed_value(draw, item, names) for item in writer]
     if how == "fewer" and len(branches) > 1 and not is_recursive:
         branches.pop(draw(st.integers(0, len(branches) - 1)))
     is_number = kinds >= {"int", "long"} or kinds >= {"float", "double"}  # and more would be a struct
@@ -189,15 +189,15 @@ def _changed_union(draw: st.DrawFn, writer: list[Any], names: Iterator[int]) -> 
 
 def _changed_fields(draw: st.DrawFn, fields: list[Any], names: Iterator[int]) -> list[Any]:
     changed = []
-    for each in fields:
+    for item in fields:
         how = draw(st.sampled_from(["same", "same", "same", "dropped", "renamed"]))
         if how == "dropped":
             continue
-        of = _changed(draw, each["type"], names)
+        of = _changed(draw, item["type"], names)
         if how == "renamed":
-            changed.append({"name": f"{each['name']}x", "type": of, "aliases": ["other", each["name"]]})
+            changed.append({"name": f"{item['name']}x", "type": of, "aliases": ["other", item["name"]]})
         else:
-            changed.append({"name": each["name"], "type": of})
+            changed.append({"name": item["name"], "type": of})
     for _ in range(draw(st.integers(0, 2))):
         of, default = draw(st.sampled_from(_NEW_FIELDS))
         changed.append({"name": f"new{next(names)}", "type": of, "default": default})
@@ -213,10 +213,10 @@ def named_types(schema: Any) -> dict[str, Any]:
         return {name: of for branch in schema for name, of in named_types(branch).items()}
     if not isinstance(schema, dict):
         return {}
-    found = {schema["name"]: schema} if "name" in schema else {}
-    inner = [each["type"] for each in schema.get("fields", [])]
+    result = {schema["name"]: schema} if "name" in schema else {}
+    inner = [item["type"] for item in schema.get("fields", [])]
     inner += [schema[key] for key in ("items", "values") if key in schema]
-    return found | {name: of for each in inner for name, of in named_types(each).items()}
+    return result | {name: of for item in inner for name, of in named_types(item).items()}
 
 
 class Values:
@@ -238,7 +238,7 @@ class Values:
             return self._of(self.names[schema], depth)
         of: dict[str, Any] = {"type": schema} if isinstance(schema, str) else schema
         if of["type"] == "record":
-            return {each["name"]: self._of(each["type"], depth + 1) for each in of["fields"]}
+            return {item["name"]: self._of(item["type"], depth + 1) for item in of["fields"]}
         size = 0 if depth > 5 else random.choice((0, 1, 1, 2, 3))
         if of["type"] == "array":
             return [self._of(of["items"], depth + 1) for _ in range(size)]
@@ -316,12 +316,12 @@ class ArrowForm:
             schema = self.names[schema]
         kind = schema if isinstance(schema, str) else schema["type"]
         if kind == "record":
-            types = {each["name"]: each["type"] for each in schema["fields"]}
-            return {each.name: self._of(value[each.name], types[each.name], each.type) for each in arrow}
+            types = {item["name"]: item["type"] for item in schema["fields"]}
+            return {item.name: self._of(value[item.name], types[item.name], item.type) for item in arrow}
         if kind == "array":
-            return [self._of(each, schema["items"], arrow.value_type) for each in value]
+            return [self._of(item, schema["items"], arrow.value_type) for item in value]
         if kind == "map":
-            return [(key, self._of(each, schema["values"], arrow.item_type)) for key, each in value.items()]
+            return [(key, self._of(item, schema["values"], arrow.item_type)) for key, item in value.items()]
         if isinstance(value, UUID):
             return str(value)
         if isinstance(value, time):
@@ -337,11 +337,11 @@ class ArrowForm:
         if set(kinds) in ({"int", "long"}, {"float", "double"}):
             return value
         index = next(index for index, kind in enumerate(kinds) if kind in _kinds_of(value))
-        names = [(f"member{place}", each) for place, each in enumerate(values)]
-        wanted = {each.name: each.type for each in arrow}
+        names = [(f"member{location}", item) for location, item in enumerate(values)]
+        wanted = {item.name: item.type for item in arrow}
         return {
-            name: self._of(value, each, wanted[name]) if name == f"member{index}" else None
-            for name, each in names
+            name: self._of(value, item, wanted[name]) if name == f"member{index}" else None
+            for name, item in names
             if name in wanted
         }
 

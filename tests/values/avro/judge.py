@@ -40,7 +40,7 @@ class Judge:
         """The message of the value that a message has, without sizes of blocks."""
         return self.written(fastavro.schemaless_reader(io.BytesIO(message), self.writer, None))
 
-    def decoded(self, messages: list[bytes]) -> Decoded:
+    def decode(self, messages: list[bytes]) -> Decoded:
         """The messages as we decode them."""
         result = self.decoder.decode(payloads_of(pa.array(messages, pa.binary())))
         result.column.validate(full=True)
@@ -51,9 +51,9 @@ class Judge:
 def ordered(value: Any) -> Any:
     """A value of Arrow with the entries of its maps in order, and numbers that are no numbers equal."""
     if isinstance(value, dict):
-        return {key: ordered(each) for key, each in value.items()}
+        return {key: ordered(item) for key, item in value.items()}
     if isinstance(value, list):
-        items = [ordered(each) for each in value]
+        items = [ordered(item) for item in value]
         return sorted(items) if items and isinstance(items[0], tuple) else items
     if isinstance(value, tuple):
         return value[0], ordered(value[1])

@@ -25,7 +25,7 @@ from spark_kafkawire.errors import OptionError
 from spark_kafkawire.records import compiler
 from spark_kafkawire.values.avro.decoding import Decoder
 from spark_kafkawire.values.avro.encoding import Encoder
-from spark_kafkawire.values.avro.schema import encoded_bytes, encoded_integer, parse
+from spark_kafkawire.values.avro.schema import encode_bytes, encode_integer, parse
 from spark_kafkawire.values.payloads import Decoded, Fault, payloads_of
 from tests.support.cases import for_each
 from tests.values.avro.drawn import Values, readers, schemas
@@ -232,7 +232,7 @@ def test_items_without_bytes_cannot_ask_for_more_memory_than_the_limit(schema: A
 
 def test_items_without_bytes_are_values_and_records_that_double_end() -> None:
     result = decoded(NULLS, [encoded("long", 10_000) + b"\0"] * 2)
-    assert [len(each) for each in result.column.to_pylist()] == [10_000] * 2
+    assert [len(item) for item in result.column.to_pylist()] == [10_000] * 2
     doubled: Any = record()
     for level in range(40):
         first = {**doubled, "name": f"L{level}"}
@@ -298,7 +298,7 @@ BYTES: Final[dict[str, Any]] = {
 }  # fmt: skip
 #: All pairs of two logical types that have a value. All others are refused.
 CONVERTED: Final = {
-    *((each, each) for each in (*TIMES, *BYTES)),
+    *((item, item) for item in (*TIMES, *BYTES)),
     ("time-millis", "time-micros"),
     *(
         (f"{kind}-{written}", f"{kind}-{read}")
@@ -328,7 +328,7 @@ def of_logical_type(writer: Any, reader: Any, contents: list[bytes], place: str 
     """The values, without what is around them."""
     written, read, before, after = PLACES[place]
     decoder = Decoder(parse(json.dumps(written(writer))), parse(json.dumps(read(reader))))
-    messages = pa.array([before + each + after for each in contents], pa.binary())
+    messages = pa.array([before + item + after for item in contents], pa.binary())
     result = decoder.decode(payloads_of(messages))
     result.column.validate(full=True)
     return result
@@ -340,9 +340,9 @@ def numbers(column: pa.Array) -> list[int | None]:
         column = column.field(0)
     if pa.types.is_list(column.type):
         lists = column.cast(pa.list_(_plain(column.type.value_type))).to_pylist()
-        return [None if each is None else each[0] for each in lists]
-    found: list[int | None] = column.cast(_plain(column.type)).to_pylist()
-    return found
+        return [None if item is None else item[0] for item in lists]
+    result: list[int | None] = column.cast(_plain(column.type)).to_pylist()
+    return result
 
 
 def _plain(of: pa.DataType) -> pa.DataType:
@@ -360,10 +360,10 @@ def test_a_time_is_the_same_one_in_each_unit_or_is_refused(written: str, read: s
     kind, what, second = TIMES[written]
     most = 2 ** _BITS[kind]
     edges = [most // factor + more for factor in (1, 10**3, 10**6) for more in (-1, 0, 1)]
-    given = sorted({0, 1, -1, 7, 86_399_999, *(sign * each for each in edges for sign in (1, -1))})
-    given = [each for each in given if -most <= each < most]
+    given = sorted({0, 1, -1, 7, 86_399_999, *(sign * item for item in edges for sign in (1, -1))})
+    given = [item for item in given if -most <= item < most]
     result = of_logical_type(
-        schema_of(written), schema_of(read), [encoded_integer(each) for each in given], place
+        schema_of(written), schema_of(read), [encode_integer(item) for item in given], place
     )
     if (written, read) not in CONVERTED:
         # A union has no branch for a long where an int is read.
@@ -384,7 +384,7 @@ def test_a_time_is_the_same_one_in_each_unit_or_is_refused(written: str, read: s
 def test_bytes_of_one_logical_type_are_never_those_of_another(written: str, read: str) -> None:
     writer, reader = schema_of(written), schema_of(read)
     content = b"\x01\x02" if writer["type"] != "fixed" else bytes(writer["size"] - 2) + b"\x01\x02"
-    message = content if writer["type"] == "fixed" else encoded_bytes(content)
+    message = content if writer["type"] == "fixed" else encode_bytes(content)
     result = of_logical_type(writer, reader, [message])
     if (written, read) in CONVERTED:
         assert result.faults.tolist() == [0]
@@ -397,14 +397,14 @@ def test_bytes_of_one_logical_type_are_never_those_of_another(written: str, read
 def test_numbers_and_bytes_do_not_resolve(number: str, of_bytes: str) -> None:
     content = bytes(BYTES[of_bytes].get("size", 1))
     for writer, reader, message in ((number, of_bytes, b"\0"), (of_bytes, number, content)):
-        found = of_logical_type(schema_of(writer), schema_of(reader), [message])
-        assert found.faults.tolist() == [Fault.UNRESOLVABLE_SCHEMA]
+        result = of_logical_type(schema_of(writer), schema_of(reader), [message])
+        assert result.faults.tolist() == [Fault.UNRESOLVABLE_SCHEMA]
 
 
 @pytest.mark.parametrize("logical", TIMES)
 @pytest.mark.parametrize("plain", ["int", "long", "float", "double"])
 def test_a_side_without_a_logical_type_has_the_number_of_the_other(logical: str, plain: str) -> None:
-    of, message, kind = schema_of(logical), encoded_integer(-7), TIMES[logical][0]
+    of, message, kind = schema_of(logical), encode_integer(-7), TIMES[logical][0]
     read = of_logical_type(of, plain, [message])
     if plain == "int" and kind == "long":
         assert read.faults.tolist() == [Fault.UNRESOLVABLE_SCHEMA]
@@ -439,7 +439,7 @@ def _rows_are_those_of_fastavro(data: st.DataObject, seed: int) -> None:
     reader = data.draw(readers(writer), "reader")
     judge, values = Judge(writer, reader), Values(writer, Random(seed))
     messages = [judge.written(values.next()) for _ in range(ROWS)]
-    result = judge.decoded(messages)
+    result = judge.decode(messages)
     for message, fault, row in zip(messages, result.faults, result.column.to_pylist(), strict=True):
         expected = _read(judge, message)
         if expected is _UNREADABLE:  # deep down in a record that contains itself is no column, and no fault

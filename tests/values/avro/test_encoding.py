@@ -121,9 +121,9 @@ def test_a_record_that_contains_itself_ends_where_its_column_does() -> None:
     for of in again:
         schema = parse(json.dumps(record({"name": "id", "type": "int"}, {"name": "next", "type": of})))
         value: Any = {"id": 3}
-        for each in (2, 1):
+        for item in (2, 1):
             inner = value if isinstance(of, list) else [("k", value)] if of["type"] == "map" else [value]
-            value = {"id": each, "next": inner}
+            value = {"id": item, "next": inner}
         column = pa.array([value], schema.arrow_type)
         messages = encoded(schema, column)
         assert Decoder(schema).decode(payloads_of(messages)).column == column
@@ -273,7 +273,7 @@ def test_a_derived_schema_encodes_its_columns(arrow: pa.DataType) -> None:
     schema = schema_of(of)
     rows = pa.StructArray.from_arrays([column], fields=list(of))
     messages = encoded(schema, rows)
-    judged = [read_back(json.loads(schema.text), each)["c"] for each in messages.to_pylist()]
+    judged = [read_back(json.loads(schema.text), item)["c"] for item in messages.to_pylist()]
     assert judged[1] is None
     result = Decoder(schema).decode(payloads_of(messages))
     assert not result.is_bad.any()
@@ -285,7 +285,7 @@ def test_a_derived_schema_encodes_its_columns(arrow: pa.DataType) -> None:
 
 def _sample(arrow: pa.DataType) -> Any:
     if pa.types.is_struct(arrow):
-        return {each.name: _sample(each.type) for each in arrow}
+        return {item.name: _sample(item.type) for item in arrow}
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
         return [_sample(arrow.value_type)]
     if pa.types.is_map(arrow):

@@ -188,12 +188,12 @@ def test_a_damaged_schema_is_parsed_or_refused(data: st.DataObject, seed: int) -
     writer = data.draw(schemas())
     reader, random = data.draw(readers(writer)), Random(seed)
     for _ in range(20):
-        pair = [parsed(damaged(each, random)) for each in (writer, reader)]
+        pair = [parsed(damaged(item, random)) for item in (writer, reader)]
         if None not in pair:
             compiled(*pair)
-        for each in pair:
-            if each is not None:
-                compiled(each, None)
+        for item in pair:
+            if item is not None:
+                compiled(item, None)
 
 
 def parsed(content: Any) -> Schema | None:
@@ -222,8 +222,8 @@ def damaged(schema: Any, random: Random) -> Any:
         part = random.choice(list(_parts(holder)))
         junk = copy.deepcopy(random.choice(_JUNK))
         if isinstance(part, list):
-            place = random.randrange(len(part) + 1)
-            part[place : place + random.randrange(2)] = [junk]
+            location = random.randrange(len(part) + 1)
+            part[location : location + random.randrange(2)] = [junk]
         elif random.random() < 0.3 and len(part) > 1:
             del part[random.choice(list(part))]
         else:
@@ -234,5 +234,5 @@ def damaged(schema: Any, random: Random) -> Any:
 def _parts(content: Any) -> Any:
     if isinstance(content, dict | list):
         yield content
-        for each in content.values() if isinstance(content, dict) else content:
-            yield from _parts(each)
+        for item in content.values() if isinstance(content, dict) else content:
+            yield from _parts(item)

@@ -74,24 +74,24 @@ def _converted(value: Any, of: pa.DataType, *, with_all: bool = False) -> Any:
         return None
     if pa.types.is_struct(of):
         given: dict[str, list[Any]] = {}
-        for name, each in _pairs(value):
-            given.setdefault(name, []).append(each)
-        for each in of:
-            for other in given.get(each.name, [])[:-1] if with_all else ():
-                _converted(other, each.type, with_all=True)
+        for name, item in _pairs(value):
+            given.setdefault(name, []).append(item)
+        for item in of:
+            for other in given.get(item.name, [])[:-1] if with_all else ():
+                _converted(other, item.type, with_all=True)
         return {
-            each.name: _converted(given.get(each.name, [None])[-1], each.type, with_all=with_all)
-            for each in of
+            item.name: _converted(given.get(item.name, [None])[-1], item.type, with_all=with_all)
+            for item in of
         }
     if pa.types.is_map(of):
         if with_all:
-            for _, each in _pairs(value):
-                _converted(each, of.item_type, with_all=True)
-        return [(_text(key), _converted(each, of.item_type)) for key, each in dict(_pairs(value)).items()]
+            for _, item in _pairs(value):
+                _converted(item, of.item_type, with_all=True)
+        return [(_text(key), _converted(item, of.item_type)) for key, item in dict(_pairs(value)).items()]
     if pa.types.is_list(of):
         if not isinstance(value, list):
             raise BadValue
-        return [_converted(each, of.value_type, with_all=with_all) for each in value]
+        return [_converted(item, of.value_type, with_all=with_all) for item in value]
     if pa.types.is_string(of):
         is_text = isinstance(value, str) and not isinstance(value, Number)
         return _text(value) if is_text else Json(_last(value))
@@ -108,8 +108,8 @@ def _pairs(value: Any) -> tuple[tuple[str, Any], ...]:
 
 def _last(value: Any) -> Any:
     if isinstance(value, tuple):
-        return {key: _last(each) for key, each in value}
-    return [_last(each) for each in value] if isinstance(value, list) else value
+        return {key: _last(item) for key, item in value}
+    return [_last(item) for item in value] if isinstance(value, list) else value
 
 
 def _text(value: str) -> str:
@@ -131,8 +131,8 @@ def _leaf(value: Any, of: pa.DataType) -> Any:
         return _decimal(value, of)
     if pa.types.is_floating(of) and value in _SPECIAL:
         return _SPECIAL[value]
-    if pa.types.is_date(of) and (found := re.fullmatch(_DATE + "(?s:[T ].*)?", value, re.ASCII)):
-        return _days(found)
+    if pa.types.is_date(of) and (match := re.fullmatch(_DATE + "(?s:[T ].*)?", value, re.ASCII)):
+        return _days(match)
     if pa.types.is_timestamp(of):
         return _timestamp(value, of.tz is not None)
     if pa.types.is_binary(of) and len(value) % 4 == 0 and re.fullmatch(r"[A-Za-z0-9+/]*={0,2}", value):
@@ -184,8 +184,8 @@ def _decimal(value: str, of: pa.DataType) -> decimal.Decimal:
     return rounded
 
 
-def _days(found: re.Match[str]) -> int:
-    year, month, day = (int(found[index]) for index in (1, 2, 3))
+def _days(result: re.Match[str]) -> int:
+    year, month, day = (int(result[index]) for index in (1, 2, 3))
     try:
         # Years beyond Python's are the same 400 years before.
         moved = dt.date(year + 400 if year < 5000 else year - 400, month, day)
@@ -196,11 +196,11 @@ def _days(found: re.Match[str]) -> int:
 
 
 def _timestamp(value: str, has_zone: bool) -> int:
-    found = re.fullmatch(f"{_DATE}(?:{_TIME})?", value, re.ASCII)
-    if not found or (found[8] and not has_zone):
+    match = re.fullmatch(f"{_DATE}(?:{_TIME})?", value, re.ASCII)
+    if not match or (match[8] and not has_zone):
         raise BadValue
-    hour, minute, second = (int(found[index] or 0) for index in (4, 5, 6))
-    zone = found[8] or "Z"
+    hour, minute, second = (int(match[index] or 0) for index in (4, 5, 6))
+    zone = match[8] or "Z"
     minutes = 0
     if zone not in ("Z", "z"):
         minutes = int(zone[1:3]) * 60 + int(zone[3:].removeprefix(":") or 0)
@@ -209,8 +209,8 @@ def _timestamp(value: str, has_zone: bool) -> int:
         minutes *= -1 if zone[0] == "-" else 1
     if hour > 23 or minute > 59 or second > 59:
         raise BadValue
-    seconds = _days(found) * 86400 + hour * 3600 + (minute - minutes) * 60 + second
-    return seconds * 10**6 + int((found[7] or "").ljust(6, "0")[:6])
+    seconds = _days(match) * 86400 + hour * 3600 + (minute - minutes) * 60 + second
+    return seconds * 10**6 + int((match[7] or "").ljust(6, "0")[:6])
 
 
 def plain(scalar: pa.Scalar) -> Any:
@@ -219,11 +219,11 @@ def plain(scalar: pa.Scalar) -> Any:
         return None
     of = scalar.type
     if pa.types.is_struct(of):
-        return {each.name: plain(scalar[each.name]) for each in of}
+        return {item.name: plain(scalar[item.name]) for item in of}
     if pa.types.is_map(of):
         return [(plain(pair["key"]), plain(pair["value"])) for pair in scalar.values]
     if pa.types.is_list(of):
-        return [plain(each) for each in scalar.values]
+        return [plain(item) for item in scalar.values]
     return scalar.value if pa.types.is_temporal(of) else scalar.as_py()
 
 
@@ -366,7 +366,7 @@ def texts_of(draw: st.DrawFn, of: pa.DataType | None, depth: int = 3) -> str:
         )
         return f"[{draw(_SPACE)}{draw(comma).join(items)}{draw(_SPACE)}]"
     if pa.types.is_struct(of) or pa.types.is_map(of):
-        fields = [(each.name, each.type) for each in of] if pa.types.is_struct(of) else [("k", of.item_type)]
+        fields = [(item.name, item.type) for item in of] if pa.types.is_struct(of) else [("k", of.item_type)]
         fields += [("other", None), ("", None)] if pa.types.is_struct(of) else [("l", of.item_type)]
         pairs = []
         for name, inner in draw(st.permutations(fields))[: draw(st.integers(0, len(fields)))]:

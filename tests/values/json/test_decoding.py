@@ -131,7 +131,7 @@ def test_messages_that_are_written_again_keep_their_rows() -> None:
     ]
 
 
-def test_names_with_one_hash_are_told_apart() -> None:
+def test_names_with_one_hash_are_distinguished() -> None:
     names = ["AaAa", "BBBB", "AaBB", "BBAa", "Aa", "BB"]
     of = pa.struct([(name, pa.int64()) for name in names])
     values = {name: number for number, name in enumerate(names)}

@@ -70,12 +70,12 @@ def expected(value: Any, of: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(of):
-        inner = {each.name: expected(value[each.name], each.type) for each in of}
-        return {name: each for name, each in inner.items() if each is not None}
+        inner = {item.name: expected(value[item.name], item.type) for item in of}
+        return {name: item for name, item in inner.items() if item is not None}
     if pa.types.is_map(of):
-        return {key: expected(each, of.item_type) for key, each in value}
+        return {key: expected(item, of.item_type) for key, item in value}
     if pa.types.is_list(of):
-        return [expected(each, of.value_type) for each in value]
+        return [expected(item, of.value_type) for item in value]
     if pa.types.is_binary(of):
         return base64.b64encode(value).decode()
     if isinstance(value, dt.datetime):
@@ -129,7 +129,7 @@ def same(found: Any, wanted: Any) -> bool:
     return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
 
 
-def test_texts_are_those_of_sparks_to_json_but_for_the_digits_of_a_second() -> None:
+def test_texts_are_those_of_sparks_to_json_except_for_the_digits_of_a_second() -> None:
     of = pa.struct(
         [
             ("a", pa.int64()),

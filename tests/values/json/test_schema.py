@@ -17,7 +17,7 @@ CONNECT = "org.apache.kafka.connect.data."
 
 
 def arrow(content: Any, references: dict[str, Any] | None = None) -> pa.DataType:
-    texts = {name: json.dumps(each) for name, each in (references or {}).items()}
+    texts = {name: json.dumps(item) for name, item in (references or {}).items()}
     schema = parse(json.dumps(content), texts)
     again = pickle.loads(pickle.dumps(schema))
     assert again.arrow_type == schema.arrow_type
@@ -83,7 +83,7 @@ def test_null_in_one_of_several_types_makes_a_required_property_nullable() -> No
         {"enum": ["a", None]},
     ):
         field = arrow({"properties": {"a": content, "b": {"enum": ["x"]}}, "required": ["a", "b"]})
-        assert [each.nullable for each in field] == [True, False]
+        assert [item.nullable for item in field] == [True, False]
 
 
 def test_objects_of_all_of_and_one_of_are_one_struct() -> None:
@@ -148,12 +148,12 @@ def test_a_schema_that_contains_itself_ends() -> None:
     depth = 0
     while of.get_field_index("next") >= 0:
         of, depth = of.field("next").type, depth + 1
-    assert (depth, [each.name for each in of]) == (3, ["v"])
+    assert (depth, [item.name for item in of]) == (3, ["v"])
 
 
 def test_properties_have_connects_order() -> None:
     properties = {name: {"type": "string", "connect.index": index} for name, index in (("b", 1), ("a", 0))}
-    assert [each.name for each in arrow({"properties": properties})] == ["a", "b"]
+    assert [item.name for item in arrow({"properties": properties})] == ["a", "b"]
 
 
 def test_a_name_is_the_title_or_the_id() -> None:
@@ -195,7 +195,7 @@ def test_a_schema_that_doubles_with_each_level_is_refused() -> None:
         parse(json.dumps({"$ref": "#/$defs/0", "$defs": definitions}))
 
 
-def test_a_derived_schema_has_the_columns_types_but_for_dates_and_times() -> None:
+def test_a_derived_schema_has_the_columns_types_except_for_dates_and_times() -> None:
     of = pa.struct(
         [
             pa.field("id", pa.int32(), False),

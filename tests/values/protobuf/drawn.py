@@ -65,14 +65,14 @@ class DrawnSchema:
         bodies = [self._message(f"M{index}", 0) for index in range(self._chance.randint(1, 3))]
         body = "".join(bodies)
         imports = {file for name, file in _FILES.items() if f"google.protobuf.{name}" in body}
-        lines = [f'import "google/protobuf/{each}.proto";\n' for each in sorted(imports)]
+        lines = [f'import "google/protobuf/{item}.proto";\n' for item in sorted(imports)]
         syntax = "proto3" if self.is_proto3 else "proto2"
         self.text = f'syntax = "{syntax}";\npackage drawn;\n{"".join(lines)}{body}'
 
     def _message(self, name: str, depth: int) -> str:
         chance, lines = self._chance, []
         messages = [f"In{depth}{index}" for index in range(chance.randint(0, 2) if depth < 2 else 0)]
-        lines += [self._message(each, depth + 1) for each in messages]
+        lines += [self._message(item, depth + 1) for item in messages]
         zero = "Z" if chance.random() < 0.5 else "zero"
         self._count += 1
         low = chance.choice((7, -3))
@@ -195,7 +195,7 @@ def _field(message: Any, field: Any, of: pa.DataType) -> Any:
             _plain(kinds[0], key, of.key_type): _plain(kinds[1], value[key], of.item_type) for key in value
         }
     if field.is_repeated:
-        return [_plain(field, each, of.value_type) for each in value]
+        return [_plain(field, item, of.value_type) for item in value]
     plain = None if field.message_type is not None else _plain(field, value, of)
     if field.has_presence:
         is_present = message.HasField(field.name) or field.has_default_value
@@ -226,15 +226,15 @@ def plain_of(value: pa.Scalar) -> Any:
     if not value.is_valid:
         return None
     if pa.types.is_struct(value.type):
-        return {each.name: plain_of(value[index]) for index, each in enumerate(value.type)}
+        return {item.name: plain_of(value[index]) for index, item in enumerate(value.type)}
     if pa.types.is_map(value.type):
         pairs = value.values
         keys, items = pairs.field(0), pairs.field(1)
-        found = {plain_of(keys[k]): plain_of(items[k]) for k in range(len(pairs))}
-        assert len(found) == len(pairs)
-        return found
+        result = {plain_of(keys[k]): plain_of(items[k]) for k in range(len(pairs))}
+        assert len(result) == len(pairs)
+        return result
     if pa.types.is_list(value.type):
-        return [plain_of(each) for each in value.values]
+        return [plain_of(item) for item in value.values]
     if pa.types.is_timestamp(value.type) or pa.types.is_duration(value.type):
         return value.value
     return struct.pack("<d", value.as_py()) if pa.types.is_floating(value.type) else value.as_py()
@@ -254,8 +254,8 @@ def decoded(schema: Schema, messages: Iterable[bytes | None], *more: Any) -> Dec
 def rows(schema: Schema, messages: Iterable[bytes | None], *more: Any) -> list[Any]:
     """The messages' values, in which there is no fault."""
     result = decoded(schema, messages, *more)
-    assert not result.is_bad.any(), [Fault(each).name for each in result.faults]
-    return [plain_of(each) for each in result.column]
+    assert not result.is_bad.any(), [Fault(item).name for item in result.faults]
+    return [plain_of(item) for item in result.column]
 
 
 def drawn_messages(judge: Any, chance: random.Random, count: int) -> list[bytes]:
@@ -274,7 +274,7 @@ def shape(message: Message, seen: frozenset[str] = frozenset()) -> Any:
     if message.name in seen:
         return message.name
     inside = seen | {message.name}
-    return message.name, [_schema_field(each, inside) for each in message.fields]
+    return message.name, [_schema_field(item, inside) for item in message.fields]
 
 
 def _schema_field(each: Field, seen: frozenset[str]) -> Any:
@@ -307,7 +307,7 @@ def judged(message: d.Descriptor, seen: frozenset[str] = frozenset()) -> Any:
     if message.full_name in seen:
         return message.full_name
     inside = seen | {message.full_name}
-    return message.full_name, [_judged_field(each, inside) for each in message.fields]
+    return message.full_name, [_judged_field(item, inside) for item in message.fields]
 
 
 def _judged_field(each: Any, seen: frozenset[str]) -> Any:
@@ -383,5 +383,5 @@ def _has_message_in_oneof(descriptor: Any, seen: frozenset[str] = frozenset()) -
 
 def _has_zero_field(message: bytes) -> bool:
     """True if a group may begin in the message, and a field of the number 0 behind it."""
-    groups = [place for place, byte in enumerate(message) if byte & 7 == 3]
+    groups = [location for location, byte in enumerate(message) if byte & 7 == 3]
     return bool(groups) and any(byte < 8 for byte in message[groups[0] + 1 :])

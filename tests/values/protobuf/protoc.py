@@ -18,10 +18,10 @@ _OWN = str(Path(grpc_tools.__file__).parent / "_proto")
 def compiled(text: str, references: Mapping[str, str] | None = None) -> descriptor_pool.DescriptorPool:
     """A pool with the types of a text, which is called ``root.proto``, and of its imports."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, each in {"root.proto": text, **(references or {})}.items():
+        for name, item in {"root.proto": text, **(references or {})}.items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(each, encoding="utf-8")
+            path.write_text(item, encoding="utf-8")
         out = Path(folder, "set.bin")
         code = protoc.main(
             ["protoc", f"-I{folder}", f"-I{_OWN}", "--include_imports", f"-o{out}", "root.proto"]

@@ -33,7 +33,7 @@ def assert_decoded(seed: int) -> None:
     judge = message_class(compiled(drawn.text), drawn.name)
     schema = parse(drawn.text)
     messages = drawn_messages(judge, random.Random(seed), 30)
-    wanted = [expected(judge.FromString(each), schema.arrow_type) for each in messages]
+    wanted = [expected(judge.FromString(item), schema.arrow_type) for item in messages]
     assert rows(schema, messages) == wanted
 
 
@@ -80,11 +80,11 @@ def test_members_of_a_oneof_replace_each_other() -> None:
     parts += [JUDGE(m={"x": 2}), JUDGE(s=""), JUDGE(l=[{"y": ["z"]}])]
     chance = random.Random(1)
     chosen = [chance.choices(parts, k=chance.randrange(7)) for _ in range(300)]
-    messages = [b"".join(each.SerializeToString() for each in some) for some in chosen]
-    wanted = [expected(JUDGE.FromString(each), SCHEMA.arrow_type) for each in messages]
+    messages = [b"".join(item.SerializeToString() for item in some) for some in chosen]
+    wanted = [expected(JUDGE.FromString(item), SCHEMA.arrow_type) for item in messages]
     assert rows(SCHEMA, messages) == wanted
     only_two = pa.struct([SCHEMA.arrow_type.field("m"), SCHEMA.arrow_type.field("l")])
-    assert rows(SCHEMA, messages, None, only_two) == [{"m": each["m"], "l": each["l"]} for each in wanted]
+    assert rows(SCHEMA, messages, None, only_two) == [{"m": item["m"], "l": item["l"]} for item in wanted]
 
 
 def test_wide_oneofs_take_little_room() -> None:
@@ -148,11 +148,11 @@ def test_fields_are_resolved_by_their_numbers() -> None:
         "f": {"x": 7, "only_here": None, "y": None},
     }
     empty = dict.fromkeys(value)
-    found = rows(parse(writer), [each.SerializeToString() for each in messages], parse(reader))
+    found = rows(parse(writer), [item.SerializeToString() for item in messages], parse(reader))
     assert found == [{**value, "g": None}, {**empty, "g": None}]
     refused = [judge(c=[1]), judge(f={"y": 1}), judge(g="text"), judge(d=b"\xff")]
-    result = decoded(parse(writer), [each.SerializeToString() for each in refused], parse(reader))
-    assert [Fault(each) for each in result.faults] == [Fault.UNRESOLVABLE_SCHEMA] * 3 + [Fault.BAD_UTF8]
+    result = decoded(parse(writer), [item.SerializeToString() for item in refused], parse(reader))
+    assert [Fault(item) for item in result.faults] == [Fault.UNRESOLVABLE_SCHEMA] * 3 + [Fault.BAD_UTF8]
     assert [result.field(row) for row in range(4)] == ["c", "f.y", "g", "d"]
 
 
@@ -172,12 +172,12 @@ def test_many_items_make_room_and_few_bytes_do_not_ask_for_much() -> None:
     messages = [
         JUDGE(b=range(count), l=[{"y": ["a"] * (count % 7)}] * count) for count in (0, 1, 5_000, 2, 300)
     ]
-    wanted = [expected(each, SCHEMA.arrow_type) for each in messages]
-    assert rows(SCHEMA, [each.SerializeToString() for each in messages]) == wanted
+    wanted = [expected(item, SCHEMA.arrow_type) for item in messages]
+    assert rows(SCHEMA, [item.SerializeToString() for item in messages]) == wanted
     columns = "".join(f"int64 f{index} = {index + 1};" for index in range(2_000))
     wide = parse(f'syntax = "proto3"; message M {{ repeated W w = 1; message W {{ {columns} }} }}')
     result = decoded(wide, [b"\x0a\x00" * 15, b"\x0a\x00" * 10_000, b"\x0a\x02\x08\x01"])
-    assert [Fault(each) for each in result.faults] == [Fault.NONE, Fault.TOO_LARGE, Fault.NONE]
+    assert [Fault(item) for item in result.faults] == [Fault.NONE, Fault.TOO_LARGE, Fault.NONE]
     assert result.field(1) == "w"
 
 
@@ -233,11 +233,11 @@ def test_the_items_of_a_replaced_message_of_a_oneof_need_their_required_fields()
     whole, replaced = b"\x0a\x04\x0a\x02\x08\x05\x10\x07", b"\x0a\x02\x0a\x00\x10\x07"
     assert message_class(compiled(text), "M").FromString(replaced).IsInitialized()
     result = decoded(parse(text), [whole, replaced])
-    assert [Fault(each) for each in result.faults] == [Fault.NONE, Fault.MISSING_FIELD]
+    assert [Fault(item) for item in result.faults] == [Fault.NONE, Fault.MISSING_FIELD]
     assert result.column[0].as_py() == {"a": None, "b": 7}
 
 
 def test_a_fault_in_a_field_without_a_column_names_that_field() -> None:
     schema = parse("syntax = 'proto3'; message M { oneof one { M m = 12; } }")
-    found = decoded(schema, [b"b\x05"])
-    assert (found.paths, found.fields.tolist()) == (("m",), [0])
+    result = decoded(schema, [b"b\x05"])
+    assert (result.paths, result.fields.tolist()) == (("m",), [0])

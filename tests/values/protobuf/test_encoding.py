@@ -71,7 +71,7 @@ def test_bytes_are_those_of_the_official_runtime() -> None:
         schema = parse(drawn.text)
         messages = drawn_messages(judge, random.Random(seed), 10)
         encoded = Encoder(schema, schema.arrow_type).encode(decoded(schema, messages).column)
-        assert encoded.to_pylist() == [judge.FromString(each).SerializeToString() for each in messages]
+        assert encoded.to_pylist() == [judge.FromString(item).SerializeToString() for item in messages]
         count += 1
     assert count > 5
 
@@ -100,7 +100,7 @@ def one(value: dict[str, Any], of: dict[str, pa.DataType]) -> Any:
 
 def test_other_columns_than_the_own_ones_fit() -> None:
     inner = pa.struct([("y", pa.large_list(pa.large_string())), ("x", pa.int16())])
-    found = one(
+    result = one(
         {
             "u": 2**32 - 1,
             "n": {"y": ["q", ""], "x": -3},
@@ -137,11 +137,11 @@ def test_other_columns_than_the_own_ones_fit() -> None:
     wanted.b.extend([1, -2])
     wanted.ats.add()
     wanted.ats.add().FromMilliseconds(1_500)
-    assert found == wanted
+    assert result == wanted
 
 
 def test_nulls_and_defaults_are_left_out() -> None:
-    of = {each.name: each.type for each in SCHEMA.arrow_type}
+    of = {item.name: item.type for item in SCHEMA.arrow_type}
     assert one(dict.fromkeys(of), of).ByteSize() == 0
     assert (
         one({"a": 0, "v": 0, "g": 0.0, "z": False, "raw": b"", "e": "ZERO", "b": [], "d": []}, of).ByteSize()
@@ -164,8 +164,8 @@ def test_what_lies_under_nulls_is_not_looked_at() -> None:
     )
     column = pa.StructArray.from_arrays([under], ["y"])
     rows_of = pa.StructArray.from_arrays([column], ["n"])
-    found = Encoder(SCHEMA, rows_of.type).encode(rows_of)
-    assert [list(JUDGE.FromString(each.as_py()).n.y) for each in found] == [[], ["ok"], []]
+    result = Encoder(SCHEMA, rows_of.type).encode(rows_of)
+    assert [list(JUDGE.FromString(item.as_py()).n.y) for item in result] == [[], ["ok"], []]
     dead = pa.StructArray.from_arrays(
         [pa.StructArray.from_arrays([hidden], ["s"])], ["m"], mask=pa.array([True, True, True, False])
     )
@@ -261,14 +261,14 @@ def test_derived_schemas_write_their_columns() -> None:
     encoded = Encoder(schema, of).encode(column)
     judge = message_class(compiled(schema.text), "a.B")
     assert expected(judge.FromString(encoded[0].as_py()), of) == plain_of(column[0])
-    assert rows(schema, encoded.to_pylist()) == [plain_of(each) for each in column]
+    assert rows(schema, encoded.to_pylist()) == [plain_of(item) for item in column]
 
 
 def test_room_grows_and_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     column = pa.array([{"b": [-(2**63)] * 5_000}, {"b": [1]}, {"b": [2**62] * 20_000}, {}])
     encoder = Encoder(SCHEMA, column.type)
-    assert [list(JUDGE.FromString(each.as_py()).b) for each in encoder.encode(column)] == [
-        each["b"] or [] for each in column.to_pylist()
+    assert [list(JUDGE.FromString(item.as_py()).b) for item in encoder.encode(column)] == [
+        item["b"] or [] for item in column.to_pylist()
     ]
     monkeypatch.setattr(encoding, "_SIZE_MAX", 1_000)
     with pytest.raises(LimitError, match="4 rows need room for more than 1000 bytes as Protobuf"):

@@ -48,10 +48,10 @@ def test_built_in_schemas_are_the_official_ones(name: str) -> None:
     if not official.message_types_by_name:
         return
     schema = parse(WELL_KNOWN[name])
-    for index, each in enumerate(official.message_types_by_name.values()):
-        found = schema.at((index,))
-        assert found is not None
-        assert_judged(found, each)
+    for index, item in enumerate(official.message_types_by_name.values()):
+        result = schema.at((index,))
+        assert result is not None
+        assert_judged(result, item)
 
 
 ORDERS = """
@@ -114,10 +114,14 @@ def test_message_indexes_name_messages_and_are_found_by_names() -> None:
         ((0, 1), "Order.Last"),
         ((1,), "Refund"),
     ):
-        found = schema.at(indexes)
-        assert found is not None
-        assert found.name == f"shop.v1.{name}"
-        assert schema.at_name(name).indexes == schema.at_name(f"shop.v1.{name}").indexes == indexes
+        result = schema.at(indexes)
+        assert result is not None
+        assert result.name == f"shop.v1.{name}"
+        assert (
+            schema.find_message_type(name).indexes
+            == schema.find_message_type(f"shop.v1.{name}").indexes
+            == indexes
+        )
     for wrong in [(), (2,), (-1,), (0, 3), (1, 0), (0, 0, 0, 0)]:
         assert schema.at(wrong) is None
     counted_with_entries = schema.at((0, 2))
@@ -125,11 +129,11 @@ def test_message_indexes_name_messages_and_are_found_by_names() -> None:
     assert counted_with_entries.name == "shop.v1.Order.Last"
     for name in ("common.Money", "Orders", ""):
         with pytest.raises(OptionError, match="has no message"):
-            schema.at_name(name)
+            schema.find_message_type(name)
 
 
 def test_schemas_are_pickled_with_their_place() -> None:
-    schema = parse(ORDERS, REFERENCES).at_name("Refund")
+    schema = parse(ORDERS, REFERENCES).find_message_type("Refund")
     again = pickle.loads(pickle.dumps(schema))
     assert (again.name, again.text, again.references) == (schema.name, ORDERS, REFERENCES)
     assert (
@@ -262,10 +266,12 @@ def test_mutated_schemas_end_in_a_schema_or_in_one_error(count: int) -> None:
     for number in range(count):
         text = DrawnSchema(number % 200).text if number % 3 else ORDERS
         for _ in range(chance.choice((1, 1, 2, 5))):
-            place = chance.randrange(len(text) + 1)
-            end = place + chance.choice((0, 0, 1, 3, 40))
+            location = chance.randrange(len(text) + 1)
+            end = location + chance.choice((0, 0, 1, 3, 40))
             text = (
-                text[:place] + chance.choice((chance.choice(tokens), "", text[end : end + 30])) + text[end:]
+                text[:location]
+                + chance.choice((chance.choice(tokens), "", text[end : end + 30]))
+                + text[end:]
             )
         with suppress(OptionError):
             seen[parse(text, REFERENCES).arrow_type is not None] += 1
@@ -291,7 +297,7 @@ def test_schemas_are_derived_from_columns() -> None:
     )
     schema = schema_of(columns, "shop.Row")
     assert schema.name == "shop.Row"
-    assert [each.name for each in schema.arrow_type] == [each.name for each in columns]
+    assert [item.name for item in schema.arrow_type] == [item.name for item in columns]
     assert_judged(schema, compiled(schema.text).FindMessageTypeByName("shop.Row"))
     assert schema.arrow_type.field("in").type == inner
     for of, mistake in [
@@ -319,13 +325,13 @@ def encoded(content: bytes) -> str:
 
 def order_of(message: Message) -> list[str]:
     """Messages inside of a message as descriptors count them."""
-    return [each.name for each in message.hidden]
+    return [item.name for item in message.hidden]
 
 
 def judged_order(message: d.Descriptor) -> list[str]:
     proto = descriptor_pb2.DescriptorProto()
     message.CopyToProto(proto)
-    return [f"{message.full_name}.{each.name}" for each in proto.nested_type]
+    return [f"{message.full_name}.{item.name}" for item in proto.nested_type]
 
 
 @for_each("seed", range(25))
@@ -336,14 +342,14 @@ def test_descriptors_are_the_schemas_that_they_were_compiled_from(seed: int) -> 
     of_text = parse(text)
     assert schema.arrow_type == of_text.arrow_type
     for index, judge in enumerate(pool.FindFileByName("root.proto").message_types_by_name.values()):
-        found = schema.at((index,))
-        assert found is not None
-        assert_judged(found, judge)
+        result = schema.at((index,))
+        assert result is not None
+        assert_judged(result, judge)
         in_text = of_text.at((index,))
         assert in_text is not None
-        assert [each.name for each in found.root.messages] == [each.name for each in in_text.root.messages]
+        assert [item.name for item in result.root.messages] == [item.name for item in in_text.root.messages]
         if "group" not in text:  # one in a oneof has its place behind others
-            assert order_of(found.root) == judged_order(judge)
+            assert order_of(result.root) == judged_order(judge)
 
 
 def test_a_descriptor_travels_as_its_own_text_and_imports_descriptors() -> None:
@@ -353,7 +359,7 @@ def test_a_descriptor_travels_as_its_own_text_and_imports_descriptors() -> None:
     content = encoded(descriptor_of(text, references))
     for given in (money, encoded(descriptor_of(text, references, "common/money.proto"))):
         schema: Schema = pickle.loads(
-            pickle.dumps(parse(content, {"common/money.proto": given}).at_name("A.B"))
+            pickle.dumps(parse(content, {"common/money.proto": given}).find_message_type("A.B"))
         )
         assert (schema.text, schema.name, schema.indexes) == (content, "A.B", (0, 0))
         assert str(parse(content, {"common/money.proto": given}).arrow_type) == (
@@ -380,11 +386,11 @@ def test_mutated_descriptors_end_in_a_schema_or_in_one_error(rounds: int) -> Non
     for _ in range(rounds):
         content = bytearray(chance.choice(contents))
         for _ in range(chance.randint(1, 4)):
-            place = chance.randrange(len(content))
+            location = chance.randrange(len(content))
             if chance.random() < 0.3:
-                del content[place : place + chance.randint(1, 9)]
+                del content[location : location + chance.randint(1, 9)]
             else:
-                content[place] = chance.randrange(256)
+                content[location] = chance.randrange(256)
         with suppress(OptionError):
             _ = parse(encoded(bytes(content))).arrow_type
 

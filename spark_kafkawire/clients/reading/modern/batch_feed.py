@@ -16,7 +16,7 @@ from spark_kafkawire.directories.side_files import AbortedTransaction
 from spark_kafkawire.errors import CorruptDataError, LimitError
 from spark_kafkawire.model import OffsetRange
 from spark_kafkawire.options import BadRecords, FetchOptions
-from spark_kafkawire.protocol.buffers import joined
+from spark_kafkawire.protocol.buffers import join_tail
 from spark_kafkawire.protocol.modern.limits import READ_COMMITTED
 from spark_kafkawire.records.arrays import Int64s
 from spark_kafkawire.records.batch.decoding import AbortedTransactions, check_crcs
@@ -65,8 +65,8 @@ class BatchFeed:
         self._buffers = DecodeBuffers()
         self._transactions = AbortedTransactions() if options.isolation_level == READ_COMMITTED else None
         self._aborted = aborted
-        self._first_offsets: Int64s = np.array([each.first_offset for each in aborted], np.int64)
-        self._last_offsets: Int64s = np.array([each.last_offset for each in aborted], np.int64)
+        self._first_offsets: Int64s = np.array([item.first_offset for item in aborted], np.int64)
+        self._last_offsets: Int64s = np.array([item.last_offset for item in aborted], np.int64)
         self._is_compacted = is_compacted
         self._tail = b""
         self._holds_back = options.bad_records is not BadRecords.FAIL
@@ -107,7 +107,7 @@ class BatchFeed:
         return is_before and self._base_offset <= base_offset < self._next_base
 
     def feed(self, frame: memoryview, start: int, is_last: bool) -> Iterator[Columns]:
-        chunk, self._tail = joined(self._tail, frame, start), b""
+        chunk, self._tail = join_tail(self._tail, frame, start), b""
         index, damage = whole_batches(chunk)
         if damage is not None and self._is_before_end(chunk, index, is_last):
             # What is before it is not used: a wrong offset there may be the damage.
@@ -140,7 +140,7 @@ class BatchFeed:
         """The rows of batches; ``pos`` is after them in the end."""
         if index.count:
             self._check(index)
-            yield from self._decoded(index)
+            yield from self._decode(index)
             self._add_gaps(index)
             self._after = self._floor = int(index.table[-1, NEXT_OFFSET])
             self._covered = max(self._covered, self._after)
@@ -209,15 +209,15 @@ class BatchFeed:
         self._after = None
         self.offset = self._covered = offset
 
-    def _decoded(self, index: BatchIndex) -> Iterator[Columns]:
+    def _decode(self, index: BatchIndex) -> Iterator[Columns]:
         next_offset = int(index.table[-1, NEXT_OFFSET])
-        index = self._trimmed(index)
+        index = self._trim(index)
         for columns in decode_batches(
             index,
             self.offset,
             self._range.stop_offset,
             wanted=self._wanted,
-            aborted=self._aborted_in(index),
+            aborted=self._find_aborted_in(index),
             transactions=self._transactions,
             limits=self._limits,
             buffers=self._buffers,
@@ -228,14 +228,14 @@ class BatchFeed:
             self.offset = given
         self.offset = max(self.offset, next_offset)
 
-    def _trimmed(self, index: BatchIndex) -> BatchIndex:
+    def _trim(self, index: BatchIndex) -> BatchIndex:
         """The batches without those outside of the range, whose transactions are not known."""
         is_modern = index.column(MAGIC) == 2
         is_after = is_modern & (index.column(BASE_OFFSET) >= self._range.stop_offset)
         is_before = index.column(NEXT_OFFSET) <= self.offset
         return replace(index, table=index.table[~(is_before | is_after)])
 
-    def _aborted_in(self, index: BatchIndex) -> Sequence[AbortedTransaction]:
+    def _find_aborted_in(self, index: BatchIndex) -> Sequence[AbortedTransaction]:
         """The aborted transactions that a Fetch response with these batches would name."""
         if not self._aborted or not index.count:
             return ()

@@ -94,10 +94,10 @@ class NearReplica:
         except KafkaWireError as error:
             self.leave(error)
             return
-        found = next((broker for broker in brokers if broker.id == replica_id != leader.broker.id), None)
-        if found is not None:
-            _FOLLOWERS.keep(self._key, found, FOLLOWED_S)
-        self._choose(found, FOLLOWED_S)
+        result = next((broker for broker in brokers if broker.id == replica_id != leader.broker.id), None)
+        if result is not None:
+            _FOLLOWERS.keep(self._key, result, FOLLOWED_S)
+        self._choose(result, FOLLOWED_S)
 
     def leave(self, error: KafkaWireError) -> None:
         """Read from the leader alone after an error of the follower."""

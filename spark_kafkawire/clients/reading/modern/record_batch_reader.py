@@ -153,56 +153,58 @@ class RecordBatchReader:
             self._fetch_bytes = self._bytes_to_fetch()
             yield self._request(leader)
 
-    def received(self, response: Response) -> None:
+    def receive(self, response: Response) -> None:
         self._is_in_flight = False
-        found = self._partition(response.body)
+        result = self._partition(response.body)
         is_of_leader = self._options.rack is not None and not response.request.is_to_follower
-        if is_of_leader and found.preferred_read_replica >= 0 and not found.records:
-            raise NearerReplica(found.preferred_read_replica)
-        self.bytes_received += len(found.records or b"")
+        if is_of_leader and result.preferred_read_replica >= 0 and not result.records:
+            raise NearerReplica(result.preferred_read_replica)
+        self.bytes_received += len(result.records or b"")
         self.gaps = None
         if response.request.is_to_follower:
-            self._take_of_follower(response, found)
+            self._take_of_follower(response, result)
             return
         cause: KafkaWireError | None = None
-        if not self._must_examine(response, found):
+        if not self._must_examine(response, result):
             try:
-                self._take(response, found)
+                self._take(response, result)
                 return
             except (CorruptDataError, LimitError, Contradiction) as error:
                 cause = error
-        self._examine(response, found, cause)
+        self._examine(response, result, cause)
 
-    def _take_of_follower(self, response: Response, found: FetchPartitionResponse) -> None:
+    def _take_of_follower(self, response: Response, result: FetchPartitionResponse) -> None:
         """Accept records that follow each other. Raises for all that only the leader can tell."""
         offset = self.next_offset
-        if response.request.isolation_level == READ_COMMITTED and found.aborted_transactions:
+        if response.request.isolation_level == READ_COMMITTED and result.aborted_transactions:
             raise BrokerError("the follower names aborted transactions", action=Action.RETRY)
-        self._take(response, found)
+        self._take(response, result)
         if self.gaps is not None:
             self.gaps = None
             self.restart(offset)
             raise BrokerError("the follower's log has a gap", action=Action.RETRY)
 
-    def _take(self, response: Response, found: FetchPartitionResponse) -> None:
+    def _take(self, response: Response, result: FetchPartitionResponse) -> None:
         """Accept a response whose headers have no damage; its checksums are checked later."""
-        index = index_batches(found.records or b"")
+        index = index_batches(result.records or b"")
         if not index.count and len(index.buf):
             self._fetch_more(index)
             return
         is_committed = response.request.isolation_level == READ_COMMITTED
         if index.count:
-            self._check_log_start(found, index)
-            index, self.gaps = confirmed(index, found, self.next_offset, self._stop_offset, is_committed)
+            self._check_log_start(result, index)
+            index, self.gaps = confirm_batches(
+                index, result, self.next_offset, self._stop_offset, is_committed
+            )
         next_offset = index.next_offset
         if index.count and response.request.isolation_level != self._options.isolation_level:
-            self._check_beyond(response.body, found, index)
+            self._check_beyond(response.body, result, index)
         elif next_offset is None or next_offset <= self.next_offset:
-            raise self._empty_fetch(response.body, found)
+            raise self._empty_fetch(response.body, result)
         else:
             self._check_size(int(index.column(SIZE).max()))
             is_of_follower = response.request.is_to_follower
-            self._fetched = _Fetched(self.next_offset, found, (index,), is_committed, is_of_follower)
+            self._fetched = _Fetched(self.next_offset, result, (index,), is_committed, is_of_follower)
             self.next_offset = next_offset
             self._empty_count = 0
 
@@ -217,7 +219,7 @@ class RecordBatchReader:
                 continue
             given = fetched.start_offset
             try:
-                for columns in self._decoded(part, fetched):
+                for columns in self._decode(part, fetched):
                     given = int(columns.offset[-1]) + 1
                     yield columns
                     del columns  # its memory is reused for the next ones
@@ -227,9 +229,9 @@ class RecordBatchReader:
                     self._transactions = self._no_transactions()
                 if fetched.is_of_follower or isinstance(error, MarkersDisagree | LimitError):
                     raise
-                raise self._suspected(error, fetched, part, given) from error
+                raise self._suspect(error, fetched, part, given) from error
 
-    def _decoded(self, index: BatchIndex, fetched: _Fetched) -> Iterator[Columns]:
+    def _decode(self, index: BatchIndex, fetched: _Fetched) -> Iterator[Columns]:
         return decode_batches(
             index,
             fetched.start_offset,
@@ -252,58 +254,58 @@ class RecordBatchReader:
 
     # The damaged path.
 
-    def _must_examine(self, response: Response, found: FetchPartitionResponse) -> bool:
+    def _must_examine(self, response: Response, result: FetchPartitionResponse) -> bool:
         """True if damage was seen before this response, which is more than a part of a batch."""
         is_usual = response.request.isolation_level == self._options.isolation_level
-        return self._damaged.is_expected and is_usual and not _is_cut(found.records or b"")
+        return self._damaged.is_expected and is_usual and not _is_cut(result.records or b"")
 
     def _examine(
-        self, response: Response, found: FetchPartitionResponse, cause: KafkaWireError | None
+        self, response: Response, result: FetchPartitionResponse, cause: KafkaWireError | None
     ) -> None:
         """Use the sound batches of a response and its confirmed damage.
 
         ``cause`` is the error of the usual way, which is raised if the response has no damage. Raises
         ``SuspectedDamage`` for damage that the last response did not show."""
-        is_whole = 0 < len(found.records or b"") <= self._unproven_size
-        walk = self._walk(found, self.next_offset, is_cut=is_whole or isinstance(cause, LimitError))
+        is_whole = 0 < len(result.records or b"") <= self._unproven_size
+        walk = self._walk(result, self.next_offset, is_cut=is_whole or isinstance(cause, LimitError))
         if self._damaged.is_error and isinstance(cause, CorruptDataError):
             raise first_place(cause, walk, self._place(self.next_offset))
         if cause is not None and (self._damaged.is_error or walk.first is None):
             raise cause
-        if not found.records:
-            raise self._empty_fetch(response.body, found)
-        if found.log_start_offset > self.next_offset:
+        if not result.records:
+            raise self._empty_fetch(response.body, result)
+        if result.log_start_offset > self.next_offset:
             raise broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
         pending = self._proven_pending(walk)
         if walk.first is None and pending is None:
             self._damaged.passed()
         elif walk.parts:
-            self._damaged.confirm(DamagedBytes.of(each, found.records) for each in walk.damages)
+            self._damaged.confirm(DamagedBytes.of(item, result.records) for item in walk.damages)
         if walk.parts:
             is_committed = response.request.isolation_level == READ_COMMITTED
-            use = examined(walk, found, self._range, self.next_offset, is_committed)
+            use = examine_walk(walk, result, self._range, self.next_offset, is_committed)
             parts = use.parts if pending is None else (pending, *use.parts)
-            self._fetched = _Fetched(self.next_offset, found, parts, is_committed)
+            self._fetched = _Fetched(self.next_offset, result, parts, is_committed)
             self._pending, self._unproven_size = None, 0
             self.next_offset, self.gaps = use.next_offset, use.gaps
             self._empty_count = 0
         elif walk.rest is not None:
-            self._seek_proof(DamagedBytes.of(walk.rest, found.records), len(found.records))
+            self._seek_proof(DamagedBytes.of(walk.rest, result.records), len(result.records))
         elif cause is None:
-            raise self._empty_fetch(response.body, found)
+            raise self._empty_fetch(response.body, result)
 
-    def _walk(self, found: FetchPartitionResponse, offset: int, *, is_cut: bool = False) -> Walk:
+    def _walk(self, result: FetchPartitionResponse, offset: int, *, is_cut: bool = False) -> Walk:
         """The walk over a response. With ``is_cut`` a larger fetch brings no more: a cut batch cannot be."""
         return walk_of(
-            found,
+            result,
             offset,
             self._limits,
-            size_max=len(found.records or b"") if is_cut else self._options.message_bytes_max,
+            size_max=len(result.records or b"") if is_cut else self._options.message_bytes_max,
             is_committed=self._options.isolation_level == READ_COMMITTED,
             undecodable=self._undecodable,
         )
 
-    def _suspected(
+    def _suspect(
         self, error: CorruptDataError, fetched: _Fetched, index: BatchIndex, given: int
     ) -> CorruptDataError | SuspectedDamage:
         """The error for damage that decoding shows: fatal, or the records after those that were ``given`` are
@@ -321,7 +323,7 @@ class RecordBatchReader:
         self._transactions = self._no_transactions()
         buf = fetched.response.records or b""
         try:
-            self._damaged.confirm(DamagedBytes.of(each, buf) for each in walk.damages)
+            self._damaged.confirm(DamagedBytes.of(item, buf) for item in walk.damages)
         except SuspectedDamage as suspected:
             return suspected
         return SuspectedDamage(f"a batch is damaged: {error.reason}", given)
@@ -390,8 +392,8 @@ class RecordBatchReader:
 
     def _partition(self, response: FetchResponse) -> FetchPartitionResponse:
         """The requested partition of a response. Raises its error."""
-        found = [partition for topic in response.responses for partition in topic.partitions]
-        code = response.error_code or (found[0].error_code if found else 0)
+        result = [partition for topic in response.responses for partition in topic.partitions]
+        code = response.error_code or (result[0].error_code if result else 0)
         if code:
             error = broker_error(code, "Fetch")
             if code == ErrorCode.UNKNOWN_SERVER_ERROR:
@@ -399,7 +401,7 @@ class RecordBatchReader:
                 error.action = Action.BACK_OFF
             raise error
         if (
-            not found and response.throttle_time_ms
+            not result and response.throttle_time_ms
         ):  # the response of a throttling broker from 2.0 on (KIP-219)
             throttle_s = response.throttle_time_ms / 1000
             raise EmptyFetch(
@@ -407,7 +409,7 @@ class RecordBatchReader:
                 "up; raise it, or retries",
                 is_throttled=True,
             )
-        return found[0]
+        return result[0]
 
     def _fetch_more(self, index: BatchIndex) -> None:
         """Fetch more bytes: brokers before Fetch version 3 return a part of a large batch."""
@@ -423,30 +425,33 @@ class RecordBatchReader:
             )
 
     def _check_beyond(
-        self, response: FetchResponse, found: FetchPartitionResponse, index: BatchIndex
+        self, response: FetchResponse, result: FetchPartitionResponse, index: BatchIndex
     ) -> None:
         """Check that the first uncommitted batch begins after the range. Its records are not used."""
         self._empty_count = 0
         # A compressed legacy message has the offset of its last record, not of its first one.
         if index.table[0, MAGIC] < 2 or index.table[0, BASE_OFFSET] < self._stop_offset:
             self.gaps = None
-            raise self._empty_fetch(response, found)
+            raise self._empty_fetch(response, result)
         self.next_offset = self._stop_offset
 
-    def _check_log_start(self, found: FetchPartitionResponse, index: BatchIndex) -> None:
+    def _check_log_start(self, result: FetchPartitionResponse, index: BatchIndex) -> None:
         # Missing offsets are compacted records, markers or aborted records, unless the log starts after the
         # fetch offset: then retention deleted them.
-        if found.log_start_offset > self.next_offset and int(index.column(BASE_OFFSET)[0]) > self.next_offset:
+        if (
+            result.log_start_offset > self.next_offset
+            and int(index.column(BASE_OFFSET)[0]) > self.next_offset
+        ):
             raise broker_error(ErrorCode.OFFSET_OUT_OF_RANGE, "Fetch")
 
-    def _empty_fetch(self, response: FetchResponse, found: FetchPartitionResponse) -> EmptyFetch:
+    def _empty_fetch(self, response: FetchResponse, result: FetchPartitionResponse) -> EmptyFetch:
         """The error for a response without records.
 
         A leader that was just elected does not know its high watermark yet, and a leader that throttles omits
         records. Otherwise compaction may have removed them."""
-        is_committed = self._options.isolation_level == READ_COMMITTED and found.last_stable_offset >= 0
-        log_end = found.last_stable_offset if is_committed else found.high_watermark
-        if log_end >= self._stop_offset and not response.throttle_time_ms and not found.records:
+        is_committed = self._options.isolation_level == READ_COMMITTED and result.last_stable_offset >= 0
+        log_end = result.last_stable_offset if is_committed else result.high_watermark
+        if log_end >= self._stop_offset and not response.throttle_time_ms and not result.records:
             self._empty_count += 1
         why = "the log was truncated: see the broker's log for an election, and run again"
         return EmptyFetch(
@@ -463,7 +468,7 @@ def _is_cut(buf: Buffer) -> bool:
     return len(buf) < LOG_OVERHEAD or LOG_OVERHEAD + read_int32(buf, SIZE_POS) > len(buf)
 
 
-def confirmed(
+def confirm_batches(
     index: BatchIndex, found: FetchPartitionResponse, offset: int, stop_offset: int, is_committed: bool
 ) -> tuple[BatchIndex, Gaps | None]:
     """The batches that the response to a fetch at ``offset`` confirms, and their gaps in the range that ends
@@ -554,21 +559,21 @@ def walk_of(
     )
 
 
-def examined(
+def examine_walk(
     walk: Walk, found: FetchPartitionResponse, offset_range: OffsetRange, offset: int, is_committed: bool
 ) -> Examined:
     """The parts of a walk over the response to a fetch at ``offset``.
 
     In a read of committed records the parts end at the first damage: it may hold the marker that ends a
     transaction, so the next fetch asks which transactions after it are aborted. Raises ``Contradiction``
-    as ``agreement.confirmed``.
+    as ``agreement.confirm_batches``.
     """
     buf: Buffer = found.records or b""
     parts: list[BatchIndex | DamagedBytes] = []
     spans, next_offset = [], offset
     for part in walk.parts:
         if isinstance(part, Whole):
-            index, gaps = confirmed(
+            index, gaps = confirm_batches(
                 index_of(buf, part), found, next_offset, offset_range.stop_offset, is_committed
             )
             parts.append(index)
@@ -604,7 +609,7 @@ class PackedFetches:
     def bytes_of(self, request: FetchRequest) -> int:
         return self._limit(request)
 
-    def packed(self, requests: Sequence[FetchRequest]) -> FetchRequest:
+    def pack(self, requests: Sequence[FetchRequest]) -> FetchRequest:
         topics: dict[tuple[str, UUID], list[FetchPartition]] = {}
         for request in requests:
             [topic] = request.topics
@@ -631,15 +636,15 @@ class PackedFetches:
                 "up; raise it, or retries"
             )
         # By name or by id, as the version has it: the other one is the same for all topics.
-        found: dict[_Key, FetchPartitionResponse] = {
+        result: dict[_Key, FetchPartitionResponse] = {
             (topic.topic or topic.topic_id, partition.partition_index): partition
             for topic in body.responses
             for partition in topic.partitions
         }
-        came = sum(len(partition.records or b"") for partition in found.values())
+        came = sum(len(partition.records or b"") for partition in result.values())
         parts: list[Response | None] = []
         for request in requests:
-            own = found.get(_key(request)) or found.get(_key_by_id(request))
+            own = result.get(_key(request)) or result.get(_key_by_id(request))
             if own is not None and parts and came and not (own.records or own.error_code):
                 self._raise_limit(request, came)
                 parts.append(None)

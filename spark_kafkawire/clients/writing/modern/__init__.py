@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.topic_names import meant_topics
-from spark_kafkawire.errors import LOG, BrokerError, KafkaWireError, UnknownTopicError, quoted
+from spark_kafkawire.errors import LOG, BrokerError, KafkaWireError, UnknownTopicError, quote
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.net.known_versions import BROKER_VERSIONS
 from spark_kafkawire.options import WriteOptions
@@ -88,12 +88,12 @@ class ModernWritePartitions:
         return cls(options)
 
     @staticmethod
-    def planned(options: WriteOptions) -> WriteOptions:
+    def plan_versions(options: WriteOptions) -> WriteOptions:
         """Add to the options the versions that a broker of the cluster serves now: no task may find older
         ones. Raises ``TransportError`` if no broker responds."""
         Metadata(options.discovery.bootstrap_servers, options.net).connect()
         minimum = BROKER_VERSIONS.minimum(options.net.connection)
-        return replace(options, net=options.net.of_brokers(minimum))
+        return replace(options, net=options.net.adapt_to_brokers(minimum))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_known": self._known, "_missing": self._missing}
@@ -115,7 +115,7 @@ class ModernWritePartitions:
             return "the brokers refuse characters other than ASCII letters and digits, '.', '_' and '-'"
         return None
 
-    def of_topic(self, topic: str) -> ModernWritePartitions:
+    def restrict_to_topic(self, topic: str) -> ModernWritePartitions:
         """Add the partitions of a topic. If the topic does not exist, its first row fails, and a write
         without rows succeeds, as with Spark's own connector. Raises as ``selectable``."""
         try:
@@ -145,7 +145,7 @@ class ModernWritePartitions:
         if topic not in self._near:
             servers = self._options.discovery.bootstrap_servers
             rack = self._options.delivery.rack.found(servers, lambda: set(partitions.racks) - {""})
-            near = tuple(compress(partitions.available, (rack and each == rack for each in partitions.racks)))
+            near = tuple(compress(partitions.available, (rack and item == rack for item in partitions.racks)))
             self._near[topic] = near or partitions.available or partitions.all
         return self._near[topic]
 
@@ -186,7 +186,7 @@ class ModernWritePartitions:
         if topic in self._missing:  # an earlier call waited for it
             raise self._missing[topic]
         if topic not in self._known:
-            partitions = self._awaited_partitions(topic)
+            partitions = self._await_partitions(topic)
             leaders = self._metadata.known_leaders(partitions)
             available = tuple(tp for tp in partitions if tp in leaders)
             racks: tuple[str, ...] = ()
@@ -199,11 +199,11 @@ class ModernWritePartitions:
     def _meant(self, topic: str) -> str:
         """The topics that the name may be meant for, as a part of an error."""
         with contextlib.suppress(KafkaWireError):  # a user who may not list topics still gets the error
-            others = [each for each in self._metadata.topics() if each.name != topic]
-            return meant_topics([topic], (each.name for each in others if not each.is_internal))
+            others = [item for item in self._metadata.topics() if item.name != topic]
+            return meant_topics([topic], (item.name for item in others if not item.is_internal))
         return ""
 
-    def _awaited_partitions(self, topic: str) -> tuple[TopicPartition, ...]:
+    def _await_partitions(self, topic: str) -> tuple[TopicPartition, ...]:
         timeout_s = self._options.delivery.metadata_timeout_s
         stop_s = time.monotonic() + timeout_s
         must_create, is_created = self._options.delivery.creates_topics, False
@@ -223,7 +223,7 @@ class ModernWritePartitions:
                     continue
                 if time.monotonic() > stop_s:
                     raise UnknownTopicError(
-                        f"topic {quoted(topic)} is not there after {timeout_s:g} s "
+                        f"topic {quote(topic)} is not there after {timeout_s:g} s "
                         "(kafka.max.block.ms), and the brokers do not make it (auto.create.topics.enable); "
                         f"create it{self._meant(topic)}: {error}"
                     ) from error
@@ -238,7 +238,7 @@ class ModernWritePartitions:
         count = delivery.topic_partitions or BROKER_DEFAULT
         replicas = delivery.topic_replicas or BROKER_DEFAULT
         create_topics(self._metadata, {topic: count}, self._options.net, replicas)
-        LOG.info("created the topic %s (createTopic=true), unless another writer did", quoted(topic))
+        LOG.info("created the topic %s (createTopic=true), unless another writer did", quote(topic))
 
 
 def _may_appear(error: KafkaWireError) -> bool:

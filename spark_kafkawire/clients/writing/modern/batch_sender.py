@@ -198,7 +198,7 @@ class BatchSender:
         partition."""
         packed: list[ProducerBatch] = []
         seen: set[TopicPartition] = set()
-        size = self.sizes.of_none(head)
+        size = self.sizes.size_without_batches(head)
 
         def take(batch: ProducerBatch) -> bool:
             nonlocal size
@@ -232,7 +232,7 @@ class BatchSender:
         for batch, answer in outcomes:
             if answer.error_code in ACKED:
                 self._ack(batch, answer.base_offset)
-                self._attempts.progressed()
+                self._attempts.note_progress()
             else:
                 self._fail(batch, self._produce_errors.error(connection.broker, batch, answer))
 
@@ -245,11 +245,11 @@ class BatchSender:
 
     def _ack(self, batch: ProducerBatch, base_offset: int = -1) -> None:
         state = self._states[batch.topic_partition]
-        state.settled(batch)
-        state.acked(batch, base_offset)
+        state.settle(batch)
+        state.acknowledge(batch, base_offset)
 
     def _fail(self, batch: ProducerBatch, error: KafkaWireError) -> None:
-        self._states[batch.topic_partition].settled(batch)
+        self._states[batch.topic_partition].settle(batch)
         self._failures.append(BatchFailure(batch, error))
 
     def _recover(self) -> None:
@@ -272,7 +272,7 @@ class BatchSender:
             seen.add(batch.topic_partition)
             match verdict:
                 case Verdict.FAIL:
-                    raise self._undelivered(error)
+                    raise self._describe_undelivered(error)
                 case Verdict.SPLIT:
                     state.batch_bytes_max = min(state.batch_bytes_max, batch.size // 2)
                     again += batch.halves()
@@ -292,14 +292,14 @@ class BatchSender:
                     if verdict is Verdict.RESET_PRODUCER:
                         reset.append(batch.topic_partition)
                     again.append(batch)
-        waiting = self._merged(again, waiting)
+        waiting = self._merge_batches(again, waiting)
         for partition in reset:
             self._reset_producer(partition, waiting)
         self._queue.put(waiting)
         if waits := next((failure for failure in failures if failure.error.retriable), None):
             self._wait(waits.error, waits.batch.deadline)
 
-    def _merged(
+    def _merge_batches(
         self, again: Sequence[ProducerBatch], waiting: Sequence[ProducerBatch]
     ) -> list[ProducerBatch]:
         """All these batches in order, cut to the size that requests may have."""
@@ -311,7 +311,7 @@ class BatchSender:
         try:
             state.reset_producer(init_producer_id(self._metadata, self._options))
         except KafkaWireError as error:
-            raise self._undelivered(error) from error
+            raise self._describe_undelivered(error) from error
         for batch in waiting:
             if batch.topic_partition == partition:
                 state.assign_sequence(batch)
@@ -320,12 +320,12 @@ class BatchSender:
         """Wait before the next attempt; raise if there is none."""
         try:
             if not deadline.left_s:
-                raise error.located(f"not delivered within {deadline}")
+                raise error.locate(f"not delivered within {deadline}")
             self._attempts.failed(error, deadline)
         except KafkaWireError as last:
-            raise self._undelivered(last) from error
+            raise self._describe_undelivered(last) from error
 
-    def _undelivered(self, error: KafkaWireError) -> KafkaWireError:
+    def _describe_undelivered(self, error: KafkaWireError) -> KafkaWireError:
         """Add to the error how much may be missing; unchanged if nothing was sent."""
         acked = sum(state.message_count for state in self._states.values())
         if not self._sent_count:
@@ -391,7 +391,7 @@ class LeaderQueues:
         """Put batches that have arrived into the queues of their leaders."""
         if not self._arrived:
             return
-        batches = self._ungrouped()
+        batches = self._take_ungrouped()
         leaders = self._leaders_of([batch.topic_partition for batch in batches])
         for batch, leader in zip(batches, leaders, strict=True):
             if (queue := self._by_leader.get(leader)) is None:
@@ -399,7 +399,7 @@ class LeaderQueues:
                 self._turns.append(leader)
             queue.append(batch)
 
-    def _ungrouped(self) -> list[ProducerBatch]:
+    def _take_ungrouped(self) -> list[ProducerBatch]:
         """Take the batches without a known leader, which may be known by now, and then those that have
         arrived."""
         arrived, self._arrived = self._arrived, []
@@ -435,9 +435,9 @@ class RequestSizes:
 
     def of(self, batches: Sequence[ProducerBatch]) -> int:
         """Bytes of a request with these batches, at most."""
-        return self.of_none(batches[0]) + sum(batch.request_size for batch in batches)
+        return self.size_without_batches(batches[0]) + sum(batch.request_size for batch in batches)
 
-    def of_none(self, first: ProducerBatch) -> int:
+    def size_without_batches(self, first: ProducerBatch) -> int:
         """Bytes of a request without its batches, at most; ``first`` names the transaction."""
         transactional_id = first.producer.transactional_id or ""
         return _REQUEST_OVERHEAD + self._client_id_size + len(transactional_id.encode())
@@ -565,11 +565,11 @@ class ProduceErrors:
     def error(self, broker: Broker, batch: ProducerBatch, answer: ProducePartitionResponse) -> BrokerError:
         """Make the error of a batch that was refused. A policy violation may be a broker that throttles: it
         is retried until the deadline of the batch."""
-        place = f"Produce to {batch.topic_partition} on {self._settings.place(broker)}"
-        error = broker_error(answer.error_code, place, answer.reason)
+        location = f"Produce to {batch.topic_partition} on {self._settings.place(broker)}"
+        error = broker_error(answer.error_code, location, answer.reason)
         if error.code != ErrorCode.POLICY_VIOLATION:
             return error
-        error = error.advised(_THROTTLED)
+        error = error.advise(_THROTTLED)
         error.action = Action.BACK_OFF
         if not self._is_throttling_logged:
             self._is_throttling_logged = True

@@ -15,7 +15,7 @@ from typing import Final
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.errors import LOG, BrokerError, OptionError, UnsupportedVersionError
 from spark_kafkawire.model import TopicPartition
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.modern.error_codes import ErrorCode, broker_error
@@ -140,13 +140,13 @@ class PartitionProducerState:
         self.in_flight += 1
         self.is_retrying |= batch.maybe_persisted
 
-    def settled(self, batch: ProducerBatch) -> None:
+    def settle(self, batch: ProducerBatch) -> None:
         """Count a batch that is no longer in flight."""
         self.in_flight -= 1
         if batch.maybe_persisted:
             self.is_retrying = False
 
-    def acked(self, batch: ProducerBatch, base_offset: int = -1) -> None:
+    def acknowledge(self, batch: ProducerBatch, base_offset: int = -1) -> None:
         """Count a batch that is in the log, from ``base_offset`` on unless that is -1."""
         self.has_acks = True
         self.message_count += batch.count
@@ -262,7 +262,7 @@ def init_producer_id(metadata: Metadata, options: WriteOptions) -> ProducerId:
             raise broker_error(response.error_code, "InitProducerId")
         return ProducerId(response.producer_id, response.producer_epoch)
 
-    return retried(ask, options.net.retry.lasting(options.delivery.metadata_timeout_s))
+    return call_with_retries(ask, options.net.retry.make_lasting(options.delivery.metadata_timeout_s))
 
 
 def _without_idempotence(options: WriteOptions, reason: str) -> ProducerId:

@@ -143,7 +143,7 @@ class Producer:
         if self._transaction and (new := buffered.keys() - self._states.keys()):
             self._transaction.add_partitions(sorted(new))
         for partition, buffered_parts in buffered.items():
-            if parts := list(joined(buffered_parts)):
+            if parts := list(join_parts(buffered_parts)):
                 self._deliver(partition, parts)
         self._batch_sender.pump()
 
@@ -152,7 +152,7 @@ class Producer:
         left = deque(parts)
         batch_bytes_max = min(state.batch_bytes_max, self._batch_sender.sizes.batch_bytes_max)
         for encoded in encoder.encode(parts, batch_bytes_max):
-            own = taken(left, encoded.count)
+            own = take_rows(left, encoded.count)
             batch = ProducerBatch(
                 partition, own, encoder, encoded, self._batch_count, self._batch_sender.deadline()
             )
@@ -184,7 +184,7 @@ class Producer:
         return PartitionProducerState(self._producer, batch_bytes)
 
 
-def joined(parts: Sequence[Records]) -> Iterator[Records]:
+def join_parts(parts: Sequence[Records]) -> Iterator[Records]:
     """Concatenate small parts, which copies them; parts without records are dropped."""
     if len(parts) == 1 and parts[0].count:  # most partitions of many
         yield parts[0]
@@ -201,7 +201,7 @@ def joined(parts: Sequence[Records]) -> Iterator[Records]:
         yield Records.concat(small)
 
 
-def taken(parts: deque[Records], count: int) -> list[Records]:
+def take_rows(parts: deque[Records], count: int) -> list[Records]:
     """Remove the first ``count`` rows from ``parts``, and return them."""
     rows: list[Records] = []
     while count:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafkawire.cluster.asking import side_by_side
 from spark_kafkawire.cluster.v07.view import check_brokers, partitions_to_write, unregistered_partitions, view
-from spark_kafkawire.errors import LOG, ConnectFailed, DiscoveryError, quoted
+from spark_kafkawire.errors import LOG, ConnectFailed, DiscoveryError, quote
 from spark_kafkawire.model import Broker, ClusterView, TopicPartition
 from spark_kafkawire.net.client import Client
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.options import Discovery, NetOptions, WriteOptions
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class V07WritePartitions:
         discovery, net = options.discovery, options.net
         cluster = view(discovery, net)
         if discovery.zookeeper_connect is None:
-            found = side_by_side(cluster.brokers, lambda broker: _answers(broker, net))
-            alive = tuple(broker for broker, answers in found.items() if answers)
+            result = side_by_side(cluster.brokers, lambda broker: _answers(broker, net))
+            alive = tuple(broker for broker, answers in result.items() if answers)
             check_brokers(discovery.expected_brokers, alive, "answering")
             cluster = replace(cluster, brokers=alive)
         if not cluster.brokers:
@@ -79,11 +79,11 @@ class V07WritePartitions:
         return cls(cluster, replace(discovery, zookeeper_auth=None), net.known)
 
     @staticmethod
-    def planned(options: WriteOptions) -> WriteOptions:
+    def plan_versions(options: WriteOptions) -> WriteOptions:
         """Return the options unchanged: brokers of 0.7 have no versions."""
         return options
 
-    def of_topic(self, topic: str) -> V07WritePartitions:
+    def restrict_to_topic(self, topic: str) -> V07WritePartitions:
         """Restrict to one topic, and look up all that is known of it.
 
         Raises ``DiscoveryError`` (fatal) as ``selectable`` does.
@@ -105,10 +105,10 @@ class V07WritePartitions:
         """
         partitions = self.cluster.partitions_of(topic)
         if partitions:
-            return self._alive(topic, (*partitions, *self._unregistered(topic)))
+            return self._alive(topic, (*partitions, *self._find_unregistered(topic)))
         if topic in self.cluster.orphaned_topics:
             LOG.warning(
-                "topic %s: no broker announces it, although ZooKeeper has it: it starts empty", quoted(topic)
+                "topic %s: no broker announces it, although ZooKeeper has it: it starts empty", quote(topic)
             )
         return self._to_write(topic, self.discovery)
 
@@ -140,7 +140,7 @@ class V07WritePartitions:
     def _to_write(self, topic: str, discovery: Discovery) -> tuple[TopicPartition, ...]:
         return partitions_to_write(self.cluster, discovery, (topic,), self.net)[topic]
 
-    def _unregistered(self, topic: str) -> tuple[TopicPartition, ...]:
+    def _find_unregistered(self, topic: str) -> tuple[TopicPartition, ...]:
         """Partitions of brokers that are starting and have not registered; empty unless the options expect
         all brokers."""
         if self.discovery.expected_brokers is None:
@@ -153,9 +153,9 @@ class V07WritePartitions:
         dead = ", ".join(str(id) for id in sorted({id for id, _, _ in by_broker} - alive))
         live_partitions = tuple(tp for id, _, tp in by_broker if id in alive)
         if not live_partitions:
-            raise DiscoveryError(f"topic {quoted(topic)}: none of its brokers ({dead}) is alive; start one")
+            raise DiscoveryError(f"topic {quote(topic)}: none of its brokers ({dead}) is alive; start one")
         if dead:
-            LOG.warning("topic %s: broker %s is not alive; writing to the others", quoted(topic), dead)
+            LOG.warning("topic %s: broker %s is not alive; writing to the others", quote(topic), dead)
         return live_partitions
 
 
@@ -164,7 +164,7 @@ def _answers(broker: Broker, net: NetOptions) -> bool:
     bootstrap = net.retry.bootstrap
     try:
         with bootstrap.reaching() as contact:
-            retried(lambda: Client.connect(broker, net.connection, contact), net.retry).close()
+            call_with_retries(lambda: Client.connect(broker, net.connection, contact), net.retry).close()
         bootstrap.answered()
     except ConnectFailed as error:
         LOG.warning("%s; writing to the others", error)

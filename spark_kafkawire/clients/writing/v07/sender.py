@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from spark_kafkawire.errors import CorruptDataError, DeliveryError, ProtocolError, RowError, TransportError
 from spark_kafkawire.model import Broker, TopicPartition, WireFormat
 from spark_kafkawire.net.client import PIPELINE_DEPTH, Client
-from spark_kafkawire.net.retry import retried
+from spark_kafkawire.net.retry import call_with_retries
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.protocol.buffers import Buffers
@@ -220,7 +220,7 @@ def read_back(
     matcher = SetMatcher(sent, start_offset)
     deadline = Deadline.after(timeout_s)
     while not matcher.done:
-        found = matcher.found
+        result = matcher.found
         chunk = _fetch(client, partition, matcher.next_offset)
         try:
             matcher.feed(chunk)
@@ -229,14 +229,14 @@ def read_back(
                 f"{partition} at offset {matcher.offset}: written messages cannot be looked for, compare the "
                 f"topic with the rows: {error}"
             ) from error
-        if matcher.found != found or (len(chunk) and matcher.offset < stop_offset):
+        if matcher.found != result or (len(chunk) and matcher.offset < stop_offset):
             deadline = Deadline.after(timeout_s)
         elif time.monotonic() > deadline.at_s:
             matcher.finish()
         elif not len(chunk):
             time.sleep(POLL_INTERVAL_S)
     if matcher.missing:
-        raise _missing(partition, matcher, sent, start_offset, timeout_s)
+        raise _describe_missing(partition, matcher, sent, start_offset, timeout_s)
     assert matcher.found is not None
     return matcher.found
 
@@ -246,20 +246,20 @@ def _fetch(client: Client, topic_partition: TopicPartition, offset: int) -> Buff
         FetchRequest(topic_partition.topic, topic_partition.partition, offset, FETCH_BYTES)
     )
     if response.error_code:
-        place = f"{topic_partition} at offset {offset}: written messages cannot be read back"
-        raise DeliveryError(str(broker_error(response.error_code, place)))
+        location = f"{topic_partition} at offset {offset}: written messages cannot be read back"
+        raise DeliveryError(str(broker_error(response.error_code, location)))
     chunk: Buffer = response.message_set
     return chunk
 
 
-def _missing(
+def _describe_missing(
     partition: TopicPartition,
     matcher: SetMatcher,
     sent: Sequence[SentSet],
     start_offset: int,
     timeout_s: float,
 ) -> DeliveryError:
-    lost, all_messages = (sum(each.message_count for each in sets) for sets in (matcher.missing, sent))
+    lost, all_messages = (sum(item.message_count for item in sets) for sets in (matcher.missing, sent))
     return DeliveryError(
         f"{partition}: {lost} of {all_messages} written messages ({len(matcher.missing)} of {len(sent)} "
         f"sets) are not in the log from offset {start_offset} to {matcher.next_offset}, {timeout_s:g} s "
@@ -336,7 +336,7 @@ class BrokerSender:
         self._written |= {tp: _Written() for tp in first_time}
         with self._delivery_errors():
             self._send_offsets_requests(client, first_time)
-            for sets in self._requests(self._encoded(buffered)):
+            for sets in self._requests(self._encode(buffered)):
                 self._send(client, sets)
 
     def request_end_offsets(self) -> None:
@@ -368,7 +368,7 @@ class BrokerSender:
         if self._client is not None:
             self._client.close()
 
-    def _encoded(self, buffered: dict[TopicPartition, list[pa.Array]]) -> Iterator[PartitionSet]:
+    def _encode(self, buffered: dict[TopicPartition, list[pa.Array]]) -> Iterator[PartitionSet]:
         """Encode message sets one by one as they are sent, in the same memory."""
         options = self._options
         for partition, values in buffered.items():
@@ -387,7 +387,7 @@ class BrokerSender:
     def _connected(self) -> Client:
         # A retry duplicates nothing here: nothing was sent yet.
         if self._client is None:
-            self._client = retried(self._connect, self._options.net.retry)
+            self._client = call_with_retries(self._connect, self._options.net.retry)
         return self._client
 
     def _connect(self) -> Client:
@@ -505,8 +505,8 @@ class AcknowledgedSender(BrokerSender):
         for tp, encoded in sets:
             by_topic.setdefault(tp.topic, []).append((tp, encoded))
         if self._acks != ACKS_NONE:
-            grouped = (each for of_topic in by_topic.values() for each in of_topic)
-            self._waiting.append([_Sent(tp, each.count, len(each.data)) for tp, each in grouped])
+            grouped = (item for of_topic in by_topic.values() for item in of_topic)
+            self._waiting.append([_Sent(tp, item.count, len(item.data)) for tp, item in grouped])
         data = tuple(
             TopicData(topic, tuple(PartitionData(tp.partition, encoded.data) for tp, encoded in of_topic))
             for topic, of_topic in by_topic.items()
@@ -529,7 +529,7 @@ class AcknowledgedSender(BrokerSender):
 
     def _refusal(self, refused: list[tuple[_Sent, int]]) -> DeliveryError:
         sent, code = refused[0]
-        count = sum(each.message_count for each, _ in refused)
+        count = sum(item.message_count for item, _ in refused)
         more = f"; {unproven(waiting)}" if (waiting := self._unproven()) else ""
         reason = proposal_error(code, f"{sent.topic_partition} on {self._broker}")
         return DeliveryError(

@@ -36,7 +36,7 @@ from spark_kafkawire.net.tls import Tls
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.secrecy import keep_secret
 
-from .oauth import JWT_GRANT, Signer, ask_for_token, encoded, https_url, lifetime_of
+from .oauth import JWT_GRANT, Signer, ask_for_token, encode_base64url, https_url, lifetime_of
 from .token import Token, is_token, read_text, word_in
 
 #: Longest time to connect, seconds.
@@ -97,15 +97,15 @@ class AzureToken:
         tenant, client, secret, path = (os.environ.get(name) for name in names)
         if tenant and client and secret:
             keep_secret(secret)
-            return self._of_application(tenant, client, {"client_secret": secret}, names[2], deadline)
+            return self._ask_as_application(tenant, client, {"client_secret": secret}, names[2], deadline)
         if tenant and client and path:
             token = word_in(path, _FEDERATED)
             keep_secret(token)
             proof = {"client_assertion_type": _ASSERTION, "client_assertion": token}
-            return self._of_application(tenant, client, proof, _FEDERATED, deadline)
-        return self._of_machine(client, deadline)
+            return self._ask_as_application(tenant, client, proof, _FEDERATED, deadline)
+        return self._ask_as_machine(client, deadline)
 
-    def _of_application(
+    def _ask_as_application(
         self, tenant: str, client: str, proof: Mapping[str, str], what: str, deadline: Deadline
     ) -> Token:
         authority = os.environ.get(_AUTHORITY) or "https://login.microsoftonline.com/"
@@ -113,7 +113,7 @@ class AzureToken:
         form = {"grant_type": "client_credentials", "client_id": client, "scope": self.scope, **proof}
         return ask_for_token(url, {}, form, self.tls, what, deadline)
 
-    def _of_machine(self, client: str | None, deadline: Deadline) -> Token:
+    def _ask_as_machine(self, client: str | None, deadline: Deadline) -> Token:
         resource = {"resource": self.scope.removesuffix("/.default")}
         chosen = {**resource, **({"client_id": client} if client else {})}
         endpoint, header = (os.environ.get(name) for name in ("IDENTITY_ENDPOINT", "IDENTITY_HEADER"))
@@ -130,7 +130,7 @@ class AzureToken:
                 object_of(address, {"Metadata": "true"}, _AZURE_METADATA, deadline), _AZURE_METADATA
             )
         except TransportError as error:
-            raise error.located(
+            raise error.locate(
                 "Azure: set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or give the machine an "
                 f"identity: the environment has none, and {_AZURE_METADATA[7:]}"
             ) from error
@@ -174,12 +174,14 @@ class GoogleToken:
         Raises ``AuthenticationError`` (fatal) if there are no credentials, ``TransportError`` (retriable).
         """
         path = _file()
-        access, account = _of_machine(deadline) if path is None else _of_key_file(path, self.tls, deadline)
+        access, account = (
+            _token_of_machine(deadline) if path is None else _token_of_key_file(path, self.tls, deadline)
+        )
         now_s = time.time()
         times = {"exp": now_s + access.lifetime_s, "iat": now_s}
         claims = {**times, "iss": "Google", "scope": "kafka", "sub": account}
         parts = (json.dumps(_HEADER), json.dumps(claims), access.value)
-        return Token(".".join(encoded(part.encode()) for part in parts), access.lifetime_s)
+        return Token(".".join(encode_base64url(part.encode()) for part in parts), access.lifetime_s)
 
 
 def _file() -> str | None:
@@ -187,21 +189,21 @@ def _file() -> str | None:
     if given := os.environ.get(_FILE):
         return given
     folder = os.environ.get("CLOUDSDK_CONFIG") or os.path.expanduser(os.path.join("~", ".config", "gcloud"))
-    found = os.path.join(folder, "application_default_credentials.json")
-    return found if os.path.exists(found) else None
+    result = os.path.join(folder, "application_default_credentials.json")
+    return result if os.path.exists(result) else None
 
 
-def _of_key_file(path: str, tls: Tls, deadline: Deadline) -> tuple[Token, str]:
+def _token_of_key_file(path: str, tls: Tls, deadline: Deadline) -> tuple[Token, str]:
     """An access token for the key of a service account, and the name of the account."""
-    found: dict[str, Any] = object_in(read_text(path, _FILE).encode()) or {}
-    kind = found.get("type")
+    result: dict[str, Any] = object_in(read_text(path, _FILE).encode()) or {}
+    kind = result.get("type")
     if kind != "service_account":
         raise AuthenticationError(
             f"Google: {printable(path)} has credentials of type {printable(kind)}, and only service_account "
             "is read; for others set saslTokenProvider=package.module:function, which may use google-auth"
         )
-    account, key = found.get("client_email"), found.get("private_key")
-    address = found.get("token_uri") or _TOKEN_URL
+    account, key = result.get("client_email"), result.get("private_key")
+    address = result.get("token_uri") or _TOKEN_URL
     if not isinstance(account, str) or not isinstance(key, str) or not isinstance(address, str):
         raise AuthenticationError(
             f"Google: {printable(path)} lacks client_email or private_key; download it again"
@@ -209,7 +211,7 @@ def _of_key_file(path: str, tls: Tls, deadline: Deadline) -> tuple[Token, str]:
     now_s = int(time.time())
     times = {"iat": now_s, "exp": now_s + _ASSERTION_S}
     signer = Signer("RS256", key, name=f"Google: private_key of {printable(path)}")
-    kid = found.get("private_key_id")
+    kid = result.get("private_key_id")
     header = {"kid": kid} if isinstance(kid, str) else {}
     assertion = signer.signed(header, {"iss": account, "aud": address, "scope": _SCOPE, **times})
     form = {"grant_type": JWT_GRANT, "assertion": assertion}
@@ -217,22 +219,22 @@ def _of_key_file(path: str, tls: Tls, deadline: Deadline) -> tuple[Token, str]:
     return ask_for_token(url, {}, form, tls, f"the key of {_FILE}", deadline), account
 
 
-def _of_machine(deadline: Deadline) -> tuple[Token, str]:
+def _token_of_machine(deadline: Deadline) -> tuple[Token, str]:
     """An access token of the machine's account, and the name of the account."""
     address = f"http://{os.environ.get(_HOST) or 'metadata.google.internal'}{_ACCOUNT}"
     try:
-        found = object_of(f"{address}/token", _FLAVOR, _GOOGLE_METADATA, deadline)
+        result = object_of(f"{address}/token", _FLAVOR, _GOOGLE_METADATA, deadline)
         email = metadata_of(f"{address}/email", _FLAVOR, _GOOGLE_METADATA, deadline).decode(
             "ascii", "replace"
         )
     except TransportError as error:
-        raise error.located(
+        raise error.locate(
             f"Google: set {_FILE} to a key file, or give the machine a service account: no file is set, and "
             "the metadata endpoint"
         ) from error
-    token, account = found.get("access_token"), email.strip()
+    token, account = result.get("access_token"), email.strip()
     if not isinstance(token, str) or not is_token(token) or not _EMAIL.fullmatch(account):
         raise AuthenticationError(
             f"{_GOOGLE_METADATA} answers with no token of an account; give the machine a service account"
         )
-    return Token(token, lifetime_of(found.get("expires_in"))), account
+    return Token(token, lifetime_of(result.get("expires_in"))), account

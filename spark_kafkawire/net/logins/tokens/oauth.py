@@ -62,7 +62,7 @@ class Patience:
     retry_backoff_s: float = 0.0
     retry_s: float = 0.0
 
-    def bounded(self, deadline: Deadline) -> Deadline:
+    def bound(self, deadline: Deadline) -> Deadline:
         """The deadline of one attempt."""
         if self.connect_timeout_s is not None:
             deadline = replace(deadline, dial_s=self.connect_timeout_s, dial_option=_CONNECT_TIMEOUT)
@@ -71,13 +71,13 @@ class Patience:
             return deadline
         return replace(deadline.sooner(limit_s), timeout_s=limit_s, option=_READ_TIMEOUT)
 
-    def retried(self, attempt: Callable[[Deadline], T], deadline: Deadline) -> T:
+    def retry(self, attempt: Callable[[Deadline], T], deadline: Deadline) -> T:
         """The result of the first attempt that succeeds. Raises the error of the last one."""
         whole = deadline.sooner(self.retry_s)
         wait_s = self.retry_backoff_s
         while True:
             try:
-                return attempt(self.bounded(deadline))
+                return attempt(self.bound(deadline))
             except TransportError:
                 if wait_s <= 0 or wait_s >= whole.left_s:
                     raise
@@ -118,9 +118,9 @@ def ask_for_token(
         return token_in(ask(url, "POST", sent, body, trust, bound), login)
 
     try:
-        return patience.retried(attempt, deadline)
+        return patience.retry(attempt, deadline)
     except KafkaWireError as error:
-        raise error.located(f"token endpoint {printable(urlsplit(f'//{url.netloc}').hostname)}") from error
+        raise error.locate(f"token endpoint {printable(urlsplit(f'//{url.netloc}').hostname)}") from error
 
 
 def token_in(answer: Answer, login: str) -> Token:
@@ -130,20 +130,20 @@ def token_in(answer: Answer, login: str) -> Token:
     """
     if answer.is_temporary:
         raise ConnectFailed(f"the server answers with HTTP status {answer.status}; see its log")
-    found = object_in(answer.body) or {}
+    result = object_in(answer.body) or {}
     if answer.status != _OK:
-        code = found.get("error")
+        code = result.get("error")
         reason = f" {code}" if code in _ERROR_CODES else ""
         raise AuthenticationError(
             f"the server rejects {login}: HTTP status {answer.status}{reason}; check "
             "that it knows this client"
         )
-    token = found.get("access_token")
+    token = result.get("access_token")
     if not isinstance(token, str) or not is_token(token):
         raise AuthenticationError(
             "the server's response has no access_token; check that the URL is that of a token endpoint"
         )
-    return Token(token, lifetime_of(found.get("expires_in")))
+    return Token(token, lifetime_of(result.get("expires_in")))
 
 
 def lifetime_of(value: object) -> float:
@@ -196,7 +196,7 @@ class ClientCredentials:
         (retriable).
         """
         pair = (self.client_id, self.client_secret)
-        login = ":".join(quote_plus(each) if self.encodes_header else each for each in pair)
+        login = ":".join(quote_plus(item) if self.encodes_header else item for item in pair)
         headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
         form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
         url = https_url(self.endpoint_url, self.names.endpoint)
@@ -232,8 +232,10 @@ class Signer:
         """A JSON web token. Raises ``OptionError`` (fatal) if the key is not one of the algorithm, or the
         package ``cryptography`` is missing."""
         head = {"alg": self.algorithm, "typ": "JWT", **header}
-        text = f"{encoded(json.dumps(head).encode())}.{encoded(json.dumps(claims).encode())}"
-        return f"{text}.{encoded(self._signature(text.encode()))}"
+        text = (
+            f"{encode_base64url(json.dumps(head).encode())}.{encode_base64url(json.dumps(claims).encode())}"
+        )
+        return f"{text}.{encode_base64url(self._signature(text.encode()))}"
 
     def _signature(self, data: bytes) -> bytes:
         try:
@@ -282,8 +284,8 @@ class Claims:
     def at(self, now_s: float) -> dict[str, Any]:
         """The claims of an assertion that is made now."""
         times = {"iat": now_s, "exp": now_s + self.expires_s, "nbf": now_s - self.not_before_s}
-        found = {**json.loads(self.payload), **dict(self.fields), **{k: int(v) for k, v in times.items()}}
-        return {**found, "jti": str(uuid.uuid4())} if self.has_id else found
+        result = {**json.loads(self.payload), **dict(self.fields), **{k: int(v) for k, v in times.items()}}
+        return {**result, "jti": str(uuid.uuid4())} if self.has_id else result
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +327,6 @@ class JwtAssertion:
         return ask_for_token(url, {}, form, self.tls, NAMES.login, deadline, self.patience)
 
 
-def encoded(data: bytes) -> str:
+def encode_base64url(data: bytes) -> str:
     """Bytes in the base 64 of URLs, without padding."""
     return base64.urlsafe_b64encode(data).decode().rstrip("=")

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
-from spark_kafkawire.bounded import NotEnded, bounded
-from spark_kafkawire.errors import AuthenticationError, OptionError, RequestTimedOut, printable, quoted
+from spark_kafkawire.bounded import NotEnded, call_bounded
+from spark_kafkawire.errors import AuthenticationError, OptionError, RequestTimedOut, printable, quote
 from spark_kafkawire.kept import Kept
 from spark_kafkawire.net.transport import IF_SLOW, Deadline
 from spark_kafkawire.regular_files import Unreadable, read_regular
@@ -128,7 +128,7 @@ T = TypeVar("T")
 def within(deadline: Deadline, what: str, call: Callable[[], T], advice: str = IF_SLOW) -> T:
     """The result of a call, or its error. Raises ``RequestTimedOut`` (retriable) after the deadline."""
     try:
-        return bounded(call, deadline.remaining_s(), "kafkawire-login")
+        return call_bounded(call, deadline.remaining_s(), "kafkawire-login")
     except NotEnded:
         raise RequestTimedOut(f"{what}: no answer within {deadline}; {advice}") from None
 
@@ -161,7 +161,7 @@ def word_in(path: str, option: str) -> str:
     text = read_text(path, option).strip()
     if not is_token(text):
         raise AuthenticationError(
-            f"option {option}: {quoted(path)} does not hold a token, one word of ASCII (it is not shown); "
+            f"option {option}: {quote(path)} does not hold a token, one word of ASCII (it is not shown); "
             "write the token alone into it"
         )
     return text
@@ -176,7 +176,7 @@ def read_text(path: str, option: str) -> str:
     try:
         data = read_regular(path, FILE_BYTES_MAX, "where the client connects", *advice)
     except Unreadable as error:
-        raise AuthenticationError(f"option {option}: {quoted(path)} {error}") from error
+        raise AuthenticationError(f"option {option}: {quote(path)} {error}") from error
     return data.decode("utf-8", "replace")
 
 
@@ -196,7 +196,7 @@ class TokenProvider:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise OptionError(
-                f"option {OPTION}: {quoted(self.name)} is not of the form package.module:function; "
+                f"option {OPTION}: {quote(self.name)} is not of the form package.module:function; "
                 "name a function in Python, such as my_company.tokens:kafka_token"
             )
 
@@ -209,9 +209,9 @@ class TokenProvider:
         Raises ``AuthenticationError`` (fatal), which shows no text of the function: that may hold a secret.
         ``RequestTimedOut`` (retriable) if the function does not end in time.
         """
-        return within(deadline, self._said(""), self._called)
+        return within(deadline, self._describe_problem(""), self._call)
 
-    def _called(self) -> Token:
+    def _call(self) -> Token:
         function = self._function()
         try:
             inspect.signature(function).bind()
@@ -219,35 +219,35 @@ class TokenProvider:
         except (TypeError, ValueError):  # oauth_cb has an argument: the property sasl.oauthbearer.config
             arguments = ("",)
         try:
-            found = function(*arguments)
+            result = function(*arguments)
         except BaseException as error:  # also SystemExit: it would end a thread of ours alone
-            failure = _described(error)
+            failure = _describe_error(error)
         else:
-            return self._token_in(found)
+            return self._token_in(result)
         # Outside of the handler, so that the error with its text is not the context of this one.
         raise self._failed(f"raised {failure}; correct the function")
 
     def _function(self) -> Any:
         module, _, path = self.name.partition(":")
         try:
-            found: Any = importlib.import_module(module)
+            result: Any = importlib.import_module(module)
             for part in path.split("."):
-                found = getattr(found, part)
+                result = getattr(result, part)
         except BaseException as error:
-            failure = _described(error)
+            failure = _describe_error(error)
         else:
-            if callable(found):
-                return found
+            if callable(result):
+                return result
             raise self._failed("is not a function; name one as package.module:function")
         raise self._failed(
             f"cannot be imported: {failure}; the module must be importable on the driver and on the "
             "executors: send it with --py-files"
         )
 
-    def _token_in(self, found: object) -> Token:
-        if not isinstance(found, tuple | list) or len(found) not in (2, 3, 4):
+    def _token_in(self, result: object) -> Token:
+        if not isinstance(result, tuple | list) or len(result) not in (2, 3, 4):
             raise self._failed(f"returned something else than {_FORM}; correct its return")
-        token, expires_at_s, *more = found
+        token, expires_at_s, *more = result
         extensions = more[1] if len(more) > 1 else None
         if not isinstance(token, str) or not is_token(token):
             raise self._failed(f"returned a token that is not one word of ASCII; it returns {_FORM}")
@@ -262,8 +262,8 @@ class TokenProvider:
             raise self._failed("returned a token that has expired; the time is in seconds since 1970, UTC")
         return Token(token, lifetime_s, self._extensions_in(extensions))
 
-    def _extensions_in(self, found: object) -> tuple[tuple[str, str], ...]:
-        pairs = tuple(found.items()) if isinstance(found, Mapping) else () if found is None else None
+    def _extensions_in(self, result: object) -> tuple[tuple[str, str], ...]:
+        pairs = tuple(result.items()) if isinstance(result, Mapping) else () if result is None else None
         if pairs is None or not all(is_extension(name, value) for name, value in pairs):
             raise self._failed(
                 "returned extensions that are not a dict of names, letters only, and texts; correct them"
@@ -271,9 +271,9 @@ class TokenProvider:
         return pairs
 
     def _failed(self, problem: str) -> AuthenticationError:
-        return AuthenticationError(self._said(problem))
+        return AuthenticationError(self._describe_problem(problem))
 
-    def _said(self, problem: str) -> str:
+    def _describe_problem(self, problem: str) -> str:
         return f"option {OPTION}: {printable(self.name)} {problem}".rstrip()
 
 
@@ -288,7 +288,7 @@ def is_extension(name: object, value: object) -> bool:
     )
 
 
-def _described(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """The class of an error, and the line that raised it. Its text may hold a secret."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -168,11 +168,11 @@ def test_a_batch_behind_the_range_proves_its_end_where_the_log_has_it(pool: Pool
 
 def gappy(*ranges: tuple[int, range]) -> Callable[[FetchPartition], Change]:
     """Responses with these batches, of a partition that ends at 1000."""
-    batches = [at(*each) for each in ranges]
+    batches = [at(*item) for item in ranges]
     stops = [first + len(numbers) for first, numbers in ranges]
 
     def change(asked: FetchPartition) -> Change:
-        left = [each for each, stop in zip(batches, stops, strict=True) if stop > asked.fetch_offset]
+        left = [item for item, stop in zip(batches, stops, strict=True) if stop > asked.fetch_offset]
         return {"records": b"".join(left), "high_watermark": 1000}
 
     return change
@@ -185,9 +185,9 @@ def test_a_gap_inside_the_data_of_a_topic_that_is_not_compacted_is_reported_once
     with served() as server, caplog.at_level(logging.WARNING, "spark_kafkawire"):
         altered(server, gappy(*((start, range(7)) for start in starts)))
         list_offsets_as(server, {LATEST_TIMESTAMP: 1000})
-        found = rows(fetcher_of(server.bootstrap_servers, pool, 0, 97))
+        result = rows(fetcher_of(server.bootstrap_servers, pool, 0, 97))
         asked = server.requests.count(modern.DESCRIBE_CONFIGS), server.requests.count(modern.FETCH)
-    assert [offset for offset, _ in found] == [start + i for start in starts for i in range(7)]
+    assert [offset for offset, _ in result] == [start + i for start in starts for i in range(7)]
     [warning] = caplog.messages
     assert warning.startswith(
         f"t 0 [0, 97) on broker 0 (127.0.0.1:{server.port}): the log has gaps, 27 of its offsets are "
@@ -206,9 +206,7 @@ def test_a_gap_of_a_compacted_topic_is_no_news(pool: Pool, caplog: pytest.LogCap
     assert caplog.text == ""
 
 
-def test_a_gap_that_the_next_fetch_does_not_show_is_none(
-    pool: Pool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ignore_a_gap_that_the_next_fetch_does_not_show(pool: Pool, caplog: pytest.LogCaptureFixture) -> None:
     numbers = itertools.count()
     with served() as server, caplog.at_level(logging.WARNING, "spark_kafkawire"):
         altered(server, lambda _: {} if next(numbers) else {"records": at(5, SECOND)})
@@ -362,7 +360,7 @@ def test_markers_and_batches_that_compaction_emptied_are_of_no_transaction(pool:
         assert values(fetcher_of(server.bootstrap_servers, pool, 0, 6, COMMITTED)) == [b"b"]
 
 
-def test_a_response_about_nothing_is_none(served: LogServer, pool: Pool) -> None:
+def test_retry_after_a_response_without_the_partition(served: LogServer, pool: Pool) -> None:
     served.broker.answer_with(fetch.FetchRequest, lambda _: fetch.FetchResponse(responses=()))
     with pytest.raises(ProtocolError, match=" 0, which was requested, and contains nothing"):
         values(fetcher_of(served.bootstrap_servers, pool))

@@ -71,13 +71,13 @@ def value(offset: int) -> bytes:
 
 def rows(fetcher: Fetcher) -> list[tuple[int, bytes | None, Any]]:
     """Offset, value, and the offsets of damage."""
-    found: list[tuple[int, bytes | None, Any]] = []
+    result: list[tuple[int, bytes | None, Any]] = []
     for columns in fetcher.columns():
         assert columns.values is not None
         corrupt = [None] * columns.count if columns.corrupt is None else columns.corrupt.to_pylist()
-        spans = [None if each is None else (each["startOffset"], each["endOffset"]) for each in corrupt]
-        found += zip(columns.offset.tolist(), columns.values.to_pylist(), spans, strict=True)
-    return found
+        spans = [None if item is None else (item["startOffset"], item["endOffset"]) for item in corrupt]
+        result += zip(columns.offset.tolist(), columns.values.to_pylist(), spans, strict=True)
+    return result
 
 
 def expected(*lost: int, stop: int = 2 * COUNT) -> list[tuple[int, bytes | None, Any]]:
@@ -141,10 +141,10 @@ def test_damage_becomes_one_row_or_none_and_all_other_records_come(
         with pytest.raises(Exception, match="t 0") as raised:
             list(fetcher_of(server.bootstrap_servers, pool, stop=2 * COUNT, options=options).columns())
     if isinstance(raised.value, CorruptDataError) and fetch_bytes == 1 << 20:
-        place = f"byte {log.at(min(lost), 0)} of the response to the fetch at offset 0"
-        assert place in str(raised.value)
+        location = f"byte {log.at(min(lost), 0)} of the response to the fetch at offset 0"
+        assert location in str(raised.value)
         assert "badRecords=null" in str(raised.value)
-    [warning] = [each.getMessage() for each in caplog.records if "badRecords" in each.getMessage()]
+    [warning] = [item.getMessage() for item in caplog.records if "badRecords" in item.getMessage()]
     assert warning.startswith("badRecords=drop left out ")
     assert f"at offset {2 * lost[0]}" in warning
 
@@ -219,16 +219,16 @@ def test_ranges_that_cut_a_damaged_batch_share_its_offsets(pool: Pool) -> None:
 def test_a_row_has_the_bytes_up_to_the_limit_and_the_reason(pool: Pool) -> None:
     log = log_of((7, 80))
     with LogServer({"t": [log]}) as server:
-        found = []
+        result = []
         for size in (16, 1 << 20):
             options = replace(NULL, corrupt_bytes_max=size)
             fetcher = fetcher_of(server.bootstrap_servers, pool, stop=2 * COUNT, options=options)
-            found += [each.corrupt.to_pylist()[0] for each in fetcher.columns() if each.corrupt is not None]
+            result += [item.corrupt.to_pylist()[0] for item in fetcher.columns() if item.corrupt is not None]
     size = log.at(8, 0) - log.at(7, 0)
-    assert [len(each["bytes"]) for each in found] == [16, size]
-    assert found[1]["bytes"][:8] == (14).to_bytes(8, "big")
-    assert found[0]["reason"] == f"its CRC-32C is wrong; {size} bytes"
-    assert found[0]["schemaId"] is None
+    assert [len(item["bytes"]) for item in result] == [16, size]
+    assert result[1]["bytes"][:8] == (14).to_bytes(8, "big")
+    assert result[0]["reason"] == f"its CRC-32C is wrong; {size} bytes"
+    assert result[0]["schemaId"] is None
 
 
 @pytest.mark.parametrize("codec", BY_NAME)
@@ -239,17 +239,17 @@ def test_what_cannot_be_decompressed_is_damage(
     good = [batch([record(0, value(offset))]) for offset in range(6)]
     bad = batch([record(0, b"v")], compression=codec, payload=b"\x01nothing compressed at all")
     with LogServer({"t": [MemoryLog(*good[:3], bad, *good[4:])]}) as server:
-        found = rows(fetcher_of(server.bootstrap_servers, pool, stop=6, options=NULL))
-    assert found == [(i, None, (i, i + 1)) if i == 3 else (i, value(i), None) for i in range(6)]
-    assert any("damaged place" in each.getMessage() for each in caplog.records)
+        result = rows(fetcher_of(server.bootstrap_servers, pool, stop=6, options=NULL))
+    assert result == [(i, None, (i, i + 1)) if i == 3 else (i, value(i), None) for i in range(6)]
+    assert any("damaged place" in item.getMessage() for item in caplog.records)
 
 
 def test_records_whose_sizes_do_not_add_up_are_damage_of_the_whole_batch(pool: Pool) -> None:
     good = [batch([record(i, value(2 * n + i)) for i in range(2)]) for n in range(6)]
     bad = batch([record(0, value(6)), b"\x09" + record(1, value(7))])
     with LogServer({"t": [MemoryLog(*good[:3], bad, *good[4:])]}) as server:
-        found = rows(fetcher_of(server.bootstrap_servers, pool, stop=12, options=NULL))
-    assert found == expected(3, stop=12)
+        result = rows(fetcher_of(server.bootstrap_servers, pool, stop=12, options=NULL))
+    assert result == expected(3, stop=12)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -266,18 +266,18 @@ def test_damaged_messages_of_old_formats_cost_themselves_alone(magic: int, codec
 
     class OldLog(MemoryLog):
         def read(self, offset: int, _size_max: int, /) -> bytes:
-            return b"".join(entries[offset // each :])
+            return b"".join(entries[offset // item :])
 
-    each = 1 if codec == "none" else 2
+    item = 1 if codec == "none" else 2
     entries = [outer(index) for index in range(12)]
     entries[5] = entries[5][:-1] + bytes([entries[5][-1] ^ 1])
     log = OldLog()
-    log.stop_offset = 12 * each
+    log.stop_offset = 12 * item
     with LogServer({"t": [log]}) as server:
-        found = rows(fetcher_of(server.bootstrap_servers, pool, stop=12 * each, options=NULL))
-    lost = (5 * each, 6 * each)
-    good = [(i, value(i), None) for i in range(12 * each) if not lost[0] <= i < lost[1]]
-    assert found == sorted([*good, (lost[0], None, lost)], key=lambda row: row[0])
+        result = rows(fetcher_of(server.bootstrap_servers, pool, stop=12 * item, options=NULL))
+    lost = (5 * item, 6 * item)
+    good = [(i, value(i), None) for i in range(12 * item) if not lost[0] <= i < lost[1]]
+    assert result == sorted([*good, (lost[0], None, lost)], key=lambda row: row[0])
 
 
 @pytest.mark.parametrize("index", range(8))
@@ -304,9 +304,9 @@ def test_committed_records_come_around_damage(index: int, pool: Pool) -> None:
 
         altered(server, answer)
         options = replace(NULL, isolation_level=READ_COMMITTED, fetch_bytes=1 << 20)
-        found = rows(fetcher_of(server.bootstrap_servers, pool, stop=12, options=options))
+        result = rows(fetcher_of(server.bootstrap_servers, pool, stop=12, options=options))
     good = [(offset, value(offset), None) for offset in (1, 4, 5, 8, 10) if offset != index]
-    assert found == sorted([*good, (index, None, (index, index + 1))], key=lambda row: row[0])
+    assert result == sorted([*good, (index, None, (index, index + 1))], key=lambda row: row[0])
 
 
 def test_memory_and_fetches_are_bounded_by_the_damage(pool: Pool) -> None:

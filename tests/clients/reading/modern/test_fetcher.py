@@ -56,17 +56,17 @@ def test_every_version_reads_the_whole_log(log: MemoryLog, pool: Pool, version: 
 @pytest.mark.parametrize(("count", "asked_bytes"), [(3, 64 << 10), (200, 250 << 10), (2000, 2500 << 10)])
 def test_a_small_range_is_a_small_fetch(served: LogServer, pool: Pool, count: int, asked_bytes: int) -> None:
     asked: list[fetch.FetchPartition] = []
-    altered(served, lambda each: (asked.append(each), {})[1])  # type: ignore[func-returns-value]
-    found = values(fetcher_of(served.bootstrap_servers, pool, stop=count, options=FetchOptions()))
-    assert found == VALUES[:count]
-    assert [each.partition_max_bytes for each in asked] == [asked_bytes]
+    altered(served, lambda item: (asked.append(item), {})[1])  # type: ignore[func-returns-value]
+    result = values(fetcher_of(served.bootstrap_servers, pool, stop=count, options=FetchOptions()))
+    assert result == VALUES[:count]
+    assert [item.partition_max_bytes for item in asked] == [asked_bytes]
 
 
 def test_the_last_fetch_of_a_range_is_as_large_as_its_rest(pool: Pool) -> None:
     log = MemoryLog(*(batch([record(0, bytes(10_000))]) for _ in range(130)))
     asked: list[int] = []
     with LogServer({"t": [log]}) as server:
-        altered(server, lambda each: (asked.append(each.partition_max_bytes), {})[1])  # type: ignore[func-returns-value]
+        altered(server, lambda item: (asked.append(item.partition_max_bytes), {})[1])  # type: ignore[func-returns-value]
         options = FetchOptions(fetch_bytes=500_000)
         assert len(values(fetcher_of(server.bootstrap_servers, pool, stop=129, options=options))) == 129
     # The first guess is 1 KiB for a record, and then it is known better.
@@ -93,9 +93,9 @@ def test_a_read_ends_where_it_was_planned_while_producers_go_on(pool: Pool) -> N
     with LogServer({"t": [MemoryLog()]}) as server:
         write(server.bootstrap_servers)
         columns = fetcher_of(server.bootstrap_servers, pool).columns()
-        found = [each.count for each in [next(columns)]]
+        result = [item.count for item in [next(columns)]]
         write(server.bootstrap_servers, [b"later"] * 100)
-        assert sum(found) + sum(each.count for each in columns) == COUNT
+        assert sum(result) + sum(item.count for item in columns) == COUNT
 
 
 @pytest.mark.parametrize("isolation_level", [READ_COMMITTED, READ_UNCOMMITTED])
@@ -217,8 +217,8 @@ def test_a_quota_that_stays_used_up_ends_a_read_with_its_name(served: LogServer,
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 def test_an_error_that_passes_costs_nothing_but_time(written: MockCluster, pool: Pool, error: int) -> None:
     written.push_request_errors(FETCH, 0, error, error, 0, 0, error)
-    found = rows(fetcher_of(written.bootstrap_servers, pool))
-    assert found == list(enumerate(VALUES))
+    result = rows(fetcher_of(written.bootstrap_servers, pool))
+    assert result == list(enumerate(VALUES))
 
 
 @pytest.mark.parametrize("error", [29, 35])
@@ -233,13 +233,13 @@ def test_an_error_that_stays_names_the_place(written: MockCluster, pool: Pool, e
 
 def test_a_leader_that_moves_in_the_middle_is_followed(written: MockCluster, pool: Pool) -> None:
     columns = fetcher_of(written.bootstrap_servers, pool).columns()
-    found: list[bytes] = []
-    for number, each in enumerate(columns):
-        assert each.values is not None
-        found += each.values.to_pylist()
+    result: list[bytes] = []
+    for number, item in enumerate(columns):
+        assert item.values is not None
+        result += item.values.to_pylist()
         if number % 50 == 0:
             written.set_leader("t", 0, 1 + number % 3)
-    assert found == VALUES
+    assert result == VALUES
 
 
 def test_a_leader_that_dies_in_the_middle_is_replaced(written: MockCluster, pool: Pool) -> None:
@@ -248,11 +248,11 @@ def test_a_leader_that_dies_in_the_middle_is_replaced(written: MockCluster, pool
     assert first.values is not None
     written.set_broker_down(1)
     written.set_leader("t", 0, 3)
-    found = first.values.to_pylist()
-    for each in columns:
-        assert each.values is not None
-        found += each.values.to_pylist()
-    assert found == VALUES
+    result = first.values.to_pylist()
+    for item in columns:
+        assert item.values is not None
+        result += item.values.to_pylist()
+    assert result == VALUES
 
 
 @pytest.mark.slow
@@ -317,6 +317,6 @@ def test_records_of_aborted_transactions_are_left_out(
     with LogServer({"t": [transactions()]}) as server:
         altered(server, aborted_in)
         options = replace(SMALL, fetch_bytes=fetch_bytes, isolation_level=READ_COMMITTED)
-        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options))
+        result = rows(fetcher_of(server.bootstrap_servers, pool, start, stop, options))
     committed = [(1, b"b1"), (4, b"a4"), (5, b"b5")]
-    assert found == [(offset, value) for offset, value in committed if start <= offset < stop]
+    assert result == [(offset, value) for offset, value in committed if start <= offset < stop]

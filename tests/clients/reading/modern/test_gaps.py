@@ -52,8 +52,8 @@ def test_a_partition_whose_last_records_are_compacted_away_ends_where_it_was_pla
 ) -> None:
     with LogServer({"t": [CompactedLog(log)]}) as server, caplog.at_level(logging.WARNING, "spark_kafkawire"):
         server.broker.configs["t"] = {"cleanup.policy": "compact,delete"}
-        found = rows(fetcher_of(server.bootstrap_servers, pool, 1960, 1980))
-        assert [offset for offset, _ in found] == [*range(1960, 1967), *range(1974, 1980)]
+        result = rows(fetcher_of(server.bootstrap_servers, pool, 1960, 1980))
+        assert [offset for offset, _ in result] == [*range(1960, 1967), *range(1974, 1980)]
         assert caplog.text == ""
         assert rows(fetcher_of(server.bootstrap_servers, pool, 1995, COUNT)) == []
     assert "t 0 at offset 1995 on broker 0" in caplog.text
@@ -147,8 +147,8 @@ def test_what_is_compacted_before_an_open_transaction_is_proven_by_its_records(
         server.broker.configs["t"] = {"cleanup.policy": "compact"}
         options = replace(SMALL, isolation_level=READ_COMMITTED)
         with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-            found = rows(fetcher_of(server.bootstrap_servers, pool, 1960, 1974, options))
-        assert [offset for offset, _ in found] == list(range(1960, 1967))
+            result = rows(fetcher_of(server.bootstrap_servers, pool, 1960, 1974, options))
+        assert [offset for offset, _ in result] == list(range(1960, 1967))
         assert caplog.text == ""
         # A record of the range that comes so is no proof, and not read: it may be of the transaction.
         altered(server, lambda _: {"records": bytes(log.read(1967, 1))})
@@ -221,8 +221,8 @@ def test_a_partition_that_lost_its_end_is_a_data_loss(
         values(fetcher_of(served.bootstrap_servers, pool, stop=COUNT + 10))
     options = replace(SMALL, fail_on_data_loss=False)
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        found = values(fetcher_of(served.bootstrap_servers, pool, stop=COUNT + 10, options=options))
-    assert found == VALUES
+        result = values(fetcher_of(served.bootstrap_servers, pool, stop=COUNT + 10, options=options))
+    assert result == VALUES
     assert "t 0 at offset 2000 on broker 0" in caplog.text
     assert "records up to 2010 are gone" in caplog.text
 
@@ -263,9 +263,9 @@ def test_what_survives_is_read_once_with_a_warning(
     loses(written, before)
     options = replace(SMALL, fail_on_data_loss=False)
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-        found = rows(fetcher_of(written.bootstrap_servers, pool, start, stop, options))
+        result = rows(fetcher_of(written.bootstrap_servers, pool, start, stop, options))
     first, last = expected or (0, 0)
-    assert found == list(zip(range(first, last), VALUES[first:last], strict=True))
+    assert result == list(zip(range(first, last), VALUES[first:last], strict=True))
     assert ("are gone" in caplog.text) == (start < before)
 
 
@@ -281,7 +281,7 @@ def test_a_gap_at_a_log_start_that_moved_is_a_data_loss(log: MemoryLog, pool: Po
             values(fetcher_of(server.bootstrap_servers, pool, start=7, stop=21))
 
 
-def test_a_topic_that_was_made_anew_is_a_data_loss(
+def test_a_recreated_topic_is_a_data_loss(
     served: LogServer, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     planned = cluster_of(served.bootstrap_servers, pool).leaders_of((PARTITION,))[PARTITION]
@@ -348,7 +348,7 @@ def test_a_topic_that_no_broker_knows_for_a_while_is_not_gone(
     with caplog.at_level(logging.WARNING, "spark_kafkawire"):
         assert values(fetcher_of(served.bootstrap_servers, pool, leader=planned, options=options)) == VALUES
     assert "are gone" not in caplog.text
-    assert all(each.endswith("trying again for up to 60 s (brokerDownTimeout)") for each in caplog.messages)
+    assert all(item.endswith("trying again for up to 60 s (brokerDownTimeout)") for item in caplog.messages)
 
 
 def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None:
@@ -369,9 +369,9 @@ def test_a_topic_that_is_gone_is_a_data_loss(log: MemoryLog, pool: Pool) -> None
 def test_offsets_that_compaction_took_are_no_loss(log: MemoryLog, pool: Pool, start: int) -> None:
     stop = COUNT - COUNT % 14
     with LogServer({"t": [CompactedLog(log)]}) as server:
-        found = rows(fetcher_of(server.bootstrap_servers, pool, start, stop - 7))
+        result = rows(fetcher_of(server.bootstrap_servers, pool, start, stop - 7))
     left = [offset for offset in range(start, stop) if offset % 14 < 7]
-    assert found == [(offset, VALUES[offset]) for offset in left]
+    assert result == [(offset, VALUES[offset]) for offset in left]
 
 
 TESTS = Path(__file__).parents[3]

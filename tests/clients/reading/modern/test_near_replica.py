@@ -56,16 +56,16 @@ def near(written: MockCluster) -> MockCluster:
 
 
 def fetches(cluster: MockCluster) -> Counter[int]:
-    found = Counter(each.broker_id for each in cluster.requests() if each.api_key == FETCH)
+    result = Counter(item.broker_id for item in cluster.requests() if item.api_key == FETCH)
     cluster.clear_requests()
-    return found
+    return result
 
 
 def test_a_follower_in_the_rack_serves_all_but_the_first_fetch(near: MockCluster, pool: Pool) -> None:
     assert rows(fetcher_of(near.bootstrap_servers, pool, options=NEAR)) == ALL
-    found = fetches(near)
-    assert (found[1], found[3]) == (1, 0)
-    assert found[2] > 10
+    result = fetches(near)
+    assert (result[1], result[3]) == (1, 0)
+    assert result[2] > 10
     assert rows(fetcher_of(near.bootstrap_servers, pool, 1000, options=NEAR)) == ALL[1000:]
     assert set(fetches(near)) == {2}, "the next task of a process knows the follower"
     assert cluster_of(near.bootstrap_servers, pool).racks() == {"near"}
@@ -91,10 +91,10 @@ def test_a_leader_that_insists_on_a_follower_that_fails_ends_the_read(near: Mock
 
 def test_a_dead_leader_is_not_missed_while_its_follower_serves(near: MockCluster, pool: Pool) -> None:
     columns = fetcher_of(near.bootstrap_servers, pool, options=NEAR).columns()
-    found = [next(columns).offset.tolist()]
+    result = [next(columns).offset.tolist()]
     near.set_broker_down(1)
-    found += [each.offset.tolist() for each in columns]
-    assert [offset for each in found for offset in each] == list(range(COUNT))
+    result += [item.offset.tolist() for item in columns]
+    assert [offset for item in result for offset in item] == list(range(COUNT))
     assert fetches(near)[2] > 10
 
 
@@ -166,9 +166,9 @@ def test_a_gap_of_a_compacted_follower_is_asked_of_the_leader(log: MemoryLog, po
     leaders, followers = (log if whole == name else CompactedLog(log) for name in ("leader", "follower"))
     with replicas(leaders, followers) as (leader, follower):
         leader.broker.configs["t"] = {"cleanup.policy": "compact"}
-        found = rows(fetcher_of(leader.bootstrap_servers, pool, stop=1400, options=NEAR))
+        result = rows(fetcher_of(leader.bootstrap_servers, pool, stop=1400, options=NEAR))
         is_kept = [whole != "none" or offset % 14 < 7 for offset in range(1400)]
-        assert found == list(itertools.compress(ALL, is_kept))
+        assert result == list(itertools.compress(ALL, is_kept))
         assert modern.FETCH in follower.requests
 
 
@@ -179,7 +179,7 @@ def test_a_follower_is_no_witness_of_the_end_of_a_compacted_log(log: MemoryLog, 
         for options in (SMALL, NEAR):
             assert rows(fetcher_of(leader.bootstrap_servers, pool, 1995, options=options)) == []
         alone, near = asked[: len(asked) // 2], asked[len(asked) // 2 :]
-        assert [each.rack_id for each in near] == ["near", *("" for _ in alone)]
+        assert [item.rack_id for item in near] == ["near", *("" for _ in alone)]
         assert follower.requests.count(modern.FETCH) == 1
 
 
@@ -192,8 +192,8 @@ def test_aborted_transactions_are_asked_of_the_leader(pool: Pool) -> None:
     with replicas(MemoryLog(*parts, marker(9, 1, 1))) as (leader, follower):
         aborted = fetch.AbortedTransaction(producer_id=1, first_offset=0)
         altered(follower, lambda _: {"aborted_transactions": (aborted,)})
-        found = rows(fetcher_of(leader.bootstrap_servers, pool, stop=9, options=options))
-        assert [value for _, value in found] == [b"%d" % at for at in range(9)]
+        result = rows(fetcher_of(leader.bootstrap_servers, pool, stop=9, options=options))
+        assert [value for _, value in result] == [b"%d" % at for at in range(9)]
         assert modern.FETCH in follower.requests
 
 
@@ -213,7 +213,7 @@ def test_a_follower_that_failed_is_not_kept_for_the_next_task(log: MemoryLog, po
         answers(records=b"")(follower)
         for _ in range(2):
             assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
-        assert [each.rack_id for each in asked if each.rack_id] == ["near"] * 2
+        assert [item.rack_id for item in asked if item.rack_id] == ["near"] * 2
 
 
 def test_a_replica_that_is_not_there_is_not_looked_for_again(log: MemoryLog, pool: Pool) -> None:
@@ -223,7 +223,7 @@ def test_a_replica_that_is_not_there_is_not_looked_for_again(log: MemoryLog, poo
             assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
         asked = leader.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
         assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
-        assert [each.rack_id for each in asked[:2]] == ["near", ""]
+        assert [item.rack_id for item in asked[:2]] == ["near", ""]
         assert follower.requests == []
 
 
@@ -234,15 +234,15 @@ def test_the_leader_is_asked_again_after_some_time(
     with replicas(log) as (leader, _):
         fetcher = fetcher_of(leader.bootstrap_servers, pool, options=NEAR)
         columns = fetcher.columns()
-        found = [next(columns).offset.tolist()]
+        result = [next(columns).offset.tolist()]
         asked = leader.broker.alter(fetch.FetchRequest, lambda honest, _: honest)
         poll(lambda: not fetcher._connection.is_current, "the end of that time")
-        found += [each.offset.tolist() for each in columns]
-        assert [offset for each in found for offset in each] == list(range(COUNT))
-        assert {each.rack_id for each in asked} == {"near"}
+        result += [item.offset.tolist() for item in columns]
+        assert [offset for item in result for offset in item] == list(range(COUNT))
+        assert {item.rack_id for item in asked} == {"near"}
 
 
-def test_a_leader_that_knows_no_racks_serves_and_is_told_of_once(
+def test_a_leader_that_knows_no_racks_serves_and_is_reported_of_once(
     log: MemoryLog, pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (

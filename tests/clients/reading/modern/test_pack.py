@@ -64,18 +64,18 @@ def served(logs: dict[str, list[MemoryLog]]) -> Iterator[LogServer]:
 def ranges_of(logs: dict[str, list[MemoryLog]]) -> list[OffsetRange]:
     return [
         OffsetRange(TopicPartition(topic, partition), 0, log.stop_offset)
-        for topic, each in logs.items()
-        for partition, log in enumerate(each)
+        for topic, item in logs.items()
+        for partition, log in enumerate(item)
     ]
 
 
 def expected(ranges: Sequence[OffsetRange]) -> Rows:
     return {
-        each.topic_partition: [
-            (offset, value_of(each.topic_partition.topic, each.topic_partition.partition, offset))
-            for offset in range(each.start_offset, each.stop_offset)
+        item.topic_partition: [
+            (offset, value_of(item.topic_partition.topic, item.topic_partition.partition, offset))
+            for offset in range(item.start_offset, item.stop_offset)
         ]
-        for each in ranges
+        for item in ranges
     }
 
 
@@ -83,18 +83,18 @@ def pack_of(
     server: LogServer, pool: Pool, ranges: Sequence[OffsetRange], options: FetchOptions = OPTIONS
 ) -> Pack:
     cluster = cluster_of(server.bootstrap_servers, pool)
-    leaders = cluster.leaders_of([each.topic_partition for each in ranges])
-    tasks = [FetchTask(each, leaders[each.topic_partition]) for each in ranges]
+    leaders = cluster.leaders_of([item.topic_partition for item in ranges])
+    tasks = [FetchTask(item, leaders[item.topic_partition]) for item in ranges]
     return Pack(tasks, cluster, options, NET, connections=pool)
 
 
 def read(pack: Pack) -> Rows:
-    found: Rows = defaultdict(list)
+    result: Rows = defaultdict(list)
     for task, columns in pack.columns():
         assert columns.values is not None
         rows = zip(columns.offset.tolist(), columns.values.to_pylist(), strict=True)
-        found[task.range.topic_partition] += rows
-    return dict(found)
+        result[task.range.topic_partition] += rows
+    return dict(result)
 
 
 def answering(
@@ -160,7 +160,7 @@ def filling(server: LogServer) -> list[list[tuple[str, int]]]:
 
     def fetched(request: fetch.FetchRequest) -> fetch.FetchResponse:
         left, is_first, topics = request.max_bytes, True, []
-        came.append([(topic.topic, each.partition) for topic in request.topics for each in topic.partitions])
+        came.append([(topic.topic, item.partition) for topic in request.topics for item in topic.partitions])
         for topic in request.topics:
             parts = []
             for asked in topic.partitions:
@@ -191,10 +191,10 @@ def test_partitions_that_a_response_has_no_room_for_come_first_in_the_next(
     came = filling(served)
     ranges = ranges_of(logs)
     assert read(pack_of(served, pool, ranges, replace(OPTIONS, fetch_bytes=200))) == expected(ranges)
-    firsts = [each[0] for each in came]
+    firsts = [item[0] for item in came]
     assert len(set(firsts[: len(ranges)])) > 3  # they take turns
     assert max(map(len, came)) == len(ranges)
-    batches = sum(len(log._offsets) for each in logs.values() for log in each)
+    batches = sum(len(log._offsets) for item in logs.values() for log in item)
     assert len(came) <= batches
 
 
@@ -203,8 +203,8 @@ def test_a_batch_above_the_limit_of_its_partition_takes_few_requests(pool: Pool)
     ranges = ranges_of(large)
     with LogServer(large) as server:
         came = filling(server)
-        found = read(pack_of(server, pool, ranges))
-    assert [found[each.topic_partition] for each in ranges] == [
+        result = read(pack_of(server, pool, ranges))
+    assert [result[item.topic_partition] for item in ranges] == [
         [(0, bytes([number]) * 200_000)] for number in range(20)
     ]
     assert len(came) <= 4  # 64 KiB, 128 KiB and 256 KiB
@@ -306,10 +306,10 @@ def test_one_damaged_part(
     damaged[log._positions[1] + 70] ^= 1
     if is_in_log:
         log._data = damaged
-        found = read(pack)
+        result = read(pack)
         rows = expected(ranges_of(logs))
         del rows[TopicPartition("t", 1)][4:8]
-        assert found == rows
+        assert result == rows
         with pytest.raises(CorruptDataError, match=r"^t 1 on broker 0"):
             read(pack_of(served, pool, ranges_of(logs)))
     else:

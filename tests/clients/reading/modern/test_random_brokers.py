@@ -112,7 +112,7 @@ class BatchLog:
                 data, last = data + content, end
         if len(data) > asked.partition_max_bytes and chance.random() < 0.5:
             data += content[: chance.randrange(len(content))] if last != end else b""
-        aborted = [each for each, end in self._aborted if end >= asked.fetch_offset]
+        aborted = [item for item, end in self._aborted if end >= asked.fetch_offset]
         partition = fetch.FetchPartitionResponse(
             partition_index=0,
             error_code=code,
@@ -120,7 +120,7 @@ class BatchLog:
             last_stable_offset=self.bounds[-1],
             log_start_offset=self.earliest,
             # Also where nobody asked for them, which Apache Kafka does not.
-            aborted_transactions=tuple(each for each in aborted if each.first_offset <= last),
+            aborted_transactions=tuple(item for item in aborted if item.first_offset <= last),
             records=memoryview(data),
         )
         topic = fetch.FetchTopicResponse(topic="t", partitions=(partition,))
@@ -194,14 +194,14 @@ def read(log: BatchLog, chance: random.Random, isolation_level: int) -> None:
     )
     task = FetchTask(OffsetRange(PARTITION, start, stop), LEADER)
     anything, net = cast(Any, broker), net_modern(5.0, retries=1000, backoff_s=1e-9)
-    found: list[Row] = []
+    result: list[Row] = []
     for columns in Fetcher(task, anything, options, net, connections=anything).columns():
         assert columns.values is not None
-        found += zip(columns.offset.tolist(), columns.values.to_pylist(), strict=True)
+        result += zip(columns.offset.tolist(), columns.values.to_pylist(), strict=True)
     expected = [row for row in log.rows if start <= row[0] < stop]
-    assert found == sorted(set(found))
-    assert set(found) <= set(expected)
-    assert {row for row in expected if row[0] >= log.earliest} <= set(found)
+    assert result == sorted(set(result))
+    assert set(result) <= set(expected)
+    assert {row for row in expected if row[0] >= log.earliest} <= set(result)
 
 
 @pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])

@@ -100,11 +100,11 @@ def log_dir(written: tuple[Path, int], tmp_path: Path) -> Path:
 
 
 def values(fetcher: Fetcher) -> list[bytes]:
-    found: list[bytes] = []
+    result: list[bytes] = []
     for columns in fetcher.columns():
         assert columns.values is not None
-        found += columns.values.to_pylist()
-    return found
+        result += columns.values.to_pylist()
+    return result
 
 
 @pytest.mark.slow
@@ -166,13 +166,13 @@ def test_a_connection_with_windows_on_their_way_is_not_kept(log_dir: Path, pool:
 
 def test_a_read_ends_where_it_was_planned_while_producers_go_on(log_dir: Path) -> None:
     with serving(log_dir) as broker:
-        found: list[bytes] = []
+        result: list[bytes] = []
         for columns in fetcher_of(task(broker, ENTRY_SIZE * 2000), SMALL, NET).columns():
             assert columns.values is not None
-            found += columns.values.to_pylist()
-            if len(found) < 200:
+            result += columns.values.to_pylist()
+            if len(result) < 200:
                 produce(broker, b"later")
-        assert found == VALUES
+        assert result == VALUES
 
 
 def test_a_message_larger_than_the_window_is_assembled(tmp_path: Path) -> None:
@@ -266,9 +266,7 @@ def test_a_flipped_bit_is_found(log_dir: Path, byte: int) -> None:
 
 @pytest.mark.parametrize("place", [1, 5, 64, ENTRY_SIZE * 700 + 9])
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
-def test_an_explicit_offset_inside_a_message_is_told_as_no_boundary(
-    log_dir: Path, option: str, place: int
-) -> None:
+def test_report_an_explicit_offset_inside_a_message(log_dir: Path, option: str, place: int) -> None:
     with serving(log_dir) as broker:
         whole = task(broker, ENTRY_SIZE * 2000, place, start_option=option)
         ended = task(broker, place, stop_option=option)
@@ -327,7 +325,7 @@ GROWING = [b"%06d" % number * (1 + number % 40) for number in range(GROWING_COUN
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[int]]]:
     """Logs of each codec: a folder of a broker, and the offset of each message set: one message, or a
     compressed one of three."""
-    found = {}
+    result = {}
     for codec in ("none", "gzip", "snappy"):
         folder, offsets = tmp_path_factory.mktemp(codec), [0]
         with serving(folder) as broker:
@@ -338,15 +336,15 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list
                     offsets += [end - len(values[2]) - len(values[1]) - 20, end - len(values[2]) - 10, end]
                 else:
                     offsets.append(produce(broker, *values, compression=codec))
-        found[codec] = folder, offsets
-    return found
+        result[codec] = folder, offsets
+    return result
 
 
 def damage(log_dir: Path, *places: int) -> None:
     [segment] = log_dir.rglob("*.kafka")
     data = bytearray(segment.read_bytes())
-    for place in places:
-        data[place] ^= 1
+    for location in places:
+        data[location] ^= 1
     segment.write_bytes(data)
 
 
@@ -357,7 +355,7 @@ def rows(log_dir: Path, stop: int, bad_records: BadRecords, fetch_bytes: int, **
             FetchOptions(fetch_bytes=fetch_bytes, fetches_in_flight=3, bad_records=bad_records),
             NET,
         )
-        found: list[Any] = []
+        result: list[Any] = []
         for columns in fetcher.columns():
             assert columns.values is not None
             assert columns.next_offset is not None
@@ -366,8 +364,8 @@ def rows(log_dir: Path, stop: int, bad_records: BadRecords, fetch_bytes: int, **
                 [corrupt] = columns.corrupt.to_pylist()
                 values = [(corrupt["startOffset"], corrupt["endOffset"])]
                 assert columns.next_offset.tolist() == [corrupt["endOffset"]]
-            found += zip(columns.offset.tolist(), values, strict=True)
-        return found
+            result += zip(columns.offset.tolist(), values, strict=True)
+        return result
 
 
 #: The place of a flipped bit in its message.
@@ -390,10 +388,12 @@ def test_damage_becomes_one_row_or_none_and_all_other_messages_come(
     lost = (0, 40, 41, len(offsets) - 2)
     whole = rows(log_dir, offsets[-1], BadRecords.FAIL, fetch_bytes)
     damage(log_dir, *(offsets[index] + pos for index in lost))
-    found = rows(log_dir, offsets[-1], BadRecords.NULL, fetch_bytes)
+    result = rows(log_dir, offsets[-1], BadRecords.NULL, fetch_bytes)
     places = [(0, offsets[1]), (offsets[40], offsets[42]), (offsets[-2], offsets[-1])]
     kept = [row for row in whole if row[0] not in {offsets[index] for index in lost}]
-    assert found == sorted([*kept, *((place[0], place) for place in places)], key=lambda row: row[0])
+    assert result == sorted(
+        [*kept, *((location[0], location) for location in places)], key=lambda row: row[0]
+    )
     assert rows(log_dir, offsets[-1], BadRecords.DROP, fetch_bytes) == kept
     with pytest.raises(CorruptDataError, match=r"(message at|begins at) offset 0"):
         rows(log_dir, offsets[-1], BadRecords.FAIL, fetch_bytes)
@@ -440,7 +440,7 @@ def packed_dir(packed: Path, tmp_path: Path) -> Path:
 
 def tasks_of(broker: Broker) -> list[FetchTask]:
     with Client.connect(broker, settings_07(5.0)) as client:
-        ends = [client.request(OffsetsRequest("t", each, -1, 1)).offsets[0] for each in range(PACK_COUNT)]
+        ends = [client.request(OffsetsRequest("t", item, -1, 1)).offsets[0] for item in range(PACK_COUNT)]
     return [
         FetchTask(OffsetRange(TopicPartition("t", partition, 0), 0, end), Leader(broker))
         for partition, end in enumerate(ends)
@@ -449,11 +449,11 @@ def tasks_of(broker: Broker) -> list[FetchTask]:
 
 def read(tasks: Sequence[FetchTask], pool: Pool, options: FetchOptions = OPTIONS) -> dict[int, list[bytes]]:
     cluster = V07Cluster(Discovery(), NET, (tasks[0].leader.broker,))
-    found: dict[int, list[bytes]] = defaultdict(list)
+    result: dict[int, list[bytes]] = defaultdict(list)
     for part, columns in Pack(tasks, cluster, options, NET, connections=pool).columns():
         assert columns.values is not None
-        found[part.range.topic_partition.partition] += columns.values.to_pylist()
-    return dict(found)
+        result[part.range.topic_partition.partition] += columns.values.to_pylist()
+    return dict(result)
 
 
 @pytest.mark.parametrize("fetch_bytes", [1024, 4 << 20])
@@ -472,11 +472,11 @@ def test_a_partition_that_is_gone_is_a_data_loss_and_its_neighbours_are_read(
         tasks = tasks_of(broker)
     shutil.rmtree(packed_dir / "t-2")
     with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
-        moved = [FetchTask(each.range, Leader(broker)) for each in tasks]
+        moved = [FetchTask(item.range, Leader(broker)) for item in tasks]
         with pytest.raises(DataLossError, match=r"^t 0-2 at offset 0"):
             read(moved, pool)
-        found = read(moved, pool, FetchOptions(fail_on_data_loss=False))
-    assert found == {partition: values for partition, values in PACKED.items() if partition != 2}
+        result = read(moved, pool, FetchOptions(fail_on_data_loss=False))
+    assert result == {partition: values for partition, values in PACKED.items() if partition != 2}
     assert "t 0-2 at offset 0" in caplog.text
 
 
@@ -490,22 +490,22 @@ def test_a_partition_that_is_gone_is_a_data_loss_and_its_neighbours_are_read(
 )
 def test_a_connection_that_ends_is_replaced_for_all_parts(packed_dir: Path, pool: Pool, fault: Fault) -> None:
     with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
-        ranges = [each.range for each in tasks_of(broker)]
+        ranges = [item.range for item in tasks_of(broker)]
     with serving(packed_dir, fault, num_partitions=str(PACK_COUNT)) as broker:
-        tasks = [FetchTask(each, Leader(broker)) for each in ranges]
+        tasks = [FetchTask(item, Leader(broker)) for item in ranges]
         assert read(tasks, pool, FetchOptions(fetch_bytes=8192)) == PACKED
 
 
 def test_a_response_with_too_few_parts_is_an_error(packed_dir: Path, pool: Pool) -> None:
     with serving(packed_dir, num_partitions=str(PACK_COUNT)) as broker:
-        ranges = [each.range for each in tasks_of(broker)]
+        ranges = [item.range for item in tasks_of(broker)]
     fault = Fault("MULTIFETCH", 1, FaultKind.SHORT, 10)
     message = r"^t 0-0 .* and 4 other ranges: broker 0 .* does not fit in a frame"
     with (
         serving(packed_dir, fault, num_partitions=str(PACK_COUNT)) as broker,
         pytest.raises(ProtocolError, match=message),
     ):
-        read([FetchTask(each, Leader(broker)) for each in ranges], pool)
+        read([FetchTask(item, Leader(broker)) for item in ranges], pool)
 
 
 # Byte windows: the order in which they are asked for, and the messages that they become
@@ -571,14 +571,14 @@ def stitcher(size: int, message_bytes_max: int = 1 << 20) -> Stitcher:
 
 def stitched(stitcher: Stitcher, chunks: list[bytes], room: int = 0) -> list[tuple[int, int, int, bytes]]:
     """All rows; each chunk comes in a frame with ``room`` before it, overwritten afterwards."""
-    found = []
+    result = []
     for chunk in chunks:
         frame = bytearray(room) + chunk
         for columns in stitcher.feed(memoryview(frame), room):
-            found += column_rows(columns)
+            result += column_rows(columns)
         frame[:] = b"\xff" * len(frame)
     stitcher.finish()
-    return found
+    return result
 
 
 def plain(*values: bytes) -> bytes:

@@ -85,11 +85,11 @@ def fetcher_of(
 
 
 def values(fetcher: Fetcher) -> list[bytes]:
-    found: list[bytes] = []
+    result: list[bytes] = []
     for columns in fetcher.columns():
         assert columns.values is not None
-        found += columns.values.to_pylist()
-    return found
+        result += columns.values.to_pylist()
+    return result
 
 
 @pytest.fixture
@@ -165,12 +165,12 @@ def test_what_retention_took_is_a_loss_or_a_warning(tmp_path: Path, caplog: pyte
             values(fetcher_of(server, start=ENTRY_SIZE))
         lenient = FetchOptions(fail_on_data_loss=False, wire_format=WireFormat.PROPOSAL)
         with caplog.at_level(logging.WARNING, "spark_kafkawire"):
-            found = values(fetcher_of(server, start=ENTRY_SIZE, options=lenient))
-    assert found == VALUES[earliest // ENTRY_SIZE :]
+            result = values(fetcher_of(server, start=ENTRY_SIZE, options=lenient))
+    assert result == VALUES[earliest // ENTRY_SIZE :]
     assert f"bytes up to {earliest} are gone" in caplog.text
 
 
-def test_a_broker_of_07_alone_is_told_in_one_line_at_once(tmp_path: Path) -> None:
+def test_report_a_broker_of_07_alone_in_one_line_at_once(tmp_path: Path) -> None:
     patient = net_07(30.0, retries=100, backoff_s=60.0, retry_timeout_s=3600.0)
     with serving(tmp_path, wire_format="0.7") as server:
         with pytest.raises(OptionError) as error:

@@ -116,9 +116,9 @@ def test_without_idempotence_a_lost_response_may_double_but_loses_nothing(
     topic = noida.create_topic()
     ResponseFaults(monkeypatch).plan.extend([FINE, "lost"])
     write_in_parts(noida.bootstrap_servers, topic, **{IDEMPOTENCE: "false"})
-    found = values(librdkafka.consume(noida.bootstrap_servers, topic))
-    assert len(found) > len(VALUES)
-    assert list(dict.fromkeys(found)) == VALUES
+    result = values(librdkafka.consume(noida.bootstrap_servers, topic))
+    assert len(result) > len(VALUES)
+    assert list(dict.fromkeys(result)) == VALUES
 
 
 def test_without_retries_a_lost_response_is_an_error_that_says_what_may_be_missing(
@@ -146,7 +146,7 @@ def test_sequences_count_the_records_of_a_partition(
     for partition in range(2):
         headers = [data[53:61] for data in batches(faults, partition)]
         sequences, counts = zip(*(struct.unpack(">ii", header) for header in headers), strict=True)
-        assert list(sequences) == [sum(counts[:place]) for place in range(len(counts))]
+        assert list(sequences) == [sum(counts[:location]) for location in range(len(counts))]
 
 
 def batches(faults: ResponseFaults, partition: int) -> list[bytes]:
@@ -307,7 +307,7 @@ def test_a_leader_that_stays_down_is_an_error_after_the_delivery_timeout(mock_cl
 
 
 @pytest.mark.slow
-def test_partitions_without_a_leader_hold_nobody_up_longer_than_the_delivery_timeout(
+def test_wait_for_a_leader_no_longer_than_the_delivery_timeout(
     mock_cluster: MockCluster,
 ) -> None:
     mock_cluster.create_topic("t", partitions=4)
@@ -386,11 +386,11 @@ def test_without_idempotence_only_what_is_in_flight_passes_by_a_batch_that_is_re
     mock_cluster.create_topic("t")
     mock_cluster.push_request_errors(mock.PRODUCE, NOT_LEADER, *[FINE] * 4, NOT_LEADER)
     write_in_parts(mock_cluster.bootstrap_servers, "t", **{IDEMPOTENCE: "false"})
-    found = values(librdkafka.consume(mock_cluster.bootstrap_servers, "t"))
-    assert found[0] is not None
-    count, at = VALUES.index(found[0]), found.index(VALUES[0])  # of the batch that was refused
+    result = values(librdkafka.consume(mock_cluster.bootstrap_servers, "t"))
+    assert result[0] is not None
+    count, at = VALUES.index(result[0]), result.index(VALUES[0])  # of the batch that was refused
     assert 0 < at < 5 * count  # four others, of about its length
-    assert found == VALUES[count : at + count] + VALUES[:count] + VALUES[at + count :]
+    assert result == VALUES[count : at + count] + VALUES[:count] + VALUES[at + count :]
 
 
 def test_a_batch_that_may_be_there_is_not_sent_under_another_identity(mock_cluster: MockCluster) -> None:
@@ -410,11 +410,11 @@ def test_a_small_batch_does_not_pass_by_one_of_its_log_that_the_request_has_no_r
     raw = {"batchBytes": 1000, "kafka__max__request__size": 1500, IDEMPOTENCE: "false"}
     sent = [b"0" * 900], [b"1" * 900, b"2" * 200]
     with producer(options_of(noida.bootstrap_servers, **raw)) as sending:
-        for partition, each in enumerate(sent):
-            sending.add(TopicPartition(topic, partition), records(each))
+        for partition, item in enumerate(sent):
+            sending.add(TopicPartition(topic, partition), records(item))
         sending.finish()
-    for partition, each in enumerate(sent):
-        assert values(librdkafka.consume(noida.bootstrap_servers, topic, partition)) == each
+    for partition, item in enumerate(sent):
+        assert values(librdkafka.consume(noida.bootstrap_servers, topic, partition)) == item
 
 
 def test_an_answer_that_comes_too_late_is_a_lost_one(mock_cluster: MockCluster) -> None:
@@ -425,7 +425,7 @@ def test_an_answer_that_comes_too_late_is_a_lost_one(mock_cluster: MockCluster) 
     assert values(librdkafka.consume(mock_cluster.bootstrap_servers, "t")) == [b"a"]
 
 
-def test_a_broker_that_stands_still_stops_the_task_before_its_memory_fills() -> None:
+def test_a_stalled_broker_stops_the_task_before_its_memory_fills() -> None:
     values_ = [b"x" * 1000] * 100
     limits = {"requestTimeout": "500ms", "kafka__delivery__timeout__ms": 500, "kafka__buffer__memory": 99_999}
     with NoidaBroker() as broker:
@@ -515,8 +515,8 @@ class Setting:
 
     def read(self, partition: int) -> list[bytes]:
         self.cluster.set_broker_rtt(2, 0)
-        found = values(librdkafka.consume(self.cluster.bootstrap_servers, self.topic, partition))
-        return [value for value in found if value is not None]
+        result = values(librdkafka.consume(self.cluster.bootstrap_servers, self.topic, partition))
+        return [value for value in result if value is not None]
 
 
 @pytest.fixture(scope="module")
@@ -545,10 +545,10 @@ def test_a_slow_broker_gets_fewer_rows_and_each_row_is_there_once_in_order(setti
     counts = setting.write(rows)
     # On a quiet machine a tenth; as many where nothing adapts.
     assert counts[1] < 0.75 * counts[0]
-    found = [setting.read(partition) for partition in counts]
-    assert sorted(value for part in found for value in part) == sorted(rows)
-    places = {row: place for place, row in enumerate(rows)}
-    for part in found:
+    result = [setting.read(partition) for partition in counts]
+    assert sorted(value for part in result for value in part) == sorted(rows)
+    places = {row: location for location, row in enumerate(rows)}
+    for part in result:
         order = [places[value] for value in part]
         assert order == sorted(order)
 
@@ -594,7 +594,7 @@ def test_a_leader_that_has_answered_nothing_for_a_time_has_no_room(setting: Sett
         poll(lambda: sending.queue_capacity(partitions) is None, "it is back")
 
 
-def test_a_partition_of_which_nobody_is_the_leader_has_no_room(setting: Setting) -> None:
+def test_a_partition_without_a_leader_has_no_room(setting: Setting) -> None:
     partitions = setting.partitions
     with setting.producer() as sending:
         setting.cluster.set_leader(setting.topic, 1, NO_LEADER)
@@ -612,7 +612,7 @@ def test_time_without_rows_extends_deadlines_once_however_often_rooms_are_asked_
         poll(lambda: sending.queue_capacity(partitions) is None, "both have answered")
         setting.cluster.set_broker_rtt(2, 1000)
         sending.add(partitions[1], records(SENT))
-        [batch] = next(each._requests for each in sending._batch_sender._connections if each.in_flight)[0]
+        [batch] = next(item._requests for item in sending._batch_sender._connections if item.in_flight)[0]
         left_s, monotonic = batch.deadline.remaining_s(), time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 60)
         for _ in range(3):

@@ -19,7 +19,7 @@ from spark_kafkawire.clients.writing.modern.batches import (
     ProducerBatch,
     ProducerId,
 )
-from spark_kafkawire.clients.writing.modern.producer import taken
+from spark_kafkawire.clients.writing.modern.producer import take_rows
 from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.errors import ConnectionLost, KafkaWireError, ProtocolError
 from spark_kafkawire.model import Broker, TopicPartition
@@ -50,8 +50,8 @@ def test_several_batches_may_be_in_flight_once_the_first_is_proven() -> None:
     state, first = PartitionProducerState(IDENTITY, 1), batch()
     state.sent(first)
     assert not state.is_ready
-    state.settled(first)
-    state.acked(first, 0)
+    state.settle(first)
+    state.acknowledge(first, 0)
     for _ in range(3):
         assert state.is_ready
         state.sent(batch())
@@ -63,7 +63,7 @@ def test_nothing_new_comes_before_a_repeated_batch_is_settled() -> None:
     assert state.is_ready
     state.sent(repeated)
     assert not state.is_ready
-    state.settled(repeated)
+    state.settle(repeated)
     assert state.is_ready
 
 
@@ -77,14 +77,14 @@ def test_a_producer_without_an_identity_waits_for_nothing() -> None:
 def test_a_receipt_spans_all_batches_in_whatever_order_they_are_proven(offsets: tuple[int, ...]) -> None:
     state = PartitionProducerState(IDENTITY, 1)
     for offset in offsets:
-        state.acked(batch(), offset)
+        state.acknowledge(batch(), offset)
     assert (state.start_offset, state.stop_offset, state.message_count) == (0, 6, 6)
 
 
 def test_a_batch_proven_without_its_offset_leaves_the_span_as_it_is() -> None:
     state = PartitionProducerState(IDENTITY, 1)
-    state.acked(batch(), 8)
-    state.acked(batch())
+    state.acknowledge(batch(), 8)
+    state.acknowledge(batch())
     assert (state.start_offset, state.stop_offset, state.message_count) == (8, 10, 4)
 
 
@@ -118,8 +118,8 @@ def test_halves_hold_the_records_of_several_parts_and_without_an_identity_no_seq
 
 def test_rows_are_taken_from_as_many_parts_as_hold_them() -> None:
     parts = deque(Records(pa.array(values)) for values in ([b"0", b"1"], [b"2"], [b"3", b"4", b"5"]))
-    found = [[part.values.to_pylist() for part in taken(parts, count)] for count in (1, 3, 0, 2)]
-    assert found == [[[b"0"]], [[b"1"], [b"2"], [b"3"]], [], [[b"4", b"5"]]]
+    result = [[part.values.to_pylist() for part in take_rows(parts, count)] for count in (1, 3, 0, 2)]
+    assert result == [[[b"0"]], [[b"1"], [b"2"], [b"3"]], [], [[b"4", b"5"]]]
     assert not parts
 
 
@@ -177,7 +177,7 @@ def test_the_first_part_of_a_batch_that_may_be_there_is_out_of_order_where_it_is
     assert verdict(code, batch(8).halves()[0]) is Verdict.FAIL
 
 
-def test_a_forgotten_producer_begins_anew_where_nothing_is_in_doubt() -> None:
+def test_a_forgotten_producer_starts_again_where_nothing_is_in_doubt() -> None:
     code = ErrorCode.UNKNOWN_PRODUCER_ID
     assert verdict(code) is Verdict.RESET_PRODUCER
     assert verdict(code, is_first=False) is Verdict.RETRY
@@ -267,10 +267,10 @@ def test_all_batches_come_back_in_order_with_parts_of_one_batch() -> None:
     queues.put([queued(1, 0), first, second, queued(1, 2)])
     queues.next()
     queues.put([queued(0, 3)])
-    found = queues.take_all()
-    assert [each.index for each in found] == [0, 1, 1, 2, 3]
-    assert found[1] is first
-    assert found[2] is second
+    result = queues.take_all()
+    assert [item.index for item in result] == [0, 1, 1, 2, 3]
+    assert result[1] is first
+    assert result[2] is second
     assert not queues
 
 

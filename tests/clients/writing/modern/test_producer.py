@@ -74,8 +74,8 @@ def test_records_are_what_other_clients_read(noida: NoidaBroker, codec: str) -> 
     if codec in kafka_python.CODECS:
         readers.append(kafka_python.consume)
     for consume in readers:
-        found = consume(noida.bootstrap_servers, topic)
-        assert [content(row) for row in found] == [content(row) for row in rows]
+        result = consume(noida.bootstrap_servers, topic)
+        assert [content(row) for row in result] == [content(row) for row in rows]
 
 
 def test_a_record_without_a_timestamp_is_of_now(noida: NoidaBroker) -> None:
@@ -129,8 +129,8 @@ def test_logs_that_are_sent_together_go_in_one_request(
         f"{topic} {partition}" for partition in range(3)
     ]
     for partition in range(3):
-        found = librdkafka.consume(noida.bootstrap_servers, topic, partition)
-        assert values(found) == [b"for %d" % partition]
+        result = librdkafka.consume(noida.bootstrap_servers, topic, partition)
+        assert values(result) == [b"for %d" % partition]
     assert len(faults.requests) == 1
 
 
@@ -305,7 +305,7 @@ def rows(count: int, size: int = ROW) -> list[bytes]:
 
 def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The warnings."""
-    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    return [item.getMessage() for item in caplog.records if item.levelno == logging.WARNING]
 
 
 def assert_once_and_in_order(server: EventHubs, sent: Sequence[bytes]) -> None:
@@ -502,11 +502,11 @@ def test_every_version_carries_records_of_its_magic(version: int, compression: s
             (receipt,) = deliver(sending, rows)
     assert (receipt.message_count, receipt.start_offset, receipt.stop_offset) == (301, 0, 301)
     assert {data[16] for data in log.data} == {MAGICS[version]}
-    found = [record for data in log.data for record in judged(data)]
-    assert [record.value for record in found] == [*expected, None]
-    assert [record.key for record in found] == [None, *expected]
+    result = [record for data in log.data for record in judged(data)]
+    assert [record.value for record in result] == [*expected, None]
+    assert [record.key for record in result] == [None, *expected]
     if MAGICS[version]:
-        assert [record.timestamp_ms for record in found] == [*range(300), 1]
+        assert [record.timestamp_ms for record in result] == [*range(300), 1]
 
 
 def deliver(sending: Any, rows: Records) -> Any:

@@ -280,8 +280,8 @@ def test_a_decision_is_kept_in_all_topics_up_to_a_number_those_of_the_last_one_f
     driver = driver.commit(WriteSummary(BatchId("2"), 1, 1, transactions(1), topics))
     [request] = driver.answered(driver.requests()[0], True).requests()
     assert isinstance(request, CommitOffset)
-    assert tuple(each.topic for each in request.records) == expected
-    assert {each.offset for each in request.records} == {8}
+    assert tuple(item.topic for item in request.records) == expected
+    assert {item.offset for item in request.records} == {8}
 
 
 def test_what_is_due_is_not_copied_at_each_answer() -> None:
@@ -359,15 +359,15 @@ def requests_to(bootstrap_servers: str) -> TransactionRequests:
 
 def begun(requests: TransactionRequests, topic: str) -> list[Transaction]:
     """Transactions that are open."""
-    found = [requests.transactions.begin(f"{topic}-{number}", 60_000) for number in range(COUNT)]
-    for each in found:
-        requests.transactions.add_partitions(each, [TopicPartition(topic, 0)])
-    return found
+    result = [requests.transactions.begin(f"{topic}-{number}", 60_000) for number in range(COUNT)]
+    for item in result:
+        requests.transactions.add_partitions(item, [TopicPartition(topic, 0)])
+    return result
 
 
 def states(requests: TransactionRequests, transactions: list[Transaction]) -> set[str]:
-    found = requests.transactions.described([each.id for each in transactions])
-    return {each.transaction_state for each in found.values()}
+    result = requests.transactions.described([item.id for item in transactions])
+    return {item.transaction_state for item in result.values()}
 
 
 def test_of_many_ends_one_that_is_refused_is_refused_alone(noida: NoidaBroker) -> None:
@@ -376,7 +376,7 @@ def test_of_many_ends_one_that_is_refused_is_refused_alone(noida: NoidaBroker) -
     fenced, others = open_[7], [*open_[:7], *open_[8:]]
     again = requests.transactions.begin(fenced.id, 60_000)
     requests.transactions.add_partitions(again, [TopicPartition(topic, 0)])
-    answers = requests.send_all([EndTransaction(each, committed=True) for each in open_])
+    answers = requests.send_all([EndTransaction(item, committed=True) for item in open_])
     refused = answers.pop(7)
     assert isinstance(refused, Refused)
     assert (refused.outcome, f"EndTxn of '{fenced.id}'" in refused.message) == (
@@ -384,7 +384,7 @@ def test_of_many_ends_one_that_is_refused_is_refused_alone(noida: NoidaBroker) -
         True,
     )
     assert answers == others
-    assert requests.send_all([AwaitCompletion(each) for each in others]) == [None] * (COUNT - 1)
+    assert requests.send_all([AwaitCompletion(item) for item in others]) == [None] * (COUNT - 1)
     assert states(requests, others) == {COMPLETE_COMMIT}
     assert states(requests, [again]) == {ONGOING}
     assert requests.send(EndTransaction(again, committed=False)) == again
@@ -412,38 +412,38 @@ def test_all_topics_are_requested_only_for_a_group_without_offsets(
     assert len(asked) == 1
 
 
-def test_many_are_told_which_of_them_are_open(noida: NoidaBroker) -> None:
+def test_find_which_of_many_are_open(noida: NoidaBroker) -> None:
     requests, topic = requests_to(noida.bootstrap_servers), noida.create_topic()
     open_ = begun(requests, topic)
-    for each in open_[::2]:
-        requests.transactions.end(each, committed=False)
+    for item in open_[::2]:
+        requests.transactions.end(item, committed=False)
     again = requests.transactions.begin(open_[1].id, 60_000)  # by another attempt, of the same producer
     requests.transactions.add_partitions(again, [TopicPartition(topic, 0)])
     assert again.producer_id == open_[1].producer_id
     are_open = [False, False] + [False, True] * (COUNT // 2 - 1)
-    assert requests.send_all([IsOngoing(each) for each in open_]) == are_open
-    assert [requests.send(IsOngoing(each)) for each in (open_[1], again)] == [False, True]
-    requests.send_all([EndTransaction(each, committed=False) for each in [again, *open_[3::2]]])
+    assert requests.send_all([IsOngoing(item) for item in open_]) == are_open
+    assert [requests.send(IsOngoing(item)) for item in (open_[1], again)] == [False, True]
+    requests.send_all([EndTransaction(item, committed=False) for item in [again, *open_[3::2]]])
 
 
 def test_one_is_complete_whose_producer_has_completed_another_one_since(noida: NoidaBroker) -> None:
     requests, topic = requests_to(noida.bootstrap_servers), noida.create_topic()
     open_ = begun(requests, topic)
-    requests.send_all([EndTransaction(each, committed=True) for each in open_])
+    requests.send_all([EndTransaction(item, committed=True) for item in open_])
     again = requests.transactions.begin(open_[0].id, 60_000)
     requests.transactions.add_partitions(again, [TopicPartition(topic, 0)])
     for request in (EndTransaction(again, committed=True), AwaitCompletion(again)):
         requests.send(request)
     assert states(requests, [again]) == {COMPLETE_COMMIT}
-    assert requests.send_all([AwaitCompletion(each) for each in open_]) == [None] * COUNT
+    assert requests.send_all([AwaitCompletion(item) for item in open_]) == [None] * COUNT
 
 
 def test_one_that_was_aborted_is_not_taken_for_complete(noida: NoidaBroker) -> None:
     requests, topic = requests_to(noida.bootstrap_servers), noida.create_topic()
     open_ = begun(requests, topic)
-    requests.send_all([EndTransaction(each, committed=True) for each in open_[1:]])
+    requests.send_all([EndTransaction(item, committed=True) for item in open_[1:]])
     again = requests.transactions.begin(open_[0].id, 60_000)
-    first, *others = requests.send_all([AwaitCompletion(each) for each in open_])
+    first, *others = requests.send_all([AwaitCompletion(item) for item in open_])
     assert isinstance(first, Refused)
     assert first.outcome is TransactionOutcome.FENCED
     assert others == [None] * (COUNT - 1)
@@ -466,9 +466,9 @@ def test_many_ends_come_through_where_coordinators_move_and_hang_up(mock_cluster
         DISCONNECT,
     )
     fresh = requests_to(mock_cluster.bootstrap_servers)
-    assert fresh.send_all([IsOngoing(each) for each in open_]) == [None] * COUNT
-    assert fresh.send_all([EndTransaction(each, committed=True) for each in open_]) == open_
-    assert fresh.send_all([AwaitCompletion(each) for each in open_]) == [None] * COUNT
+    assert fresh.send_all([IsOngoing(item) for item in open_]) == [None] * COUNT
+    assert fresh.send_all([EndTransaction(item, committed=True) for item in open_]) == open_
+    assert fresh.send_all([AwaitCompletion(item) for item in open_]) == [None] * COUNT
 
 
 class Clock:

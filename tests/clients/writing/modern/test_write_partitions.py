@@ -51,21 +51,21 @@ def test_names_that_brokers_take_have_none(topic: str) -> None:
 def test_all_partitions_are_choices_also_those_without_a_leader(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=11)
     mock_cluster.set_leader("t", 3, -1)
-    found = targets(mock_cluster.bootstrap_servers)
-    assert [tp.name for tp in found.selectable("t")] == [str(number) for number in range(11)]
-    assert found.addressable("t") == found.selectable("t")
+    result = targets(mock_cluster.bootstrap_servers)
+    assert [tp.name for tp in result.selectable("t")] == [str(number) for number in range(11)]
+    assert result.addressable("t") == result.selectable("t")
 
 
 def test_rows_without_keys_go_to_partitions_that_have_a_leader(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=4)
     mock_cluster.set_leader("t", 3, -1)
-    found = targets(mock_cluster.bootstrap_servers)
-    assert [tp.name for tp in found.available("t")] == ["0", "1", "2"]
-    travelled = pickle.loads(pickle.dumps(found.of_topic("t")))
+    result = targets(mock_cluster.bootstrap_servers)
+    assert [tp.name for tp in result.available("t")] == ["0", "1", "2"]
+    travelled = pickle.loads(pickle.dumps(result.restrict_to_topic("t")))
     mock_cluster.set_leader("t", 3, 1)
-    assert travelled.available("t") == found.available("t"), "tasks go by what the driver saw"
+    assert travelled.available("t") == result.available("t"), "tasks go by what the driver saw"
     assert len(targets(mock_cluster.bootstrap_servers).available("t")) == 4
-    drawn = Partitioner(found, random.Random())
+    drawn = Partitioner(result, random.Random())
     seen = {tp.partition for _ in range(40) for tp, _ in drawn.split(Rows(records([b"x" * 20_000]), "t"))}
     assert seen == {0, 1, 2}
 
@@ -83,14 +83,14 @@ def test_rows_without_keys_prefer_leaders_in_the_rack_of_the_task(
     given = targets(
         mock_cluster.bootstrap_servers, clientRack="env:RACK", kafka__partitioner__rack__aware="true"
     )
-    travelling = pickle.dumps(given.of_topic("t"))
+    travelling = pickle.dumps(given.restrict_to_topic("t"))
     for rack, expected in [("rack 1", [0, 3]), ("rack 2", [4]), ("rack 3", [0, 2, 3, 4, 5]), ("", None)]:
         monkeypatch.setenv("RACK", rack)
-        found = pickle.loads(travelling)
+        result = pickle.loads(travelling)
         expected = expected or [0, 2, 3, 4, 5]
-        assert [tp.partition for tp in found.available("t")] == expected
-        assert len(found.selectable("t")) == 6, "keys choose among all"
-        drawn = Partitioner(found, random.Random())
+        assert [tp.partition for tp in result.available("t")] == expected
+        assert len(result.selectable("t")) == 6, "keys choose among all"
+        drawn = Partitioner(result, random.Random())
         assert {
             tp.partition for _ in range(60) for tp, _ in drawn.split(Rows(records([b"x" * 20_000]), "t"))
         } == set(expected)
@@ -106,7 +106,7 @@ def test_where_no_partition_has_a_leader_all_may_get_rows(mock_cluster: MockClus
 
 def test_all_tasks_agree_on_the_partitions_that_the_driver_saw(noida: NoidaBroker) -> None:
     topic = noida.create_topic(partitions=2)
-    seen = pickle.dumps(targets(noida.bootstrap_servers).of_topic(topic))
+    seen = pickle.dumps(targets(noida.bootstrap_servers).restrict_to_topic(topic))
     noida.add_partitions(topic, 5)
     assert len(pickle.loads(seen).selectable(topic)) == 2
     assert len(targets(noida.bootstrap_servers).selectable(topic)) == 5
@@ -123,7 +123,7 @@ def test_a_topic_that_brokers_do_not_make_is_an_error_after_the_wait(mock_cluste
     )
 
 
-def test_a_mistyped_topic_is_told_with_those_that_look_alike(mock_cluster: MockCluster) -> None:
+def test_report_a_mistyped_topic_with_those_that_look_alike(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("events")
     mock_cluster.set_topic_error("evnts", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     with pytest.raises(UnknownTopicError, match=r"; create it; did you mean events\?: "):
@@ -134,7 +134,7 @@ def test_a_topic_that_is_missing_fails_where_rows_come_and_is_waited_for_once(
     mock_cluster: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     mock_cluster.set_topic_error("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    planned = targets(mock_cluster.bootstrap_servers, kafka__max__block__ms=200).of_topic("nope")
+    planned = targets(mock_cluster.bootstrap_servers, kafka__max__block__ms=200).restrict_to_topic("nope")
     assert "topic 'nope' is not there after 0.2 s" in caplog.text
     mock_cluster.start_request_tracking()
     with pytest.raises(UnknownTopicError, match="topic 'nope' is not there after"):
@@ -144,18 +144,18 @@ def test_a_topic_that_is_missing_fails_where_rows_come_and_is_waited_for_once(
 
 def test_a_null_topic_and_a_row_that_is_too_large_are_refused() -> None:
     options = options_of("127.0.0.1:1", kafka__max__request__size=200)
-    found = modern.ModernWritePartitions.discover(options)
+    result = modern.ModernWritePartitions.discover(options)
     with pytest.raises(RowError, match=r"^row 1: topic is null"):
-        found.check(Rows(records([b"", b""]), binary([b"t", None]).cast("string")), options)
+        result.check(Rows(records([b"", b""]), binary([b"t", None]).cast("string")), options)
     with pytest.raises(RowError, match=r"^row 0: its record of 287 bytes"):
-        found.check(Rows(records([b"x" * 200]), "t"), options)
-    found.check(Rows(records([None]), "t"), options)
+        result.check(Rows(records([b"x" * 200]), "t"), options)
+    result.check(Rows(records([None]), "t"), options)
 
 
 def keys_by_partition(noida: NoidaBroker, topic: str, partitions: int) -> list[set[bytes | None]]:
     topic_partitions = [(topic, partition) for partition in range(partitions)]
-    found = librdkafka.consume_partitions(noida.bootstrap_servers, topic_partitions)
-    return [{record.key for record in found[partition]} for partition in topic_partitions]
+    result = librdkafka.consume_partitions(noida.bootstrap_servers, topic_partitions)
+    return [{record.key for record in result[partition]} for partition in topic_partitions]
 
 
 @pytest.mark.parametrize("partitions", [5])

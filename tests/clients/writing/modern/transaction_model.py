@@ -133,7 +133,7 @@ class Brokers:
             case EndTransaction(transaction, committed):
                 return self._ended(transaction, committed)
             case FenceIfCurrent(transaction):
-                return self._given_up(transaction)
+                return self._give_up(transaction)
             case IsDriverWaiting(driver):
                 known = self.of(driver.id)
                 assert known is not None
@@ -191,7 +191,7 @@ class Brokers:
             brokers = brokers.completed(transaction.id)
         return brokers, replace(transaction, epoch=after.epoch)
 
-    def _given_up(self, transaction: Transaction) -> tuple[Brokers, Answer] | None:
+    def _give_up(self, transaction: Transaction) -> tuple[Brokers, Answer] | None:
         known = self.of(transaction.id)
         assert known is not None
         if known.state == "PrepareCommit":
@@ -351,7 +351,7 @@ class World:
         left = (*self.attempts[:index], *self.attempts[index + 1 :])
         world = replace(self, attempts=left)
         needs = attempt.run == self.run and self.phase == "tasks" and attempt.task not in dict(self.winners)
-        if needs and not any((each.run, each.task) == (self.run, attempt.task) for each in left):
+        if needs and not any((item.run, item.task) == (self.run, attempt.task) for item in left):
             if attempt.number < 2:
                 return world._with_attempt(attempt.task, attempt.number + 1)
             return world._aborting()
@@ -436,7 +436,7 @@ class World:
         return self._ended("done") if driver.step is DriverStep.DONE else self._after_driver(driver)
 
     def _write(self) -> WriteSummary:
-        open_ = tuple(each for _, each in self.winners if each is not None)
+        open_ = tuple(item for _, item in self.winners if item is not None)
         return WriteSummary(self.batch, len(TASKS), self._busy(), open_, ("t",))
 
     def _busy(self) -> int:
@@ -480,7 +480,7 @@ class World:
         """Raise ``Fault`` if what must hold after a run of a batch does not."""
         run, how = self.run - 1, self.ends[-1]
         is_done = how in ("done", "done late")
-        tasks = {each: {row[1] for row in self.brokers.visible if row[0] == each} for each in self.batches}
+        tasks = {item: {row[1] for row in self.brokers.visible if row[0] == item} for item in self.batches}
         if is_done and tasks[batch] != self.tasks_of(batch):
             raise Fault(f"run {run} is done, and of its rows only {self.brokers.visible} are there")
         # What was decided and then timed out stays in part until the same batch is written again: others are
@@ -489,9 +489,9 @@ class World:
         if self.run - self.done_count > RUNS_ENOUGH and not is_done and not is_refused:
             raise Fault(f"run {run} is not done either: {', '.join(self.ends)}")
         if run and (is_done or how == "aborted") and not is_refused:
-            for each, there in tasks.items():
-                if there and there != self.tasks_of(each):
-                    raise Fault(f"run {run} has ended, and a part of {each} is there: {self.brokers.visible}")
+            for item, there in tasks.items():
+                if there and there != self.tasks_of(item):
+                    raise Fault(f"run {run} has ended, and a part of {item} is there: {self.brokers.visible}")
 
 
 def _machine(

@@ -131,7 +131,7 @@ def test_a_receipt_holds_the_span_of_the_log_that_was_seen(serve: Serve) -> None
         (second,) = write(server, [b"12345"], acks=1)
         (verified,) = write(server, [b"12345"], acks="verify")
         (unproven,) = write(server, [b"12345"], acks=0)
-    spans = [(each.start_offset, each.stop_offset) for each in (first, second, verified, unproven)]
+    spans = [(item.start_offset, item.stop_offset) for item in (first, second, verified, unproven)]
     assert spans == [(0, 15), (15, 30), (30, 45), (None, None)]
 
 
@@ -278,7 +278,7 @@ def test_a_barrier_that_is_not_answered_proves_nothing(serve: Serve, fault: Faul
         assert "\n" not in str(raised.value)
 
 
-def test_a_broker_that_drops_in_silence_is_seen_by_verify_only(serve: Serve) -> None:
+def test_a_broker_that_drops_silently_is_seen_by_verify_only(serve: Serve) -> None:
     values = [b"small", b"x" * 2000, b"last"]
     with serve(max_message_size=1000) as server:
         (receipt,) = write(server, values, acks=1)
@@ -377,7 +377,7 @@ def test_a_receipt_holds_the_exact_span_whatever_others_write(serve: Serve) -> N
         (first,) = write_acknowledged(server, [b"12345"])
         (second,) = write_acknowledged(server, [b"12345", b"x"], batchBytes=1)
         (unproven,) = write_acknowledged(server, [b"12345"], acks=0)
-    spans = [(each.start_offset, each.stop_offset) for each in (first, second, unproven)]
+    spans = [(item.start_offset, item.stop_offset) for item in (first, second, unproven)]
     assert spans == [(15, 30), (30, 56), (None, None)]
 
 
@@ -399,7 +399,7 @@ def test_one_request_and_nothing_else_writes_to_a_thousand_partitions(serve: Ser
     assert [receipt.topic_partition for receipt in receipts] == partitions
 
 
-def test_sets_of_several_topics_are_told_apart_in_the_response(serve: Serve) -> None:
+def test_sets_of_several_topics_are_distinguished_in_the_response(serve: Serve) -> None:
     with serve() as server:
         with V07Sender([broker_of(server)], options_of(server)) as sender:
             for topic, partition, value in (
@@ -414,7 +414,7 @@ def test_sets_of_several_topics_are_told_apart_in_the_response(serve: Serve) -> 
                 for receipt in sender.finish()
             }
         assert stored(server.port, "b", 1) == [b"1", b"4444"]
-    spans = {name: (each.start_offset, each.stop_offset) for name, each in receipts.items()}
+    spans = {name: (item.start_offset, item.stop_offset) for name, item in receipts.items()}
     assert spans == {"b0-1": (0, 25), "a0-0": (0, 12), "b0-0": (0, 13)}
 
 
@@ -435,7 +435,7 @@ def test_few_requests_wait_for_responses_at_the_same_time(
     assert max(waiting) == 4
 
 
-def test_a_broker_that_drops_in_silence_in_07_is_an_error_that_says_so(serve: Serve) -> None:
+def test_a_broker_that_drops_silently_in_07_is_an_error_that_says_so(serve: Serve) -> None:
     values = [b"small", b"x" * 2000, b"last"]
     with serve(max_message_size=1000) as server:
         with pytest.raises(DeliveryError) as raised:
@@ -494,7 +494,7 @@ def test_a_flipped_bit_of_a_response_is_seen_or_changes_an_offset_alone(serve: S
                 write_acknowledged(server, [b"a"])
 
 
-def test_a_broker_of_07_alone_gets_nothing_and_is_told_at_once(serve: Serve) -> None:
+def test_refuse_a_broker_of_07_alone_at_once_without_a_request(serve: Serve) -> None:
     with serve(wire_formats=frozenset((WireFormat.V07,))) as server:
         with pytest.raises(OptionError, match=r"the broker supports Kafka 0\.7 and closes"):
             write_acknowledged(server, VALUES, retries=1000, brokerDownTimeout="1h")
@@ -513,14 +513,14 @@ def message_set(*values: bytes, compression: str = "none") -> EncodedSet:
 
 def matched(sent: list[EncodedSet], log: bytes, chunk_size: int = 1 << 20) -> SetMatcher:
     """The matcher after it was fed with all of the log, as far as it asked for it."""
-    matcher = SetMatcher([SentSet.of(each) for each in sent], START_OFFSET)
+    matcher = SetMatcher([SentSet.of(item) for item in sent], START_OFFSET)
     while not matcher.done and (pos := matcher.next_offset - START_OFFSET) < len(log):
         matcher.feed(log[pos : pos + chunk_size])
     return matcher
 
 
 def joined(*sets: EncodedSet) -> bytes:
-    return b"".join(bytes(each.data) for each in sets)
+    return b"".join(bytes(item.data) for item in sets)
 
 
 def test_messages_of_others_before_between_and_after_are_passed_over() -> None:
@@ -602,7 +602,7 @@ def found_in(
     for module in (sender, transport):
         monkeypatch.setattr(module, "time", log)
     visible = START_OFFSET, stop_offset
-    fingerprints = [SentSet.of(each) for each in sent]
+    fingerprints = [SentSet.of(item) for item in sent]
     return read_back(cast(Client, log), TopicPartition("t", 0, 0), fingerprints, visible, timeout_s=1.0)
 
 
@@ -647,8 +647,8 @@ def test_exactly_the_lost_sets_are_missing_however_the_log_is_cut(
 ) -> None:
     # A number in each value tells the sets apart: of equal sets the last ones count as missing.
     sets = [(kind, message_set(value, b"%d" % number)) for number, (kind, value) in enumerate(events)]
-    log = joined(*(each for kind, each in sets if kind != "lost"))
-    sent = [each for kind, each in sets if kind != "other"]
+    log = joined(*(item for kind, item in sets if kind != "lost"))
+    sent = [item for kind, item in sets if kind != "other"]
     matcher = matched(sent, log, chunk_size)
     matcher.finish()
-    assert matcher.missing == [SentSet.of(each) for kind, each in sets if kind == "lost"]
+    assert matcher.missing == [SentSet.of(item) for kind, item in sets if kind == "lost"]

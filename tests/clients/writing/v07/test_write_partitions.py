@@ -32,7 +32,7 @@ POISON = "produce/topic_emoji"
 #: Recorded with a lower max.topic.name.length, and a null name, which a str cannot be.
 NOT_COMPARABLE = ("produce/topic_len_21", "produce/topic_null_length_minus1")
 RECORDED = [
-    each for each in exchanges() if each.name.startswith("produce/topic_") and each.name not in NOT_COMPARABLE
+    item for item in exchanges() if item.name.startswith("produce/topic_") and item.name not in NOT_COMPARABLE
 ]
 
 
@@ -84,7 +84,9 @@ def test_a_topic_whose_brokers_are_all_dead_is_not_taken_for_an_unregistered_one
 def test_rows_may_name_all_partitions_that_a_broker_has_for_an_unregistered_topic(tmp_path: Path) -> None:
     config = BrokerConfig(broker_id=4, log_dir=tmp_path, port=0, num_partitions=3)
     with BrokerServer(config) as server:
-        targets = V07WritePartitions(ClusterView((broker_of(server),), ()), ZOOKEEPER, NET).of_topic("new")
+        targets = V07WritePartitions(ClusterView((broker_of(server),), ()), ZOOKEEPER, NET).restrict_to_topic(
+            "new"
+        )
         assert [tp.name for tp in targets.selectable("new")] == ["4-0"]
         assert [tp.name for tp in targets.addressable("new")] == ["4-0", "4-1", "4-2"]
 
@@ -94,7 +96,7 @@ def test_with_broker_list_the_brokers_are_asked_for_their_partitions(tmp_path: P
     second = BrokerConfig(broker_id=1, log_dir=tmp_path / "1", port=0, num_partitions=1)
     with BrokerServer(first) as server, BrokerServer(second) as other:
         discovery = Discovery(broker_list=(broker_of(server), broker_of(other)))
-        targets = discovered(discovery).of_topic("new")
+        targets = discovered(discovery).restrict_to_topic("new")
     # The tasks ask nobody again: the brokers are gone.
     assert [tp.name for tp in targets.selectable("new")] == ["0-0", "0-1", "1-0"]
     assert targets.addressable("new") == targets.selectable("new")
@@ -173,4 +175,4 @@ def test_a_value_that_passes_can_be_encoded_below_the_limit(compression: str, si
             with pytest.raises(RowError):
                 list(sets)
         else:
-            assert sum(each.count for each in sets) == 1
+            assert sum(item.count for item in sets) == 1

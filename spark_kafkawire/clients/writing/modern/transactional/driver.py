@@ -35,8 +35,8 @@ from spark_kafkawire.errors import (
     OptionError,
     UnsupportedVersionError,
     counted,
-    listed_some,
-    quoted,
+    list_some,
+    quote,
 )
 from spark_kafkawire.net.transport import Deadline
 from spark_kafkawire.options import NetOptions, WriteOptions
@@ -181,7 +181,7 @@ class WriteCommitter:
         if step is not DriverStep.DONE:
             raise DeliveryError(
                 f"{failure}; it is not known whether all, a part or none of the write is committed; "
-                f"the next run with kafka.transactional.id={self._driver.prefix} settles{self._until()}"
+                f"the next run with kafka.transactional.id={self._driver.prefix} settles{self._say_until()}"
             )
         if failure:
             LOG.warning("the write is committed; its end could not be recorded: %s", failure)
@@ -191,7 +191,7 @@ class WriteCommitter:
         if write.open:
             LOG.info(
                 "committed %d transaction(s) of %s in %.3f s",
-                *(len(write.open), quoted(self._driver.prefix), time.monotonic() - began_s),
+                *(len(write.open), quote(self._driver.prefix), time.monotonic() - began_s),
             )
 
     def abort(self, write: WriteSummary) -> str:
@@ -208,7 +208,7 @@ class WriteCommitter:
         name = f"kafka.transactional.id={self._driver.prefix}"
         return f"{self._driver.failure}; the next run with {name} settles it"
 
-    def _until(self) -> str:
+    def _say_until(self) -> str:
         """Time within which the next run has to begin."""
         if self.timeout_ms == NO_TIMEOUT_MS:
             return ""
@@ -263,7 +263,7 @@ class WriteCommitter:
             LOG.warning(
                 "%s of attempts that are over are not fenced: %s; what they have open, or open later, %s: %s",
                 counted(len(refused), "transactional id"),
-                listed_some(refused, _NAMED_MAX, quoted),
+                list_some(refused, _NAMED_MAX, quote),
                 self._open_until(),
                 next(iter(refused.values())),
             )
@@ -279,18 +279,18 @@ class WriteCommitter:
     def _ids_to_fence(self, transactions: Transactions, within: Deadline) -> list[str]:
         """List ids of attempts that are over under which a transaction is ongoing, or may still begin."""
         listed = transactions.listed(_MAY_OPEN, self._over, within)
-        empty = [each.transactional_id for each in listed if each.transaction_state == EMPTY]
-        found: dict[str, DescribedTransaction] = {}
+        empty = [item.transactional_id for item in listed if item.transaction_state == EMPTY]
+        result: dict[str, DescribedTransaction] = {}
         # Not retried: fencing an id twice changes nothing.
         with contextlib.suppress(KafkaWireError):
-            found = transactions.described(empty, within) if empty else {}
-        fenced = {id_ for id_, each in found.items() if each.transaction_timeout_ms == FENCED_TIMEOUT_MS}
-        return [each.transactional_id for each in listed if each.transactional_id not in fenced]
+            result = transactions.described(empty, within) if empty else {}
+        fenced = {id_ for id_, item in result.items() if item.transaction_timeout_ms == FENCED_TIMEOUT_MS}
+        return [item.transactional_id for item in listed if item.transactional_id not in fenced]
 
 
 def open_transactions(messages: Sequence[Transaction | None]) -> tuple[Transaction, ...]:
     """Sort the transactions that tasks left open, so that two processes have the same first one."""
-    return tuple(sorted(each for each in messages if each is not None))
+    return tuple(sorted(item for item in messages if item is not None))
 
 
 def timeout_ms_of(options: WriteOptions, transactions: Transactions, id_: str) -> int:
@@ -346,16 +346,16 @@ def check_acls(metadata: Metadata, net: NetOptions, prefix: str, topic: str | No
     None if rows name their topics. Raises ``OptionError`` (fatal) that names the missing operation.
     """
     if not _may_read_group(metadata, net, driver_id(prefix)):
-        raise _denied(f"Read on groups that begin with {quoted(prefix)}")
+        raise _describe_denial(f"Read on groups that begin with {quote(prefix)}")
     for operation in (AclOperation.WRITE, AclOperation.READ) if topic is not None else ():
         assert topic is not None
         if may_do_to_topic(metadata, topic, operation) is False:
-            raise _denied(f"{operation.name.title()} on topic {quoted(topic)}")
+            raise _describe_denial(f"{operation.name.title()} on topic {quote(topic)}")
 
 
 def transactional_id_denied(prefix: str, error: BrokerError) -> OptionError:
     """Make the error of a broker that denies the transactional id name the missing ACL."""
-    return _denied(f"Write on transactional ids that begin with {quoted(prefix)}", f": {error}")
+    return _describe_denial(f"Write on transactional ids that begin with {quote(prefix)}", f": {error}")
 
 
 def _may_read_group(metadata: Metadata, net: NetOptions, group: str) -> bool:
@@ -367,7 +367,7 @@ def _may_read_group(metadata: Metadata, net: NetOptions, group: str) -> bool:
         return False
 
 
-def _denied(what: str, reason: str = "") -> OptionError:
+def _describe_denial(what: str, reason: str = "") -> OptionError:
     return OptionError(
         f"option delivery: exactly-once needs the right {what}, which this user lacks; have an administrator "
         f"grant it, or log in as another user (kafka.sasl.jaas.config){reason}"
@@ -535,17 +535,17 @@ class DriverTransaction:
             case DriverStep.CHECK, False:
                 assert isinstance(request, IsOngoing)
                 return self._abort_tasks(
-                    f"the transaction {quoted(request.transaction.id)} is not open any more: it took longer "
+                    f"the transaction {quote(request.transaction.id)} is not open any more: it took longer "
                     "than kafka.transaction.timeout.ms, or another attempt or write began it again"
                 )
             case ((DriverStep.RECORD_DONE | DriverStep.COMMIT_DONE), Refused(_, message)) if (
                 self.phase is Phase.COMMIT
             ):
-                return self._done_not_recorded(message)
+                return self._finish_not_recorded(message)
             case ((DriverStep.CHECK | DriverStep.RECORD_DECISION), Refused(outcome, message)):
-                return self._abort_tasks(_blamed(outcome, message))
+                return self._abort_tasks(_blame(outcome, message))
             case _, Refused(outcome, message):
-                return self._fail(_blamed(outcome, message))
+                return self._fail(_blame(outcome, message))
         return self._next(request, answer)
 
     def _next(self, request: Request, answer: Answer) -> DriverTransaction:
@@ -562,7 +562,7 @@ class DriverTransaction:
             case DriverStep.RECORD_DONE, None:
                 return self._commit_own(DriverStep.COMMIT_DONE)
             case DriverStep.COMMIT_DONE, Transaction():
-                return self._done_recorded(answer)
+                return self._finish_recorded(answer)
             case DriverStep.CHECK, True | None:
                 return self if self.due else self._record_decision()
             case DriverStep.RECORD_DECISION, None:
@@ -580,7 +580,7 @@ class DriverTransaction:
             return self._last_known(None)
         count = part_count(record, self.id)
         groups = tuple(decision_groups(self.id, count))
-        topics = tuple(sorted(each.topic for each in records if each.offset == record.offset))
+        topics = tuple(sorted(item.topic for item in records if item.offset == record.offset))
         if count == 1:
             return self._last_known(Decision.of((record,), self.prefix, self.id, topics))
         return replace(
@@ -595,12 +595,12 @@ class DriverTransaction:
         record = newest(records)
         serial = self.parts[0][1].offset
         if record is None or record.offset != serial:
-            message = f"group {quoted(group)} lacks a part of decision {serial} of {quoted(self.prefix)}"
+            message = f"group {quote(group)} lacks a part of decision {serial} of {quote(self.prefix)}"
             return replace(self, step=DriverStep.FAILED, due=Due(), failure=message)
         read = replace(self, parts=(*self.parts, (group, record)))
         if read.due:
             return read
-        texts = tuple(each for _, each in sorted(read.parts))
+        texts = tuple(item for _, item in sorted(read.parts))
         return replace(read, parts=())._last_known(Decision.of(texts, self.prefix, self.id, self.topics))
 
     def _last_known(self, last: Decision | None) -> DriverTransaction:
@@ -619,7 +619,7 @@ class DriverTransaction:
         if last is None or not is_decided or last.first != write.open[0].id:
             return self._abort_tasks(self.failure or "the write failed")
         if last.lost:
-            return replace(self, lost=last.lost)._finished()
+            return replace(self, lost=last.lost)._finish()
         return self._commit_tasks()
 
     def _record_decision(self) -> DriverTransaction:
@@ -643,7 +643,7 @@ class DriverTransaction:
         records = self.last.records(self.prefix)
         groups = decision_groups(self.id, len(records))
         commits = (
-            CommitOffset(transaction, group, tuple(replace(record, topic=each) for each in self.last.topics))
+            CommitOffset(transaction, group, tuple(replace(record, topic=item) for item in self.last.topics))
             for group, record in zip(groups, records, strict=True)
         )
         return Due(tuple(commits))
@@ -654,8 +654,8 @@ class DriverTransaction:
 
     def _commit_tasks(self) -> DriverTransaction:
         assert self.last is not None
-        ends = tuple(EndTransaction(each, committed=True) for each in self.last.open)
-        return replace(self, step=DriverStep.COMMIT_TASKS, due=Due(ends)) if ends else self._finished()
+        ends = tuple(EndTransaction(item, committed=True) for item in self.last.open)
+        return replace(self, step=DriverStep.COMMIT_TASKS, due=Due(ends)) if ends else self._finish()
 
     def _commit_refused(self, outcome: TransactionOutcome, message: str) -> DriverTransaction:
         """Count a decided transaction that cannot be committed any more, or fail."""
@@ -679,25 +679,25 @@ class DriverTransaction:
         assert self.transaction is not None
         if self.phase is Phase.ABORT:
             # The next driver commits it again, and records that.
-            return finished._done_recorded(self.transaction)
+            return finished._finish_recorded(self.transaction)
         return replace(finished, step=DriverStep.RECORD_DONE, due=finished._commit_offsets(self.transaction))
 
-    def _done_recorded(self, transaction: Transaction) -> DriverTransaction:
+    def _finish_recorded(self, transaction: Transaction) -> DriverTransaction:
         marked = replace(self, transaction=transaction)
         if self.phase is Phase.OPEN:
             # A new epoch: the state of the id shows whether the driver decided (see ``IsDriverWaiting``).
             return replace(
                 marked, step=DriverStep.TAKE_OVER, due=Due((InitProducerId(self.id),)), lost=0, failure=""
             )
-        return marked._finished()
+        return marked._finish()
 
-    def _done_not_recorded(self, message: str) -> DriverTransaction:
+    def _finish_not_recorded(self, message: str) -> DriverTransaction:
         """Finish without the record: the next driver commits all again, which changes nothing."""
         return (
-            self._finished() if self.lost else replace(self, step=DriverStep.DONE, due=Due(), failure=message)
+            self._finish() if self.lost else replace(self, step=DriverStep.DONE, due=Due(), failure=message)
         )
 
-    def _finished(self) -> DriverTransaction:
+    def _finish(self) -> DriverTransaction:
         if not self.lost:
             return replace(self, step=DriverStep.DONE, due=Due())
         return self._fail(f"{self._lost} could not be committed any more: {self.failure}")
@@ -714,7 +714,7 @@ class DriverTransaction:
 
     def _abort_tasks(self, message: str) -> DriverTransaction:
         assert self.write is not None
-        ends = tuple(EndTransaction(each, committed=False) for each in self.write.open)
+        ends = tuple(EndTransaction(item, committed=False) for item in self.write.open)
         if self.step is DriverStep.RECORD_DECISION and self.transaction is not None:
             ends += (EndTransaction(self.transaction, committed=False),)
         aborting = replace(self, step=DriverStep.ABORT_TASKS, due=Due(ends), failure=message)
@@ -724,7 +724,7 @@ class DriverTransaction:
         return replace(self, step=DriverStep.ABORTED, due=Due())
 
 
-def _blamed(outcome: TransactionOutcome, message: str) -> str:
+def _blame(outcome: TransactionOutcome, message: str) -> str:
     """Add to an error who may have caused it."""
     if outcome is TransactionOutcome.FENCED:
         return f"{message}; another run with this kafka.transactional.id began, and this one gives way"

@@ -216,42 +216,42 @@ class TransactionRequests:
         try:
             return self._send(request)
         except KafkaWireError as error:
-            return _refused(error)
+            return _make_refused(error)
 
     def send_all(self, requests: Sequence[Request]) -> list[Answer]:
         """Send several requests and return their answers in the same order."""
         send_all: dict[Request, Answer] = {}
-        if len(requests) >= _TOGETHER_MIN or any(isinstance(each, FenceProducer) for each in requests):
+        if len(requests) >= _TOGETHER_MIN or any(isinstance(item, FenceProducer) for item in requests):
             # An error here is raised again when the request is sent alone.
             with contextlib.suppress(KafkaWireError):
                 send_all = self._send_together(requests)
-        left = [each for each in requests if each not in send_all]
+        left = [item for item in requests if item not in send_all]
         with ThreadPoolExecutor(max(1, min(_THREADS, len(left))), "kafkawire-transactions") as threads:
             send_all.update(zip(left, threads.map(self.send, left), strict=True))
-        return [send_all[each] for each in requests]
+        return [send_all[item] for item in requests]
 
     def _send_together(self, requests: Sequence[Request]) -> dict[Request, Answer]:
         """Send many requests of one kind in batches, where that is faster. Requests without a plain answer
         are left out."""
         match requests[0]:
             case EndTransaction(_, committed):
-                ends = {each.transaction: each for each in requests if isinstance(each, EndTransaction)}
+                ends = {item.transaction: item for item in requests if isinstance(item, EndTransaction)}
                 ended = self.transactions.end_many(list(ends), committed=committed)
-                return {ends[each]: after for each, after in ended.items()}
+                return {ends[item]: after for item, after in ended.items()}
             case IsOngoing():
-                return self._all_open([each for each in requests if isinstance(each, IsOngoing)])
+                return self._all_open([item for item in requests if isinstance(item, IsOngoing)])
             case AwaitCompletion():
-                return self._all_settled([each for each in requests if isinstance(each, AwaitCompletion)])
+                return self._all_settled([item for item in requests if isinstance(item, AwaitCompletion)])
             case FenceProducer():
-                fences = [each for each in requests if isinstance(each, FenceProducer)]
-                errors = self._fence([each.id for each in fences])
+                fences = [item for item in requests if isinstance(item, FenceProducer)]
+                errors = self._fence([item.id for item in fences])
                 return {
-                    each: None if error is None else _refused(error)
-                    for each, error in zip(fences, errors, strict=True)
+                    item: None if error is None else _make_refused(error)
+                    for item, error in zip(fences, errors, strict=True)
                 }
             case CommitOffset():
                 # Each is sent alone, but one request finds the coordinators of all groups.
-                groups = [each.group for each in requests if isinstance(each, CommitOffset)]
+                groups = [item.group for item in requests if isinstance(item, CommitOffset)]
                 self.transactions.locate([], groups)
         return {}
 
@@ -266,12 +266,12 @@ class TransactionRequests:
                 return None
             case FetchOffsets(group, is_stable):
                 texts = self._stable_texts(group) if is_stable else self._texts(group, None)
-                return tuple(OffsetAndMetadata(*each) for each in texts)
+                return tuple(OffsetAndMetadata(*item) for item in texts)
             case CommitOffset(transaction, group, records):
                 for start in range(0, len(records), _RECORDS_MAX):
                     offsets = {
-                        TopicPartition(each.topic, 0): (each.offset, each.metadata)
-                        for each in records[start : start + _RECORDS_MAX]
+                        TopicPartition(item.topic, 0): (item.offset, item.metadata)
+                        for item in records[start : start + _RECORDS_MAX]
                     }
                     self.transactions.commit_offsets(transaction, group, offsets)
                 return None
@@ -312,55 +312,55 @@ class TransactionRequests:
 
     def _awaits(self, driver: Transaction) -> bool | None:
         try:
-            found = self.transactions.describe(driver.id)
+            result = self.transactions.describe(driver.id)
         except UnsupportedVersionError:
             return None  # brokers before 3.0
-        identity = found.transaction_state, found.producer_id, found.producer_epoch
+        identity = result.transaction_state, result.producer_id, result.producer_epoch
         return identity == (EMPTY, driver.producer_id, driver.epoch)
 
     def _is_open(self, transaction: Transaction) -> bool | None:
         try:
-            found = self.transactions.describe(transaction.id)
+            result = self.transactions.describe(transaction.id)
         except UnsupportedVersionError:
             return None  # brokers before 3.0
-        return _is_of(transaction, found)
+        return _is_of(transaction, result)
 
     def _all_open(self, requests: Sequence[IsOngoing]) -> dict[Request, Answer]:
         """Answer many ``IsOngoing`` with few requests to each coordinator."""
         try:
-            found = self.transactions.described([each.transaction.id for each in requests])
+            result = self.transactions.described([item.transaction.id for item in requests])
         except UnsupportedVersionError:
             return dict.fromkeys(requests)  # brokers before 3.0
-        return {each: _is_of(each.transaction, found[each.transaction.id]) for each in requests}
+        return {item: _is_of(item.transaction, result[item.transaction.id]) for item in requests}
 
     def _all_settled(self, requests: Sequence[AwaitCompletion]) -> dict[Request, Answer]:
         """Find the transactions that are complete, and poll while others may become so."""
         settled: dict[Request, Answer] = {}
         waiting, stop_s = list(requests), time.monotonic() + self._net.request_timeout_s
         while waiting and (began_s := time.monotonic()) < stop_s:
-            found = self.transactions.described([each.transaction.id for each in waiting])
-            settled |= {each: None for each in waiting if _is_complete(each, found[each.transaction.id])}
-            states = {id_: each.transaction_state for id_, each in found.items()}
-            waiting = [each for each in waiting if states[each.transaction.id] == PREPARE_COMMIT]
+            result = self.transactions.described([item.transaction.id for item in waiting])
+            settled |= {item: None for item in waiting if _is_complete(item, result[item.transaction.id])}
+            states = {id_: item.transaction_state for id_, item in result.items()}
+            waiting = [item for item in waiting if states[item.transaction.id] == PREPARE_COMMIT]
             if waiting:
                 # Questions about many transactions are not asked without a pause.
                 time.sleep(max(_SETTLING_POLL_S, time.monotonic() - began_s))
         return settled
 
 
-def _refused(error: KafkaWireError) -> Refused:
+def _make_refused(error: KafkaWireError) -> Refused:
     return Refused(outcome_of(error), str(error))
 
 
-def _is_complete(request: AwaitCompletion, found: DescribedTransaction) -> bool:
+def _is_complete(request: AwaitCompletion, result: DescribedTransaction) -> bool:
     """Return whether the last transaction of an id is the committed one, or a later one of the same producer,
     which begins only after the committed one is complete."""
     committed = request.transaction
-    is_later = found.producer_id == committed.producer_id and found.producer_epoch >= committed.epoch
-    return is_later and found.transaction_state == COMPLETE_COMMIT
+    is_later = result.producer_id == committed.producer_id and result.producer_epoch >= committed.epoch
+    return is_later and result.transaction_state == COMPLETE_COMMIT
 
 
-def _is_of(transaction: Transaction, found: DescribedTransaction) -> bool:
+def _is_of(transaction: Transaction, result: DescribedTransaction) -> bool:
     """Return whether the transaction that a coordinator reports is this one, and ongoing."""
-    identity = found.transaction_state, found.producer_id, found.producer_epoch
+    identity = result.transaction_state, result.producer_id, result.producer_epoch
     return identity == (ONGOING, transaction.producer_id, transaction.epoch)

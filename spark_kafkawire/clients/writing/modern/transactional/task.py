@@ -26,7 +26,7 @@ from spark_kafkawire.clients.writing.rows import Rows
 from spark_kafkawire.clients.writing.sender import PartitionReceipt
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction, Transactions
-from spark_kafkawire.errors import LOG, DeliveryError, quoted
+from spark_kafkawire.errors import LOG, DeliveryError, quote
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import WriteOptions
 from spark_kafkawire.records.rows import Records
@@ -118,7 +118,7 @@ class TaskTransaction:
                 # A refusal changes nothing: no commit message names the transaction, so no driver commits it.
                 return replace(self, step=TaskStep.FAILED)
             case _, Refused():
-                return self._refused(answer)
+                return self._refuse(answer)
             case TaskStep.INIT_PRODUCER_ID, Transaction():
                 return replace(self, step=TaskStep.CHECK_DRIVER, transaction=answer)
             case TaskStep.CHECK_DRIVER, False:
@@ -149,7 +149,7 @@ class TaskTransaction:
         if difference is None:
             return replace(self, step=TaskStep.DONE, transaction=None)
         return self._failed(
-            f"batch {self.batch} is committed already, by {quoted(self.group)} {difference}; {OTHER_ROWS}"
+            f"batch {self.batch} is committed already, by {quote(self.group)} {difference}; {OTHER_ROWS}"
         )
 
     def fail(self, message: str) -> TaskTransaction:
@@ -167,7 +167,7 @@ class TaskTransaction:
                 return self._failed(fault)
         return replace(self, step=TaskStep.WRITE)
 
-    def _refused(self, refused: Refused) -> TaskTransaction:
+    def _refuse(self, refused: Refused) -> TaskTransaction:
         message = refused.message
         if refused.outcome is TransactionOutcome.FENCED:
             message += "; another write with this kafka.transactional.id began, or the transaction timed out"
@@ -230,7 +230,7 @@ class TransactionAge:
             age_s = time.monotonic() - self._began_s
             if self._timeout_ms is None or 1000 * age_s < self._timeout_ms:
                 raise
-            raise error.advised(
+            raise error.advise(
                 f"the task has had its transaction for {age_s:.1f} s, and kafka.transaction.timeout.ms="
                 f"{self._timeout_ms} lets brokers abort it earlier: raise that, or write less in each task"
             ) from error

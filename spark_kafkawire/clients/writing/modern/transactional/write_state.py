@@ -19,7 +19,7 @@ from typing import Any, Final
 from spark_kafkawire.cluster.modern.group_offsets import committed_texts
 from spark_kafkawire.cluster.modern.metadata import Metadata
 from spark_kafkawire.cluster.modern.transactions import Transaction
-from spark_kafkawire.errors import DeliveryError, OptionError, listed_some, quoted
+from spark_kafkawire.errors import DeliveryError, OptionError, list_some, quote
 from spark_kafkawire.model import TopicPartition
 from spark_kafkawire.options import NetOptions
 
@@ -111,7 +111,7 @@ class BatchId:
     is_stream: bool = False
 
     def __str__(self) -> str:
-        return f"{quoted(self.name)} {self.number}" if self.is_stream else quoted(self.name)
+        return f"{quote(self.name)} {self.number}" if self.is_stream else quote(self.name)
 
     def fault_after(self, last: BatchId) -> str | None:
         """Reason why this batch must not follow ``last`` under the same kafka.transactional.id; None if it
@@ -168,12 +168,12 @@ class CommittedBatch:
     @classmethod
     def last(cls, records: Iterable[OffsetAndMetadata], group: str) -> CommittedBatch | None:
         """Decode the records of all topics; None without one. Raises as ``of``."""
-        found = [cls.of(record, group) for record in records]
-        if not found:
+        result = [cls.of(record, group) for record in records]
+        if not result:
             return None
-        last = max(found, key=lambda each: (each.serial, each.batch.number))
-        same = (each for each in found if (each.batch, each.serial) == (last.batch, last.serial))
-        return replace(last, topics=tuple(sorted(topic for each in same for topic in each.topics)))
+        last = max(result, key=lambda item: (item.serial, item.batch.number))
+        same = (item for item in result if (item.batch, item.serial) == (last.batch, last.serial))
+        return replace(last, topics=tuple(sorted(topic for item in same for topic in item.topics)))
 
     def difference(self, now: CommittedBatch) -> str | None:
         """Difference of the same batch that a task has now, as the part of a sentence; None if it is the
@@ -290,8 +290,8 @@ class Decision:
                     busy=self.busy,
                     parts=max(len(parts), 1),
                     open=[
-                        [suffix_of(each.id, prefix), each.producer_id, each.epoch, each.version]
-                        for each in part
+                        [suffix_of(item.id, prefix), item.producer_id, item.epoch, item.version]
+                        for item in part
                     ],
                     topics=self.topic_count,
                     first=self.first,
@@ -331,7 +331,7 @@ def other_topics(before: Iterable[str], now: Iterable[str]) -> str:
 
 
 def _topics(names: Collection[str]) -> str:
-    return f"{'topic' if len(names) == 1 else 'topics'} {listed_some(sorted(names), _NAMED_MAX, quoted)}"
+    return f"{'topic' if len(names) == 1 else 'topics'} {list_some(sorted(names), _NAMED_MAX, quote)}"
 
 
 def part_count(record: OffsetAndMetadata, group: str) -> int:
@@ -344,7 +344,7 @@ def _decision_content(record: OffsetAndMetadata, group: str) -> dict[str, Any]:
     numbers = [(name, int) for name in ("number", "tasks", "busy", "parts", "lost", "topics")]
     texts = [(name, str) for name in ("batch", "first")]
     content = decode_metadata(record, group, *texts, *numbers, ("stream", bool), ("open", list))
-    if not all(_is_transaction(each) for each in content["open"]):
+    if not all(_is_transaction(item) for item in content["open"]):
         raise _foreign(record, group)
     return content
 
@@ -374,13 +374,13 @@ def last_decision(
     if first is None:
         return None
     others = [
-        _newest(metadata, net, each, stable_in)
-        for each in [*decision_groups(group, part_count(first, group))][1:]
+        _newest(metadata, net, item, stable_in)
+        for item in [*decision_groups(group, part_count(first, group))][1:]
     ]
-    records = [first, *(each for each in others if each is not None and each.offset == first.offset)]
+    records = [first, *(item for item in others if item is not None and item.offset == first.offset)]
     if len(records) <= len(others):
         raise DeliveryError(
-            f"group {quoted(group)} has {len(records)} of {len(others) + 1} parts of decision "
+            f"group {quote(group)} has {len(records)} of {len(others) + 1} parts of decision "
             f"{first.offset}: a driver may be deciding now, or brokers have forgotten some; "
             "run again in a minute"
         )
@@ -391,7 +391,7 @@ def _newest(
     metadata: Metadata, net: NetOptions, group: str, stable_in: Collection[TopicPartition] | None
 ) -> OffsetAndMetadata | None:
     texts = committed_texts(metadata, group, net, stable_in=stable_in)
-    return newest(OffsetAndMetadata(*each) for each in texts)
+    return newest(OffsetAndMetadata(*item) for item in texts)
 
 
 def write_of_group(group: str, records: Sequence[OffsetAndMetadata]) -> str | None:
@@ -417,31 +417,31 @@ def may_be_group_of_write(group: str) -> bool:
     return any(form.fullmatch(group) for form, _ in _KINDS)
 
 
-def _of_decision(record: OffsetAndMetadata, group: str) -> str:
+def _parse_decision_key(record: OffsetAndMetadata, group: str) -> str:
     part_count(record, group)
     return group.rpartition("-")[0]
 
 
-def _of_batch(record: OffsetAndMetadata, group: str) -> str:
+def _parse_batch_key(record: OffsetAndMetadata, group: str) -> str:
     CommittedBatch.of(record, group)
     return group.rpartition("-")[0]
 
 
-def _of_note(record: OffsetAndMetadata, group: str) -> str | None:
+def _parse_note_key(record: OffsetAndMetadata, group: str) -> str | None:
     """Name of the migration that keeps a note in this group; None if the group is named after another
     partition."""
     fields = (("source", list), ("target", list), ("end", int), ("messages", int))
     content = decode_metadata(record, group, *fields)
-    end = "".join(f"-{each}" for each in [*content["target"], "log"])
+    end = "".join(f"-{item}" for item in [*content["target"], "log"])
     return group.removesuffix(end) if group.endswith(end) else None
 
 
 #: Forms of group names, and the functions that read the name of the write from a record: parts of a decision,
 #: batches of a task, notes of a migration. They raise ``OptionError`` for records of another program.
 _KINDS: Final[tuple[tuple[re.Pattern[str], Callable[[OffsetAndMetadata, str], str | None]], ...]] = (
-    (re.compile(r".+-driver(?:[.][1-9][0-9]*)?", re.DOTALL), _of_decision),
-    (re.compile(r".+-[0-9]+", re.DOTALL), _of_batch),
-    (re.compile(r".+-.+-[0-9]+-log", re.DOTALL), _of_note),
+    (re.compile(r".+-driver(?:[.][1-9][0-9]*)?", re.DOTALL), _parse_decision_key),
+    (re.compile(r".+-[0-9]+", re.DOTALL), _parse_batch_key),
+    (re.compile(r".+-.+-[0-9]+-log", re.DOTALL), _parse_note_key),
 )
 
 
@@ -466,7 +466,7 @@ def decode_metadata(record: OffsetAndMetadata, group: str, *fields: tuple[str, t
 
 def _foreign(record: OffsetAndMetadata, group: str) -> OptionError:
     return OptionError(
-        f"option kafka.transactional.id: group {quoted(group)}, which keeps the state of this write, holds "
-        f"an offset that another program committed ({quoted(record.metadata)}); choose an id that no other "
+        f"option kafka.transactional.id: group {quote(group)}, which keeps the state of this write, holds "
+        f"an offset that another program committed ({quote(record.metadata)}); choose an id that no other "
         "program uses"
     )

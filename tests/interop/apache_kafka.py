@@ -329,7 +329,9 @@ class ApacheCluster:
         voters = (f"{item}@{HOST}:{port}" for item, port in enumerate(self._controllers))
         own = f"PLAINTEXT://{HOST}:{self.ports[node]}"
         advertised = self._advertised[node] if self._advertised else self.ports[node]
-        racks = [f"broker.rack={self._racks[node]}", f"replica.selector.class={_NEAREST}"] * bool(self._racks)
+        racks = (
+            [f"broker.rack={self._racks[node]}", f"replica.selector.class={_NEAREST}"] if self._racks else []
+        )
         kept = self.replicas
         lines = [
             _CLUSTER_PROPERTIES,

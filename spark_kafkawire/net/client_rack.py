@@ -95,7 +95,7 @@ def _of_aws(_: str) -> tuple[str, ...]:
     token = _asked("PUT", f"{base}/latest/api/token", {f"{_AWS_TOKEN}-ttl-seconds": "60"}, deadline)
     headers = {_AWS_TOKEN: token} if token and _NAME.fullmatch(token) else {}
     names = (_asked("GET", f"{base}{_AWS_ZONE}{part}", headers, deadline) for part in ("", "-id"))
-    return _told(tuple(name for name in names if name))
+    return _check_names(tuple(name for name in names if name))
 
 
 def _of_gcp(_: str) -> tuple[str, ...]:
@@ -103,10 +103,10 @@ def _of_gcp(_: str) -> tuple[str, ...]:
     address = f"http://{host}/computeMetadata/v1/instance/zone"
     deadline = Deadline.after(METADATA_S, "metadata service")
     zone = _asked("GET", address, {"Metadata-Flavor": "Google"}, deadline) or ""
-    return _told((zone.rpartition("/")[2],) if zone else ())
+    return _check_names((zone.rpartition("/")[2],) if zone else ())
 
 
-def _told(names: tuple[str, ...]) -> tuple[str, ...]:
+def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
     if not names or not all(map(_NAME.fullmatch, names)):
         raise ConnectFailed("the metadata service does not tell the zone of this machine")
     return names

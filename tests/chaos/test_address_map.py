@@ -46,7 +46,7 @@ def at_port(port: int) -> Mapped:
 
 
 @contextlib.contextmanager
-def nobody() -> Iterator[Mapped]:
+def unused_address() -> Iterator[Mapped]:
     yield at_port(closed_port().port)
 
 
@@ -85,7 +85,7 @@ def write(options: dict[str, str]) -> object:
 
 
 @for_each(
-    ("wrong", "work"), [(wrong, work) for wrong in (nobody, silent, another_broker) for work in (read, write)]
+    ("wrong", "work"), [(wrong, work) for wrong in (unused_address, silent, another_broker) for work in (read, write)]
 )
 def test_a_wrong_port_is_one_line_that_names_the_map(
     wrong: Callable[[], AbstractContextManager[Mapped]], work: Callable[[dict[str, str]], object]

@@ -113,15 +113,15 @@ def case(schema: Any, seed: int = 34, **more: Any) -> Case:
 
 def drawn_cases() -> list[Case]:
     """Cases of drawn schemas, the same in each run. No union is at the root."""
-    result: list[Case] = []
+    found: list[Case] = []
 
     @settings(max_examples=_DRAWN, derandomize=True, database=None)
     @given(schemas(), st.integers(0, 2**32))
     def collect(schema: Any, seed: int) -> None:
-        result.append(case(record(schema), seed))
+        found.append(case(record(schema), seed))
 
     collect()
-    return result
+    return found
 
 
 @pytest.fixture(scope="module")

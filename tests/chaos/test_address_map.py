@@ -85,7 +85,8 @@ def write(options: dict[str, str]) -> object:
 
 
 @for_each(
-    ("wrong", "work"), [(wrong, work) for wrong in (unused_address, silent, another_broker) for work in (read, write)]
+    ("wrong", "work"),
+    [(wrong, work) for wrong in (unused_address, silent, another_broker) for work in (read, write)],
 )
 def test_a_wrong_port_is_one_line_that_names_the_map(
     wrong: Callable[[], AbstractContextManager[Mapped]], work: Callable[[dict[str, str]], object]

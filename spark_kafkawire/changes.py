@@ -321,7 +321,9 @@ def latest_per_key(
     others = [name for name in rows.columns if name not in names]
     has_key = reduce(lambda one, other: one | other, (_col(name).isNotNull() for name in names))
     refused = _refusal(f"latest_per_key: a row has no key in {printable(', '.join(names))}")
-    location = _col(order[0]) if len(order) == 1 else F.struct(*map(_col, order))
+    # Of null alone max_by makes null, and the row would be gone; a struct with a null comes first.
+    is_alone = len(order) == 1 and not rows.schema[order[0]].nullable
+    location = _col(order[0]) if is_alone else F.struct(*map(_col, order))
     last = F.max_by(F.struct(*map(_col, others)), location).alias("_last")
     grouped = rows.groupBy(*map(_col, names)).agg(last)
     # Keys are looked at after the fold, where there are fewer: it keeps a group without one.
@@ -333,7 +335,7 @@ def latest_per_key(
     if tombstones == "keep":
         return result
     if "_deleted" in others:
-        return result.where(~F.col("_deleted"))
+        return result.where(~F.col("_deleted").eqNullSafe(True))
     if "value" in others:
         return result.where(F.col("value").isNotNull())
     raise OptionError("latest_per_key: the rows have neither _deleted nor value: set tombstones='keep'")

@@ -9,8 +9,8 @@ Each run adds one folder OUTPUT/batch=N, which is either complete or absent. The
 killed run began. A run without new messages adds no folder. Only one run at a time may write to an output;
 a second run is refused where the operating system can detect it.
 
-With --table delta:NAME or iceberg:NAME each run is one commit of that table. spark-submit gives Spark the
-jars and the settings of the format.
+With --table delta:NAME or iceberg:NAME each run is one commit of that table, with those columns of the
+messages that the table has. spark-submit gives Spark the jars and the settings of the format.
 
 OUTPUT is any path that Spark's Hadoop supports (file:, hdfs:, ...) where a folder is renamed in one step.
 """

@@ -212,18 +212,25 @@ def _connected(result: Examination, read: ReadOptions, cluster: Cluster) -> bool
     def deadline() -> Deadline:
         return Deadline.after(settings.timeout_s)
 
+    def target(server: Broker) -> Broker:
+        # The map is of brokers.
+        return server if discovery.zookeeper_connect is not None else settings.target(server)
+
     def named(server: Broker) -> str:
-        return f"{server.host} is {addresses(server, deadline())[0][4][0]}"
+        host = target(server)
+        return f"{host.host} is {addresses(host, deadline())[0][4][0]}"
 
     def dialed(server: Broker) -> str:
-        Transport.connect(server, deadline()).close()
+        Transport.connect(target(server), deadline()).close()
         return f"{server.host}:{server.port}"
 
     def certified(server: Broker) -> str:
         from ..net.tls import TlsTransport
 
         assert tls is not None
-        transport = TlsTransport.over(Transport.connect(server, deadline()), tls, server.host, deadline())
+        transport = TlsTransport.over(
+            Transport.connect(target(server), deadline()), tls, server.host, deadline()
+        )
         version, end_s = transport.peer
         transport.close()
         days = int((end_s - time.time()) / _DAY_S)

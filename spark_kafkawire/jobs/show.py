@@ -59,8 +59,8 @@ class ShowOptions:
     )
     since: Mapping[str, str] | None = arg(
         "--since",
-        "the first messages from here on: earliest, a time like 2026-01-31T00:00:00Z, or milliseconds since "
-        "1970 (default: the last messages)",
+        'the first messages from here on: earliest, a time like 2026-01-31T00:00:00Z, "-10 minutes", '
+        "or milliseconds since 1970 (default: the last messages)",
         make=partial(parse_starting, argument="--since"),
         one_of="start",
         metavar="WHEN",

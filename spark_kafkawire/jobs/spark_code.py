@@ -9,7 +9,7 @@ from typing import Final
 
 from ..errors import OptionError, printable
 from ..options.option import is_kafka_property, pass_over
-from ..options.table import OPTIONS, STREAM_OPTIONS, keep_secrets
+from ..options.table import OPTIONS, STREAM_OPTIONS, find_why_ignored, keep_secrets
 from ..secrecy import HIDDEN, without_secrets
 
 _TEXT: Final = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\''
@@ -70,8 +70,8 @@ _DIFFERENCES: Final = {
     "subscribepattern": "takes what patterns of topic names need; anything else is an error",
     "failondataloss": "false: a stream keeps its place where the end of a partition falls",
     "kafka.max.request.size": "bounds all of a request; a record may have as much",
-    "maxoffsetspertrigger": "needs Spark 4.2; 0 or less is an error",
-    "minoffsetspertrigger": "needs Spark 4.2; 0 or less is an error",
+    "maxoffsetspertrigger": "needs Spark 4.2, or queryTrigger=processingTime; 0 or less is an error",
+    "minoffsetspertrigger": "needs Spark 4.2, or queryTrigger=processingTime; 0 or less is an error",
     "topic": 'a batch write needs .mode("append")',
 }
 
@@ -81,6 +81,7 @@ def as_ours(raw: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     by names."""
     known = {option.name.lower(): option for option in (*OPTIONS, *STREAM_OPTIONS)}
     keep_secrets(raw)
+    is_read, names = "topic" not in raw, [option.name for option in known.values()]
     ours: dict[str, str] = {}
     remarks: dict[str, str] = {}
     for name, value in raw.items():
@@ -91,10 +92,12 @@ def as_ours(raw: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
                 remarks[option.name] = difference
         elif is_kafka_property(name):
             try:
-                pass_over(name, read="topic" not in raw)
+                pass_over(name, read=is_read)
                 remarks[name] = "has no effect and is left out"
             except OptionError as error:
                 remarks[name] = str(error)
+        elif (ignored := find_why_ignored(name, names, is_read, stream=False)) is not None:
+            remarks[name] = f"{ignored[1]}; left out"
         else:
             remarks[name] = "is unknown, which is an error; left out"
     return ours, remarks

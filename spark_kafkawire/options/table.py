@@ -116,7 +116,7 @@ def raw_options(raw: Mapping[str, str], *, read: bool, stream: bool = False) -> 
         elif read and name.lower() in OF_STREAMS_ALONE:
             pass_over_in_batch(OF_STREAMS_ALONE[name.lower()])
             passed_over.append(name)
-        elif reason := _ignored_because(name, names, read, stream):
+        elif reason := find_why_ignored(name, names, read, stream):
             pass_over_unknown(*reason)
             ignored.append(reason[0])
         else:
@@ -188,7 +188,7 @@ def _list_known(read: bool, stream: bool) -> list[Option[Any]]:
     return list(of_streams.values())
 
 
-def _ignored_because(name: str, names: list[str], read: bool, stream: bool) -> tuple[str, str] | None:
+def find_why_ignored(name: str, names: list[str], read: bool, stream: bool) -> tuple[str, str] | None:
     """The name of an option that Spark's own connector ignores, and the rest of the sentence that says what
     takes effect; None for one that is refused."""
     lower, side = name.lower(), "stream" if stream else "read" if read else "write"

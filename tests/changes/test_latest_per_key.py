@@ -49,6 +49,13 @@ def test_names_of_columns_may_have_any_case_and_any_sign(spark: SparkSession) ->
     assert latest_per_key(rows, "A.B", order_by="or`der").collect() == [(1, 2, False)]
 
 
+def test_a_key_keeps_its_row_without_an_order(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [(1, None, None), (2, None, False), (2, 5, False)], "k int, at int, _deleted boolean"
+    )
+    assert sorted(latest_per_key(rows, "k", order_by="at").collect()) == [(1, None, None), (2, 5, False)]
+
+
 def test_a_row_without_a_key_is_an_error(spark: SparkSession, noida: NoidaBroker) -> None:
     rows = compacted([Record(b"v"), Record(b"v", key=b"k")], noida, spark)
     with pytest.raises(PySparkException, match="a row has no key in key"):

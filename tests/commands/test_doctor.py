@@ -270,6 +270,9 @@ def test_a_job_that_works_is_said_to(noida: NoidaBroker, capsys: pytest.CaptureF
         *("group", "offsets", "records", "clock"),
     ]
     assert {name for name, item in status.items() if item == "warning"} == {"tcp", "clock"}
+    mapped = f'{{"kafka-0.invalid:9092":"{noida.bootstrap_servers}"}}'
+    options = {"kafka.bootstrap.servers": "kafka-0.invalid:9092", "brokerAddressMap": mapped, **QUICK}
+    assert examined({**options, "subscribe": topic}).failure is None
     for write in ({"topic": topic}, {}):
         more = [f"--option={name}={text}" for name, text in write.items()]
         assert JOB.main([*argv, *more]) == ExitCode.DONE
@@ -304,7 +307,8 @@ rows = (
     .options(**{"kafka.security.protocol": "SASL_PLAINTEXT", 'subscribe': "t"})
     .options(includeHeaders="true", minPartitions=4).option("kafka.sasl.mechanism", "PLAIN")
     .option("kafka.sasl.jaas.config", """JAAS required username="u" password="hunter22";""")
-    .option("kafka.fetch.min.bytes.odd", "1").option("checkpointLocation", "/c").load()
+    .option("kafka.fetch.min.bytes.odd", "1").option("group.id", "g")
+    .option("checkpointLocation", "/c").load()
 )
 rows.writeStream.format("kafka").option("topic", "other")
 '''
@@ -332,6 +336,7 @@ def test_options_come_from_code_of_spark(
         "# failOnDataLoss: false: a stream keeps its place where the end of a partition falls",
         "# minPartitions: also splits a partition that holds most of the data",
         "# kafka.fetch.min.bytes.odd: has no effect and is left out",
+        "# group.id: has no effect in a read and is ignored: set kafka.group.id; left out",
     ]
     forget_all()
     assert JOB.main([*argv, "--from-spark", "--json", "--option=subscribe=u"]) == ExitCode.DONE

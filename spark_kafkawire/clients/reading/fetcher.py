@@ -48,10 +48,8 @@ from .data_loss import GapWatch, Loss, loss_by, reason_against_compaction, topic
 from .task import Contradiction, EmptyFetch, FetchTask, Gaps, MessageCrossesStop, NearerReplica
 
 if TYPE_CHECKING:
-    from .modern.near_replica import NearReplica
-
-if TYPE_CHECKING:
     from .key_order import LayoutsOfRows
+    from .modern.near_replica import NearReplica
     from .typed_values import TypedTask, TypedValues
 
 #: Fetches of damaged bytes in a row that differ, after which the read fails.

@@ -356,7 +356,7 @@ def columns_by_name(function: str, rows: DataFrame, names: str | Sequence[str]) 
 
 
 def schema_of_table(function: str, session: SparkSession, table: str) -> StructType:
-    """The columns of a table. Raises ``OptionError`` if there is none."""
+    """The columns of a table. Raises ``OptionError`` if there is no such table."""
     try:
         return session.table(table).schema
     except AnalysisException as error:

@@ -468,7 +468,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _whole_or_text(value: Any) -> int | str | None:
-    """A number, or a text that is none: a number of JSON has no quotation marks."""
+    """A number, or a text that is not a number: JSON writes numbers without quotation marks."""
     is_text = isinstance(value, str) and not re.fullmatch(r"\s*-?[0-9]*\s*", value)
     return value if is_text else _whole(value)
 

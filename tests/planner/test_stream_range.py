@@ -1,4 +1,4 @@
-"""Ends of streams by time, in logs that grow while they are asked, and in each run of the query anew."""
+"""Ends of streams by time, in logs that grow while they are asked, and in each run of a query."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def offsets(
 
 
 def offsets_at(bootstrap_servers: str, topic: str, partitions: int, time_ms: int) -> list[int]:
-    """The first offset of that time or later in each partition; -1 where there is none."""
+    """The first offset of that time or later in each partition; -1 if it has none."""
     asked = [TopicPartition(topic, number, time_ms) for number in range(partitions)]
     with _consumer(bootstrap_servers) as consumer:
         return [item.offset for item in consumer.offsets_for_times(asked, timeout=CLIENT_TIMEOUT_S)]

@@ -137,7 +137,7 @@ def commit_offsets(
     ``OptionError`` (fatal) if the group has members, because it would overwrite their commits; otherwise as
     that function does.
     """
-    # A position in a topic that was deleted is none in the next one of its name.
+    # A position in a deleted topic is not one in a new topic of the same name.
     ids: dict[str, uuid.UUID] = {}
     if offsets:
         call_with_retries(lambda: _commit_once(metadata, group_id, offsets, net, ids), net.request_retry)

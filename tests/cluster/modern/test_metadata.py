@@ -274,13 +274,13 @@ def _closing(api: Api, frame: bytes) -> Sent:
 def moved(pool: Pool, after_s: float | None) -> Iterator[tuple[Metadata, LogServer, LogServer]]:
     """A client whose only known broker is an old one, that one, and a bootstrap server that names another."""
     with LogServer({"t": [MemoryLog()]}) as new, LogServer({"t": [MemoryLog()]}) as old:
-        told = naming(new, brokers=at(old))
+        named = naming(new, brokers=at(old))
         net = replace(NET, rebootstrap_after_s=after_s, retry=replace(NET.retry, retries=1))
         metadata = metadata_of(new.bootstrap_servers, pool, net)
         assert metadata.leader_of(PARTITION).broker.port == old.port
         new.lie = _closing
         metadata.refresh(["t"])  # the old broker is the last one that answered
-        new.lie, told["brokers"] = None, at(new)
+        new.lie, named["brokers"] = None, at(new)
         metadata.forget("t")
         yield metadata, old, new
 
@@ -317,10 +317,10 @@ def test_a_cluster_that_asks_for_it_again_and_again_is_one_error(pool: Pool) -> 
 def test_an_answer_of_another_cluster_is_refused(pool: Pool) -> None:
     with moved(pool, 300.0) as (metadata, old, new):
         old.close()
-        told = naming(new, cluster_id="another")
+        named = naming(new, cluster_id="another")
         with pytest.raises(BrokerError, match=r", cluster 'another', not 'log-broker' as before: the"):
             metadata.leader_of(PARTITION)
-        told["cluster_id"] = "log-broker"
+        named["cluster_id"] = "log-broker"
         assert metadata.leader_of(PARTITION).broker.port == new.port
 
 

@@ -3,10 +3,10 @@
     python -m tests.benchmarks --only read write --rounds 3
     python -m tests.benchmarks --only stream --size 1000000
 
-``--only stream`` measures ``stream-catch-up`` and ``stream-micro-batch``. Without ``--only`` it measures what
-needs neither Maven nor Apache Kafka. Tables are Markdown; a file keeps the lines of the figures. It exits
-with 1 where something that was asked for is missed. A BrokenPipeError on stderr is of a Python worker that
-Spark ended because nobody asked it for a minute.
+``--only stream`` measures all subjects whose names begin with ``stream-``. Without ``--only`` it measures
+what needs neither Maven nor Apache Kafka. Tables are Markdown; a file keeps the lines of the figures. It
+exits with 1 where something that was asked for is missed. A BrokenPipeError on stderr is of a Python worker
+that Spark ended because nobody asked it for a minute.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .measure import Figure, print_table, say
 from .peer import clients, scaling, speed
 from .reading import directories, read, read_modern, write, write_modern
 from .session import Bench, kafka, spark_session
-from .stream import catch_up, micro_batch, tasks, throughput
+from .stream import catch_up, latency, micro_batch, tasks, throughput
 from .tasks import large_log, large_topic, packs, planning, task_cost
-from .typed import avro, changes_of_debezium
+from .typed import changes_of_debezium, values
 
 #: Where the lines are kept.
 FIGURES: Final = Path("build/figures.jsonl")
@@ -79,9 +79,10 @@ SUBJECTS: Final = {
     "large-topic": _on_kafka(large_topic, 20, "GiB"),
     "stream-catch-up": _on_kafka(catch_up, 10_000_000, "records"),
     "stream-micro-batch": _on_kafka(micro_batch, 40, "micro-batches"),
+    "stream-latency": _on_kafka(latency, 2_000, "records"),
     "exactly-once-tasks": _on_kafka(tasks, 1_000, "tasks"),
     "exactly-once-throughput": _on_kafka(throughput, 6_000_000, "records"),
-    "values": _on_kafka(avro, 2_000_000, "messages"),
+    "values": _on_kafka(values, 2_000_000, "messages"),
     "changes": _on_kafka(changes_of_debezium, 1_000_000, "changes"),
     "first": _on_kafka(first, 0, "busy processes beside"),
 }

@@ -16,11 +16,11 @@ from dataclasses import astuple, dataclass
 from datetime import datetime
 from functools import partial
 from itertools import count, pairwise
-from statistics import median
+from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -241,6 +241,72 @@ def _started(writer: DataStreamWriter) -> Iterator[StreamingQuery]:
             yield query
         finally:
             query.stop()
+
+
+#: Records a second that a producer sends one after the other.
+_RATE: Final = 100
+#: How long a record may take, seconds.
+_LATEST_S: Final = 120.0
+
+
+def latency(bench: Bench) -> Iterator[Figure]:
+    """Time of a record from a producer through a query, Kafka to Kafka, to a consumer, with and without
+    asynchronous progress. A trigger begins when the one before ends."""
+    say(f"latency: {bench.size:,} records, {_RATE} a second")
+    took: defaultdict[str, list[float]] = defaultdict(list)
+    runs = {
+        name + suffix: partial(_send_through, bench, format, options, took[name + suffix])
+        for name, format in ((_OURS, "kafkawire"), (_THEIRS, "kafka"))
+        for suffix, options in ((_SINK, {}), (_ASYNCHRONOUS, _PROGRESS))
+    }
+    interleaved(runs, bench.rounds)
+    # The first run is for warming up.
+    seen = {name: quantiles(item[bench.size :], n=100) for name, item in took.items()}
+    rows = [[name, f"{item[49]:.0f}", f"{item[98]:.0f}"] for name, item in seen.items()]
+    print_table(["query", "p50, ms", "p99, ms"], rows)
+    for suffix in (_SINK, _ASYNCHRONOUS):
+        for percentile in (50, 99):
+            ratio = seen[_OURS + suffix][percentile - 1] / seen[_THEIRS + suffix][percentile - 1]
+            name = f"latency, p{percentile}: {_OURS + suffix}, to {_THEIRS + suffix}"
+            yield Figure(name, "times", ratio)
+
+
+def _send_through(bench: Bench, format: str, options: Options, took: list[float]) -> None:
+    """Send records at an even rate once the query runs well; adds the milliseconds of each."""
+    servers = {"kafka.bootstrap.servers": bench.servers}
+    topic, copy = new_topic(bench.servers), new_topic(bench.servers)
+    frame = bench.spark.readStream.format(format).options(**servers, subscribe=topic).load()
+    writer = frame.select("value").writeStream.format(format).options(**servers, **options, topic=copy)
+    settings = {"bootstrap.servers": bench.servers}
+    consumer = Consumer({**settings, "group.id": "latency", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(copy, number, 0) for number in range(PARTITIONS)])
+    producer = Producer({**settings, "linger.ms": 0})
+    is_over = threading.Event()
+
+    def send() -> None:
+        due_s = time.monotonic()
+        while not is_over.wait(max(0.0, due_s - time.monotonic())):
+            producer.produce(topic, str(time.monotonic_ns()).encode())
+            producer.poll(0)
+            due_s += 1 / _RATE
+
+    with _started(writer) as query, closing(consumer), ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send)
+        try:
+            poll(lambda: _done(query) >= WARM_COUNT, f"{WARM_COUNT} micro-batches")
+            from_ns, came = time.monotonic_ns(), 0
+            until_s = time.monotonic() + bench.size / _RATE + _LATEST_S
+            while came < bench.size:
+                check("records in time", int(time.monotonic() < until_s), 1)
+                for message in consumer.consume(1_000, 0.02):
+                    arrived_ns, sent_ns = time.monotonic_ns(), int(message.value() or b"")
+                    if sent_ns >= from_ns and came < bench.size:
+                        took.append((arrived_ns - sent_ns) / 1e6)
+                        came += 1
+        finally:
+            is_over.set()
+        sending.result()
+        producer.flush(_LATEST_S)
 
 
 #: The two kinds, and the option in which they differ.

@@ -19,7 +19,8 @@ from .processes import EXECUTOR, WORKER, Look, peaks
 def test_a_name_chooses_its_subject_or_else_those_that_begin_with_it() -> None:
     from .__main__ import _chosen
 
-    chosen = {"read": ["read"], "stream": ["stream-catch-up", "stream-micro-batch"], "strea": []}
+    streams = ["stream-catch-up", "stream-micro-batch", "stream-latency"]
+    chosen = {"read": ["read"], "stream": streams, "strea": []}
     assert {name: _chosen(name) for name in chosen} == chosen
 
 

@@ -151,7 +151,7 @@ def _protobuf(bench: Bench) -> Iterator[Figure]:
 
 
 def _take_turns(bench: Bench, frames: Mapping[str, DataFrame], decoding: Iterable[str]) -> dict[str, Took]:
-    """What each kind takes. Raises unless those that decode give the same rows."""
+    """Costs of each kind. Raises unless those that decode give the same rows."""
     _check_equal({name: frames[name] for name in decoding}, bench.size)
     kinds = {name: Kind(partial(read_into_nothing, frame), bench.size) for name, frame in frames.items()}
     took = side_by_side(kinds, bench.rounds, twice=True)

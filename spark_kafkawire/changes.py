@@ -318,25 +318,19 @@ def latest_per_key(
     order = columns_by_name("latest_per_key", rows, order_by)
     if tombstones not in ("drop", "keep"):
         raise OptionError(f"latest_per_key: tombstones is 'drop' or 'keep', not {quote(tombstones)}")
-    others = [name for name in rows.columns if name not in names]
+    latest = Window.partitionBy(*map(_col, names)).orderBy(*(_col(name).desc() for name in order))
     has_key = reduce(lambda one, other: one | other, (_col(name).isNotNull() for name in names))
     refused = _refusal(f"latest_per_key: a row has no key in {printable(', '.join(names))}")
-    # Of null alone max_by makes null, and the row would be gone; a struct with a null comes first.
-    is_alone = len(order) == 1 and not rows.schema[order[0]].nullable
-    location = _col(order[0]) if is_alone else F.struct(*map(_col, order))
-    last = F.max_by(F.struct(*map(_col, others)), location).alias("_last")
-    grouped = rows.groupBy(*map(_col, names)).agg(last)
-    # Keys are looked at after the fold, where there are fewer: it keeps a group without one.
-    folded = grouped.where(F.when(has_key, F.col("_last").isNotNull()).otherwise(refused))
-    picked = [
-        _col(name) if name in names else F.col("_last").getField(name).alias(name) for name in rows.columns
-    ]
-    result = folded.select(*picked)
+    # Of a row number that is limited to 1, Spark keeps one row per key in each task before the shuffle. An
+    # aggregation, max_by, does so, too, but copies each row, and loses rows whose order is null.
+    number = "_kafkawire_row_number"
+    numbered = rows.withColumn(number, F.row_number().over(latest)).where(F.col(number) == 1).drop(number)
+    result = numbered.where(F.when(has_key, True).otherwise(refused))
     if tombstones == "keep":
         return result
-    if "_deleted" in others:
+    if "_deleted" in rows.columns:
         return result.where(~F.col("_deleted").eqNullSafe(True))
-    if "value" in others:
+    if "value" in rows.columns:
         return result.where(F.col("value").isNotNull())
     raise OptionError("latest_per_key: the rows have neither _deleted nor value: set tombstones='keep'")
 

@@ -48,8 +48,6 @@ from tests.support.polling import GRACE_S
 
 WRONG: Final = "wr0ng-one"
 PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
-#: Time for a login that does not come to its end, milliseconds.
-SHORT: Final = "1000"
 #: Mechanisms whose matrix is in another file, because they need a server of their own.
 ELSEWHERE: Final = {"GSSAPI": Path(__file__).with_name("test_gssapi.py")}
 
@@ -278,12 +276,15 @@ def test_a_login_ends_within_the_request_timeout(door: Door, hostile: str) -> No
         logins.append(connection)
         HOSTILE[hostile](connection)
 
-    began_s = time.monotonic()
     with door.listener(handshaken(login)) as peer:
-        options = {**door.rows.options(door.rows.secret), "requestTimeout": SHORT}
-        message = door.refused(peer, options, door.rows.secret)
-        assert time.monotonic() - began_s < GRACE_S
-        # A machine that is busy may need a second connection to learn the versions, and never to log in.
+        # A busy machine may need longer to learn the versions, on one connection or two, before it logs in.
+        for timeout_s in (1, 4, 16):
+            began_s = time.monotonic()
+            options = {**door.rows.options(door.rows.secret), "requestTimeout": f"{timeout_s}s"}
+            message = door.refused(peer, options, door.rows.secret)
+            assert time.monotonic() - began_s < timeout_s + GRACE_S
+            if logins:
+                break
         assert len(logins) == 1
     assert "bootstrap server (localhost:" in message
 

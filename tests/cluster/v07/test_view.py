@@ -218,7 +218,7 @@ def test_report_a_broker_that_fails_for_good_with_the_topic(
 ) -> None:
     server = start_broker(0, faults=[Fault("MULTIFETCH", nth, fault) for nth in range(1, 9)])
     with pytest.raises(kind, match=r"partitions of topic t: broker 0 \(127\.0\.0\.1:"):
-        probe(broker_of(server), ["t"], net_07(0.2, 1, 0.001))
+        probe(broker_of(server), ["t"], net_07(1, 1, 0.001))
 
 
 def test_report_a_dead_broker_in_the_list(start_broker: StartBroker) -> None:

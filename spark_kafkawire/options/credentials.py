@@ -180,10 +180,10 @@ def _option_or(
         raise OptionError(f"option {given} is not set, and the login needs it: set it, too")
     if value is None:
         return require_option(login, name, f", or set {given}")
-    if not value or "\0" in value:
-        raise OptionError(
-            f"option {given} is empty, or has a character NUL (its value is not shown); correct it"
-        )
+    if not value:
+        raise OptionError(f"option {given} is empty; set it to the secret of the login, or leave it out")
+    if "\0" in value:
+        raise OptionError(f"option {given} has a character NUL (its value is not shown); remove it")
     return value
 
 
@@ -482,9 +482,12 @@ def _login(options: RawOptions, mechanism: str) -> JaasLogin:
         )
     login = parse_jaas(text)
     if login.module != module:
+        meant = [item.name for item in MECHANISMS.values() if item.module == login.module]
+        other = f", or set kafka.sasl.mechanism={' or '.join(meant)}" if meant else ""
         raise OptionError(
-            f"option {Layers.jaas}: its login module is not that of kafka.sasl.mechanism={mechanism}; begin "
-            f"it with {module} (its value is not shown)"
+            f"option {Layers.jaas}: its login module is {login.module if meant else 'another one'}, and "
+            f"kafka.sasl.mechanism={mechanism} needs {module} (its value is not shown): begin it with "
+            f"{module}{other}"
         )
     return login
 

@@ -286,7 +286,10 @@ def _rack(options: RawOptions) -> ClientRack | None:
     if not options[of]:
         return None
     if rack is None:
-        raise OptionError(f"option {of}=true needs the rack of the executors: set {NetOptions.rack}, too")
+        raise OptionError(
+            f"option {of}=true needs the rack of the executors: set {NetOptions.rack} to broker.rack of the "
+            f"brokers near them, or to env:NAME, where each executor has its own"
+        )
     if options.given(DeliveryOptions.seed):
         raise OptionError(
             f"option {of}=true makes partitions depend on the racks of executors, and partitionerSeed makes "
@@ -331,7 +334,8 @@ def _idempotent(options: RawOptions, acks: str, in_flight: int, retries: int) ->
             (acks != "all", "acks=all"),
             (
                 in_flight > _IDEMPOTENT_IN_FLIGHT_MAX,
-                f"kafka.max.in.flight.requests.per.connection of {_IDEMPOTENT_IN_FLIGHT_MAX} or fewer",
+                f"kafka.max.in.flight.requests.per.connection of at most {_IDEMPOTENT_IN_FLIGHT_MAX}, and "
+                f"it is {in_flight}",
             ),
             (retries == 0, "retries above 0"),
         )
@@ -339,8 +343,8 @@ def _idempotent(options: RawOptions, acks: str, in_flight: int, retries: int) ->
     ]
     if problems and wanted:
         raise OptionError(
-            f"option kafka.enable.idempotence: true needs {' and '.join(problems)}; set it so, or leave the "
-            "option out"
+            f"option kafka.enable.idempotence: true needs {' and '.join(problems)}; set it so, or leave "
+            "kafka.enable.idempotence out"
         )
     return not problems
 

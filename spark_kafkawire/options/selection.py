@@ -305,6 +305,11 @@ class PartitionSyntax:
     assigned: Callable[[str, Any], TopicPartition | None]
     keyed: Callable[[str, str], TopicPartition | None]
 
+    def example(self, value: int) -> str:
+        """JSON with a value for one partition."""
+        note = " (broker-partition)" if "-" in self.key_example else ""
+        return f'{{"t":{{"{self.key_example}":{value}}}}}{note}'
+
 
 def _broker_partition(topic: str, name: Any) -> TopicPartition | None:
     match = _BROKER_PARTITION.fullmatch(name) if isinstance(name, str) else None
@@ -354,7 +359,7 @@ def parse_start(options: RawOptions, forbidden: OffsetLimit | None, syntax: Part
         return OffsetLimits(
             option.name, for_all=OffsetLimit(LimitKind.FROM_END, count(0, INT64_MAX)(option.name, text))
         )
-    example = f'1000 or {{"t":{{"{syntax.key_example}":100}}}}'
+    example = f"1000 or {syntax.example(100)}"
     counts = _parse_by_partition(option.name, text, example, syntax, _whole)
     if bad := [tp for tp, value in counts.items() if value < 0]:
         raise OptionError(
@@ -375,8 +380,9 @@ def parse_stream_end(options: RawOptions, syntax: PartitionSyntax) -> OffsetLimi
     if options.given(*ENDING) and (moving := [item for item in ends if item.kind not in fixed]):
         raise OptionError(
             f"option {limits.option}: {moving[0].kind.value} moves when the query starts again, so a stream "
-            "has no such end: give offsets, or a time such as 2026-01-31T00:00:00Z; the trigger availableNow "
-            "ends where the partitions end when it starts"
+            "has no such end: set endingOffsets to offsets, or endingTimestamp to a fixed time such as "
+            "2026-01-31T00:00:00Z; to read to the present end, leave the option out and use the trigger "
+            "availableNow"
         )
     return limits
 
@@ -400,7 +406,7 @@ def parse_limits(
 
 
 def _timestamps(name: str, text: str, syntax: PartitionSyntax) -> OffsetLimits:
-    example = f'{{"t":{{"{syntax.key_example}":1700000000000}}}}'
+    example = syntax.example(1_700_000_000_000)
     given = _parse_by_partition(name, text, example, syntax, _whole_or_text)
     result = {tp: limit for tp, value in given.items() if (limit := _moment(value)) is not None}
     if bad := [tp for tp in given if tp not in result]:
@@ -414,7 +420,7 @@ def _offsets(name: str, text: str, forbidden: OffsetLimit | None, syntax: Partit
     allowed = LATEST if forbidden is EARLIEST else EARLIEST
     words = f"{allowed.kind.value} or " if forbidden else "earliest, latest or "
     words = "" if forbidden is None and name == Selection.ending_offsets.name else words  # of a stream
-    example = f'{words}{{"t":{{"{syntax.key_example}":123}}}}'
+    example = words + syntax.example(123)
     given = word(text)
     if forbidden is not None and given == forbidden.kind.value:
         raise OptionError(

@@ -102,7 +102,10 @@ def _parse_versions(options: RawOptions, names: type[TlsOptions]) -> set[TLSVers
     older = [version for version in given if version in _OLDER]
     enabled = {_VERSIONS[version] for version in given if version in _VERSIONS}
     if older and not enabled:
-        raise OptionError(f"option {name}: versions before TLS 1.2 are not supported; set TLSv1.2,TLSv1.3")
+        raise OptionError(
+            f"option {name}: {quote(options[names.enabled_protocols] or '')}: versions before TLS 1.2 are "
+            "not supported; set TLSv1.2,TLSv1.3"
+        )
     if older:
         _warn_of_older(name)
     return enabled or set(_VERSIONS.values())

@@ -93,7 +93,7 @@ def _subject(name: str, given: str) -> str:
 def _message(name: str, given: str) -> str:
     message = given.strip(BLANKS).removeprefix(".")
     if not message:
-        raise bad_value(name, given, "the name of a message type")
+        raise bad_value(name, given, "the name of a message type, such as Order or com.example.Order")
     return message
 
 

@@ -164,8 +164,7 @@ def from_json(written: Any, syntax: PartitionSyntax, *, unpinned: bool = False) 
 def _unreadable(written: Any, syntax: PartitionSyntax) -> OptionError:
     return OptionError(
         f"checkpointLocation: {quote(json.dumps(written))} does not hold offsets of the form "
-        f'{{"topic":{{"{syntax.key_example}":123}}}}: another source wrote this '
-        "checkpoint; set a new checkpointLocation"
+        f"{syntax.example(123)}: another source wrote this checkpoint; set a new checkpointLocation"
     )
 
 

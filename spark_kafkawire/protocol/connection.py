@@ -223,7 +223,7 @@ class Connection:
             return ": it begins like TLS; does this port want kafka.security.protocol=SSL?"
         if self._length.isascii() and self._length.decode("ascii").isprintable():
             port = f"the port of a Kafka {self._dialect.generation.value} broker"
-            return f": it begins with {bytes(self._length)!r}; is this {port}?"
+            return f": it begins with {bytes(self._length)!r}; is this {port}? Correct the address if not"
         return f"; {CHECK_PEER}"
 
     def _finish(self) -> Response:

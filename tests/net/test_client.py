@@ -136,7 +136,7 @@ def resetting(connection: socket.socket) -> None:
         (stalling(bytes.fromhex("00000006 0000 00000001")), ProtocolError, "array of 1 elements"),
         (stalling(bytes.fromhex("0000000f 0000 00000001 0000000000031510 00")), ProtocolError, "at most 14"),
         (stalling(bytes.fromhex("00000007 0000 00000000 00")), ProtocolError, "of 7 bytes ends after 6"),
-        (stalling(HTTP_ANSWER), ProtocolError, "b'HTTP'; is this the port of a Kafka 0.7 broker?"),
+        (stalling(HTTP_ANSWER), ProtocolError, "b'HTTP'; is this the port of a Kafka 0.7 broker? Correct"),
         (stalling(b"\xff" * 64), ProtocolError, "announces -1 bytes"),
     ],
 )

@@ -225,7 +225,11 @@ def test_an_assertion_may_be_in_a_file() -> None:
         ("p256", {}, "its key is not one for RS256; RS256 signs"),
         ("p384", {"algorithm": "ES256"}, "ES256 with one of the curve P-256"),
         ("rsa-locked", {}, "the private key is encrypted; set its passphrase"),
-        ("rsa-locked", {"private.key.passphrase": f"not {SECRET}"}, "no private key in PEM can be read"),
+        (
+            "rsa-locked",
+            {"private.key.passphrase": f"not {SECRET}"},
+            "it holds no private key in PEM, which begins",
+        ),
         ("rsa", {"private.key.passphrase": SECRET}, "is not encrypted; leave the passphrase out"),
         ("rsa", {"algorithm": "HS256"}, "'hs256' is not rs256 or es256"),
     ],

@@ -785,7 +785,8 @@ def test_older_versions_are_left_out_with_a_line_or_refused(caplog: pytest.LogCa
         "option kafka.ssl.enabled.protocols: versions before TLS 1.2 are not supported and are left out"
     ]
     assert tls_fails(enabled__protocols="TLSv1,TLSv1.1") == (
-        "option kafka.ssl.enabled.protocols: versions before TLS 1.2 are not supported; set TLSv1.2,TLSv1.3"
+        "option kafka.ssl.enabled.protocols: 'TLSv1,TLSv1.1': versions before TLS 1.2 are not supported; set "
+        "TLSv1.2,TLSv1.3"
     )
     assert tls_fails(protocol="TLSv1.1") == (
         "option kafka.ssl.protocol: 'TLSV1.1' is not TLSv1.2 or TLSv1.3: older ones are not supported"

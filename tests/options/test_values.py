@@ -306,7 +306,7 @@ MOMENTS = (
     [
         ({"startingOffsets": "Latest"},
          "option startingOffsets: 'Latest': starting offset can't be latest for batch queries on Kafka; "
-         'give earliest or {"t":{"0-1":123}}'),
+         'give earliest or {"t":{"0-1":123}} (broker-partition)'),
         ({"endingOffsets": '{"t":{"0-1":-2}}'},
          "option endingOffsets: ending offset for t 0-1 can't be earliest (-2) for batch queries on "
          "Kafka; give an offset or latest"),
@@ -314,7 +314,7 @@ MOMENTS = (
          f"option startingOffsetsByTimestamp: the timestamp of t 0-1 is -3; set {MOMENTS}"),
         ({"endingOffsetsByTimestamp": '{"t":{"0-1":"-10"}}'},
          "option endingOffsetsByTimestamp: '{\"t\":{\"0-1\":\"-10\"}}' is not of the form "
-         '{"t":{"0-1":1700000000000}}'),
+         '{"t":{"0-1":1700000000000}} (broker-partition)'),
         ({"endingOffsetsByTimestamp": '{"t":{"0-1":"soon"}}'},
          f"option endingOffsetsByTimestamp: the timestamp of t 0-1 is 'soon'; set {MOMENTS}"),
         # Spark's session zone is not known here.
@@ -327,10 +327,11 @@ MOMENTS = (
          "not closed; close it with ), or write \\( for the character",),
         ({"startingOffsets": str({"t": {"0-1": 5}})},
          "option startingOffsets: '{'t': {'0-1': 5}}' is not JSON: JSON needs double quotes, as "
-         'json.dumps gives them to a Python dict; give earliest or {"t":{"0-1":123}}'),
+         'json.dumps gives them to a Python dict; give earliest or {"t":{"0-1":123}} (broker-partition)'),
         ({"startingOffsetsByTimestamp": "{ 't': {0: 5}}"},
          "option startingOffsetsByTimestamp: '{ 't': {0: 5}}' is not JSON: JSON needs double "
-         'quotes, as json.dumps gives them to a Python dict; give {"t":{"0-1":1700000000000}}'),
+         'quotes, as json.dumps gives them to a Python dict; give {"t":{"0-1":1700000000000}} '
+         "(broker-partition)"),
         ({"subscribe": None, "assign": str({"t": ["0-1"]})},
          "option assign: '{'t': ['0-1']}' is not JSON: JSON needs double quotes, as json.dumps gives them "
          'to a Python dict; give {"t":["0-0","1-2"]} (broker-partition)'),
@@ -381,7 +382,8 @@ def test_a_word_of_other_clients_is_refused_with_ours(name: str, word: str, mean
     with pytest.raises(OptionError) as error:
         read(**{name: word})
     assert str(error.value) == (
-        f'option {name}: \'{word.strip()}\' is not of the form {meant} or {{"t":{{"0-1":123}}}}; '
+        f"option {name}: '{word.strip()}' is not of the form {meant} or "
+        '{"t":{"0-1":123}} (broker-partition); '
         f"did you mean {meant}?"
     )
 

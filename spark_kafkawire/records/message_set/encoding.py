@@ -115,8 +115,8 @@ class _Rows:
         if self.count and sizes.max() > size_max:
             row = int(np.argmax(sizes > size_max))
             raise RowError(
-                f"row {row}: value of {sizes[row]} bytes is larger than {size_max} bytes, the limit that was "
-                "given for a message; shorten it, or raise the limit"
+                f"row {row}: value of {sizes[row]} bytes is larger than message_size_max={size_max}; shorten "
+                "it, or raise message_size_max"
             )
 
     def halves(self) -> tuple[_Rows, _Rows]:
@@ -149,8 +149,8 @@ class _SetEncoder:
         if rows.count == 1:
             raise RowError(
                 f"row {rows.start}: value of {rows.plain_size - _HEADER.size} bytes is {size} bytes "
-                f"compressed, larger than {self.message_size_max} bytes, the limit that was given for a "
-                "message; shorten it, or raise the limit"
+                f"compressed, larger than message_size_max={self.message_size_max}; shorten it, or raise "
+                "message_size_max"
             )
         del data
         for half in rows.halves():

@@ -255,8 +255,11 @@ class Signer:
             )
             raise OptionError(f"{self.name}: the private key is {reason}") from None
         except ValueError:
-            what = " with this passphrase; check key and passphrase" if passphrase else "; check the file"
-            raise OptionError(f"{self.name}: no private key in PEM can be read{what}") from None
+            also = f" that {_PREFIX}.private.key.passphrase opens: correct one of them" if passphrase else ""
+            raise OptionError(
+                f"{self.name}: it holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY----- "
+                f"or the like{also or '; give a file with one'}"
+            ) from None
         if self.algorithm == "RS256" and isinstance(key, rsa.RSAPrivateKey):
             return key.sign(data, padding.PKCS1v15(), hashes.SHA256())
         is_es256 = self.algorithm == "ES256"

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import matplotlib
 
@@ -61,6 +61,8 @@ def run(spark: SparkSession, noida: NoidaBroker, folder: Path, seconds: float) -
 
 def draw(prometheus: Prometheus, seconds: float) -> None:
     """Each panel in its place of the grid."""
+    # Its classes have no types for mypy, where they are installed.
+    new_formatter: Any = dates.DateFormatter
     figure = pyplot.figure(figsize=(13, 15), layout="constrained")
     shown = panels()
     tops = sorted({panel.place["y"] for panel in shown})
@@ -71,7 +73,7 @@ def draw(prometheus: Prometheus, seconds: float) -> None:
         for name, line in panel.lines(prometheus, seconds).items():
             days = [at / 86_400 for at, _ in line]
             axes.plot(days, [value for _, value in line], linewidth=1.2, label=name)
-        axes.xaxis.set_major_formatter(dates.DateFormatter("%H:%M"))
+        axes.xaxis.set_major_formatter(new_formatter("%H:%M"))
         axes.set_ylim(bottom=0)
         axes.set_title(panel.title, fontsize=11, loc="left")
         axes.spines[["top", "right"]].set_visible(False)

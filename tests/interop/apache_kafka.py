@@ -306,6 +306,12 @@ class ApacheCluster:
             process.kill()
             self._processes[node] = None
 
+    def pid(self, node: int) -> int:
+        """The process of a node that runs."""
+        process = self._processes[node]
+        assert process is not None
+        return process.pid
+
     @contextlib.contextmanager
     def frozen(self, node: int) -> Iterator[None]:
         """A node that hangs during the block: its connections stay open and silent."""

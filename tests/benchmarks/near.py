@@ -79,7 +79,9 @@ def _reads(servers: str, rows: int) -> Mapping[str, Sequence[tuple[PlannedRead, 
     table = pa.table({"value": values(VALUE_SIZE, rows), "partition": partitions})
     writer.commit([writer.write(iter(table.to_batches(_WRITE_ROWS)))])
     result: dict[str, list[tuple[PlannedRead, int]]] = {"leader": [], "follower": []}
-    for task in PlannedRead({"kafka.bootstrap.servers": servers, "subscribe": topic}).tasks:
+    tasks = PlannedRead({"kafka.bootstrap.servers": servers, "subscribe": topic}).tasks
+    check("near-replica", sum(task.range.stop_offset - task.range.start_offset for task in tasks), rows)
+    for task in tasks:
         assigned = json.dumps({topic: [task.range.topic_partition.partition]})
         options = {"kafka.bootstrap.servers": servers, "assign": assigned}
         leader = task.leader.broker.id

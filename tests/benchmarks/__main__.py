@@ -26,6 +26,7 @@ from . import scale
 from .codec import codec, wire_formats
 from .first import first
 from .measure import Figure, print_table, say
+from .near import near_replica
 from .peer import clients, scaling, speed
 from .reading import directories, read, read_modern, write, write_modern
 from .session import Bench, kafka, spark_session
@@ -76,6 +77,7 @@ SUBJECTS: Final = {
     "connections": Subject(scale.connections, 1, 200, "brokers", is_default=False),
     "peer": _on_kafka(speed, 10_000_000, "rows of 100 B"),
     "scaling": _on_kafka(scaling, 10_000_000, "rows"),
+    "near-replica": Subject(near_replica, 20, 5_000_000, "rows of 100 B", is_default=False, on_kafka=True),
     "large-topic": _on_kafka(large_topic, 20, "GiB"),
     "stream-catch-up": _on_kafka(catch_up, 10_000_000, "records"),
     "stream-micro-batch": _on_kafka(micro_batch, 40, "micro-batches"),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -305,6 +305,23 @@ class ApacheCluster:
         if process := self._processes[node]:
             process.kill()
             self._processes[node] = None
+
+    def pid(self, node: int) -> int:
+        """The process of a node that runs."""
+        process = self._processes[node]
+        assert process is not None
+        return process.pid
+
+    @contextlib.contextmanager
+    def frozen(self, node: int) -> Iterator[None]:
+        """A node that hangs during the block: its connections stay open and silent."""
+        process = self._processes[node]
+        assert process is not None
+        process.pause()
+        try:
+            yield
+        finally:
+            process.resume()
 
     def is_running(self, node: int) -> bool:
         """True if the node was started, and has not ended since."""

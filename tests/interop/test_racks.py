@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from tests.support import librdkafka
 from tests.support.cases import forget_all
 from tests.support.foreign import Record
 from tests.support.noida import HOST
-from tests.support.polling import poll
+from tests.support.polling import GRACE_S, poll
 from tests.support.reading import Read, read
 
 from .apache_kafka import ApacheCluster
@@ -34,8 +35,16 @@ RACKS: Final = ("zone-a", "zone-b", "zone-c")
 PARTITIONS: Final = 6
 COUNT: Final = 6_000
 VALUES: Final = [b"%06d" % number * 200 for number in range(COUNT)]
+#: Six MiB for each partition.
+LATER: Final[list[bytes]] = [b"%06d" % number * 1_000 for number in range(COUNT)]
+TIMEOUT_S: Final = 5
+THROTTLE: Final = "leader.replication.throttled.rate"
 #: Several fetches for one partition, and deadlines that end before those of the test.
-SMALL: Final = {"fetchBytes": "128KiB", "requestTimeout": "5s", "kafkaConsumer.pollTimeoutMs": "60s"}
+SMALL: Final = {
+    "fetchBytes": "128KiB",
+    "requestTimeout": f"{TIMEOUT_S}s",
+    "kafkaConsumer.pollTimeoutMs": "60s",
+}
 
 
 class Relay:
@@ -87,9 +96,11 @@ class Zones:
         librdkafka.produce(self.servers, topic, records, batch_num_messages=20)
         return topic
 
-    def shares(self, work: Callable[[], Any]) -> tuple[Any, list[float]]:
-        """The result, and the part of each broker in the bytes that came."""
-        forget_all()
+    def shares(self, work: Callable[[], Any], *, forgets: bool = True) -> tuple[Any, list[float]]:
+        """The result, and the part of each broker in the bytes that came. ``forgets`` what this process knows
+        of the cluster, such as its followers, before."""
+        if forgets:
+            forget_all()
         before = [relay.size for relay in self._relays]
         result = work()
         sizes = [relay.size - old for relay, old in zip(self._relays, before, strict=True)]
@@ -109,6 +120,10 @@ def zones(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         POOL.close_idle()
     for relay in relays:
         relay.close()
+
+
+def values_in(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
+    return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
 def values_of(rows: list[dict[str, Any]]) -> list[bytes]:
@@ -152,16 +167,53 @@ def test_a_broker_that_dies_under_a_read_costs_no_row(zones: Zones, killed: int)
     """The follower is behind after its start, and may be asked for what it does not have yet."""
     topic = zones.topic()
     batches = Read(zones.servers, subscribe=topic, clientRack=RACKS[1], **SMALL).batches()
-    result = next(batches).column("value").to_pylist()
+    result = values_in([next(batches)])
     zones.cluster.kill(killed)
-    result += [value for batch in batches for value in batch.column("value").to_pylist()]
-    assert sorted(result) == VALUES
+    assert sorted(result + values_in(batches)) == VALUES
     librdkafka.produce(zones.servers, topic, [Record(b"later" * 50)] * 20_000, batch_num_messages=100)
     zones.cluster.start(killed)
     zones.cluster.await_answer(killed)
     for rack in RACKS:
         rows = read(zones.servers, subscribe=topic, clientRack=rack, **SMALL)
         assert len(rows) == COUNT + 20_000
+    poll(lambda: is_balanced(zones, topic), "a balanced cluster")
+
+
+def test_a_follower_that_hangs_costs_its_deadlines_and_no_row(zones: Zones) -> None:
+    """It hangs in the middle of a partition, and is the known follower of three more."""
+    topic = zones.topic()
+    poll(lambda: is_balanced(zones, topic), "followers that this process knows")
+    batches = Read(zones.servers, subscribe=topic, clientRack=RACKS[1], **SMALL).batches()
+    result = values_in([next(batches)])
+    with zones.cluster.frozen(1):
+        began_s = time.monotonic()
+        rest, shares = zones.shares(lambda: values_in(batches), forgets=False)
+        took_s = time.monotonic() - began_s
+    assert sorted(result + rest) == VALUES
+    assert shares[1] < 0.05
+    assert took_s < PARTITIONS * TIMEOUT_S + GRACE_S, "each range waits for its broker once"
+    poll(lambda: is_balanced(zones, topic), "a balanced cluster")
+
+
+def test_a_follower_that_lags_gives_what_it_has_and_the_leader_the_rest(zones: Zones) -> None:
+    topic = zones.topic(**{"leader.replication.throttled.replicas": "*"})
+    poll(lambda: is_balanced(zones, topic), "followers that this process knows")
+    # Leaders throttle only followers that are not in sync: this one gets a MiB each 11 s, of 6.
+    for leader in (0, 2):
+        librdkafka.set_broker(zones.servers, leader, THROTTLE, "1")
+    try:
+        with zones.cluster.frozen(1):
+            poll(lambda: not librdkafka.is_in_sync(zones.servers, topic, 1), "a follower that is behind")
+            later = [Record(value, partition=at % PARTITIONS) for at, value in enumerate(LATER)]
+            librdkafka.produce(zones.servers, topic, later, batch_num_messages=20, enable_idempotence=True)
+            lagging = Read(zones.servers, subscribe=topic, clientRack=RACKS[1], **SMALL)
+        rows, shares = zones.shares(lagging.rows, forgets=False)
+        assert not librdkafka.is_in_sync(zones.servers, topic, 1)
+    finally:
+        for leader in (0, 2):
+            librdkafka.set_broker(zones.servers, leader, THROTTLE, None)
+    assert values_of(rows) == sorted(VALUES + LATER)
+    assert 0.05 < shares[1] < 0.2, "the follower has the old rows, which are a sixth of the bytes"
     poll(lambda: is_balanced(zones, topic), "a balanced cluster")
 
 

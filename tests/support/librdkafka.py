@@ -22,7 +22,12 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from .foreign import CLIENT_TIMEOUT_S, Record
@@ -271,6 +276,22 @@ def delete_records(
     deleted = admin.delete_records([TopicPartition(topic, partition, before_offset)])
     for done in deleted.values():
         done.result(CLIENT_TIMEOUT_S)
+
+
+def set_broker(bootstrap_servers: str, broker: int, name: str, value: str | None) -> None:
+    """Change a dynamic setting of one broker; None removes it."""
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(name, value, incremental_operation=operation)
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker), incremental_configs=[entry])
+    admin = _admin(bootstrap_servers, {})
+    admin.incremental_alter_configs([resource])[resource].result(CLIENT_TIMEOUT_S)
+
+
+def is_in_sync(bootstrap_servers: str, topic: str, broker: int) -> bool:
+    """True if a broker is among the replicas in sync of any partition."""
+    admin = _admin(bootstrap_servers, {})
+    partitions = admin.list_topics(topic, CLIENT_TIMEOUT_S).topics[topic].partitions.values()
+    return any(broker in partition.isrs for partition in partitions)
 
 
 def _await_partitions(admin: AdminClient, topic: str, partitions: int) -> None:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Final
 
 from spark_kafkawire.cluster.cluster import Cluster
-from spark_kafkawire.errors import LOG, KafkaWireError
+from spark_kafkawire.errors import LOG, ConnectFailed, KafkaWireError, RequestTimedOut
 from spark_kafkawire.kept import Kept
 from spark_kafkawire.model import Broker, Leader, TopicPartition
 from spark_kafkawire.net.client import Client
@@ -33,6 +33,8 @@ from ..task import FOLLOWED
 FOLLOWED_S: Final = 300.0
 #: Followers for the next tasks of this process, by rack and partition of a cluster.
 _FOLLOWERS: Final = Kept[tuple[tuple[Broker, ...], str, TopicPartition], Broker]()
+#: Followers that did not answer: a stopped broker costs one request timeout, not one per partition.
+_UNREACHABLE: Final = Kept[tuple[tuple[Broker, ...], Broker], bool]()
 #: Clusters whose brokers know no racks of clients, which is logged once.
 _WITHOUT_RACKS: Final = Kept[tuple[Broker, ...], bool](100)
 
@@ -51,7 +53,7 @@ class NearReplica:
         #: True if the leader is not asked for followers, but for records.
         self.is_alone = False
         if self._follower is not None:
-            self._choose(self._follower, FOLLOWED_S)
+            self._choose(self._reachable(self._follower), FOLLOWED_S)
 
     @property
     def follower(self) -> Broker | None:
@@ -95,6 +97,9 @@ class NearReplica:
             self.leave(error)
             return
         result = next((broker for broker in brokers if broker.id == replica_id != leader.broker.id), None)
+        # A leader that names it without being asked serves nobody else.
+        if not self.is_alone:
+            result = self._reachable(result)
         if result is not None:
             _FOLLOWERS.keep(self._key, result, FOLLOWED_S)
         self._choose(result, FOLLOWED_S)
@@ -103,7 +108,13 @@ class NearReplica:
         """Read from the leader alone after an error of the follower."""
         LOG.info("%s: %s; reading from the leader", self._partition, error)
         _FOLLOWERS.forget(lambda key: key == self._key)
+        if isinstance(error, RequestTimedOut | ConnectFailed) and self._follower is not None:
+            _UNREACHABLE.keep((self._servers, self._follower), True, FOLLOWED_S)
         self._choose(None, FOLLOWED_S)
+
+    def _reachable(self, follower: Broker | None) -> Broker | None:
+        """The follower; None if no task of this process reaches it."""
+        return None if follower is None or _UNREACHABLE.get((self._servers, follower)) else follower
 
     def _choose(self, follower: Broker | None, seconds: float) -> None:
         self._follower, self.is_alone = follower, follower is None

@@ -216,6 +216,17 @@ def test_a_follower_that_failed_is_not_kept_for_the_next_task(log: MemoryLog, po
         assert [item.rack_id for item in asked if item.rack_id] == ["near"] * 2
 
 
+def test_a_follower_that_is_not_reached_is_left_by_all_tasks(
+    log: MemoryLog, pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with replicas(log) as (leader, follower):
+        follower.close()
+        for _ in range(2):
+            assert rows(fetcher_of(leader.bootstrap_servers, pool, options=NEAR)) == ALL
+    assert caplog.text.count("reading from the leader") == 1
+
+
 def test_a_replica_that_is_not_there_is_not_looked_for_again(log: MemoryLog, pool: Pool) -> None:
     with replicas(log) as (leader, follower):
         for absent in (99, 0):  # broker 0 is the leader itself

@@ -79,11 +79,14 @@ nightly: $(BRIEF_JAVA)/.made $(VENV)/.interop ## run what takes longer than a co
 	@$(COMPILED)
 	@$(BESIDE)=2 --keep-going nightly-tests nightly-brokers nightly-drawn chaos test-cluster test-sparks
 
+# Fifty kills take longer than a test of the other runs may; each test has a timeout of its own.
+LONG := -o faulthandler_timeout=0
+
 nightly-tests: $(BRIEF_JAVA)/.made
-	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,2) -m nightly $(ARGS)
+	@$(WITH_BRIEF_JAVA) $(PYTEST) $(call IN_PARALLEL,2) $(LONG) -m nightly $(ARGS)
 
 nightly-brokers: $(BRIEF_JAVA)/.made $(VENV)/.interop
-	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop -m nightly $(ARGS)
+	@$(WITH_BRIEF_JAVA) $(PYTEST) tests/interop $(LONG) -m nightly $(ARGS)
 
 nightly-drawn: $(INSTALLED)
 	@EXAMPLES=300 $(PYTEST) -p tests.support.no_spark -m "hypothesis and not jvm and not nightly" $(ARGS)

@@ -30,7 +30,7 @@ from .near import near_replica
 from .peer import clients, scaling, speed
 from .reading import directories, read, read_modern, write, write_modern
 from .session import Bench, kafka, spark_session
-from .stream import catch_up, latency, micro_batch, tasks, throughput
+from .stream import catch_up, latency, metrics_cost, micro_batch, tasks, throughput
 from .tasks import large_log, large_topic, packs, planning, task_cost
 from .typed import changes_of_debezium, values
 
@@ -82,6 +82,7 @@ SUBJECTS: Final = {
     "stream-catch-up": _on_kafka(catch_up, 10_000_000, "records"),
     "stream-micro-batch": _on_kafka(micro_batch, 40, "micro-batches"),
     "stream-latency": _on_kafka(latency, 2_000, "records"),
+    "metrics": _on_kafka(metrics_cost, 12, "micro-batches"),
     "exactly-once-tasks": _on_kafka(tasks, 1_000, "tasks"),
     "exactly-once-throughput": _on_kafka(throughput, 6_000_000, "records"),
     "values": _on_kafka(values, 2_000_000, "messages"),

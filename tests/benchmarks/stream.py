@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from spark_kafkawire import metrics
 from tests.support import librdkafka
 from tests.support.polling import poll
 
@@ -52,6 +53,8 @@ from .session import (
     read_into_nothing,
     ready_made,
     rows_to_write,
+    spark_session,
+    standalone,
     write_topic,
 )
 
@@ -307,6 +310,47 @@ def _send_through(bench: Bench, format: str, options: Options, took: list[float]
             is_over.set()
         sending.result()
         producer.flush(_LATEST_S)
+
+
+#: Partitions of the stream with metrics, the most that have series of their own by default.
+_METRICS_PARTITIONS: Final = 200
+#: Roles of processes that belong to the driver.
+_DRIVER: Final = ("jvm", "other", "source", "planner")
+
+
+def metrics_cost(bench: Bench) -> Iterator[Figure]:
+    """CPU time of a driver whose stream has metrics attached, to that of the same driver without them. Tasks
+    run in an executor."""
+    say(f"metrics: {bench.size} micro-batches of {_METRICS_PARTITIONS} partitions")
+    driver_s: defaultdict[str, list[float]] = defaultdict(list)
+    with standalone(1) as settings, spark_session(settings) as spark:
+        topic = librdkafka.create_topic(bench.servers, _METRICS_PARTITIONS)
+        servers = {"kafka.bootstrap.servers": bench.servers}
+        rows = spark.range(_METRICS_PARTITIONS * bench.size).selectExpr(
+            "CAST(CAST(id AS string) AS binary) AS value", f"CAST(id % {_METRICS_PARTITIONS} AS int) AS partition"
+        )
+        rows.write.format("kafkawire").mode("append").options(**servers, topic=topic).save()
+        limit = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(_METRICS_PARTITIONS)}
+        frame = spark.readStream.format("kafkawire").options(**servers, **limit, subscribe=topic).load()
+
+        def run(name: str) -> None:
+            served = metrics.serve(spark, 0) if name == "with metrics" else None
+            try:
+                with _started(frame.writeStream.format("noop")) as query:
+                    poll(lambda: _done(query) >= 2, "2 micro-batches")
+                    before, first = cpu_seconds(), _done(query)
+                    query.processAllAvailable()
+                    spent_s, count = spent_seconds(before, cpu_seconds()), _done(query) - first
+                driver_s[name].append(sum(spent_s.get(role, 0.0) for role in _DRIVER) / count)
+            finally:
+                if served is not None:
+                    served.close()
+
+        interleaved({name: partial(run, name) for name in ("without", "with metrics")}, bench.rounds)
+    pairs = zip(driver_s["with metrics"][1:], driver_s["without"][1:], strict=True)
+    say(f"driver: {1000 * median(driver_s['without'][1:]):.0f} ms of CPU a micro-batch")
+    ratio = median(one / other for one, other in pairs)
+    yield Figure("CPU of a driver with metrics, to one without", "times", ratio, 1.02, at_most=True)
 
 
 #: The two kinds, and the option in which they differ.

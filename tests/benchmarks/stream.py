@@ -327,7 +327,8 @@ def metrics_cost(bench: Bench) -> Iterator[Figure]:
         topic = librdkafka.create_topic(bench.servers, _METRICS_PARTITIONS)
         servers = {"kafka.bootstrap.servers": bench.servers}
         rows = spark.range(_METRICS_PARTITIONS * bench.size).selectExpr(
-            "CAST(CAST(id AS string) AS binary) AS value", f"CAST(id % {_METRICS_PARTITIONS} AS int) AS partition"
+            "encode(CAST(id AS string), 'UTF-8') AS value",
+            f"CAST(id % {_METRICS_PARTITIONS} AS int) AS partition",
         )
         rows.write.format("kafkawire").mode("append").options(**servers, topic=topic).save()
         limit = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(_METRICS_PARTITIONS)}

@@ -306,10 +306,10 @@ def _order_class() -> Any:
 
 
 def _decode_proto(value: bytes) -> tuple[object, ...]:
-    """One message becomes one tuple, in a UDF."""
+    """One message becomes one tuple, in a UDF; defaults are null, as of Spark's ``from_protobuf``."""
     order = _order_class().FromString(bytes(value))
     plain = (order.id, order.customer, order.amount, order.currency, order.quantity, order.is_paid)
-    return (*plain, order.created_at, order.note if order.HasField("note") else None)
+    return (*(field or None for field in plain), order.created_at, order.note or None)
 
 
 def _json_encoded(order: dict[str, Any]) -> bytes:

@@ -98,6 +98,7 @@ test-sparks: $(INSTALLED) ## run the tests of Spark with the lowest versions, wi
 	@$(WITH_JAVA) $(BIN)/python .ci/sparks.py $(VENV)/sparks --workers $(or $(WORKERS),4) $(ARGS)
 
 chaos: $(INSTALLED) ## break connections at random between reads, writes and real brokers: ARGS="--minutes 10 --seed 1"
+	@$(WITH_JAVA) $(PYTEST) tests/chaos/test_address_map.py tests/chaos/test_rebootstrap.py
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos $(ARGS)
 
 dist: $(VENV)/dist-tools/.installed ## build wheel, sdist and conda recipe into dist, check them, and read with the wheel in an empty environment

@@ -312,12 +312,16 @@ def latest_per_key(
     and ``"_sequence"`` for ``changes``. Each task folds its rows before the shuffle. A key whose last row is
     a tombstone (``_deleted``, or a null ``value``) has no row, with ``tombstones="keep"`` that one.
 
-    Raises ``OptionError`` (fatal) for columns that are not there. A row without a key fails the query.
+    Raises ``OptionError`` (fatal) for columns that are not there, and for a stream: ``foreachBatch`` has
+    batches. A row without a key fails the query.
     """
     names = columns_by_name("latest_per_key", rows, keys)
     order = columns_by_name("latest_per_key", rows, order_by)
     if tombstones not in ("drop", "keep"):
         raise OptionError(f"latest_per_key: tombstones is 'drop' or 'keep', not {quote(tombstones)}")
+    if rows.isStreaming:
+        raise OptionError("latest_per_key: the rows are a stream: call it in foreachBatch, with the batch")
+    others = [name for name in rows.columns if name not in names]
     latest = Window.partitionBy(*map(_col, names)).orderBy(*(_col(name).desc() for name in order))
     has_key = reduce(lambda one, other: one | other, (_col(name).isNotNull() for name in names))
     refused = _refusal(f"latest_per_key: a row has no key in {printable(', '.join(names))}")
@@ -328,9 +332,9 @@ def latest_per_key(
     result = numbered.where(F.when(has_key, True).otherwise(refused))
     if tombstones == "keep":
         return result
-    if "_deleted" in rows.columns:
+    if "_deleted" in others:
         return result.where(~F.col("_deleted").eqNullSafe(True))
-    if "value" in rows.columns:
+    if "value" in others:
         return result.where(F.col("value").isNotNull())
     raise OptionError("latest_per_key: the rows have neither _deleted nor value: set tombstones='keep'")
 

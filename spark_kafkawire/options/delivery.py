@@ -288,7 +288,7 @@ def _rack(options: RawOptions) -> ClientRack | None:
     if rack is None:
         raise OptionError(
             f"option {of}=true needs the rack of the executors: set {NetOptions.rack} to broker.rack of the "
-            f"brokers near them, or to env:NAME, where each executor has its own"
+            "brokers near them, or to env:NAME, where each executor has its own"
         )
     if options.given(DeliveryOptions.seed):
         raise OptionError(
@@ -334,8 +334,8 @@ def _idempotent(options: RawOptions, acks: str, in_flight: int, retries: int) ->
             (acks != "all", "acks=all"),
             (
                 in_flight > _IDEMPOTENT_IN_FLIGHT_MAX,
-                f"kafka.max.in.flight.requests.per.connection of at most {_IDEMPOTENT_IN_FLIGHT_MAX}, and "
-                f"it is {in_flight}",
+                f"kafka.max.in.flight.requests.per.connection of at most {_IDEMPOTENT_IN_FLIGHT_MAX} "
+                f"(it is {in_flight})",
             ),
             (retries == 0, "retries above 0"),
         )

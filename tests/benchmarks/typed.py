@@ -106,7 +106,7 @@ RECIPE: Final = "kafkawire, bytes + fastavro in `mapInArrow`"
 THEIRS, THEIR_BYTES = "Spark's connector + `from_avro`", "Spark's connector, bytes"
 JSON, PROTOBUF = "kafkawire, `valueFormat=json`", "kafkawire, `valueFormat=protobuf`"
 FROM_JSON, UDF = " + `from_json`", " + a Python UDF"
-OUR, THEIR = "kafkawire, bytes", "Spark's connector"
+THEIR = "Spark's connector"
 #: The size of the frame in front of each message.
 _FRAME_SIZE: Final = 5
 
@@ -138,7 +138,7 @@ def _json(bench: Bench) -> Iterator[Figure]:
     frames = _beside(bench, topic, JSON, "json", _FIELDS, FROM_JSON, decode)
     took = _take_turns(bench, frames, [*frames])
     yield _speed(took, JSON, THEIR + FROM_JSON)
-    yield _speed(took, JSON, OUR + FROM_JSON)
+    yield _speed(took, JSON, OUR_BYTES + FROM_JSON)
 
 
 def _protobuf(bench: Bench) -> Iterator[Figure]:
@@ -147,7 +147,7 @@ def _protobuf(bench: Bench) -> Iterator[Figure]:
     frames = _beside(bench, topic, PROTOBUF, "protobuf", _PROTO_FIELDS, UDF, decode)
     took = _take_turns(bench, frames, [*frames])
     yield _speed(took, PROTOBUF, THEIR + UDF)
-    yield _speed(took, PROTOBUF, OUR + UDF)
+    yield _speed(took, PROTOBUF, OUR_BYTES + UDF)
 
 
 def _take_turns(bench: Bench, frames: Mapping[str, DataFrame], decoding: Iterable[str]) -> dict[str, Took]:
@@ -251,7 +251,7 @@ def _beside(
     value = decode(F.col("value")).alias("value")
     return {
         name: ours().options(**typed).schema(f"value struct<{fields}>").load(),
-        OUR + other: ours().schema("value binary").load().select(value),
+        OUR_BYTES + other: ours().schema("value binary").load().select(value),
         THEIR + other: theirs().load().select(value),
     }
 

@@ -74,3 +74,7 @@ def test_wrong_arguments_are_errors(spark: SparkSession) -> None:
         latest_per_key(rows, "id", order_by="id")
     with pytest.raises(OptionError, match="'drop' or 'keep', not 'no'"):
         latest_per_key(rows, "id", order_by="id", tombstones="no")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="neither _deleted nor value"):
+        latest_per_key(rows.withColumn("value", F.lit("v")), ["id", "value"], order_by="id")
+    with pytest.raises(OptionError, match="call it in foreachBatch"):
+        latest_per_key(spark.readStream.format("rate").load(), "value", order_by="timestamp")

@@ -16,7 +16,7 @@ from .versions import needed_table_formats
 #: Kills take most of it.
 _TIMEOUT_S: Final = 10_800.0
 #: Its own timeout ends a test, not the dump of stacks that setup.cfg sets.
-_LONG: Final = ("-o", "faulthandler_timeout=0")
+_LONG: Final = (f"--timeout={_TIMEOUT_S:g}", "-o", "faulthandler_timeout=0")
 #: That Spark leaves sockets and files to garbage collection, and Python warns of it.
 _LEFT_OPEN: Final = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
@@ -30,18 +30,7 @@ def test_streams_keep_tables_of_delta_and_iceberg(module: str) -> None:
     tests = Path(__file__).with_name(f"{module}.py")
     ignored = [f"-Wignore::{kind}" for kind in _LEFT_OPEN]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            "0",
-            f"--timeout={_TIMEOUT_S:g}",
-            *ignored,
-            *_LONG,
-            str(tests),
-        ],
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", *_LONG, *ignored, str(tests)],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "PYTHONPATH": spark, "TABLE_FORMATS": ",".join(jars)},
         capture_output=True,

@@ -641,7 +641,7 @@ def test_the_level_of_another_codec_means_nothing() -> None:
     [
         ({"acks": "1"}, "acks=all"),
         ({"kafka.acks": "0"}, "acks=all"),
-        ({IN_FLIGHT: "6"}, f"{IN_FLIGHT} of at most 5, and it is 6"),
+        ({IN_FLIGHT: "6"}, f"{IN_FLIGHT} of at most 5 (it is 6)"),
         ({"retries": "0"}, "retries above 0"),
         ({"acks": "1", "retries": "0"}, "acks=all and retries above 0"),
     ],

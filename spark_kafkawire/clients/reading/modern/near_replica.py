@@ -97,7 +97,7 @@ class NearReplica:
             self.leave(error)
             return
         result = next((broker for broker in brokers if broker.id == replica_id != leader.broker.id), None)
-        # A leader that names it without being asked serves nobody else.
+        # A leader that names one to a client without a rack gives no records itself.
         if not self.is_alone:
             result = self._reachable(result)
         if result is not None:

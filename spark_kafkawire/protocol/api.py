@@ -18,30 +18,6 @@ from .schema import Struct, codec
 VERSION_MAX: Final = 32_767
 
 
-def always(_: object) -> bool:
-    """``Api.is_answered`` of an API that answers every request."""
-    return True
-
-
-def any_version(_: object) -> int:
-    """``Api.version_max`` of an API that can carry every request in every version."""
-    return VERSION_MAX
-
-
-def from_the_first(_: object) -> int:
-    """``Api.version_min`` of an API whose requests mean the same in every version."""
-    return 0
-
-
-def no_refusal(_: memoryview) -> None:
-    """``Api.read_refusal`` of an API for which brokers that do not know the version close the connection."""
-
-
-def no_response_bytes(_: object) -> int:
-    """``Api.response_bytes_max`` of an API without responses."""
-    return 0
-
-
 @dataclass(frozen=True, slots=True)
 class VersionRange:
     """Versions of an API, both ends included, as brokers offer them."""
@@ -80,15 +56,15 @@ class Api:
     key: int
     request: type[Any]
     response: type[Any] | None = None
-    response_bytes_max: Callable[[Any], int] = no_response_bytes
+    response_bytes_max: Callable[[Any], int] = lambda _: 0
     versions: VersionRange = VersionRange(0, 0)
     flexible_since: int | None = None
     has_flexible_response_header: bool = True
     faults: Callable[[Any, Any, int], Faults] | None = None
-    is_answered: Callable[[Any], bool] = always
-    version_max: Callable[[Any], int] = any_version
-    version_min: Callable[[Any], int] = from_the_first
-    read_refusal: Callable[[memoryview], Any] = no_refusal
+    is_answered: Callable[[Any], bool] = lambda _: True
+    version_max: Callable[[Any], int] = lambda _: VERSION_MAX
+    version_min: Callable[[Any], int] = lambda _: 0
+    read_refusal: Callable[[memoryview], Any] = lambda _: None
     throttles_since: int | None = None
     may_be_passed_over: bool = False
     is_polled: bool = False

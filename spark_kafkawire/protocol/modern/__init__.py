@@ -32,54 +32,77 @@ from __future__ import annotations
 
 import importlib
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ..api import Api
+    from ..responses import Faults
     from .negotiation import BEFORE_API_VERSIONS as BEFORE_API_VERSIONS
     from .negotiation import DIALECT as DIALECT
 
-#: Name and key of each API, as in Apache Kafka's ApiKeys.java, and its module.
+#: Name and key of each API, as in Apache Kafka's ApiKeys.java, its module, the first and the last version
+#: that this package knows, the first flexible one, and the first in which throttled responses come at once.
 APIS: Final = (
-    ("Produce", 0, "produce"),
-    ("Fetch", 1, "fetch"),
-    ("ListOffsets", 2, "list_offsets"),
-    ("Metadata", 3, "metadata"),
-    ("OffsetCommit", 8, "group_offsets"),
-    ("OffsetFetch", 9, "group_offsets"),
-    ("FindCoordinator", 10, "group_offsets"),
-    ("DescribeGroups", 15, "describe_groups"),
-    ("ListGroups", 16, "group_members"),
-    ("SaslHandshake", 17, "sasl"),
-    ("ApiVersions", 18, "negotiation"),
-    ("CreateTopics", 19, "admin"),
-    ("InitProducerId", 22, "init_producer_id"),
-    ("AddPartitionsToTxn", 24, "transactions"),
-    ("AddOffsetsToTxn", 25, "transactions"),
-    ("EndTxn", 26, "transactions"),
-    ("TxnOffsetCommit", 28, "transactions"),
-    ("DescribeConfigs", 32, "describe_configs"),
-    ("DescribeLogDirs", 35, "admin"),
-    ("SaslAuthenticate", 36, "sasl"),
-    ("CreateDelegationToken", 38, "delegation_tokens"),
-    ("RenewDelegationToken", 39, "delegation_tokens"),
-    ("ExpireDelegationToken", 40, "delegation_tokens"),
-    ("DescribeProducers", 61, "admin"),
-    ("DescribeTransactions", 65, "transactions"),
-    ("ListTransactions", 66, "transactions"),
-    ("ConsumerGroupDescribe", 69, "group_members"),
-    ("ShareGroupDescribe", 77, "group_members"),
-    ("StreamsGroupDescribe", 89, "group_members"),
+    ("Produce", 0, "produce", 0, 13, 9, 6),
+    ("Fetch", 1, "fetch", 0, 18, 12, 8),
+    ("ListOffsets", 2, "list_offsets", 0, 11, 6, 3),
+    ("Metadata", 3, "metadata", 0, 13, 9, 6),
+    ("OffsetCommit", 8, "group_offsets", 1, 10, 8, 4),
+    ("OffsetFetch", 9, "group_offsets", 1, 10, 6, 4),
+    ("FindCoordinator", 10, "group_offsets", 0, 4, 3, 2),
+    ("DescribeGroups", 15, "describe_groups", 0, 6, 5, 2),
+    ("ListGroups", 16, "group_members", 0, 5, 3, 2),
+    ("SaslHandshake", 17, "sasl", 0, 1, None, None),
+    ("ApiVersions", 18, "negotiation", 0, 5, 3, 2),
+    ("CreateTopics", 19, "admin", 2, 7, 5, 3),
+    ("InitProducerId", 22, "init_producer_id", 0, 6, 2, 1),
+    ("AddPartitionsToTxn", 24, "transactions", 0, 3, 3, 1),
+    ("AddOffsetsToTxn", 25, "transactions", 0, 4, 3, 1),
+    ("EndTxn", 26, "transactions", 0, 5, 3, 1),
+    ("TxnOffsetCommit", 28, "transactions", 0, 6, 3, 1),
+    ("DescribeConfigs", 32, "describe_configs", 0, 4, 4, 2),
+    ("DescribeLogDirs", 35, "admin", 1, 5, 2, 1),
+    ("SaslAuthenticate", 36, "sasl", 0, 2, 2, None),
+    ("CreateDelegationToken", 38, "delegation_tokens", 1, 3, 2, 1),
+    ("RenewDelegationToken", 39, "delegation_tokens", 1, 2, 2, 1),
+    ("ExpireDelegationToken", 40, "delegation_tokens", 1, 2, 2, 1),
+    ("DescribeProducers", 61, "admin", 0, 0, 0, 0),
+    ("DescribeTransactions", 65, "transactions", 0, 0, 0, 0),
+    ("ListTransactions", 66, "transactions", 0, 2, 0, 0),
+    ("ConsumerGroupDescribe", 69, "group_members", 0, 1, 0, 0),
+    ("ShareGroupDescribe", 77, "group_members", 1, 1, 1, 0),
+    ("StreamsGroupDescribe", 89, "group_members", 0, 0, 0, 0),
 )
 #: The module of each API, by the name of its declaration.
-API_HOMES: Final = {re.sub(r"\B[A-Z]", r"_\g<0>", name).upper(): home for name, _, home in APIS}
+API_HOMES: Final = {re.sub(r"\B[A-Z]", r"_\g<0>", name).upper(): home for name, _, home, *_ in APIS}
 _HOMES: Final = {**API_HOMES, "BEFORE_API_VERSIONS": "negotiation", "DIALECT": "negotiation"}
-_KEYS: Final = {name: key for name, key, _ in APIS}
+_ROWS: Final = {row[0]: row for row in APIS}
 
 
 def name_and_key(name: str) -> tuple[str, int]:
     """Name and key of an API."""
-    return name, _KEYS[name]
+    return name, _ROWS[name][1]
+
+
+def declare(
+    request: type[Any],
+    response: type[Any],
+    response_bytes_max: Callable[[Any], int],
+    faults: Callable[[Any, Any, int], Faults],
+    **others: Any,
+) -> Api:
+    """The API of a request, by its row of ``APIS``; ``others`` are further arguments of ``Api``."""
+    from ..api import Api, VersionRange
+
+    row = _ROWS[request.__name__.removesuffix("Request")]
+    name, key, _, first, last, flexible_since, throttles_since = row
+    return Api(
+        *(name, key, request, response, response_bytes_max, VersionRange(first, last), flexible_since),
+        faults=faults,
+        throttles_since=throttles_since,
+        **others,
+    )
 
 
 def __getattr__(name: str) -> Api:

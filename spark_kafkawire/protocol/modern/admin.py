@@ -44,11 +44,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, UUID, Array, String
 from ..responses import Faults, below, find_repeated, not_topics, unlike
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .limits import NO_TOPIC_ID, response_bytes_max
 
 #: ``num_partitions`` and ``replication_factor`` that leave the number to the brokers, from
@@ -158,16 +157,7 @@ def _unlike_counts(what: str, asked: int, came: int) -> Faults:
         yield f"it gives the new topic {came} {what}, but {asked} was requested"
 
 
-CREATE_TOPICS: Final = Api(
-    *name_and_key("CreateTopics"),
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    response_bytes_max,
-    faults=_topic_faults,
-    versions=VersionRange(2, 7),
-    flexible_since=5,
-    throttles_since=3,
-)
+CREATE_TOPICS: Final = declare(CreateTopicsRequest, CreateTopicsResponse, response_bytes_max, _topic_faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,15 +243,8 @@ def _log_dir_faults(
     yield from not_topics(dict.fromkeys(name for name, _ in replicas))
 
 
-DESCRIBE_LOG_DIRS: Final = Api(
-    *name_and_key("DescribeLogDirs"),
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    response_bytes_max,
-    faults=_log_dir_faults,
-    versions=VersionRange(1, 5),
-    flexible_since=2,
-    throttles_since=1,
+DESCRIBE_LOG_DIRS: Final = declare(
+    DescribeLogDirsRequest, DescribeLogDirsResponse, response_bytes_max, _log_dir_faults
 )
 
 
@@ -347,13 +330,6 @@ def _producer_faults(
             yield from below(-1, "start of a transaction", state.current_txn_start_offset, key)
 
 
-DESCRIBE_PRODUCERS: Final = Api(
-    *name_and_key("DescribeProducers"),
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    response_bytes_max,
-    faults=_producer_faults,
-    versions=VersionRange(0, 0),
-    flexible_since=0,
-    throttles_since=0,
+DESCRIBE_PRODUCERS: Final = declare(
+    DescribeProducersRequest, DescribeProducersResponse, response_bytes_max, _producer_faults
 )

@@ -31,11 +31,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import Api, VersionRange
 from ..primitives import BYTES, INT16, INT32, INT64, Array, Buffer, String
 from ..responses import Faults, below
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .limits import small_response_bytes_max
 
 #: ``max_lifetime_ms`` and ``renew_period_ms`` that leave the time to the brokers.
@@ -147,35 +146,14 @@ def _faults_of_time(
         yield from below(0, "expiry timestamp", response.expiry_timestamp_ms)
 
 
-CREATE_DELEGATION_TOKEN: Final = Api(
-    *name_and_key("CreateDelegationToken"),
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    small_response_bytes_max,
-    faults=_faults_of_creation,
-    versions=VersionRange(1, 3),
-    flexible_since=2,
-    throttles_since=1,
+CREATE_DELEGATION_TOKEN: Final = declare(
+    CreateDelegationTokenRequest, CreateDelegationTokenResponse, small_response_bytes_max, _faults_of_creation
 )
 
-RENEW_DELEGATION_TOKEN: Final = Api(
-    *name_and_key("RenewDelegationToken"),
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
-    small_response_bytes_max,
-    faults=_faults_of_time,
-    versions=VersionRange(1, 2),
-    flexible_since=2,
-    throttles_since=1,
+RENEW_DELEGATION_TOKEN: Final = declare(
+    RenewDelegationTokenRequest, RenewDelegationTokenResponse, small_response_bytes_max, _faults_of_time
 )
 
-EXPIRE_DELEGATION_TOKEN: Final = Api(
-    *name_and_key("ExpireDelegationToken"),
-    ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
-    small_response_bytes_max,
-    faults=_faults_of_time,
-    versions=VersionRange(1, 2),
-    flexible_since=2,
-    throttles_since=1,
+EXPIRE_DELEGATION_TOKEN: Final = declare(
+    ExpireDelegationTokenRequest, ExpireDelegationTokenResponse, small_response_bytes_max, _faults_of_time
 )

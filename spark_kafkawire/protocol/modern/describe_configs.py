@@ -16,11 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, Array, String
 from ..responses import Faults, find_repeated, unlike
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .limits import response_bytes_max
 
 #: ``resource_type`` of a topic.
@@ -105,13 +104,6 @@ def _faults(request: DescribeConfigsRequest, response: DescribeConfigsResponse, 
             yield from unlike(resource.configuration_keys, found, may_lack=True)
 
 
-DESCRIBE_CONFIGS: Final = Api(
-    *name_and_key("DescribeConfigs"),
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    response_bytes_max,
-    faults=_faults,
-    versions=VersionRange(0, 4),
-    flexible_since=4,
-    throttles_since=2,
+DESCRIBE_CONFIGS: Final = declare(
+    DescribeConfigsRequest, DescribeConfigsResponse, response_bytes_max, _faults
 )

@@ -21,11 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import VERSION_MAX, Api, VersionRange
+from ..api import VERSION_MAX
 from ..primitives import BOOL, BYTES, INT16, INT32, Array, Buffer, String
 from ..responses import Faults, find_repeated, unlike
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .error_codes import ErrorCode
 from .limits import response_bytes_max
 from .metadata import NOT_ASKED
@@ -95,14 +95,6 @@ def _version_max(request: DescribeGroupsRequest) -> int:
     return 5 if request.include_authorized_operations else VERSION_MAX
 
 
-DESCRIBE_GROUPS: Final = Api(
-    *name_and_key("DescribeGroups"),
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    response_bytes_max,
-    faults=_faults,
-    versions=VersionRange(0, 6),
-    flexible_since=5,
-    throttles_since=2,
-    version_max=_version_max,
+DESCRIBE_GROUPS: Final = declare(
+    DescribeGroupsRequest, DescribeGroupsResponse, response_bytes_max, _faults, version_max=_version_max
 )

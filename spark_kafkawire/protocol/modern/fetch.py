@@ -31,11 +31,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import VERSION_MAX, Api, VersionRange
+from ..api import VERSION_MAX
 from ..primitives import BYTES, INT8, INT16, INT32, INT64, UUID, Array, Buffer, String
 from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .limits import (
     BATCH_BYTES_MAX,
     FETCH_PARTITION_BYTES_MAX,
@@ -263,14 +263,4 @@ def _partition_faults(partition: FetchPartitionResponse) -> Faults:
         yield from below(0, "first offset of an aborted transaction", aborted.first_offset)
 
 
-FETCH: Final = Api(
-    *name_and_key("Fetch"),
-    FetchRequest,
-    FetchResponse,
-    _response_bytes_max,
-    faults=_faults,
-    versions=VersionRange(0, 18),
-    flexible_since=12,
-    throttles_since=8,
-    version_max=_version_max,
-)
+FETCH: Final = declare(FetchRequest, FetchResponse, _response_bytes_max, _faults, version_max=_version_max)

@@ -66,11 +66,10 @@ from typing import Any, Final
 
 from spark_kafkawire.errors import ProtocolError
 
-from ..api import Api, VersionRange
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, UINT16, UUID, Array, Buffer, String
 from ..responses import Faults, find_repeated, unlike
 from ..schema import Struct, codec, wire
-from . import name_and_key
+from . import declare
 from .limits import response_bytes_max
 from .metadata import NOT_ASKED
 
@@ -108,16 +107,7 @@ def _list_faults(_request: ListGroupsRequest, response: ListGroupsResponse, _ver
     return find_repeated(group.group_id for group in response.groups)
 
 
-LIST_GROUPS: Final = Api(
-    *name_and_key("ListGroups"),
-    ListGroupsRequest,
-    ListGroupsResponse,
-    response_bytes_max,
-    faults=_list_faults,
-    versions=VersionRange(0, 5),
-    flexible_since=3,
-    throttles_since=2,
-)
+LIST_GROUPS: Final = declare(ListGroupsRequest, ListGroupsResponse, response_bytes_max, _list_faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,15 +214,8 @@ class ConsumerGroupDescribeResponse:
     groups: tuple[DescribedConsumerGroup, ...] = wire(Array(Struct(DescribedConsumerGroup)))
 
 
-CONSUMER_GROUP_DESCRIBE: Final = Api(
-    *name_and_key("ConsumerGroupDescribe"),
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    response_bytes_max,
-    faults=_check_described,
-    versions=VersionRange(0, 1),
-    flexible_since=0,
-    throttles_since=0,
+CONSUMER_GROUP_DESCRIBE: Final = declare(
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, response_bytes_max, _check_described
 )
 
 
@@ -280,15 +263,8 @@ class ShareGroupDescribeResponse:
     groups: tuple[DescribedShareGroup, ...] = wire(Array(Struct(DescribedShareGroup)))
 
 
-SHARE_GROUP_DESCRIBE: Final = Api(
-    *name_and_key("ShareGroupDescribe"),
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
-    response_bytes_max,
-    faults=_check_described,
-    versions=VersionRange(1, 1),
-    flexible_since=1,
-    throttles_since=0,
+SHARE_GROUP_DESCRIBE: Final = declare(
+    ShareGroupDescribeRequest, ShareGroupDescribeResponse, response_bytes_max, _check_described
 )
 
 
@@ -443,13 +419,6 @@ class StreamsGroupDescribeResponse:
     groups: tuple[DescribedStreamsGroup, ...] = wire(Array(Struct(DescribedStreamsGroup)))
 
 
-STREAMS_GROUP_DESCRIBE: Final = Api(
-    *name_and_key("StreamsGroupDescribe"),
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
-    response_bytes_max,
-    faults=_check_described,
-    versions=VersionRange(0, 0),
-    flexible_since=0,
-    throttles_since=0,
+STREAMS_GROUP_DESCRIBE: Final = declare(
+    StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, response_bytes_max, _check_described
 )

@@ -64,11 +64,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..api import VERSION_MAX, Api, VersionRange
+from ..api import VERSION_MAX
 from ..primitives import BOOL, INT8, INT16, INT32, INT64, UUID, Array, String
 from ..responses import Faults, below, find_repeated, not_an_address, not_topics, partitions_of, unlike
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .limits import NO_TOPIC_ID, have_ids, response_bytes_max, small_response_bytes_max, with_names
 
 #: Last version of OffsetCommit and OffsetFetch that names topics; later ones have their ids.
@@ -171,15 +171,8 @@ def _coordinator_faults(
             yield from not_an_address(result.node_id, result.host, result.port)
 
 
-FIND_COORDINATOR: Final = Api(
-    *name_and_key("FindCoordinator"),
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    small_response_bytes_max,
-    faults=_coordinator_faults,
-    versions=VersionRange(0, 4),
-    flexible_since=3,
-    throttles_since=2,
+FIND_COORDINATOR: Final = declare(
+    FindCoordinatorRequest, FindCoordinatorResponse, small_response_bytes_max, _coordinator_faults
 )
 
 
@@ -256,15 +249,11 @@ def _commit_version_max(request: OffsetCommitRequest) -> int:
     return VERSION_MAX if have_ids(request.topics) else TOPIC_NAMES_UNTIL
 
 
-OFFSET_COMMIT: Final = Api(
-    *name_and_key("OffsetCommit"),
+OFFSET_COMMIT: Final = declare(
     OffsetCommitRequest,
     OffsetCommitResponse,
     response_bytes_max,
-    faults=check_committed,
-    versions=VersionRange(1, 10),
-    flexible_since=8,
-    throttles_since=4,
+    check_committed,
     version_max=_commit_version_max,
 )
 
@@ -413,14 +402,6 @@ def _fetch_version_max(request: OffsetFetchRequest) -> int:
     return VERSION_MAX if named else TOPIC_NAMES_UNTIL
 
 
-OFFSET_FETCH: Final = Api(
-    *name_and_key("OffsetFetch"),
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    response_bytes_max,
-    faults=_fetch_faults,
-    versions=VersionRange(1, 10),
-    flexible_since=6,
-    throttles_since=4,
-    version_max=_fetch_version_max,
+OFFSET_FETCH: Final = declare(
+    OffsetFetchRequest, OffsetFetchResponse, response_bytes_max, _fetch_faults, version_max=_fetch_version_max
 )

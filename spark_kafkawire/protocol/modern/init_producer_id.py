@@ -25,11 +25,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import VERSION_MAX, Api, VersionRange
+from ..api import VERSION_MAX
 from ..primitives import BOOL, INT16, INT32, INT64, String
 from ..responses import Faults, below
 from ..schema import wire
-from . import name_and_key
+from . import declare
 from .limits import small_response_bytes_max
 
 #: Last version without commits in two phases.
@@ -85,14 +85,6 @@ def _faults(_request: InitProducerIdRequest, response: InitProducerIdResponse, _
         yield from below(-1, "epoch of the open transaction", response.ongoing_txn_producer_epoch)
 
 
-INIT_PRODUCER_ID: Final = Api(
-    *name_and_key("InitProducerId"),
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    small_response_bytes_max,
-    faults=_faults,
-    versions=VersionRange(0, 6),
-    flexible_since=2,
-    throttles_since=1,
-    version_max=_version_max,
+INIT_PRODUCER_ID: Final = declare(
+    InitProducerIdRequest, InitProducerIdResponse, small_response_bytes_max, _faults, version_max=_version_max
 )

@@ -25,11 +25,10 @@ from typing import Final
 
 from spark_kafkawire.errors import counted
 
-from ..api import Api, VersionRange
 from ..primitives import INT8, INT16, INT32, INT64, Array, String
 from ..responses import Faults, Key, below, partitions_of, show_key, unlike
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .limits import response_bytes_max
 
 #: ``timestamp`` that asks for the end of the log: the offset of the next record.
@@ -149,14 +148,6 @@ def _partition_faults(key: Key, asked: ListOffsetsPartition, came: ListOffsetsPa
         yield f"it gives {given} of {show_key(key)}, but {asked.max_num_offsets} was requested"
 
 
-LIST_OFFSETS: Final = Api(
-    *name_and_key("ListOffsets"),
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    response_bytes_max,
-    faults=_faults,
-    versions=VersionRange(0, 11),
-    flexible_since=6,
-    throttles_since=3,
-    is_polled=True,
+LIST_OFFSETS: Final = declare(
+    ListOffsetsRequest, ListOffsetsResponse, response_bytes_max, _faults, is_polled=True
 )

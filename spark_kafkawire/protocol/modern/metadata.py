@@ -26,11 +26,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import VERSION_MAX, Api, VersionRange
+from ..api import VERSION_MAX
 from ..primitives import BOOL, INT16, INT32, UUID, Array, String
 from ..responses import Faults, below, find_repeated, not_an_address, not_topics, unlike
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .limits import NO_TOPIC_ID, response_bytes_max
 
 #: ``topic_authorized_operations`` that were not requested.
@@ -152,17 +152,8 @@ def _topic_faults(request: MetadataRequest, response: MetadataResponse) -> Fault
     yield from unlike(asked, came, may_lack=True)
 
 
-METADATA: Final = Api(
-    *name_and_key("Metadata"),
-    MetadataRequest,
-    MetadataResponse,
-    response_bytes_max,
-    faults=_faults,
-    versions=VersionRange(0, 13),
-    flexible_since=9,
-    throttles_since=6,
-    version_max=_version_max,
-    is_polled=True,
+METADATA: Final = declare(
+    MetadataRequest, MetadataResponse, response_bytes_max, _faults, version_max=_version_max, is_polled=True
 )
 
 

@@ -58,7 +58,7 @@ from ..primitives import BOOL, INT16, INT32, INT64, Array, String
 from ..responses import Faults, below, find_repeated
 from ..schema import Struct, codec, wire
 from ..versions import BrokerVersions
-from . import API_HOMES, name_and_key
+from . import API_HOMES, declare, name_and_key
 from .describe_groups import DESCRIBE_GROUPS, DescribeGroupsRequest
 from .error_codes import ErrorCode
 from .limits import small_response_bytes_max
@@ -161,17 +161,13 @@ def _version_max(request: ApiVersionsRequest) -> int:
     return VERSION_MAX if request.cluster_id is not None else IDENTITY_SINCE - 1
 
 
-API_VERSIONS: Final = Api(
-    *name_and_key("ApiVersions"),
+# The client cannot know yet whether the broker writes flexible headers (KIP-511).
+API_VERSIONS: Final = declare(
     ApiVersionsRequest,
     ApiVersionsResponse,
     small_response_bytes_max,
-    faults=_faults,
-    versions=VersionRange(0, IDENTITY_SINCE),
-    flexible_since=3,
-    throttles_since=2,
+    _faults,
     version_max=_version_max,
-    # The client cannot know yet whether the broker writes flexible headers (KIP-511).
     has_flexible_response_header=False,
     read_refusal=_read_refusal,
 )

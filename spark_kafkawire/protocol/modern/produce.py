@@ -26,11 +26,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import VERSION_MAX, Api, VersionRange
+from ..api import VERSION_MAX
 from ..primitives import BYTES, INT16, INT32, INT64, UUID, Array, Buffer, String
 from ..responses import Faults, below, unlike
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .limits import ACKS_NONE, NO_TOPIC_ID, have_ids, response_bytes_max, with_names
 from .metadata import LeaderIdAndEpoch, NodeEndpoint
 
@@ -169,15 +169,11 @@ def _produce_faults(request: ProduceRequest, response: ProduceResponse, _version
             yield from below(-1, "log start offset", part.log_start_offset, topic.name)
 
 
-PRODUCE: Final = Api(
-    *name_and_key("Produce"),
+PRODUCE: Final = declare(
     ProduceRequest,
     ProduceResponse,
     response_bytes_max,
-    faults=_produce_faults,
-    versions=VersionRange(0, 13),
-    flexible_since=9,
-    throttles_since=6,
+    _produce_faults,
     is_answered=_is_acknowledged,
     version_max=_version_max,
     version_min=_version_min,

@@ -22,11 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import Api, VersionRange
 from ..primitives import BYTES, INT16, INT64, Array, Buffer, String
 from ..responses import Faults, below, nothing_to_compare
 from ..schema import wire
-from . import name_and_key
+from . import declare
 from .limits import small_response_bytes_max
 
 
@@ -67,22 +66,11 @@ def _faults(_request: SaslAuthenticateRequest, response: SaslAuthenticateRespons
     return below(0, "session lifetime", response.session_lifetime_ms)
 
 
-SASL_HANDSHAKE: Final = Api(
-    *name_and_key("SaslHandshake"),
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-    small_response_bytes_max,
-    # A broker may list any mechanisms besides the chosen one.
-    faults=nothing_to_compare,
-    versions=VersionRange(0, 1),
+# A broker may list any mechanisms besides the chosen one.
+SASL_HANDSHAKE: Final = declare(
+    SaslHandshakeRequest, SaslHandshakeResponse, small_response_bytes_max, nothing_to_compare
 )
 
-SASL_AUTHENTICATE: Final = Api(
-    *name_and_key("SaslAuthenticate"),
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    small_response_bytes_max,
-    faults=_faults,
-    versions=VersionRange(0, 2),
-    flexible_since=2,
+SASL_AUTHENTICATE: Final = declare(
+    SaslAuthenticateRequest, SaslAuthenticateResponse, small_response_bytes_max, _faults
 )

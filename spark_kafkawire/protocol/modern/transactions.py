@@ -83,11 +83,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from ..api import VERSION_MAX, Api, VersionRange
+from ..api import VERSION_MAX
 from ..primitives import BOOL, INT16, INT32, INT64, UUID, Array, String
 from ..responses import Faults, below, find_repeated, not_topics, nothing_to_compare, unlike
 from ..schema import Struct, wire
-from . import name_and_key
+from . import declare
 from .group_offsets import OffsetCommitPartitionResponse, check_committed
 from .limits import NO_TOPIC_ID, have_ids, response_bytes_max, small_response_bytes_max
 
@@ -169,26 +169,12 @@ def _check_added(
     )
 
 
-ADD_PARTITIONS_TO_TXN: Final = Api(
-    *name_and_key("AddPartitionsToTxn"),
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    response_bytes_max,
-    faults=_check_added,
-    versions=VersionRange(0, 3),
-    flexible_since=3,
-    throttles_since=1,
+ADD_PARTITIONS_TO_TXN: Final = declare(
+    AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, response_bytes_max, _check_added
 )
 
-ADD_OFFSETS_TO_TXN: Final = Api(
-    *name_and_key("AddOffsetsToTxn"),
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    small_response_bytes_max,
-    faults=nothing_to_compare,
-    versions=VersionRange(0, 4),
-    flexible_since=3,
-    throttles_since=1,
+ADD_OFFSETS_TO_TXN: Final = declare(
+    AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, small_response_bytes_max, nothing_to_compare
 )
 
 
@@ -265,15 +251,11 @@ def _version_min(request: TxnOffsetCommitRequest | EndTxnRequest) -> int:
     return 0 if request.transaction_version == 1 else SECOND_PROTOCOL_SINCE
 
 
-TXN_OFFSET_COMMIT: Final = Api(
-    *name_and_key("TxnOffsetCommit"),
+TXN_OFFSET_COMMIT: Final = declare(
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     response_bytes_max,
-    faults=check_committed,
-    versions=VersionRange(0, 6),
-    flexible_since=3,
-    throttles_since=1,
+    check_committed,
     version_max=_commit_version_max,
     version_min=_version_min,
 )
@@ -310,15 +292,11 @@ def _end_faults(request: EndTxnRequest, response: EndTxnResponse, version: int) 
         yield from below(request.producer_epoch if is_same else 0, "producer epoch", response.producer_epoch)
 
 
-END_TXN: Final = Api(
-    *name_and_key("EndTxn"),
+END_TXN: Final = declare(
     EndTxnRequest,
     EndTxnResponse,
     small_response_bytes_max,
-    faults=_end_faults,
-    versions=VersionRange(0, 5),
-    flexible_since=3,
-    throttles_since=1,
+    _end_faults,
     version_max=_version_max,
     version_min=_version_min,
 )
@@ -428,27 +406,13 @@ def _check_described(
             yield from not_topics(topic.topic for topic in described.topics)
 
 
-LIST_TRANSACTIONS: Final = Api(
-    *name_and_key("ListTransactions"),
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-    response_bytes_max,
-    faults=_list_faults,
-    versions=VersionRange(0, 2),
-    flexible_since=0,
-    throttles_since=0,
+LIST_TRANSACTIONS: Final = declare(
+    ListTransactionsRequest, ListTransactionsResponse, response_bytes_max, _list_faults
 )
 
 #: The version of ListTransactions that takes a pattern.
 PATTERN_SINCE: Final = 2
 
-DESCRIBE_TRANSACTIONS: Final = Api(
-    *name_and_key("DescribeTransactions"),
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    response_bytes_max,
-    faults=_check_described,
-    versions=VersionRange(0, 0),
-    flexible_since=0,
-    throttles_since=0,
+DESCRIBE_TRANSACTIONS: Final = declare(
+    DescribeTransactionsRequest, DescribeTransactionsResponse, response_bytes_max, _check_described
 )

@@ -51,7 +51,7 @@ from .messages import (
 
 
 def test_the_dialect_has_all_apis_that_are_named_in_the_order_of_their_keys() -> None:
-    named = [(name, key) for name, key, _ in APIS]
+    named = [(name, key) for name, key, *_ in APIS]
     assert [(api.name, api.key) for api in modern.DIALECT.apis] == sorted(named, key=lambda item: item[1])
 
 
